@@ -1,0 +1,101 @@
+"""Judges the source without running it.
+
+Format, lint, types, import direction, and what the single file or Open WebUI could not bear.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scripts import environment
+from scripts.bundle import builder
+from scripts.paths import PACKAGE, ROOT, VENV
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+REWRITTEN_BY_HOST = tuple(f"from {module}" for module in ("utils", "apps", "main", "config"))
+"""Open WebUI replaces these in every function's text, prose included (`open_webui/utils/plugin.py`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one check found: nothing, or the text to show."""
+
+    name: str
+    passed: bool
+    output: str
+    seconds: float
+
+
+def host_rewrites(package: Path) -> Iterator[str]:
+    """Places in the package that Open WebUI would rewrite, as `path:line: text`."""
+    for path in sorted(package.rglob("*.py")):
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+            if any(text in line for text in REWRITTEN_BY_HOST):
+                yield f"{path.relative_to(package)}:{number}: {line.strip()}"
+
+
+def own_imports(package: Path) -> Iterator[str]:
+    """Places where modules of the package import each other by name, which the single file cannot carry."""
+    for path in sorted(package.rglob("*.py")):
+        inner = path.relative_to(package).as_posix()
+        yield from builder.absolute_imports(package.name, inner, path.read_text("utf-8"))
+
+
+def commands(*, fix: bool) -> dict[str, list[str]]:
+    """The tools in the order of their speed; with `fix` the first two repair what they can."""
+    repair = ["--fix"] if fix else []
+    return {
+        "format": ["ruff", "format", *([] if fix else ["--check"])],
+        "lint": ["ruff", "check", *repair],
+        "imports": ["lint-imports"],
+        "types": ["mypy"],
+    }
+
+
+def run(*, fix: bool = False) -> bool:
+    """Run every check, show what each found, and end with a summary. True when all passed."""
+    verdicts = []
+    for verdict in _verdicts(fix=fix):
+        if not verdict.passed:
+            print(f"--- {verdict.name}\n{verdict.output.strip()}", flush=True)
+        verdicts.append(verdict)
+    for verdict in verdicts:
+        print(f"{'ok  ' if verdict.passed else 'FAIL'} {verdict.name} ({verdict.seconds:.1f} s)")
+    return all(verdict.passed for verdict in verdicts)
+
+
+def _verdicts(*, fix: bool) -> Iterator[Verdict]:
+    for name, command in commands(fix=fix).items():
+        yield _run_tool(name, command)
+    for name, find in {"host rewrites": host_rewrites, "own imports": own_imports}.items():
+        started = time.monotonic()
+        found = "\n".join(find(PACKAGE))
+        yield Verdict(name, passed=not found, output=found, seconds=time.monotonic() - started)
+
+
+def _run_tool(name: str, command: list[str]) -> Verdict:
+    started = time.monotonic()
+    program = VENV / "bin" / command[0]
+    done = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+    seconds = time.monotonic() - started
+    return Verdict(name, done.returncode == 0, done.stdout + done.stderr, seconds)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/check", description=__doc__)
+    parser.add_argument("--fix", action="store_true", help="format, and repair what the linter can")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    options = _arguments()
+    environment.prepare()
+    sys.exit(0 if run(fix=options.fix) else 1)

@@ -1,0 +1,1 @@
+"""Runs Open WebUI with the pipe in it: for people (scripts/start) and for tests (tests/support/host.py)."""

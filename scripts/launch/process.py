@@ -1,0 +1,109 @@
+"""A program that runs beside us, and its end. Owns process groups and ports, not what is run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+STOP_SECONDS = 10.0
+POLL_SECONDS = 0.1
+
+
+class LaunchError(Exception):
+    """Something could not be started; the message is for the person at the terminal."""
+
+
+def require_free_port(host: str, port: int, remedy: str) -> None:
+    """Raise LaunchError with the remedy when another program listens on the port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise LaunchError(f"port {port} on {host} cannot be used ({error.strerror}); {remedy}") from error
+
+
+class Program:
+    """A running program with a process group of its own and a log file; leaving the context stops it."""
+
+    def __init__(
+        self, command: Sequence[str | Path], *, log: Path, directory: Path, variables: Mapping[str, str]
+    ) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command,
+                cwd=directory,
+                env=dict(variables),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def running(self) -> bool:
+        """Whether the program has not ended yet."""
+        return self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The program's process id, which is its group's too."""
+        return self._process.pid
+
+    def last_lines(self, count: int) -> str:
+        """The end of its log."""
+        return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-count:])
+
+    def wait_for_port(self, port: int, seconds: float) -> None:
+        """Wait until it accepts connections; raise LaunchError when it ends first or takes too long."""
+        deadline = time.monotonic() + seconds
+        while not _accepts(port):
+            if not self.running:
+                raise LaunchError(f"{self._name} ended at once:\n{self.last_lines(20)}")
+            if time.monotonic() > deadline:
+                raise LaunchError(f"{self._name} does not listen on port {port} after {seconds:.0f} s")
+            time.sleep(POLL_SECONDS)
+
+    def stop(self) -> None:
+        """Ask the whole group to end, then make it; returns when the program is gone."""
+        self._signal(signal.SIGTERM)
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            self._signal(signal.SIGKILL)
+            self._process.wait(STOP_SECONDS)
+
+    @property
+    def _name(self) -> str:
+        return " ".join(str(word) for word in self._process.args[:3])  # type: ignore[index]  # a sequence was given
+
+    def _signal(self, number: signal.Signals) -> None:
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return
+
+
+def _accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

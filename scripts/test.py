@@ -1,0 +1,59 @@
+"""Runs the checks and the tests, after setting up what they need. Owns the order of things, not the tests."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from scripts import check, environment, machine, vocabulary
+from scripts.paths import ROOT, VENV
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUICK = "not live and not browser and not servers"
+WORKERS = 2
+
+
+def main() -> int:
+    """Set up, check, test on Python 3.12 where there is one, then test all; stop at what fails."""
+    options, passed_on = _arguments()
+    environment.prepare()
+    vocabulary.prepare()
+    python = VENV / "bin" / "python"
+    if options.quick:
+        return _pytest(python, "-m", QUICK, *passed_on)
+    machine.prepare()
+    if not check.run():
+        return 1
+    if (python312 := environment.prepare_light()) is None:
+        print("no Python 3.12 here: the tests run on this Python alone", flush=True)
+    elif failed := _pytest(python312, "-m", QUICK):
+        return failed
+    return _pytest(python, *passed_on)
+
+
+def _pytest(python: Path, *arguments: str) -> int:
+    """Run pytest in two processes; tests/conftest.py says who runs what."""
+    spread = ["-n", str(WORKERS)]
+    variables = {**os.environ, "TIKTOKEN_CACHE_DIR": str(vocabulary.DIRECTORY)}
+    print(f"--- pytest, {python.relative_to(ROOT)}", flush=True)
+    command = [str(python), "-m", "pytest", *spread, *arguments]
+    return subprocess.run(command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, check=False).returncode
+
+
+def _arguments() -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        prog="scripts/test", description=__doc__, epilog="All other arguments are passed to pytest."
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="only tests that need neither Open WebUI, a browser nor servers"
+    )
+    return parser.parse_known_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""Fixtures and rules for every test: the event loop, and what is skipped where its tools are missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+from tests.support.servers import missing_server_programs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdist.remote import Producer
+
+pytest_plugins = ["tests.support.fixtures"]
+
+
+class OneOpenWebUI(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
+    """Gives all tests in `tests/live` to one worker, since they share an Open WebUI; the others one by one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/live" if nodeid.startswith("tests/live/") else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneOpenWebUI:
+    """Replace xdist's own grouping by marker, which needs test names that pytest 9 no longer lets it change."""
+    return OneOpenWebUI(config, log)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Async tests run on asyncio, the loop that Open WebUI uses."""
+    return "asyncio"
+
+
+def _missing(marker: str) -> str | None:
+    """What this machine lacks for tests with the marker; None when nothing."""
+    if marker in {"live", "browser"} and importlib.util.find_spec("open_webui") is None:
+        return "Open WebUI is not installed"
+    if marker == "browser" and not (shutil.which("chromium") and shutil.which("chromedriver")):
+        return "Chromium or its driver is not installed"
+    if marker == "servers" and (programs := missing_server_programs()):
+        return f"not installed: {', '.join(programs)}"
+    return None
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Skip, with the reason, what this machine cannot run."""
+    reasons = {marker: _missing(marker) for marker in ("live", "browser", "servers")}
+    for item in items:
+        for marker, reason in reasons.items():
+            if reason and item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=reason))

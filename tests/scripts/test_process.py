@@ -1,0 +1,107 @@
+"""Programs that run beside us: they end with all that they started, and say why when they do not start."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scripts.launch import process
+from scripts.launch.process import LaunchError, Program, require_free_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PARENT = """
+import signal, subprocess, sys, time
+if "stubborn" in sys.argv:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+LISTENER = """
+import socket, sys, time
+with socket.create_server(("127.0.0.1", int(sys.argv[1]))):
+    time.sleep(60)
+"""
+
+
+def start(directory: Path, code: str, *words: str) -> Program:
+    """A Python program with the words as its arguments."""
+    command = [sys.executable, "-c", code, *words]
+    return Program(command, log=directory / "log", directory=directory, variables=os.environ)
+
+
+def child_of(program: Program) -> int:
+    """The process id that the parent wrote into its log."""
+    while not (text := program.last_lines(1)):
+        time.sleep(0.05)
+    return int(text)
+
+
+def lives(pid: int) -> bool:
+    """Whether a process runs; one that has ended and only waits to be reaped does not."""
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return shown.stdout.strip() != "" and not shown.stdout.startswith("Z")
+
+
+@pytest.mark.parametrize("manner", ["willing", "stubborn"])
+def test_stopping_takes_the_children_along(
+    tmp_path: Path, manner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the program nor its child lives on, even when both ignore the polite request."""
+    monkeypatch.setattr(process, "STOP_SECONDS", 1.0)
+    with start(tmp_path, PARENT, manner) as program:
+        child = child_of(program)
+        assert (program.running, lives(child)) == (True, True)
+    assert (program.running, lives(child)) == (False, False)
+
+
+def test_stopping_twice_does_no_harm(tmp_path: Path) -> None:
+    """A program that has ended may be stopped again."""
+    program = start(tmp_path, "")
+    program.stop()
+    program.stop()
+    assert not program.running
+
+
+def test_waiting_for_a_port_ends_when_the_program_listens(tmp_path: Path, free_port: int) -> None:
+    """The wait returns as soon as connections are accepted."""
+    with start(tmp_path, LISTENER, str(free_port)) as program:
+        program.wait_for_port(free_port, 10)
+        socket.create_connection(("127.0.0.1", free_port), timeout=1).close()
+
+
+def test_waiting_for_a_port_tells_why_a_program_ended(tmp_path: Path, free_port: int) -> None:
+    """The error carries the end of the program's log."""
+    with (
+        start(tmp_path, "raise SystemExit('no such luck')") as program,
+        pytest.raises(LaunchError, match="no such luck"),
+    ):
+        program.wait_for_port(free_port, 10)
+
+
+def test_waiting_for_a_port_has_a_limit(tmp_path: Path, free_port: int) -> None:
+    """A program that never listens is given up on."""
+    with (
+        start(tmp_path, PARENT) as program,
+        pytest.raises(LaunchError, match=f"does not listen on port {free_port}"),
+    ):
+        program.wait_for_port(free_port, 0.2)
+
+
+def test_a_port_in_use_is_refused_with_the_remedy(free_port: int) -> None:
+    """The message names the port and what to do; the same port is fine once it is free."""
+    with (
+        socket.create_server(("127.0.0.1", free_port)),
+        pytest.raises(LaunchError, match=rf"port {free_port} .*; choose another with --port"),
+    ):
+        require_free_port("127.0.0.1", free_port, "choose another with --port")
+    require_free_port("127.0.0.1", free_port, "choose another with --port")

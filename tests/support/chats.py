@@ -1,0 +1,160 @@
+"""Chats made of items, written down shortly or drawn at random.
+
+Owns the short names for items and the strategy that draws histories of every kind: repeated and failed calls,
+outputs of all sizes and forms, reasoning, rules, turns without an answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from open_webui_openrouter_pipe.context.calibration import Calibration
+from open_webui_openrouter_pipe.context.plan import ModelTerms, Plan, plan
+from open_webui_openrouter_pipe.context.recent import Recent
+from open_webui_openrouter_pipe.context.settings import ContextSettings
+from open_webui_openrouter_pipe.context.tokens import Counter
+from open_webui_openrouter_pipe.context.turns import conversation
+from open_webui_openrouter_pipe.responses.items import (
+    AssistantMessage,
+    FunctionCall,
+    FunctionCallOutput,
+    InputMessage,
+    Item,
+    Reasoning,
+)
+
+
+def user(text: str) -> InputMessage:
+    """What a user says."""
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+
+
+def system(text: str) -> InputMessage:
+    """An instruction."""
+    return {"type": "message", "role": "system", "content": [{"type": "input_text", "text": text}]}
+
+
+def answer(text: str, item_id: str = "msg_1") -> AssistantMessage:
+    """What the model said."""
+    return {
+        "type": "message",
+        "role": "assistant",
+        "id": item_id,
+        "status": "completed",
+        "content": [{"type": "output_text", "text": text, "annotations": []}],
+    }
+
+
+def call(call_id: str, arguments: str = "{}", name: str = "search") -> FunctionCall:
+    """A call of a tool."""
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+
+
+def output(call_id: str, text: str) -> FunctionCallOutput:
+    """A tool's answer."""
+    return {"type": "function_call_output", "call_id": call_id, "output": text}
+
+
+def reasoning(sealed: str = "c2VhbGVk") -> Reasoning:
+    """The model's sealed thinking."""
+    return {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": sealed}
+
+
+def rows(count: int, width: int = 20) -> str:
+    """JSON rows, as a database tool gives them."""
+    return json.dumps([{"id": number, "name": "n" * width} for number in range(count)])
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Items with the turn of each."""
+
+    items: tuple[Item, ...]
+    turn_of_item: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        """Show kinds and sizes: hypothesis prints failing histories, and they are long."""
+        shown = (f"{turn}:{item['type']}/{len(str(item))}" for item, turn in self.numbered)
+        return f"History({' '.join(shown)})"
+
+    @property
+    def numbered(self) -> Iterator[tuple[Item, int]]:
+        """Each item with its turn."""
+        return zip(self.items, self.turn_of_item, strict=True)
+
+    def upto(self, length: int) -> History:
+        """The first items alone."""
+        return History(self.items[:length], self.turn_of_item[:length])
+
+
+def history(*turns: Sequence[Item]) -> History:
+    """Number the items of some turns."""
+    items = tuple(item for turn in turns for item in turn)
+    return History(items, tuple(number for number, turn in enumerate(turns) for _ in turn))
+
+
+_SAID = "the ship sailed north and nobody knew why it must never return or always carry salt"
+_WORDS = _SAID.split()
+_TEXTS = st.builds(
+    lambda words, times: " ".join(words) * times,
+    st.lists(st.sampled_from(_WORDS), min_size=1, max_size=12),
+    st.sampled_from([1, 1, 1, 3, 40]),
+)
+_OUTPUTS = st.one_of(
+    _TEXTS,
+    st.builds(rows, st.sampled_from([0, 1, 5, 60, 400])),
+    st.sampled_from(["Error: no such table", '{"error": "quota"}', "", "x" * 9000, "数据" * 2000, "[" * 500]),
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn, most_turns: int = 10) -> History:
+    """A chat that awaits an answer; each of its requests is a beginning of it that ends with something read."""
+    turns = [_turn(draw, number) for number in range(draw(st.integers(1, most_turns)))]
+    last = turns[-1]
+    while len(last) > 1 and last[-1]["type"] != "function_call_output":
+        last.pop()
+    return history(*turns)
+
+
+def _turn(draw: st.DrawFn, number: int) -> list[Item]:
+    items: list[Item] = [user(draw(_TEXTS))]
+    if draw(st.integers(0, 9)) == 0:
+        items.append(system(draw(_TEXTS)))
+    for round_ in range(draw(st.integers(0, 3))):
+        if draw(st.booleans()):
+            items.append(reasoning("A" * draw(st.sampled_from([10, 2000]))))
+        if draw(st.booleans()):
+            items.append(answer(draw(_TEXTS), f"msg_{number}_{round_}"))
+        ids = [f"call_{number}_{round_}_{at}" for at in range(draw(st.integers(1, 3)))]
+        items += [call(call_id, draw(st.sampled_from(['{"q": 1}', '{"q": 2}', "{}"]))) for call_id in ids]
+        items += [output(call_id, draw(_OUTPUTS)) for call_id in ids]
+    if draw(st.integers(0, 9)):
+        items.append(answer(draw(_TEXTS), f"msg_{number}"))
+    return items
+
+
+SYSTEM = system("You are brief. Never guess.")
+PLAIN = ContextSettings()
+ROOMY = ModelTerms("vendor/model", 1_000_000)
+
+
+def planned(
+    chat: History,
+    policy: ContextSettings = PLAIN,
+    model: ModelTerms = ROOMY,
+    calibration: Calibration | None = None,
+) -> Plan:
+    """The plan of a chat with a fresh memory, without a vocabulary."""
+    return plan(
+        conversation(chat.items, chat.turn_of_item, instructions=[SYSTEM]),
+        policy,
+        model=model,
+        counter=Counter(Recent()),
+        facts=Recent(),
+        calibration=calibration,
+    )

@@ -1,0 +1,114 @@
+"""Fixtures for every test module, registered as a plugin by tests/conftest.py."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scripts.paths import ARTIFACTS
+from tests.support.servers import PostgresServer, RedisServer, unused_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scripts.standin import StandIn
+    from tests.support.browser import Browser
+    from tests.support.host import OpenWebUI
+
+
+@pytest.fixture(scope="session")
+def redis_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """The session's Redis; tests take `redis_server`, which is running at the start of each."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres_session() -> Iterator[PostgresServer]:
+    """The session's PostgreSQL; tests take `postgres_server`, which is running at the start of each."""
+    with tempfile.TemporaryDirectory(prefix="postgres-") as directory:  # pytest's own are closed to others
+        server = PostgresServer(Path(directory))
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+def redis_server(redis_session: RedisServer) -> RedisServer:
+    """A running Redis. Its data are those that earlier tests left: use keys of your own."""
+    redis_session.start()
+    return redis_session
+
+
+@pytest.fixture
+def postgres_server(postgres_session: PostgresServer) -> PostgresServer:
+    """A running PostgreSQL with a database that earlier tests may have used: use tables of your own."""
+    postgres_session.start()
+    return postgres_session
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A loopback port that nobody listened on a moment ago."""
+    return unused_port()
+
+
+@pytest.fixture(scope="session")
+def artifacts() -> Path:
+    """The directory whose content is kept after the tests: logs and screenshots."""
+    ARTIFACTS.mkdir(exist_ok=True)
+    return ARTIFACTS
+
+
+@pytest.fixture(scope="session")
+def open_webui(tmp_path_factory: pytest.TempPathFactory, artifacts: Path) -> Iterator[OpenWebUI]:
+    """The session's Open WebUI, on SQLite, with an administrator and nothing else; mark such tests `live`."""
+    from tests.support.host import OpenWebUI
+
+    server = OpenWebUI(tmp_path_factory.mktemp("open-webui"))
+    try:
+        yield server
+    finally:
+        server.close()
+        (artifacts / "open-webui.log").write_bytes(server.log.read_bytes())
+
+
+@pytest.fixture(scope="session")
+def standin_session() -> Iterator[StandIn]:
+    """The session's stand-in for OpenRouter; tests take `standin`, whose log is empty at the start of each."""
+    from scripts.standin import StandIn
+
+    with StandIn() as server:
+        yield server
+
+
+@pytest.fixture
+def standin(standin_session: StandIn) -> StandIn:
+    """A stand-in for OpenRouter without requests in its log and without anything scripted."""
+    standin_session.reset()
+    return standin_session
+
+
+@pytest.fixture(scope="session")
+def live_pipe(
+    open_webui: OpenWebUI, standin_session: StandIn, tmp_path_factory: pytest.TempPathFactory
+) -> list[str]:
+    """Our pipe in the session's Open WebUI, as a single file, on the stand-in: the ids of its models."""
+    from scripts import build
+    from scripts.launch import pipe
+
+    content = build.build(target=tmp_path_factory.mktemp("dist")).read_text("utf-8")
+    upstream = pipe.Upstream(pipe.STANDIN_KEY, standin_session.base_url)
+    return pipe.install(open_webui.admin.api, content, upstream)
+
+
+@pytest.fixture
+def browser(open_webui: OpenWebUI, tmp_path: Path) -> Iterator[Browser]:
+    """A fresh Chromium at the session's Open WebUI, not logged in; mark such tests `browser`."""
+    from tests.support.browser import Browser
+
+    with Browser(open_webui.url, tmp_path / "profile") as browser:
+        yield browser
