@@ -1,0 +1,13 @@
+"""A stand-in for OpenRouter's Responses API that is at least as strict as the real service.
+
+For development and tests only: ``python -m scripts.standin --port 8399`` serves it on loopback, and ``with
+StandIn() as s`` runs it inside a test. The module docstrings say the rest: ``server`` the endpoints and
+controls, ``directives`` and ``script`` what a chat message can order, ``seal`` how replayed reasoning is
+judged, ``cache`` how prompt caching is counted and priced.
+"""
+
+from .running import StandIn
+from .server import create_app
+from .service import Options
+
+__all__ = ["Options", "StandIn", "create_app"]

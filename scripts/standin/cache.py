@@ -1,0 +1,172 @@
+"""Prompt caching and its price, as the providers have them.
+
+A pure module: the caller brings tokens, prices and the time, and gets back what was read, written and paid.
+It must not know HTTP, JSON or the catalogue, so that a benchmark can drive it directly.
+
+Sources: the providers' published rules. Automatic caches (OpenAI and most others) share the longest common
+prefix in whole blocks; explicit caches (Anthropic) write at breakpoints and read at a block end at most
+twenty blocks before a breakpoint. Nothing shorter than the model's minimum is cached, and a read renews the
+entry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+LOOKBACK_SEGMENTS = 20
+MAX_BREAKPOINTS = 4
+SHORT_TTL_SECONDS = 300.0
+LONG_TTL_SECONDS = 3600.0
+DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of the prompt that the provider sees as one block, and whether a cache breakpoint ends it."""
+
+    tokens: Sequence[int]
+    breakpoint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRule:
+    """How one model's provider caches; times are seconds, the rest is tokens."""
+
+    kind: Literal["automatic", "explicit", "none"] = "automatic"
+    minimum_tokens: int = 1024
+    block_tokens: int = 128
+    ttl_seconds: float = SHORT_TTL_SECONDS
+    writes_billed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Dollars per token; a cache price that is missing means that the plain input price applies."""
+
+    prompt: Decimal = Decimal(0)
+    completion: Decimal = Decimal(0)
+    cache_read: Decimal | None = None
+    cache_write: Decimal | None = None
+    cache_write_long: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CachedModel:
+    """What an account needs to know of a model."""
+
+    id: str
+    prices: Prices = field(default_factory=Prices)
+    rule: CacheRule = field(default_factory=CacheRule)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one request's input came to: token counts, and dollars."""
+
+    input_tokens: int
+    cached_tokens: int
+    cache_write_tokens: int
+    input_cost: Decimal
+
+
+class PromptCache:
+    """What the providers remember, by model and session; a session names an account and a conversation."""
+
+    def __init__(self) -> None:
+        self._expiry: dict[tuple[str, str], dict[bytes, float]] = {}
+
+    def account(self, model: CachedModel, session: str, segments: Sequence[Segment], now: float) -> Usage:
+        """Read what is cached, write what is new, and say what the input costs.
+
+        Args:
+            model: The model with its prices and its caching rule.
+            session: Names the account and the conversation; other sessions share nothing.
+            segments: The prompt in the provider's order: tools, instructions, input items.
+            now: The time in seconds, on any clock that never runs backwards.
+        """
+        entries = self._live(model.id, session, now)
+        look = {"automatic": _automatic, "explicit": _explicit, "none": _nothing}[model.rule.kind]
+        found = look(model.rule, segments, entries)
+        total = sum(len(segment.tokens) for segment in segments)
+        entries.update(dict.fromkeys(found.renewed, now + model.rule.ttl_seconds))
+        written = found.written if model.rule.writes_billed else 0
+        cost = _input_cost(model, total, found.cached, written)
+        return Usage(total, found.cached, written, cost)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._expiry.clear()
+
+    def _live(self, model: str, session: str, now: float) -> dict[bytes, float]:
+        entries = self._expiry.setdefault((model, session), {})
+        for digest in [digest for digest, expiry in entries.items() if expiry <= now]:
+            del entries[digest]
+        return entries
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    cached: int = 0
+    written: int = 0
+    renewed: tuple[bytes, ...] = ()
+
+
+def _nothing(_rule: CacheRule, _segments: Sequence[Segment], _entries: dict[bytes, float]) -> _Found:
+    return _Found()
+
+
+def _automatic(rule: CacheRule, segments: Sequence[Segment], entries: dict[bytes, float]) -> _Found:
+    tokens = array("Q")
+    for segment in segments:
+        tokens.extend(segment.tokens)
+    if len(tokens) < rule.minimum_tokens:
+        return _Found()
+    size = rule.block_tokens
+    digests = list(_chain(tokens[at : at + size] for at in range(0, len(tokens) - size + 1, size)))
+    hits = next((at for at, digest in enumerate(digests) if digest not in entries), len(digests)) * size
+    cached = hits if hits >= rule.minimum_tokens else 0
+    return _Found(cached, len(digests) * size - cached, tuple(digests))
+
+
+def _explicit(rule: CacheRule, segments: Sequence[Segment], entries: dict[bytes, float]) -> _Found:
+    digests = list(_chain(array("Q", segment.tokens) for segment in segments))
+    ends = _ends(segments)
+    marks = [at for at, segment in enumerate(segments) if segment.breakpoint][-MAX_BREAKPOINTS:]
+    reachable = {at for mark in marks for at in range(max(0, mark - LOOKBACK_SEGMENTS), mark + 1)}
+    hit = max((at for at in reachable if digests[at] in entries), default=None)
+    cached = ends[hit] if hit is not None else 0
+    kept = [at for at in marks if ends[at] >= rule.minimum_tokens]
+    written = max(0, ends[kept[-1]] - cached) if kept else 0
+    renewed = [*kept, hit] if hit is not None else kept
+    return _Found(cached, written, tuple(digests[at] for at in renewed))
+
+
+def _chain(pieces: Iterable[array[int]]) -> Iterator[bytes]:
+    running = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for piece in pieces:
+        running.update(piece.tobytes())
+        yield running.copy().digest()
+
+
+def _ends(segments: Sequence[Segment]) -> list[int]:
+    ends: list[int] = []
+    for segment in segments:
+        ends.append(len(segment.tokens) + (ends[-1] if ends else 0))
+    return ends
+
+
+def _input_cost(model: CachedModel, total: int, cached: int, written: int) -> Decimal:
+    prices = model.prices
+    long_lived = model.rule.ttl_seconds >= LONG_TTL_SECONDS
+    write = (prices.cache_write_long if long_lived else None) or prices.cache_write
+    read_price = prices.prompt if prices.cache_read is None else prices.cache_read
+    write_price = prices.prompt if write is None else write
+    plain = total - cached - written
+    return plain * prices.prompt + cached * read_price + written * write_price

@@ -1,0 +1,147 @@
+"""The official SDK as a strict judge of wire values.
+
+Owns the recipe that makes the SDK's models refuse what the service refuses: strict mode, the concrete class
+instead of an open union, and a round trip that must bring every key back unchanged. A plain
+``model_validate`` proves nothing, since open enums, dropped keys and the all-swallowing ``Unset`` let bad
+values pass in silence. It must not know the limits and rules that the models do not carry; those stand in
+``validate``.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_args
+
+from openrouter.components.inputs_union import InputsUnion1
+from openrouter.components.outputitems import _OUTPUT_ITEMS_VARIANTS
+from openrouter.components.responsesrequest import ResponsesRequest, ResponsesRequestToolUnion
+from openrouter.components.streamevents import _STREAM_EVENTS_VARIANTS
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Issue = dict[str, Any]
+Path = tuple[str | int, ...]
+
+NULLABLE_BY_DOCUMENTATION = frozenset({"previous_response_id"})
+REQUEST_FIELDS = frozenset(
+    field.alias or name for name, field in ResponsesRequest.model_fields.items() if name != "STORE"
+) | {"store"}
+EVENT_TYPES = frozenset(_STREAM_EVENTS_VARIANTS)
+
+
+def fields_issues(fields: dict[str, Any]) -> list[Issue]:
+    """What is wrong with a request's known fields other than ``input`` and ``tools``."""
+    known = {key: value for key, value in fields.items() if key in REQUEST_FIELDS}
+    judged = {key: value for key, value in known.items() if key not in {"input", "tools"}}
+    return against(ResponsesRequest, judged, ())
+
+
+def item_issues(item: Any, at: Path) -> list[Issue]:
+    """What is wrong with one input item."""
+    return _tagged(item, at, _input_classes(), default="message")
+
+
+def tool_issues(tool: Any, at: Path) -> list[Issue]:
+    """What is wrong with one tool definition."""
+    return _tagged(tool, at, _tool_classes(), default=None)
+
+
+def event_issues(event: Any) -> list[Issue]:
+    """What is wrong with one stream event."""
+    classes = {kind: (model,) for kind, model in _STREAM_EVENTS_VARIANTS.items()}
+    return _tagged(event, (), classes, default=None)
+
+
+def output_item_issues(item: Any) -> list[Issue]:
+    """What is wrong with one output item."""
+    classes = {kind: (model,) for kind, model in _OUTPUT_ITEMS_VARIANTS.items()}
+    return _tagged(item, (), classes, default=None)
+
+
+def against(model: Any, value: Any, at: Path) -> list[Issue]:
+    """What is wrong with a value meant for one class of the SDK: zod-like issues, empty when all is well."""
+    try:
+        parsed = _adapter(model).validate_json(json.dumps(value), strict=True)
+    except ValidationError as error:
+        return [_issue(found["type"], found["msg"], (*at, *found["loc"])) for found in error.errors()]
+    shown = _adapter(model).dump_python(parsed, by_alias=True, mode="json")
+    return list(_lost(value, shown, at))
+
+
+def _tagged(
+    value: Any, at: Path, classes: Mapping[str, tuple[type[BaseModel], ...]], *, default: str | None
+) -> list[Issue]:
+    if not isinstance(value, dict):
+        return [_issue("invalid_type", f"Expected object, received {_kind(value)}", at)]
+    kind = value.get("type", default)
+    candidates = classes.get(kind, ()) if isinstance(kind, str) else ()
+    if not candidates:
+        return [_issue("invalid_union_discriminator", f"Invalid discriminator value {kind!r}", (*at, "type"))]
+    return min((against(model, value, at) for model in candidates), key=len)
+
+
+def _lost(sent: Any, back: Any, at: Path) -> list[Issue]:
+    if isinstance(sent, dict) and isinstance(back, dict):
+        return [issue for key, value in sent.items() for issue in _lost_key(key, value, back, at)]
+    if isinstance(sent, list) and isinstance(back, list) and len(sent) == len(back):
+        pairs = enumerate(zip(sent, back, strict=True))
+        return [issue for index, (one, other) in pairs for issue in _lost(one, other, (*at, index))]
+    if type(sent) is not type(back) and not _numbers(sent, back):
+        return [_issue("invalid_type", f"Expected {_kind(back)}, received {_kind(sent)}", at)]
+    return [] if sent == back else [_issue("invalid_value", "Invalid value", at)]
+
+
+def _lost_key(key: str, value: Any, back: dict[str, Any], at: Path) -> list[Issue]:
+    if key in back:
+        return _lost(value, back[key], (*at, key))
+    if value is None and not at and key in NULLABLE_BY_DOCUMENTATION:
+        return []
+    message = "Invalid input: null" if value is None else "Unrecognized key or invalid value"
+    return [_issue("invalid_union", message, (*at, key))]
+
+
+def _numbers(one: Any, other: Any) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in (one, other))
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")
+
+
+def _issue(code: str, message: str, path: Path) -> Issue:
+    return {"code": code, "path": list(path), "message": message}
+
+
+@cache
+def _adapter(model: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(model)
+
+
+@cache
+def _input_classes() -> dict[str, tuple[type[BaseModel], ...]]:
+    return _by_type(get_args(InputsUnion1.__value__))
+
+
+@cache
+def _tool_classes() -> dict[str, tuple[type[BaseModel], ...]]:
+    union = get_args(ResponsesRequestToolUnion)[0]
+    return _by_type(tuple(get_args(member)[0] for member in get_args(union)))
+
+
+def _by_type(models: tuple[type[BaseModel], ...]) -> dict[str, tuple[type[BaseModel], ...]]:
+    grouped: dict[str, tuple[type[BaseModel], ...]] = {}
+    for model in models:
+        for kind in _literals(model.model_fields["type"].annotation):
+            grouped[kind] = (*grouped.get(kind, ()), model)
+    return grouped
+
+
+def _literals(annotation: Any) -> list[str]:
+    if isinstance(annotation, str):
+        return [annotation]
+    inner = getattr(annotation, "__value__", annotation)
+    return [name for part in get_args(inner) for name in _literals(part)]

@@ -1,0 +1,133 @@
+"""A request's prompt as the provider sees it: blocks of tokens, in order.
+
+Owns the serialized order tools, instructions, input items, the counting rules for what is not text, and the
+key of a conversation. It must not judge the request; that has happened.
+
+Counting: text by the tokenizer; an image IMAGE_TOKENS; audio and video MEDIA_TOKENS; a data-URL file one
+token per FILE_BYTES_PER_TOKEN decoded bytes; sealed reasoning the tokens it was billed at, whatever its
+characters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .cache import Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from .seal import Sealed
+    from .tokens import Tokenizer
+
+IMAGE_TOKENS = 768
+MEDIA_TOKENS = 1500
+FILE_BYTES_PER_TOKEN = 8
+BASE64_BYTES_PER_CHAR = 3 / 4
+HEAVY_KEYS = ("image_url", "file_data", "video_url", "data")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The blocks of a prompt, and how many tokens of it are tool definitions."""
+
+    segments: tuple[Segment, ...]
+    tool_tokens: int
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the whole prompt."""
+        return sum(len(segment.tokens) for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptReader:
+    """Turns request bodies into prompts with one tokenizer."""
+
+    tokenizer: Tokenizer
+
+    def read(self, body: dict[str, Any], seals: Mapping[str, Sealed]) -> Prompt:
+        """The prompt of an accepted request; ``seals`` are the verified seals of its reasoning items."""
+        tools = [self._segment(tool) for tool in body.get("tools") or []]
+        instructions = [self._segment({"instructions": text}) for text in [body.get("instructions")] if text]
+        pieces = [segment for item in input_items(body) for segment in self._item(item, seals)]
+        segments = [*tools, *instructions, *pieces]
+        if body.get("cache_control") and segments:
+            segments[-1] = Segment(segments[-1].tokens, breakpoint=True)
+        return Prompt(tuple(segments), sum(len(segment.tokens) for segment in tools))
+
+    def _item(self, item: dict[str, Any], seals: Mapping[str, Sealed]) -> Iterator[Segment]:
+        if item.get("type") == "reasoning":
+            yield self._reasoning(item, seals)
+            return
+        parts = item.get("content")
+        if not isinstance(parts, list):
+            yield self._segment(item)
+            return
+        head = {key: value for key, value in item.items() if key != "content"}
+        for index, part in enumerate(parts):
+            yield self._segment([head, part] if index == 0 else part, marked=marked(part))
+
+    def _reasoning(self, item: dict[str, Any], seals: Mapping[str, Sealed]) -> Segment:
+        sealed = seals.get(item["id"])
+        if sealed is None:
+            return self._segment(item)
+        seed = int.from_bytes(hashlib.sha256(sealed.digest.encode()).digest()[:4], "big")
+        return Segment(tuple(range(seed, seed + sealed.tokens)))
+
+    def _segment(self, value: Any, *, marked: bool = False) -> Segment:
+        weights: list[int] = []
+        light = _light(value, weights)
+        text = json.dumps(light, ensure_ascii=False, separators=(",", ":"))
+        return Segment((*self.tokenizer.encode(text), *(0 for _ in range(sum(weights)))), breakpoint=marked)
+
+
+def input_items(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The input as items; a bare string is a user message."""
+    given = body["input"]
+    return [{"type": "message", "role": "user", "content": given}] if isinstance(given, str) else given
+
+
+def text_of(item: dict[str, Any]) -> str:
+    """The readable text of a message or of a call's output."""
+    content = item["output"] if item.get("type") == "function_call_output" else item.get("content")
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content or [] if "text" in part)
+
+
+def marked(part: dict[str, Any]) -> bool:
+    """Whether a content part ends with an explicit cache breakpoint."""
+    return part.get("prompt_cache_breakpoint") is not None
+
+
+def conversation(body: dict[str, Any], session_header: str) -> str:
+    """What names the conversation: session id, prompt_cache_key, or its first system and user messages."""
+    named = body.get("session_id") or session_header or body.get("prompt_cache_key")
+    if named:
+        return str(named)
+    items = input_items(body)
+    system = body.get("instructions") or next((text_of(i) for i in items if i.get("role") == "system"), "")
+    first = next((text_of(item) for item in items if item.get("role") == "user"), "")
+    return hashlib.sha256(json.dumps([system, first]).encode()).hexdigest()
+
+
+def _light(value: Any, weights: list[int]) -> Any:
+    """The value with heavy payloads replaced by their digests; their tokens are added to ``weights``."""
+    if isinstance(value, list):
+        return [_light(member, weights) for member in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _light_field(key, member, weights) for key, member in value.items()}
+
+
+def _light_field(key: str, value: Any, weights: list[int]) -> Any:
+    if key not in HEAVY_KEYS or not isinstance(value, str):
+        return _light(value, weights)
+    decoded_bytes = len(value.partition(",")[2]) * BASE64_BYTES_PER_CHAR
+    rules = {"image_url": IMAGE_TOKENS, "file_data": int(decoded_bytes / FILE_BYTES_PER_TOKEN)}
+    weights.append(rules.get(key, MEDIA_TOKENS))
+    return hashlib.sha256(value.encode()).hexdigest()[:16]

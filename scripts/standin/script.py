@@ -1,0 +1,457 @@
+"""From a request to the plan of its answer: directives first, then what a person would expect.
+
+Owns the meaning of directives, of the ``standin/...`` model names and of natural chat ("call get_weather"),
+and the JSON answers to Open WebUI's task prompts. It sends nothing. The directives (syntax:
+``directives``):
+
+    reasoning=summary|raw|encrypted   text= parts= items=     reasoning before calls and before the answer
+    text="..."                                                the final answer
+    say="..."                                                 a commentary message before the calls
+    call=NAME                         args={...} times=       one call, or several in parallel; "$round" and
+                                                              "$n" inside the arguments become numbers
+    rounds=N                                                  call again after the outputs, N rounds in all
+    cite=URL                          title=                  a url_citation on the final answer
+    search=QUERY                      kind=server|native url= a web search item before the answer
+    image=PROMPT                                              an image_generation_call with a tiny PNG
+    refusal="..."                                             a refusal part instead of text
+    incomplete=max_output_tokens|content_filter               the answer stops halfway
+    deltas=N                                                  the final answer has N deltas
+    slow=SECONDS                                              a long answer, ten deltas a second
+    error=STATUS                      family= message= retry_after= own=1              instead of an answer
+                                                              (family A, B, C or html)
+    fail=failed|response.error|nested|flat|eof  after= code= message= type=            in mid-stream
+    delay=SECONDS                     first=                  a pause before each delta, before the first byte
+    wire=lf|crlf                      split=BYTES comments=N bare=1 every=N            framing
+    late=seal|arguments|both                                  real values only in response.completed
+    unknown=event|item|both                                   things that no client knows
+    big=BYTES                                                 a very large response.created
+    nodone                                                    no "data: [DONE]"
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from . import directives
+from .errors import documented, own_rate_limit
+from .plan import Break, Call, Citation, Delivery, Image, Message, Plan, Reasoning, Search, Unknown
+from .prompt import input_items, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .catalogue import Family, Model
+    from .directives import Directive
+    from .plan import BreakKind, Ending, Newline, ReasoningKind, SearchKind, Step
+
+DEAF_MODEL = "standin/plain"
+SLOW_MODEL_SECONDS = 20.0
+SLOW_DELTAS_PER_SECOND = 10
+QUOTED_OUTPUT_CHARS = 2000
+TITLE_WORDS = 4
+NATURAL_CALL = re.compile(r"\bcall\s+`?([A-Za-z0-9_-]+)`?", re.IGNORECASE)
+USER_LINE = re.compile(r"^USER: (.*)$", re.MULTILINE)
+INPUT_ROLES = ("user", "system", "developer")
+KIND_OF_FAMILY: dict[Family, ReasoningKind] = {"anthropic": "raw", "raw": "raw"}
+REASONING_KINDS: tuple[ReasoningKind, ...] = ("summary", "raw", "encrypted")
+SEARCH_KINDS: tuple[SearchKind, ...] = ("server", "native")
+ENDINGS: tuple[Ending, ...] = ("max_output_tokens", "content_filter")
+BREAK_KINDS: tuple[BreakKind, ...] = ("failed", "response.error", "nested", "flat", "eof")
+NEWLINES: dict[str, Newline] = {"lf": "\n", "crlf": "\r\n"}
+T = TypeVar("T", bound=str)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the plan depends on: the request read once."""
+
+    model: Model
+    text: str
+    items: int
+    schemas: dict[str, dict[str, Any]]
+    choice: str
+    calls_done: int
+    outputs: tuple[tuple[str, str], ...]
+    thinks: bool
+
+    @classmethod
+    def of(cls, body: dict[str, Any], model: Model) -> Situation:
+        """Read an accepted request."""
+        items = input_items(body)
+        start = _current_turn(items)
+        names = {item["call_id"]: item["name"] for item in items if item.get("type") == "function_call"}
+        outputs = [item for item in items[start:] if item.get("type") == "function_call_output"]
+        return cls(
+            model=model,
+            text=_last_user_text(items),
+            items=len(items),
+            schemas={
+                tool["name"]: tool["parameters"] or {} for tool in body.get("tools") or [] if "name" in tool
+            },
+            choice=_choice(body.get("tool_choice", "auto")),
+            calls_done=sum(1 for item in items[start:] if item.get("type") == "function_call"),
+            outputs=tuple((names[item["call_id"]], text_of(item)) for item in outputs),
+            thinks=_thinks(body.get("reasoning") or {}, model),
+        )
+
+
+@dataclass(slots=True)
+class Draft:
+    """A plan in the making; each directive changes one thing in it."""
+
+    situation: Situation
+    reasoning: list[Reasoning] = field(default_factory=list)
+    before: list[Step] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    rounds: int = 1
+    text: str | None = None
+    refused: bool = False
+    citations: list[Citation] = field(default_factory=list)
+    commentary: list[Message] = field(default_factory=list)
+    deltas: int = 0
+    plan: Plan = field(default_factory=Plan)
+
+    @property
+    def rounds_done(self) -> int:
+        """Rounds of calls that this turn has behind it; parallel calls may come back interleaved or not."""
+        return self.situation.calls_done // len(self.calls) if self.calls else 0
+
+    def deliver(self, **changes: Any) -> None:
+        """Change how the bytes travel."""
+        self.plan = replace(self.plan, delivery=replace(self.plan.delivery, **changes))
+
+
+def compose(body: dict[str, Any], model: Model, *, queued: str = "", pace_seconds: float = 0.0) -> Plan:
+    """The plan for an accepted request.
+
+    Args:
+        body: The request.
+        model: Its model.
+        queued: Directives that a test has queued; they stand before those of the text.
+        pace_seconds: The pause between deltas of an answer whose directives set none.
+
+    Raises:
+        DirectiveError: A directive cannot be read.
+    """
+    situation = Situation.of(body, model)
+    draft = Draft(situation, plan=Plan(delivery=Delivery(delay_seconds=pace_seconds)))
+    task = _task_answer(situation.text)
+    told = () if task or model.id == DEAF_MODEL else directives.parse(situation.text)
+    for directive in (*directives.parse(queued), *told):
+        _obey(draft, directive)
+    if task and draft.text is None:
+        draft.text = task
+        return _finished(draft)
+    _by_model_name(draft)
+    if not draft.calls and draft.text is None and not draft.refused:
+        draft.calls = _natural_calls(situation)
+    if not draft.reasoning and situation.thinks:
+        draft.reasoning = [_default_reasoning(situation)]
+    return _finished(draft)
+
+
+def _obey(draft: Draft, told: Directive) -> None:
+    meaning = MEANINGS.get(told.name)
+    if meaning is None:
+        raise directives.DirectiveError(f"unknown directive: {told.name}")
+    try:
+        meaning(draft, told)
+    except (TypeError, ValueError) as error:
+        raise directives.DirectiveError(f"{told.name}: {error}") from error
+
+
+def _finished(draft: Draft) -> Plan:
+    if draft.calls and draft.rounds_done < draft.rounds and draft.situation.choice != "none":
+        return replace(draft.plan, steps=(*draft.reasoning, *draft.commentary, *_numbered(draft)))
+    text = _default_text(draft.situation) if draft.text is None else draft.text
+    words = text.split() or ["word"]
+    text = " ".join(words[at % len(words)] for at in range(draft.deltas)) if draft.deltas else text
+    message = Message(text, tuple(draft.citations), draft.refused)
+    return replace(draft.plan, steps=(*draft.reasoning, *draft.before, message))
+
+
+def _numbered(draft: Draft) -> list[Call]:
+    now = str(draft.rounds_done + 1)
+    return [
+        replace(call, arguments=call.arguments.replace("$round", now).replace("$n", str(number)))
+        for number, call in enumerate(draft.calls, 1)
+    ]
+
+
+# --- what each directive means ---
+
+
+def _reasoning(draft: Draft, told: Directive) -> None:
+    parts = told.count("parts", 1)
+    text = told.text("text", "Thinking it over.")
+    texts = [text if parts == 1 else f"{text} ({number})" for number in range(1, parts + 1)]
+    kind = told.own_text("summary")
+    item = Reasoning(_one_of(REASONING_KINDS, kind), tuple(texts))
+    draft.reasoning.extend([item] * told.count("items", 1))
+
+
+def _call(draft: Draft, told: Directive) -> None:
+    args = told.options.get("args", {})
+    arguments = args if isinstance(args, str) else json.dumps(args)
+    draft.calls.extend([Call(told.own_text(), arguments)] * told.count("times", 1))
+
+
+def _rounds_told(draft: Draft, told: Directive) -> None:
+    draft.rounds = int(told.value)
+
+
+def _text(draft: Draft, told: Directive) -> None:
+    draft.text = told.own_text()
+
+
+def _say(draft: Draft, told: Directive) -> None:
+    draft.commentary.append(Message(told.own_text(), phase="commentary"))
+
+
+def _cite(draft: Draft, told: Directive) -> None:
+    draft.citations.append(Citation(told.own_text(), told.text("title", "A source")))
+
+
+def _search(draft: Draft, told: Directive) -> None:
+    kind = _one_of(SEARCH_KINDS, told.text("kind", "server"))
+    draft.before.append(Search(told.own_text(), kind, told.text("url", "https://example.org/found")))
+
+
+def _image(draft: Draft, told: Directive) -> None:
+    draft.before.append(Image(told.own_text("A square")))
+
+
+def _refusal(draft: Draft, told: Directive) -> None:
+    draft.refused = True
+    draft.text = told.own_text("I cannot help with that.")
+
+
+def _incomplete(draft: Draft, told: Directive) -> None:
+    draft.plan = replace(draft.plan, ending=_one_of(ENDINGS, told.own_text("max_output_tokens")))
+
+
+def _deltas(draft: Draft, told: Directive) -> None:
+    draft.deltas = int(told.value)
+
+
+def _slow(draft: Draft, told: Directive) -> None:
+    draft.deltas = int(float(told.value) * SLOW_DELTAS_PER_SECOND)
+    draft.deliver(delay_seconds=1 / SLOW_DELTAS_PER_SECOND)
+
+
+def _error(draft: Draft, told: Directive) -> None:
+    status = int(told.value)
+    refusal = own_rate_limit() if told.options.get("own") else documented(status)
+    if "retry_after" in told.options:
+        refusal = replace(refusal, headers={**refusal.headers, "Retry-After": told.text("retry_after", "")})
+    family = told.options.get("family", refusal.family)
+    changes = {"family": family, "message": told.text("message", refusal.message)}
+    draft.plan = replace(draft.plan, refusal=replace(refusal, **changes))
+
+
+def _fail(draft: Draft, told: Directive) -> None:
+    kind = _one_of(BREAK_KINDS, told.own_text("failed"))
+    plain = Break(kind)
+    draft.plan = replace(
+        draft.plan,
+        cut=Break(
+            kind,
+            told.count("after", plain.after_deltas),
+            told.text("code", plain.code),
+            told.text("message", plain.message),
+            told.text("type", plain.error_type),
+        ),
+    )
+
+
+def _delay(draft: Draft, told: Directive) -> None:
+    first = draft.plan.delivery.first_delay_seconds
+    draft.deliver(delay_seconds=float(told.value), first_delay_seconds=told.number("first", first))
+
+
+def _wire(draft: Draft, told: Directive) -> None:
+    now = draft.plan.delivery
+    draft.deliver(
+        newline=NEWLINES[_one_of(("lf", "crlf"), told.own_text("lf"))],
+        split_bytes=told.count("split", now.split_bytes),
+        comments=told.count("comments", now.comments),
+        bare_comments=bool(told.options.get("bare")),
+        comment_every=told.count("every", now.comment_every),
+    )
+
+
+def _late(draft: Draft, told: Directive) -> None:
+    what = _one_of(("seal", "arguments", "both"), told.own_text("both"))
+    draft.deliver(late_seals=what in {"seal", "both"}, late_arguments=what in {"arguments", "both"})
+
+
+def _unknown(draft: Draft, told: Directive) -> None:
+    what = _one_of(("event", "item", "both"), told.own_text("both"))
+    draft.deliver(unknown_event=what in {"event", "both"})
+    if what in {"item", "both"}:
+        draft.before.append(Unknown())
+
+
+def _big(draft: Draft, told: Directive) -> None:
+    draft.deliver(big_bytes=int(told.value))
+
+
+def _nodone(draft: Draft, _told: Directive) -> None:
+    draft.deliver(done=False)
+
+
+def _one_of(allowed: tuple[T, ...], word: str) -> T:
+    for one in allowed:
+        if one == word:
+            return one
+    raise directives.DirectiveError(f"{word!r} is none of {', '.join(allowed)}")
+
+
+MEANINGS: dict[str, Callable[[Draft, Directive], None]] = {
+    "reasoning": _reasoning,
+    "call": _call,
+    "rounds": _rounds_told,
+    "text": _text,
+    "say": _say,
+    "cite": _cite,
+    "search": _search,
+    "image": _image,
+    "refusal": _refusal,
+    "incomplete": _incomplete,
+    "deltas": _deltas,
+    "slow": _slow,
+    "error": _error,
+    "fail": _fail,
+    "delay": _delay,
+    "wire": _wire,
+    "late": _late,
+    "unknown": _unknown,
+    "big": _big,
+    "nodone": _nodone,
+}
+
+# --- what happens without directives ---
+
+
+def _by_model_name(draft: Draft) -> None:
+    model = draft.situation.model.id
+    if model == "standin/slow" and not draft.deltas:
+        _slow(draft, directives.Directive("slow", SLOW_MODEL_SECONDS, {}))
+    if model == "standin/failing" and draft.plan.cut is None and draft.plan.refusal is None:
+        draft.plan = replace(draft.plan, refusal=documented(503))
+    if model == "standin/tools" and not draft.calls:
+        draft.calls = [example_call(name, schema) for name, schema in draft.situation.schemas.items()][:1]
+
+
+def _natural_calls(situation: Situation) -> list[Call]:
+    forced = "" if situation.calls_done else situation.choice
+    if forced in situation.schemas:
+        return [example_call(forced, situation.schemas[forced])]
+    asked = [name for name in NATURAL_CALL.findall(situation.text) if name in situation.schemas]
+    if asked:
+        return [example_call(name, situation.schemas[name]) for name in dict.fromkeys(asked)]
+    if forced == "required":
+        return [example_call(name, schema) for name, schema in situation.schemas.items()][:1]
+    return []
+
+
+def example_call(name: str, schema: dict[str, Any]) -> Call:
+    """A call of a tool with made-up arguments that fit its schema's required properties."""
+    properties = schema.get("properties", {})
+    wanted = schema.get("required") or []
+    return Call(name, json.dumps({key: _example(properties.get(key, {})) for key in wanted}))
+
+
+def _example(schema: dict[str, Any]) -> Any:
+    if schema.get("enum"):
+        return schema["enum"][0]
+    kind = schema.get("type", "string")
+    first = kind[0] if isinstance(kind, list) else kind
+    examples: dict[str, Any] = {
+        "integer": 1,
+        "number": 1.5,
+        "boolean": True,
+        "array": [],
+        "object": {},
+        "null": None,
+    }
+    return examples.get(first, "example")
+
+
+def _default_reasoning(situation: Situation) -> Reasoning:
+    kind = KIND_OF_FAMILY.get(situation.model.family, "summary")
+    thought = f"**Reading the request**\n\nI have {_counted(situation.items)}; the last one matters most."
+    return Reasoning(kind, (thought,))
+
+
+def _default_text(situation: Situation) -> str:
+    lines = [f"You said: {_said(situation.text)}"]
+    if situation.outputs:
+        lines.append("The tools answered:")
+        lines.append(
+            "\n".join(f"- `{name}`: {text[:QUOTED_OUTPUT_CHARS]}" for name, text in situation.outputs)
+        )
+    lines.append(f"*{situation.model.id}* saw {_counted(situation.items)}.")
+    return "\n\n".join(lines)
+
+
+def _said(text: str) -> str:
+    """A text without its directives, if it has any that can be read."""
+    try:
+        return directives.without(text) if directives.OPENING in text else text
+    except directives.DirectiveError:
+        return text
+
+
+def _counted(items: int) -> str:
+    return f"{items} input item{'' if items == 1 else 's'}"
+
+
+def _task_answer(text: str) -> str | None:
+    """The JSON that one of Open WebUI's own task prompts asks for; None for any other text."""
+    if not text.startswith("### Task:"):
+        return None
+    said = USER_LINE.findall(text)
+    topic = " ".join((_said(said[-1]) if said else "New chat").split()[:TITLE_WORDS])
+    answers: dict[str, Any] = {
+        '{ "title":': {"title": topic.title()},
+        '{ "tags":': {"tags": ["General", "Testing"]},
+        '"follow_ups":': {"follow_ups": ["Tell me more.", "Why is that?", "Show an example."]},
+        '"queries":': {"queries": [topic]},
+        '{ "text":': {"text": "and so on."},
+        '"prompt":': {"prompt": f"A picture of {topic}"},
+    }
+    return next((json.dumps(answer) for sign, answer in answers.items() if sign in text), None)
+
+
+# --- reading the request ---
+
+
+def _last_user_text(items: list[dict[str, Any]]) -> str:
+    """The text of the user's last run of messages; instructions that stand among them do not end the run."""
+    run: list[str] = []
+    for item in reversed(items):
+        role = item.get("role")
+        if role == "user":
+            run.append(text_of(item))
+        elif run and role not in INPUT_ROLES:
+            break
+    return "\n".join(reversed(run))
+
+
+def _current_turn(items: list[dict[str, Any]]) -> int:
+    return max((at for at, item in enumerate(items) if item.get("role") == "user"), default=-1) + 1
+
+
+def _choice(choice: Any) -> str:
+    if isinstance(choice, str):
+        return choice
+    return str(choice.get("name", choice.get("mode", "auto")))
+
+
+def _thinks(reasoning: dict[str, Any], model: Model) -> bool:
+    asked = reasoning.get("enabled") is not False and reasoning.get("effort") != "none"
+    return model.thinking is not None and model.id != "standin/script" and asked

@@ -1,0 +1,74 @@
+"""Sending a response as server-sent events, and noticing when the client leaves.
+
+Owns the two tasks of a stream, one that sends and one that listens; both end with the response.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import Response
+
+from . import events, framing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from starlette.types import Receive, Scope, Send
+
+    from .log import RecordedRequest
+
+
+class StreamedResponse(Response):
+    """A response sent as server-sent events; it notices when the client leaves."""
+
+    def __init__(
+        self,
+        response: events.Response,
+        record: RecordedRequest,
+        clock: Callable[[], float],
+        headers: dict[str, str],
+    ) -> None:
+        super().__init__(None, 200, headers, media_type="text/event-stream")
+        del self.headers["content-length"]
+        self._made = response
+        self._record = record
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream, or stop as soon as the client is gone."""
+        del scope
+        sending = asyncio.create_task(self._send(send))
+        leaving = asyncio.create_task(_left(receive))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            self._record.finished = sending.done() and sending.exception() is None
+            self._record.disconnected = not self._record.finished
+        finally:
+            self._record.ended_at = self._clock()
+            for task in (sending, leaving):
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for chunk in framing.frames(self._events(), self._made.plan.delivery):
+            if chunk.pause_seconds:
+                await asyncio.sleep(chunk.pause_seconds)
+            await send({"type": "http.response.body", "body": chunk.data, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _events(self) -> Iterable[dict[str, Any]]:
+        for event in events.stream(self._made):
+            if event["type"] in {"response.completed", "response.incomplete"}:
+                self._record.usage = self._made.usage
+                self._record.output = event["response"]["output"]
+            yield event
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

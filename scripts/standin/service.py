@@ -1,0 +1,75 @@
+"""What one stand-in remembers between requests.
+
+Owns its options, its clock, the log, the queue of ordered behaviours, the prompt cache and the generations.
+It must not know HTTP.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .cache import PromptCache
+from .directives import CLOSING, OPENING
+from .log import RecordedRequest
+from .seal import Sealer
+from .tokens import Tokenizer
+
+RECORDED_REQUESTS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a stand-in runs; ``pace_seconds`` is the pause between the deltas of an ordinary answer."""
+
+    pace_seconds: float = 0.0
+    clock: Callable[[], float] = time.time
+    tokenizer: Tokenizer | None = None
+
+
+@dataclass(slots=True)
+class Queued:
+    """Directives for the next requests to a path."""
+
+    do: str
+    times: int
+    path: str
+
+
+@dataclass(slots=True)
+class Service:
+    """All that one stand-in remembers."""
+
+    options: Options
+    tokenizer: Tokenizer
+    requests: deque[RecordedRequest] = field(default_factory=lambda: deque(maxlen=RECORDED_REQUESTS))
+    queue: list[Queued] = field(default_factory=list)
+    cache: PromptCache = field(default_factory=PromptCache)
+    generations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sealer: Sealer = field(default_factory=lambda: Sealer(first_serial=time.time_ns()))
+    advanced_seconds: float = 0.0
+
+    def now(self) -> float:
+        """The time in seconds on the stand-in's own clock."""
+        return self.options.clock() + self.advanced_seconds
+
+    def reset(self) -> None:
+        """Forget everything but the seals, which stay valid."""
+        self.requests.clear()
+        self.queue.clear()
+        self.cache.clear()
+        self.generations.clear()
+        self.advanced_seconds = 0.0
+
+    def queued(self, path: str) -> str:
+        """The directives queued for a request to this path; each use counts."""
+        entry = next((entry for entry in self.queue if entry.path == path), None)
+        if entry is None:
+            return ""
+        entry.times -= 1
+        if entry.times <= 0:
+            self.queue.remove(entry)
+        return entry.do if OPENING in entry.do else f"{OPENING} {entry.do}{CLOSING}"

@@ -1,0 +1,257 @@
+"""Whether a request to /responses is one that the service accepts.
+
+Owns the documented rules that the SDK's models do not carry: lengths, ranges, counts, names, roles and the
+pairing of calls with their outputs. It decides nothing about models, money or reasoning. A request that is
+not accepted raises ``RefusalError`` with the documented answer.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from . import oracle
+from .errors import RefusalError, bad_prompt, invalid_request, router_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .oracle import Issue, Path
+
+MAX_MODELS = 3
+MAX_STOPS = 4
+MAX_ID_CHARS = 256
+MAX_CALL_ID_CHARS = 64
+MAX_METADATA_PAIRS = 16
+MAX_METADATA_KEY_CHARS = 64
+MAX_METADATA_VALUE_CHARS = 512
+MAX_TOOL_CALLS = 30
+TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+IMAGE_URL = re.compile(r"https?://|data:image/[a-z+.-]+;base64,")
+FILE_DATA = re.compile(r"data:[^;,]+;base64,")
+RANGES = {
+    "temperature": (0, 2),
+    "top_p": (0, 1),
+    "top_logprobs": (0, 20),
+    "presence_penalty": (-2, 2),
+    "frequency_penalty": (-2, 2),
+    "top_k": (0, math.inf),
+    "max_output_tokens": (1, math.inf),
+    "max_tool_calls": (1, MAX_TOOL_CALLS),
+}
+
+
+def check(body: Any) -> list[str]:
+    """Accept a parsed request body, or refuse it.
+
+    Returns:
+        Warnings: one for each unknown top-level key, which the service ignores.
+
+    Raises:
+        RefusalError: The service would answer 400.
+    """
+    if not isinstance(body, dict):
+        raise RefusalError(invalid_request([_issue((), "Expected object")]))
+    _check_documented(body)
+    issues = [*oracle.fields_issues(body), *_limit_issues(body), *_input_issues(body), *_tools_issues(body)]
+    if issues:
+        raise RefusalError(invalid_request(issues))
+    if isinstance(body["input"], list):
+        _check_pairs(body["input"])
+    return [f"unknown top-level key: {key}" for key in body if key not in oracle.REQUEST_FIELDS]
+
+
+def _check_documented(body: dict[str, Any]) -> None:
+    if body.get("store", False) is not False:
+        issue = _issue(("store",), "Invalid input: expected false", expected="false")
+        raise RefusalError(invalid_request([issue]))
+    if body.get("previous_response_id") is not None:
+        message = "previous_response_id is not supported: responses are not stored"
+        raise RefusalError(invalid_request([_issue(("previous_response_id",), message)]))
+    if body.get("input", "") in ("", []):
+        raise RefusalError(bad_prompt("No input provided"))
+    models = body.get("models")
+    if isinstance(models, list) and len(models) > MAX_MODELS:
+        raise RefusalError(router_error(400, f"'models' array must have {MAX_MODELS} items or fewer"))
+
+
+# --- limits of the top-level fields ---
+
+
+def _limit_issues(body: dict[str, Any]) -> list[Issue]:
+    issues = [_range_issue(name, body[name]) for name in RANGES if name in body]
+    checks: dict[str, Callable[[Any], str | None]] = {
+        "session_id": _too_long,
+        "user": _too_long,
+        "metadata": _bad_metadata,
+        "stop": lambda stop: (
+            "At most 4 sequences" if isinstance(stop, list) and len(stop) > MAX_STOPS else None
+        ),
+        "stop_server_tools_when": lambda rules: None if rules else "At least one condition",
+    }
+    told = [(name, check(body[name])) for name, check in checks.items() if body.get(name) is not None]
+    issues.extend(_issue((name,), message) for name, message in told if message)
+    return [issue for issue in issues if issue]
+
+
+def _range_issue(name: str, value: Any) -> Issue | None:
+    low, high = RANGES[name]
+    if not isinstance(value, int | float) or isinstance(value, bool) or low <= value <= high:
+        return None
+    return _issue(
+        (name,), f"Number must be between {low} and {high}", code="too_big" if value > high else "too_small"
+    )
+
+
+def _too_long(text: Any) -> str | None:
+    long = isinstance(text, str) and len(text) > MAX_ID_CHARS
+    return f"String must contain at most {MAX_ID_CHARS} character(s)" if long else None
+
+
+def _bad_metadata(pairs: Any) -> str | None:
+    if not isinstance(pairs, dict):
+        return None
+    if len(pairs) > MAX_METADATA_PAIRS:
+        return f"At most {MAX_METADATA_PAIRS} pairs"
+    if any(len(key) > MAX_METADATA_KEY_CHARS or set(key) & set("[]") for key in pairs):
+        return f"Keys: at most {MAX_METADATA_KEY_CHARS} characters, no brackets"
+    texts = [value for value in pairs.values() if isinstance(value, str)]
+    if any(len(value) > MAX_METADATA_VALUE_CHARS for value in texts):
+        return f"Values: at most {MAX_METADATA_VALUE_CHARS} characters"
+    return None
+
+
+# --- tools ---
+
+
+def _tools_issues(body: dict[str, Any]) -> Iterator[Issue]:
+    if "tools" not in body:
+        return
+    if not isinstance(body["tools"], list):
+        yield _issue(("tools",), "Expected array")
+        return
+    names: set[str] = set()
+    for index, tool in enumerate(body["tools"]):
+        at = ("tools", index)
+        issues = oracle.tool_issues(tool, at)
+        yield from issues
+        if not issues and tool["type"] == "function":
+            yield from _function_issues(tool, names, at)
+
+
+def _function_issues(tool: dict[str, Any], names: set[str], at: Path) -> Iterator[Issue]:
+    name, parameters = tool["name"], tool["parameters"]
+    if not TOOL_NAME.fullmatch(name):
+        yield _issue((*at, "name"), f"Invalid name {name!r}: must match ^[a-zA-Z0-9_-]{{1,64}}$")
+    if name in names:
+        yield _issue((*at, "name"), f"Tool names must be unique: {name}")
+    if parameters is not None and parameters.get("type", "object") != "object":
+        yield _issue((*at, "parameters"), 'schema must be of type "object"')
+    names.add(name)
+
+
+# --- input items ---
+
+
+def _input_issues(body: dict[str, Any]) -> Iterator[Issue]:
+    given = body["input"]
+    if isinstance(given, str):
+        return
+    if not isinstance(given, list):
+        yield _issue(("input",), "Expected string or array")
+        return
+    for index, item in enumerate(given):
+        at = ("input", index)
+        issues = oracle.item_issues(item, at)
+        yield from issues
+        if not issues:
+            yield from _rule_issues(item, at)
+
+
+def _rule_issues(item: dict[str, Any], at: Path) -> Iterator[Issue]:
+    kind = item.get("type", "message")
+    rules = ITEM_RULES.get(kind)
+    if rules:
+        yield from rules(item, at)
+
+
+def _message_issues(item: dict[str, Any], at: Path) -> Iterator[Issue]:
+    parts = item.get("content")
+    if parts is None or parts == []:
+        yield _issue((*at, "content"), "Message without content")
+    if not isinstance(parts, list):
+        return
+    if item["role"] == "assistant" and any(part["type"].startswith("input_") for part in parts):
+        yield _issue((*at, "content"), "Supported values are: 'output_text' and 'refusal'")
+    if any(part["type"] in {"output_text", "refusal"} for part in parts) and "status" not in item:
+        yield _issue((*at, "status"), "Required")
+    for index, part in enumerate(parts):
+        yield from _part_issues(part, (*at, "content", index))
+
+
+def _part_issues(part: dict[str, Any], at: Path) -> Iterator[Issue]:
+    url, data = part.get("image_url"), part.get("file_data")
+    if part["type"] == "input_image" and not (url or part.get("file_id")):
+        yield _issue((*at, "image_url"), "Required")
+    if url and not IMAGE_URL.match(url):
+        yield _issue((*at, "image_url"), "Expected an https or data URL of an image")
+    if part["type"] == "input_file" and not (data or part.get("file_url") or part.get("file_id")):
+        yield _issue((*at, "file_data"), "Required")
+    if data and not FILE_DATA.match(data):
+        yield _issue((*at, "file_data"), "Expected a data URL")
+
+
+def _call_issues(item: dict[str, Any], at: Path) -> Iterator[Issue]:
+    yield from _call_id_issues(item, at)
+    if not TOOL_NAME.fullmatch(item["name"]):
+        yield _issue((*at, "name"), f"Invalid name {item['name']!r}")
+
+
+def _output_issues(item: dict[str, Any], at: Path) -> Iterator[Issue]:
+    yield from _call_id_issues(item, at)
+    if isinstance(item["output"], list):
+        for index, part in enumerate(item["output"]):
+            yield from _part_issues(part, (*at, "output", index))
+
+
+def _call_id_issues(item: dict[str, Any], at: Path) -> Iterator[Issue]:
+    if not 1 <= len(item["call_id"]) <= MAX_CALL_ID_CHARS:
+        yield _issue((*at, "call_id"), f"String must contain 1 to {MAX_CALL_ID_CHARS} character(s)")
+
+
+ITEM_RULES: dict[str, Callable[[dict[str, Any], Path], Iterator[Issue]]] = {
+    "message": _message_issues,
+    "function_call": _call_issues,
+    "function_call_output": _output_issues,
+}
+
+# --- calls and outputs ---
+
+
+def _check_pairs(items: list[dict[str, Any]]) -> None:
+    """Each call has one later output, each output one earlier call, and no id occurs twice."""
+    calls: set[str] = set()
+    answered: set[str] = set()
+    for item in items:
+        kind = item.get("type")
+        if kind == "function_call":
+            _refuse_if(item["call_id"] in calls, f"Duplicate function call with call_id {item['call_id']}.")
+            calls.add(item["call_id"])
+        elif kind == "function_call_output":
+            lost = item["call_id"] not in calls
+            _refuse_if(lost, f"No tool call found for function call output with call_id {item['call_id']}.")
+            _refuse_if(item["call_id"] in answered, f"Duplicate output for call_id {item['call_id']}.")
+            answered.add(item["call_id"])
+    open_calls = [item["call_id"] for item in items if item.get("type") == "function_call"]
+    for call_id in open_calls:
+        _refuse_if(call_id not in answered, f"No tool output found for function call {call_id}.")
+
+
+def _refuse_if(wrong: bool, message: str) -> None:  # noqa: FBT001 - the condition is the point of the call
+    if wrong:
+        raise RefusalError(router_error(400, message, provider_name=None))
+
+
+def _issue(path: Path, message: str, *, code: str = "invalid_union", **more: str) -> Issue:
+    return {"code": code, "path": list(path), "message": message, **more}
