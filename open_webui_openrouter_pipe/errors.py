@@ -1,0 +1,146 @@
+"""The error tree: every failure that a user or a caller may meet.
+
+An error says what to tell the user (`user_message`, one plain line without secrets) and whether the same
+request may succeed when it is sent again (`retryable`). Foreign exceptions are translated into these in the
+adapter that owns the library; nothing else crosses a folder's border.
+
+    PipeError
+    ├── ConfigurationError          a setting is missing or wrong
+    ├── InvalidHistory              a chat that cannot be read at all
+    ├── ContextBudgetExceeded       what must be sent does not fit the model's window
+    ├── ConnectionFailed            OpenRouter could not be reached, or took too long
+    ├── StreamBroken                the answer ended without its terminal event
+    ├── ProviderError               OpenRouter or a provider answered with an error
+    │   ├── AuthenticationFailed    401
+    │   ├── PaymentRequired         402
+    │   ├── AccessDenied            403: moderation, guardrail, missing permission
+    │   ├── ModelNotFound           404, or an unknown model id
+    │   ├── RequestRejected         400, 413, 422: sending the same again is useless
+    │   │   ├── ContextTooLong      the provider counted more tokens than its window holds
+    │   │   └── ReasoningRejected   replayed reasoning failed the provider's verification
+    │   ├── RateLimited             429
+    │   └── ProviderUnavailable     408, 5xx, 524, 529
+    └── StoreError
+        ├── StoreUnavailable        the database (and its shelter) cannot be reached
+        └── SealBroken              a sealed payload does not open: altered, moved, or of another key
+"""
+
+from __future__ import annotations
+
+
+class PipeError(Exception):
+    """Base of all errors of this package.
+
+    `user_message` is one line of plain text for the chat; `str(error)` may hold more for the log.
+    """
+
+    retryable: bool = False
+
+    def __init__(self, user_message: str, *, detail: str = "") -> None:
+        """Keep the line for the user apart from the detail for the log."""
+        super().__init__(f"{user_message} ({detail})" if detail else user_message)
+        self.user_message = user_message
+        self.detail = detail
+
+
+class ConfigurationError(PipeError):
+    """A setting is missing or wrong; the administrator can mend it."""
+
+
+class InvalidHistory(PipeError):
+    """The messages are not a chat at all (not a list, no readable message)."""
+
+
+class ContextBudgetExceeded(PipeError):
+    """What must not be dropped is larger than the model's input budget."""
+
+
+class ConnectionFailed(PipeError):
+    """OpenRouter could not be reached, or did not answer within the time limit."""
+
+    retryable = True
+
+
+class StreamBroken(PipeError):
+    """The stream ended, or could not be read, before its terminal event."""
+
+    retryable = True
+
+
+class ProviderError(PipeError):
+    """OpenRouter, or the provider behind it, answered with an error.
+
+    `status` is the HTTP status (or the status named inside the stream), `code` the textual error code,
+    `provider` the provider's name, `retry_after_seconds` what the server asked to wait: each None when unknown.
+    """
+
+    def __init__(
+        self,
+        user_message: str,
+        *,
+        detail: str = "",
+        status: int | None = None,
+        code: str | None = None,
+        provider: str | None = None,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        """Keep what the server said beside the line for the user."""
+        super().__init__(user_message, detail=detail)
+        self.status = status
+        self.code = code
+        self.provider = provider
+        self.retry_after_seconds = retry_after_seconds
+
+
+class AuthenticationFailed(ProviderError):
+    """The API key is missing, unknown or revoked."""
+
+
+class PaymentRequired(ProviderError):
+    """The account has too few credits for the request."""
+
+
+class AccessDenied(ProviderError):
+    """Moderation, a guardrail or a missing permission refused the request."""
+
+
+class ModelNotFound(ProviderError):
+    """The model does not exist, or no endpoint serves what the request needs."""
+
+
+class RequestRejected(ProviderError):
+    """The request itself is at fault; sending it again unchanged is useless."""
+
+
+class ContextTooLong(RequestRejected):
+    """The provider counted more tokens than the model's window holds."""
+
+
+class ReasoningRejected(RequestRejected):
+    """Replayed reasoning failed the provider's verification of its signature or sealed content."""
+
+
+class RateLimited(ProviderError):
+    """Too many requests; `retry_after_seconds` says when to come back, if known."""
+
+    retryable = True
+
+
+class ProviderUnavailable(ProviderError):
+    """The provider is down, overloaded or too slow."""
+
+    retryable = True
+
+
+class StoreError(PipeError):
+    """Base of the artifact store's errors."""
+
+
+class StoreUnavailable(StoreError):
+    """Nothing durable can be written or read at the moment."""
+
+    retryable = True
+
+
+class SealBroken(StoreError):
+    """A sealed payload does not open: altered, moved to another row, or sealed with an unknown key."""

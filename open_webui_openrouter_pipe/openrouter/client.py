@@ -1,0 +1,335 @@
+"""Speaks HTTP with OpenRouter: sends requests, reads streams, translates what goes wrong.
+
+Owns headers, time limits and the retries before the first event. It neither builds bodies nor judges events.
+The httpx client is shared and belongs to whoever made it; each response is closed here, also on cancellation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeVar, cast
+
+import httpx
+
+from ..errors import (
+    ConfigurationError,
+    ConnectionFailed,
+    PipeError,
+    ProviderError,
+    ProviderUnavailable,
+    RateLimited,
+    StreamBroken,
+)
+from ..ports import Event, RequestBody
+from ..responses.events import parse_event, terminal_event
+from ..responses.failure import Failure, read_failure
+from ..responses.sse import Decoder
+from ..responses.surrogates import mend_text
+from .errors import redact, retry_after, to_error
+
+DEFAULT_BASE_URL = "https://openrouter.ai/api/v1"
+
+_RETRIES = 2
+_BACKOFF_SECONDS = 0.5
+_LONGEST_RETRY_WAIT_SECONDS = 5.0
+_ERROR_BODY_BYTES = 64 * 1024
+_DRAIN_SECONDS = 0.2
+_WHOLE_MEDIA_TYPES = frozenset({"application/json", "text/html"})
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Where and how to reach OpenRouter; all times in seconds.
+
+    `connect_timeout_seconds` limits the connection, `first_byte_timeout_seconds` the wait for a stream's
+    headers, `idle_timeout_seconds` the silence between two portions of a stream (the server's comments break
+    it), `request_timeout_seconds` a whole request without streaming.
+    """
+
+    base_url: str = DEFAULT_BASE_URL
+    api_key: str = field(default="", repr=False)
+    referer: str = ""
+    title: str = ""
+    categories: str = ""
+    connect_timeout_seconds: float = 10.0
+    first_byte_timeout_seconds: float = 120.0
+    idle_timeout_seconds: float = 300.0
+    request_timeout_seconds: float = 300.0
+
+
+class _Dropped(ConnectionFailed):
+    """The connection failed before any answer, so the same request can be sent again at once."""
+
+
+class OpenRouterClient:
+    """The port `Responses` over HTTP, and plain GETs for the catalogue and the account."""
+
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        settings: ClientSettings,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Borrow the shared httpx client; `sleep` waits between retries."""
+        self._http = http
+        self._settings = settings
+        self._sleep = sleep
+
+    @asynccontextmanager
+    async def stream(self, body: RequestBody) -> AsyncGenerator[AsyncIterator[Event]]:
+        """Open a stream. Entering raises the errors of the tree, reading raises StreamBroken.
+
+        Read to the end, so that the connection can serve the next request.
+        """
+        request = self._post({**body, "stream": True}, accept="text/event-stream")
+        response = await self._persistently(lambda: self._open(request))
+        try:
+            async with aclosing(self._events(response)) as events:
+                yield events
+        finally:
+            await response.aclose()
+
+    async def create(self, body: RequestBody) -> Mapping[str, Any]:
+        """Ask without streaming; a failed response is raised as the error that it tells of."""
+        answer = await self._json(self._post({**body, "stream": False}, accept="application/json"))
+        if not isinstance(answer, dict) or not isinstance(answer.get("output"), list) or answer.get("error"):
+            raise to_error(read_failure(None, answer))
+        return answer
+
+    def explain(self, failure: Failure) -> PipeError:
+        """The error that a failure inside a stream means."""
+        return to_error(failure)
+
+    async def get(self, path: str) -> Any:
+        """The JSON object at a path below the base URL, such as "/models"; some of them need no key."""
+        return await self._json(self._request("GET", path, accept="application/json"))
+
+    # --- requests
+
+    def _post(self, body: RequestBody, *, accept: str) -> httpx.Request:
+        if not self._settings.api_key.strip():
+            raise ConfigurationError(
+                "No OpenRouter API key is set. An administrator can set it in the function's valves."
+            )
+        return self._request("POST", "/responses", accept=accept, content=_encoded(body))
+
+    def _request(self, method: str, path: str, *, accept: str, content: bytes | None = None) -> httpx.Request:
+        settings = self._settings
+        connect = settings.connect_timeout_seconds
+        try:
+            return self._http.build_request(
+                method,
+                settings.base_url.rstrip("/") + path,
+                content=content,
+                headers=_headers(settings, accept=accept, has_body=content is not None),
+                timeout=httpx.Timeout(None, connect=connect, pool=connect),
+            )
+        except (httpx.InvalidURL, UnicodeEncodeError) as error:
+            raise _misconfigured(error) from error
+
+    # --- one attempt
+
+    async def _send(self, request: httpx.Request, *, limit_seconds: float) -> httpx.Response:
+        """Send and wait for the headers; an error status is raised as an error."""
+        response = await _translated(self._http.send(request, stream=True), limit_seconds=limit_seconds)
+        _log.debug("%s %s, generation %s", response.status_code, request.url.path, _generation(response))
+        if response.status_code == httpx.codes.OK:
+            return response
+        try:
+            text = await _error_text(response, limit_seconds=self._settings.connect_timeout_seconds)
+        finally:
+            await response.aclose()
+        wait = retry_after(response.headers, now=datetime.now(UTC))
+        raise to_error(read_failure(response.status_code, text), retry_after_seconds=wait)
+
+    async def _open(self, request: httpx.Request) -> httpx.Response:
+        """A response whose stream can be read; JSON in its place is read whole, an error in it is raised."""
+        response = await self._send(request, limit_seconds=self._settings.first_byte_timeout_seconds)
+        if _media_type(response) not in _WHOLE_MEDIA_TYPES:
+            return response
+        try:
+            answer = await self._whole(response, limit_seconds=self._settings.idle_timeout_seconds)
+        finally:
+            await response.aclose()
+        if terminal_event(answer)["type"] == "error":
+            raise to_error(read_failure(None, answer))
+        return response
+
+    async def _json(self, request: httpx.Request) -> Any:
+        limit_seconds = self._settings.request_timeout_seconds
+
+        async def attempt() -> Any:
+            response = await self._send(request, limit_seconds=limit_seconds)
+            try:
+                return await self._whole(response, limit_seconds=limit_seconds)
+            finally:
+                await response.aclose()
+
+        return await self._persistently(attempt)
+
+    async def _whole(self, response: httpx.Response, *, limit_seconds: float) -> dict[str, Any]:
+        await _translated(response.aread(), limit_seconds=limit_seconds)
+        try:
+            answer = json.loads(response.content)
+        except (ValueError, RecursionError) as error:
+            raise _foreign(response) from error
+        if not isinstance(answer, dict):
+            raise _foreign(response)
+        return answer
+
+    # --- reading a stream
+
+    async def _events(self, response: httpx.Response) -> AsyncGenerator[Event]:
+        if response.is_closed:
+            yield terminal_event(json.loads(response.content))
+            return
+        decoder = Decoder()
+        portions = cast("AsyncGenerator[bytes]", response.aiter_bytes())
+        async with aclosing(portions):
+            while not decoder.done and (portion := await self._next_portion(portions)):
+                for frame in decoder.feed(portion):
+                    yield parse_event(frame)
+            for frame in decoder.flush():
+                yield parse_event(frame)
+            if decoder.done:
+                await _drain(portions)
+
+    async def _next_portion(self, portions: AsyncIterator[bytes]) -> bytes:
+        """The next bytes; none at the end of the stream."""
+        limit_seconds = self._settings.idle_timeout_seconds
+        try:
+            async with asyncio.timeout(limit_seconds):
+                return await anext(portions, b"")
+        except TimeoutError as error:
+            raise StreamBroken(
+                f"OpenRouter sent nothing for {limit_seconds:.0f} seconds. Please try again."
+            ) from error
+        except httpx.HTTPError as error:
+            raise StreamBroken(
+                "The connection to OpenRouter was lost during the answer. Please try again.",
+                detail=redact(repr(error)),
+            ) from error
+
+    # --- several attempts
+
+    async def _persistently(self, attempt: Callable[[], Awaitable[_T]]) -> _T:
+        """Try again, a few times, what failed before anything of an answer was read."""
+        for retries in range(_RETRIES):
+            try:
+                return await attempt()
+            except PipeError as error:
+                wait_seconds = _retry_wait(error, retries)
+                if wait_seconds is None:
+                    raise
+                _log.info("retrying in %.1f s: %s", wait_seconds, error)
+                await self._sleep(wait_seconds)
+        return await attempt()
+
+
+def _retry_wait(error: PipeError, retries: int) -> float | None:
+    """Seconds to wait before the next attempt; None when another attempt makes no sense now."""
+    if isinstance(error, _Dropped):
+        return _BACKOFF_SECONDS * float(2**retries)
+    if not isinstance(error, RateLimited | ProviderUnavailable):
+        return None
+    asked = error.retry_after_seconds
+    return asked if asked is not None and asked <= _LONGEST_RETRY_WAIT_SECONDS else None
+
+
+async def _translated(waiting: Awaitable[_T], *, limit_seconds: float) -> _T:
+    """Await with a time limit, and translate httpx's exceptions of the time before an answer."""
+    try:
+        async with asyncio.timeout(limit_seconds):
+            return await waiting
+    except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
+        raise ConnectionFailed(
+            f"OpenRouter did not answer within {limit_seconds:.0f} seconds. Please try again."
+        ) from error
+    except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
+        raise _misconfigured(error) from error
+    except httpx.HTTPError as error:
+        raise _Dropped(
+            "OpenRouter could not be reached. Please try again in a moment.", detail=redact(repr(error))
+        ) from error
+
+
+async def _error_text(response: httpx.Response, *, limit_seconds: float) -> str:
+    """The body of an error as far as it is worth reading; what cannot be read is left out."""
+    read = bytearray()
+    try:
+        async with asyncio.timeout(limit_seconds):
+            async for portion in response.aiter_bytes():
+                read += portion
+                if len(read) >= _ERROR_BODY_BYTES:
+                    break
+    except (TimeoutError, httpx.HTTPError) as error:
+        _log.debug("error body cut off: %r", error)
+    return read[:_ERROR_BODY_BYTES].decode("utf-8", "replace")
+
+
+async def _drain(portions: AsyncIterator[bytes]) -> None:
+    """Read the end of the stream after `[DONE]`, which frees the connection for the next request."""
+    try:
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            async for _ in portions:
+                pass
+    except (TimeoutError, httpx.HTTPError) as error:
+        _log.debug("connection not reusable: %r", error)
+
+
+def _headers(settings: ClientSettings, *, accept: str, has_body: bool) -> dict[str, str]:
+    key = settings.api_key.strip()
+    headers = {
+        "Authorization": f"Bearer {key}" if key else "",
+        "HTTP-Referer": settings.referer,
+        "X-OpenRouter-Title": settings.title,
+        "X-OpenRouter-Categories": settings.categories,
+        "Accept": accept,
+        "Content-Type": "application/json" if has_body else "",
+    }
+    return {name: value for name, value in headers.items() if value}
+
+
+def _encoded(body: RequestBody) -> bytes:
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return mend_text(text).encode()
+
+
+def _media_type(response: httpx.Response) -> str:
+    return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
+
+
+def _generation(response: httpx.Response) -> str:
+    return str(response.headers.get("x-generation-id", "unnamed"))
+
+
+def _misconfigured(error: Exception) -> ConfigurationError:
+    return ConfigurationError(
+        "OpenRouter's address or API key is not usable. An administrator can check both in the function's "
+        "valves.",
+        detail=type(error).__name__,
+    )
+
+
+def _foreign(response: httpx.Response) -> ProviderError:
+    failure = read_failure(None, response.text[:_ERROR_BODY_BYTES])
+    return ProviderUnavailable(
+        "What answered is not OpenRouter, or it is out of order. An administrator can check its address in "
+        "the function's valves.",
+        detail=redact(failure.message),
+        status=response.status_code,
+    )

@@ -1,0 +1,21 @@
+"""Names of functions, as providers accept them.
+
+The host allows any text (MCP servers use dots and slashes), providers only `^[a-zA-Z0-9_-]{1,64}$`. Owns the
+one deterministic rule that turns the first into the second; a name that is fine stays as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+_ACCEPTED = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_KEPT_CHARACTERS = 55
+
+
+def wire_name(name: str) -> str:
+    """The name to send; a changed one ends in a digest, so that two different names never become the same."""
+    if _ACCEPTED.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', name)[:_KEPT_CHARACTERS]}_{digest}"

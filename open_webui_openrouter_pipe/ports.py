@@ -1,0 +1,141 @@
+"""What the engine needs from outside, as Protocols with the values that cross them.
+
+The adapters (openrouter, store, host, media) implement these, `app` chooses the implementations, and the engine
+knows nothing else of the world. All methods may raise the errors named here, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+from .errors import PipeError
+from .responses.effects import Effect
+from .responses.failure import Failure
+from .responses.items import Item
+
+HoleReason = Literal["missing", "unreadable", "too_large", "unavailable"]
+"""Why an artifact cannot be had: no such row of this user, seal does not open, over a limit, store away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """An item that we keep sealed because the host does not keep it.
+
+    `id` is the 20-character ULID of its marker, `kind` the item's type, `model` the OpenRouter model id that wrote
+    it. Found only by its `user_id`; `chat_id` and `message_id` say where it was made.
+    """
+
+    id: str
+    user_id: str
+    chat_id: str
+    message_id: str
+    kind: str
+    model: str
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The answer to one load: what was found, and why the rest was not."""
+
+    artifacts: Mapping[str, Artifact] = field(default_factory=dict)
+    holes: Mapping[str, HoleReason] = field(default_factory=dict)
+
+
+class ArtifactStore(Protocol):
+    """Durable, sealed, owned artifacts."""
+
+    async def put(self, artifacts: Sequence[Artifact]) -> None:
+        """Make all of them durable, or raise StoreUnavailable. The same id of the same user is replaced."""
+
+    async def load(self, user_id: str, ids: Sequence[str]) -> Loaded:
+        """Find the user's artifacts in one query. Never raises: what cannot be had is a hole."""
+
+    async def delete(self, user_id: str, ids: Sequence[str]) -> None:
+        """Forget them, everywhere. Raises StoreUnavailable; absent ids are no error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model of the catalogue; sizes in tokens, prices in dollars per token, None where unknown."""
+
+    id: str
+    name: str
+    context_tokens: int | None
+    max_output_tokens: int | None
+    input_modalities: frozenset[str]
+    output_modalities: frozenset[str]
+    supported_parameters: frozenset[str]
+    price_input: float | None
+    price_output: float | None
+    price_cache_read: float | None
+    price_cache_write: float | None
+    reasons: bool
+    supported_efforts: tuple[str, ...] | None
+
+
+class Catalog(Protocol):
+    """The models that OpenRouter offers, from memory."""
+
+    def find(self, model_id: str) -> Model | None:
+        """Look a model up by its OpenRouter id (variants such as `:free` and `:online` fall back to their base)."""
+
+
+class Requests(Protocol):
+    """Makes the body of POST /responses for one call of the host."""
+
+    def build(self, items: Sequence[Item]) -> RequestBody:
+        """Put the input together with everything else that the host asked for."""
+
+    def host_tool_name(self, name: str) -> str:
+        """The host's own name for a tool whose name had to be changed for the wire."""
+
+
+RequestBody = Mapping[str, Any]
+Event = Mapping[str, Any]
+
+
+class Responses(Protocol):
+    """POST /responses."""
+
+    def stream(self, body: RequestBody) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
+        """Open a stream; entering raises the error tree's provider errors, reading raises StreamBroken."""
+
+    async def create(self, body: RequestBody) -> Mapping[str, Any]:
+        """Ask without streaming and give back the response object; raises the error tree's provider errors."""
+
+    def explain(self, failure: Failure) -> PipeError:
+        """Turn a failure that arrived inside a stream into the error tree's error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """Durable artifacts whose markers may now be shown.
+
+    `before` is the index of the message whose text they lead; None when they stand by themselves, at the end of
+    what has been shown so far.
+    """
+
+    ids: tuple[str, ...]
+    before: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One status line for the user, in plain words."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The turn cannot go on; `message` is one plain line. What was shown stays. Nothing follows it."""
+
+    message: str
+
+
+Output: TypeAlias = Effect | Marked | Notice | Failed
+"""What the engine hands to whoever renders the answer, in order."""

@@ -1,0 +1,123 @@
+"""What one round's stream of events means: the values that the reducer hands on.
+
+Effects speak of the answer, not of the wire: indexes are contiguous from 0 in the order in which items first
+appeared, whatever gaps or repetitions the provider's `output_index` had. This module owns the values only;
+the reducer in `stream` makes them, the host adapter renders them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from .failure import Failure
+from .items import Item
+from .usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ItemStarted:
+    """A new item begins at `index`; `item` is its first, mostly empty form."""
+
+    index: int
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More text of part `part` of the message at `index`."""
+
+    index: int
+    part: int
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalDelta:
+    """More of a refusal in part `part` of the message at `index`."""
+
+    index: int
+    part: int
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """More thinking: a paragraph `part` of the summary, or of the raw reasoning text."""
+
+    index: int
+    part: int
+    source: Literal["summary", "text"]
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentsDelta:
+    """More of the JSON arguments of the function call at `index`."""
+
+    index: int
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class CitationAdded:
+    """An annotation of part `part` of the message at `index`, in its flat form."""
+
+    index: int
+    part: int
+    annotation: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFinished:
+    """The item at `index` is whole. Sent exactly once for each item that was started."""
+
+    index: int
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class ItemAmended:
+    """The terminal event brought more of a finished item, such as its signature or encrypted content."""
+
+    index: int
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseFinished:
+    """The round ended well, or was cut off by a limit (`status` "incomplete" with its `reason`).
+
+    `items` is the whole output in order, as finished or amended. Nothing follows it.
+    """
+
+    status: Literal["completed", "incomplete"]
+    reason: str | None
+    response_id: str | None
+    model: str | None
+    items: tuple[Item, ...]
+    usage: Usage | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseFailed:
+    """The round failed; `items` is what had arrived, each closed as incomplete. Nothing follows it."""
+
+    failure: Failure
+    response_id: str | None
+    items: tuple[Item, ...]
+    usage: Usage | None
+
+
+Effect: TypeAlias = (
+    ItemStarted
+    | TextDelta
+    | RefusalDelta
+    | ReasoningDelta
+    | ArgumentsDelta
+    | CitationAdded
+    | ItemFinished
+    | ItemAmended
+    | ResponseFinished
+    | ResponseFailed
+)

@@ -1,0 +1,1 @@
+"""Benchmarks: each module has a NAME and a `run() -> dict` of figures."""

@@ -1,0 +1,256 @@
+"""The catalogue of models."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from open_webui_openrouter_pipe.errors import ConnectionFailed
+from open_webui_openrouter_pipe.openrouter.catalog import ModelCatalog, account_digest, read_models
+from open_webui_openrouter_pipe.ports import Model
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+ROW = {
+    "id": "a/m",
+    "name": "A: M",
+    "context_length": 200_000,
+    "architecture": {"input_modalities": ["text", "image"], "output_modalities": ["text"]},
+    "pricing": {"prompt": "0.000003", "completion": "0.000015", "input_cache_read": "0.0000003"},
+    "top_provider": {"context_length": 180_000, "max_completion_tokens": 64_000},
+    "supported_parameters": ["tools", "reasoning"],
+    "reasoning": {"mandatory": False, "supported_efforts": ["low", "high"]},
+}
+READ = Model(
+    id="a/m",
+    name="A: M",
+    context_tokens=180_000,
+    max_output_tokens=64_000,
+    input_modalities=frozenset({"text", "image"}),
+    output_modalities=frozenset({"text"}),
+    supported_parameters=frozenset({"tools", "reasoning"}),
+    price_input=0.000003,
+    price_output=0.000015,
+    price_cache_read=0.0000003,
+    price_cache_write=None,
+    reasons=True,
+    supported_efforts=("low", "high"),
+)
+BARE = Model(
+    id="b",
+    name="b",
+    context_tokens=None,
+    max_output_tokens=None,
+    input_modalities=frozenset(),
+    output_modalities=frozenset(),
+    supported_parameters=frozenset(),
+    price_input=None,
+    price_output=None,
+    price_cache_read=None,
+    price_cache_write=None,
+    reasons=False,
+    supported_efforts=None,
+)
+WIRE = {"data": [ROW]}
+
+
+class Source:
+    """Gives one answer after the other, the last one again and again; counts, and can be held up."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.fetches = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def __call__(self) -> Any:
+        self.fetches += 1
+        await self.gate.wait()
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Clock:
+    """A time that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def names(models: tuple[Model, ...]) -> list[str]:
+    return [model.id for model in models]
+
+
+def test_a_row_is_read() -> None:
+    """All that the pipe wants to know of a model is taken from its row."""
+    assert read_models(WIRE) == (READ,)
+
+
+def test_rows_are_read_with_tolerance() -> None:
+    """Nulls, missing fields and wrong types leave a figure unknown; only a row without an id is skipped."""
+    odd: dict[str, Any] = {
+        "id": "b",
+        "name": None,
+        "pricing": {"prompt": "-1", "completion": "x"},
+        "top_provider": None,
+    }
+    worse = {
+        **odd,
+        "architecture": [],
+        "supported_parameters": None,
+        "context_length": True,
+        "reasoning": None,
+    }
+    assert read_models({"data": [None, 7, {"id": None}, {"id": ""}, worse, odd]}) == (BARE,)
+
+
+@pytest.mark.parametrize("wire", [None, [], {"data": None}, {"data": {}}, "x"])
+def test_an_answer_without_rows(wire: Any) -> None:
+    """What is no list of models is an empty one."""
+    assert read_models(wire) == ()
+
+
+async def test_the_first_listing_waits_for_the_answer() -> None:
+    """Knowing nothing, the listing waits, so that it is not empty."""
+    catalog = ModelCatalog(Source(WIRE), account="x")
+    assert await catalog.list() == (READ,)
+
+
+async def test_the_first_listing_does_not_wait_long() -> None:
+    """A server that does not answer leaves the first listing empty, and the fetch goes on."""
+    source = Source(WIRE)
+    source.gate.clear()
+    catalog = ModelCatalog(source, account="x")
+    first = await catalog.list(first_wait_seconds=0.01)
+    source.gate.set()
+    assert (first, await catalog.list(), source.fetches) == ((), (READ,), 1)
+
+
+async def test_later_listings_never_wait() -> None:
+    """A stale list is given at once while the next one is fetched."""
+    clock, source = Clock(), Source(WIRE, {"data": [{**ROW, "id": "new"}]})
+    catalog = ModelCatalog(source, account="x", clock=clock)
+    await catalog.list()
+    clock.now = 4000.0
+    source.gate.clear()
+    stale = await catalog.list()
+    source.gate.set()
+    task = catalog.refresh()
+    assert task is not None
+    await task
+    assert (names(stale), names(await catalog.list()), source.fetches) == (["a/m"], ["new"], 2)
+
+
+async def test_one_fetch_at_a_time() -> None:
+    """Many listings at once make one fetch, and a fresh list none."""
+    source = Source(WIRE)
+    catalog = ModelCatalog(source, account="x")
+    await asyncio.gather(*(catalog.list() for _ in range(20)))
+    await catalog.list()
+    assert source.fetches == 1
+
+
+@pytest.mark.parametrize("failure", [ConnectionFailed("down"), {"data": []}, None])
+async def test_failures_back_off(failure: Any) -> None:
+    """While OpenRouter is away the attempts grow rarer, and the last good list stays."""
+    clock, source = Clock(), Source(WIRE, failure)
+    catalog = ModelCatalog(source, account="x", clock=clock)
+    await catalog.list()
+    attempts = []
+    for seconds in range(4000, 4200, 10):
+        clock.now = float(seconds)
+        task = catalog.refresh()
+        if task:
+            attempts.append(seconds)
+            await task
+    assert (attempts, names(await catalog.list())) == ([4000, 4030, 4090], ["a/m"])
+
+
+async def test_the_list_survives_a_restart(tmp_path: Path) -> None:
+    """The last good list is on disk, and is there at once even if OpenRouter is away."""
+    path = tmp_path / "deep" / "models.json"
+    first = ModelCatalog(Source(WIRE), account="x", path=path)
+    await first.list()
+    second = ModelCatalog(Source(ConnectionFailed("down")), account="x", path=path)
+    assert (await second.list(), [entry.name for entry in path.parent.iterdir()]) == (
+        (READ,),
+        ["models.json"],
+    )
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff",
+        json.dumps({"account": "other", "models": WIRE}).encode(),
+        b'{"account":"x"}',
+    ],
+)
+async def test_a_file_that_does_not_serve(tmp_path: Path, kept: bytes) -> None:
+    """A corrupt file, or another account's, is as good as none."""
+    path = tmp_path / "models.json"
+    path.write_bytes(kept)
+    catalog = ModelCatalog(Source(ConnectionFailed("down")), account="x", path=path)
+    assert await catalog.list() == ()
+
+
+async def test_a_disk_that_cannot_be_written(tmp_path: Path) -> None:
+    """A list that cannot be kept is still listed."""
+    (tmp_path / "file").write_text("")
+    catalog = ModelCatalog(Source(WIRE), account="x", path=tmp_path / "file" / "models.json")
+    assert await catalog.list() == (READ,)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("a/m", "a/m"),
+        ("a/m:free", "a/m:free"),
+        ("a/m:online", "a/m"),
+        ("a/m:nitro", "a/m"),
+        ("a/m@preset/mine", "a/m"),
+        ("a/m:free@preset/mine", "a/m:free"),
+        ("~a/m", "a/m"),
+        ("a/latest", "~a/latest"),
+        ("a/unknown", None),
+        ("", None),
+    ],
+)
+async def test_find(asked: str, found: str | None) -> None:
+    """A model is found by its own id, and by its variants, presets and aliases."""
+    rows = [{"id": "a/m"}, {"id": "a/m:free"}, {"id": "~a/latest"}]
+    catalog = ModelCatalog(Source({"data": rows}), account="x")
+    await catalog.list()
+    model = catalog.find(asked)
+    assert (model and model.id) == found
+
+
+async def test_closing_stops_the_fetch() -> None:
+    """A fetch that is under way ends with its catalogue."""
+    source = Source(WIRE)
+    source.gate.clear()
+    catalog = ModelCatalog(source, account="x")
+    task = catalog.refresh()
+    await catalog.aclose()
+    assert task is not None
+    assert task.cancelled()
+
+
+def test_accounts_are_told_apart() -> None:
+    """Another key or address is another account, and its digest does not show the key."""
+    digests = {account_digest(url, key) for url in ("u", "v") for key in ("sk-1", "sk-2")}
+    assert (len(digests), any("sk" in digest for digest in digests)) == (4, False)

@@ -1,0 +1,343 @@
+"""The client over httpx's mock transport."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from open_webui_openrouter_pipe.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    ConnectionFailed,
+    PipeError,
+    ProviderUnavailable,
+    RateLimited,
+    StreamBroken,
+)
+from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
+from open_webui_openrouter_pipe.responses.failure import Failure
+from tests.support.wire import RECORDINGS, events_of, frames, recording
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+pytestmark = pytest.mark.anyio
+
+KEY = "sk-or-v1-secret"
+SETTINGS = ClientSettings(api_key=KEY, referer="https://chat.test", title="Chat")
+SSE = {"content-type": "text/event-stream"}
+BODY = {"model": "m", "input": [{"type": "message", "role": "user", "content": "é"}]}
+
+
+class Server:
+    """Gives one answer a request, the last one again and again, and keeps the requests."""
+
+    def __init__(self, *answers: httpx.Response | Exception) -> None:
+        self.answers = list(answers)
+        self.requests: list[httpx.Request] = []
+        self.waits: list[float] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+class Portions(httpx.AsyncByteStream):
+    """A body in portions; an exception among them is raised, a number is a pause."""
+
+    def __init__(self, *portions: bytes | Exception | float) -> None:
+        self.portions = portions
+        self.closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for portion in self.portions:
+            if isinstance(portion, Exception):
+                raise portion
+            if isinstance(portion, bytes):
+                yield portion
+            else:
+                await asyncio.sleep(portion)
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+@asynccontextmanager
+async def client_of(
+    answer: Callable[[httpx.Request], Any], settings: ClientSettings = SETTINGS
+) -> AsyncIterator[OpenRouterClient]:
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        sleep = answer.sleep if isinstance(answer, Server) else asyncio.sleep
+        yield OpenRouterClient(http, settings, sleep=sleep)
+
+
+async def read(server: Server, settings: ClientSettings = SETTINGS) -> list[Any]:
+    async with client_of(server, settings) as client, client.stream(BODY) as events:
+        return [event async for event in events]
+
+
+def streamed(*portions: bytes | Exception | float) -> httpx.Response:
+    return httpx.Response(200, headers=SSE, stream=Portions(*portions))
+
+
+def error(status: int, **headers: str) -> httpx.Response:
+    return httpx.Response(status, headers=headers, json={"error": {"code": status, "message": "m"}})
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in RECORDINGS.glob("*.sse")))
+async def test_a_stream_is_read(name: str) -> None:
+    """All events of a recorded stream arrive, whatever the portions."""
+    stream = recording(name)
+    portions = [stream[at : at + 777] for at in range(0, len(stream), 777)]
+    assert await read(Server(streamed(*portions))) == events_of(stream)
+
+
+async def test_the_request() -> None:
+    """Headers name the application, and the body goes out compact, as UTF-8, with the stream switched on."""
+    server = Server(streamed(frames()))
+    await read(server)
+    (request,) = server.requests
+    names = ("authorization", "http-referer", "x-openrouter-title", "accept", "content-type")
+    assert (request.method, str(request.url), [request.headers[name] for name in names], request.content) == (
+        "POST",
+        "https://openrouter.ai/api/v1/responses",
+        [f"Bearer {KEY}", "https://chat.test", "Chat", "text/event-stream", "application/json"],
+        json.dumps({**BODY, "stream": True}, ensure_ascii=False, separators=(",", ":")).encode(),
+    )
+
+
+async def test_half_characters_do_not_break_the_request() -> None:
+    """A lone surrogate in a chat is replaced rather than raised."""
+    server = Server(streamed(frames()))
+    async with client_of(server) as client, client.stream({"input": "a\ud83d"}) as events:
+        assert [event async for event in events] == []
+    assert json.loads(server.requests[0].content)["input"] == "a\ufffd"
+
+
+@pytest.mark.parametrize("key", ["", "  "])
+async def test_without_a_key_nothing_is_sent(key: str) -> None:
+    """A missing key is told before any network."""
+    server = Server(streamed(frames()))
+    with pytest.raises(ConfigurationError, match="No OpenRouter API key"):
+        await read(server, ClientSettings(api_key=key))
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ClientSettings(api_key="sk-ö"),
+        ClientSettings(api_key=KEY, base_url="http://x.test:port"),
+        ClientSettings(api_key=KEY, base_url="ftp://x.test"),
+    ],
+)
+async def test_unusable_settings(settings: ClientSettings) -> None:
+    """A key or an address that cannot be used is the administrator's to mend."""
+    async with httpx.AsyncClient() as http:
+        with pytest.raises(ConfigurationError) as caught:
+            async with OpenRouterClient(http, settings).stream(BODY):
+                pass
+    assert settings.api_key not in str(caught.value)
+
+
+async def test_the_key_is_not_shown() -> None:
+    """The settings can be printed without their key."""
+    assert KEY not in repr(SETTINGS)
+
+
+async def test_error_statuses_are_errors() -> None:
+    """An error body becomes an error of the tree when the stream is opened, and the response is closed."""
+    body = Portions(json.dumps({"error": {"code": 401, "message": "User not found."}}).encode())
+    with pytest.raises(AuthenticationFailed):
+        await read(Server(httpx.Response(401, stream=body)))
+    assert body.closed
+
+
+async def test_a_huge_error_body_is_not_read_whole() -> None:
+    """Of an endless error page only the beginning is read."""
+    pages: list[Any] = [
+        b"<html><title>Bad gateway</title>",
+        *[b"x" * 65536] * 3,
+        RuntimeError("read too far"),
+    ]
+    with pytest.raises(ProviderUnavailable, match="Bad gateway"):
+        await read(Server(httpx.Response(502, stream=Portions(*pages))))
+
+
+async def test_an_error_in_place_of_a_stream() -> None:
+    """A JSON error with status 200 is an error all the same."""
+    with pytest.raises(RateLimited):
+        await read(Server(httpx.Response(200, json={"error": {"code": 429, "message": "m"}})))
+
+
+async def test_a_response_in_place_of_a_stream() -> None:
+    """A whole response where a stream was asked for is its terminal event."""
+    response = {"object": "response", "status": "completed", "output": []}
+    assert await read(Server(httpx.Response(200, json=response))) == [
+        {"type": "response.completed", "response": response}
+    ]
+
+
+async def test_a_page_in_place_of_a_stream() -> None:
+    """A login page of some proxy is not an answer."""
+    page = httpx.Response(200, headers={"content-type": "text/html"}, text="<title>Log in</title>")
+    with pytest.raises(ProviderUnavailable, match="not OpenRouter"):
+        await read(Server(page))
+
+
+@pytest.mark.parametrize(
+    ("answers", "waits"),
+    [
+        ([httpx.ConnectError("refused")], [0.5]),
+        ([httpx.ConnectError("refused"), httpx.RemoteProtocolError("dropped")], [0.5, 1.0]),
+        ([error(429, **{"retry-after": "2"})], [2.0]),
+        ([error(503, **{"retry-after": "0"})], [0.0]),
+    ],
+)
+async def test_retries_before_the_answer(
+    answers: list[httpx.Response | Exception], waits: list[float]
+) -> None:
+    """Lost connections and short requested waits are tried again, and the user notices nothing."""
+    server = Server(*answers, streamed(frames({"type": "x"})))
+    assert (await read(server), server.waits) == ([{"type": "x"}], waits)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "attempts"),
+    [
+        (httpx.ConnectError("refused"), ConnectionFailed, 3),
+        (httpx.ConnectTimeout("slow"), ConnectionFailed, 3),
+        (httpx.ReadTimeout("slow"), ConnectionFailed, 1),
+        (error(429), RateLimited, 1),
+        (error(429, **{"retry-after": "60"}), RateLimited, 1),
+        (error(500), ProviderUnavailable, 1),
+        (error(400, **{"retry-after": "0"}), PipeError, 1),
+    ],
+)
+async def test_retries_end(answer: httpx.Response | Exception, kind: type[PipeError], attempts: int) -> None:
+    """What does not pass, or asks to wait long, is told to the user."""
+    server = Server(answer)
+    with pytest.raises(kind):
+        await read(server)
+    assert len(server.requests) == attempts
+
+
+async def collect(server: Server, settings: ClientSettings = SETTINGS) -> tuple[list[Any], PipeError | None]:
+    """The events until the stream ends, and the error that ended it."""
+    received: list[Any] = []
+    try:
+        async with client_of(server, settings) as client, client.stream(BODY) as events:
+            async for event in events:
+                received.append(event)  # noqa: PERF401 - what came before the error counts
+    except PipeError as error:
+        return received, error
+    return received, None
+
+
+@pytest.mark.parametrize(
+    "portions",
+    [
+        [b'data: {"type":"x"}\n\n', httpx.ReadError("gone")],
+        [b'data: {"type":"x"}\n\n', httpx.RemoteProtocolError("incomplete chunked read")],
+        [b'data: {"type":"x"}\n\n', b"data: {broken\n\n"],
+        [b'data: {"type":"x"}\n\n', 1.0],
+    ],
+)
+async def test_a_broken_stream_is_not_repeated(portions: list[Any]) -> None:
+    """After the first event nothing is sent again: what came is kept, and the break is told."""
+    server = Server(streamed(*portions))
+    settings = ClientSettings(api_key=KEY, idle_timeout_seconds=0.05)
+    received, broken = await collect(server, settings)
+    assert (received, type(broken), len(server.requests)) == ([{"type": "x"}], StreamBroken, 1)
+
+
+async def test_the_first_byte_has_its_time() -> None:
+    """A server that never answers is given up."""
+
+    async def never(_request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    settings = ClientSettings(api_key=KEY, first_byte_timeout_seconds=0.05)
+    async with client_of(never, settings) as client:
+        with pytest.raises(ConnectionFailed, match="did not answer"):
+            async with client.stream(BODY):
+                pass
+
+
+@pytest.mark.parametrize("read_events", [0, 1])
+async def test_leaving_early_closes(read_events: int) -> None:
+    """A stream that is left before its end is closed."""
+    body = Portions(b'data: {"type":"x"}\n\n', 60.0)
+    server = Server(httpx.Response(200, headers=SSE, stream=body))
+    async with client_of(server) as client, client.stream(BODY) as events:
+        for _ in range(read_events):
+            await anext(events)
+    assert body.closed
+
+
+async def test_cancellation_closes() -> None:
+    """A cancelled reader is cancelled, and the response is closed behind it."""
+    body = Portions(b'data: {"type":"x"}\n\n', 60.0)
+    reading = asyncio.create_task(read(Server(httpx.Response(200, headers=SSE, stream=body))))
+    await asyncio.sleep(0.02)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert body.closed
+
+
+async def test_create() -> None:
+    """Without streaming the response object is given as it came."""
+    response = {"object": "response", "status": "completed", "output": []}
+    server = Server(httpx.Response(200, json=response))
+    async with client_of(server) as client:
+        assert await client.create({"model": "m"}) == response
+    assert json.loads(server.requests[0].content) == {"model": "m", "stream": False}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"code": 502, "message": "m"}},
+        {
+            "object": "response",
+            "status": "failed",
+            "output": [],
+            "error": {"code": "server_error", "message": "m"},
+        },
+    ],
+)
+async def test_create_raises_what_failed(body: dict[str, Any]) -> None:
+    """A failure with status 200 is raised."""
+    async with client_of(Server(httpx.Response(200, json=body))) as client:
+        with pytest.raises(ProviderUnavailable):
+            await client.create({"model": "m"})
+
+
+async def test_explain() -> None:
+    """A failure inside a stream is explained as one outside of it."""
+    async with client_of(Server(error(500))) as client:
+        assert isinstance(client.explain(Failure("m", status=502)), ProviderUnavailable)
+
+
+async def test_get() -> None:
+    """Other endpoints are read below the base URL, even without a key."""
+    server = Server(httpx.Response(200, json={"data": []}))
+    async with client_of(server, ClientSettings(base_url="https://x.test/v1/")) as client:
+        assert await client.get("/models") == {"data": []}
+    assert (str(server.requests[0].url), "authorization" in server.requests[0].headers) == (
+        "https://x.test/v1/models",
+        False,
+    )

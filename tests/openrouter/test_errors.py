@@ -1,0 +1,253 @@
+"""Failures become errors with one clear line."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from open_webui_openrouter_pipe.errors import (
+    AccessDenied,
+    AuthenticationFailed,
+    ContextTooLong,
+    ModelNotFound,
+    PaymentRequired,
+    ProviderError,
+    ProviderUnavailable,
+    RateLimited,
+    ReasoningRejected,
+    RequestRejected,
+    StreamBroken,
+)
+from open_webui_openrouter_pipe.openrouter.errors import redact, retry_after, to_error
+from open_webui_openrouter_pipe.responses.failure import Failure
+
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+
+CASES: list[tuple[Failure, type[Exception], str]] = [
+    (
+        Failure("User not found.", status=401),
+        AuthenticationFailed,
+        "OpenRouter did not accept the API key. An administrator can check it in the function's valves.",
+    ),
+    (
+        Failure(
+            "This request requires more credits, or fewer max_tokens. You requested up to 4096 tokens, but "
+            "can only afford 120. To increase, visit x",
+            status=402,
+        ),
+        PaymentRequired,
+        (
+            "The OpenRouter account has too few credits for this request (up to 4096 tokens were asked for, "
+            "120 can be paid). Add credits at https://openrouter.ai/settings/credits or lower the limit of "
+            "output tokens."
+        ),
+    ),
+    (
+        Failure(
+            "x requires moderation on OpenAI. Your input was flagged", status=403, reasons=("harassment",)
+        ),
+        AccessDenied,
+        "The message was refused by moderation (harassment). Please rephrase it or choose another model.",
+    ),
+    (
+        Failure("Only management keys can perform this operation", status=403),
+        AccessDenied,
+        (
+            "OpenRouter refused access to this request. "
+            'It said: "Only management keys can perform this operation"'
+        ),
+    ),
+    (
+        Failure("No endpoints found for x", status=404),
+        ModelNotFound,
+        'OpenRouter has no endpoint for this model as requested. It said: "No endpoints found for x"',
+    ),
+    (
+        Failure("m", status=404, availability="model_deprecated"),
+        ModelNotFound,
+        "OpenRouter no longer offers this model. Please choose another one.",
+    ),
+    (
+        Failure("x is not a valid model ID", status=400),
+        ModelNotFound,
+        "OpenRouter does not know this model. Please choose another one.",
+    ),
+    (
+        Failure("No endpoints found that support tool use.", status=404),
+        ModelNotFound,
+        "No provider of this model supports tools. Turn the tools off or choose another model.",
+    ),
+    (
+        Failure("m", status=404, availability="capacity_exhausted", provider="P"),
+        ProviderUnavailable,
+        "The provider P is not available at the moment. Please try again, or choose another model.",
+    ),
+    (
+        Failure(
+            "This endpoint's maximum context length is 16384 tokens. However, you requested about 26265 "
+            "tokens",
+            status=400,
+        ),
+        ContextTooLong,
+        (
+            "The conversation is too long for this model (26265 tokens, the model takes 16384). "
+            "Shorten it or choose a model with a larger window."
+        ),
+    ),
+    (
+        Failure(
+            "Provider returned error", status=400, raw="prompt is too long: 210000 tokens > 200000 maximum"
+        ),
+        ContextTooLong,
+        "The conversation is too long for this model. Shorten it or choose a model with a larger window.",
+    ),
+    (
+        Failure("Request too large", status=413),
+        RequestRejected,
+        "The request is too large to send. Remove or shrink attachments, or start a new chat.",
+    ),
+    (
+        Failure("Invalid Responses API request", status=400, code="invalid_prompt", raw="input.0: Required"),
+        RequestRejected,
+        'The request was rejected; sending it again unchanged will not help. It said: "input.0: Required"',
+    ),
+    (
+        Failure("Rate limit exceeded: free-models-per-day. Add 10 credits", status=429),
+        RateLimited,
+        (
+            "The daily limit of OpenRouter's free models is reached. Credits on the account raise it. "
+            "Please wait a little and try again."
+        ),
+    ),
+    (
+        Failure("Provider returned error", status=429, provider="P"),
+        RateLimited,
+        "The provider P is receiving too many requests at the moment. Please wait a little and try again.",
+    ),
+    (
+        Failure("Request timed out", status=408),
+        ProviderUnavailable,
+        "The provider took too long to answer. Please try again.",
+    ),
+    (
+        Failure("openrouter.ai | 524: A timeout occurred", status=524),
+        ProviderUnavailable,
+        "The provider took too long to answer. Please try again.",
+    ),
+    (
+        Failure("x", status=529),
+        ProviderUnavailable,
+        "The provider is overloaded at the moment. Please try again later, or choose another model.",
+    ),
+    (
+        Failure("x", status=502, provider="P"),
+        ProviderUnavailable,
+        "The provider P is not available at the moment. Please try again, or choose another model.",
+    ),
+    (Failure("odd"), ProviderError, 'OpenRouter answered with an error. It said: "odd"'),
+    (Failure(""), ProviderError, "OpenRouter answered with an error."),
+    (
+        Failure("it stopped", origin="stream"),
+        StreamBroken,
+        "The answer ended before it was complete. Please try again.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("failure", "kind", "line"), CASES)
+def test_each_failure_has_its_error_and_line(failure: Failure, kind: type[Exception], line: str) -> None:
+    """The error's class says what it is, its line what happened and what to do."""
+    error = to_error(failure)
+    assert (type(error), error.user_message) == (kind, line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "messages.1.content.0: Invalid `signature` in `thinking` block",
+        "Invalid signature in thinking block",
+        "The encrypted content gAAA... could not be verified. Reason: ...",
+        "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.",
+        "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+    ],
+)
+@pytest.mark.parametrize("place", ["message", "raw"])
+def test_rejected_reasoning_is_recognised(text: str, place: str) -> None:
+    """Reasoning that a provider does not accept any more is told apart, wherever the words stand."""
+    failure = Failure(text, status=400) if place == "message" else Failure("m", status=400, raw=text)
+    assert type(to_error(failure)) is ReasoningRejected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "end"),
+    [
+        (0.0, "Please try again now."),
+        (20.0, "Please try again in 20 seconds."),
+        (600.0, "Please try again in about 10 minutes."),
+    ],
+)
+def test_the_wait_is_named(seconds: float, end: str) -> None:
+    """A limit's line says how long to wait, as the headers told."""
+    error = to_error(Failure("m", status=429), retry_after_seconds=seconds)
+    assert isinstance(error, RateLimited)
+    assert (error.user_message.endswith(end), error.retry_after_seconds) == (True, seconds)
+
+
+SECRETS = [
+    "sk-or-v1-0123456789abcdef",
+    "sk-proj-abc_DEF-123",
+    "Bearer eyJhbGciOi.x",
+    "Authorization: Basic abc",
+    '"api_key": "k-123456"',
+    "jane.doe@example.co.uk",
+    "user_2abcDEF345ghi",
+    "org-ABCDEFGH1234",
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("place", ["message", "raw", "provider"])
+def test_secrets_reach_nobody(secret: str, place: str) -> None:
+    """Neither the user's line nor the log's detail holds a key, a header, an address or an account."""
+    values = {"message": "m", "raw": None, "provider": None, place: f"wrong {secret} here"}
+    failure = Failure(str(values["message"]), status=400, raw=values["raw"], provider=values["provider"])
+    error = to_error(failure)
+    hidden = secret.rsplit(maxsplit=1)[-1].strip('"')
+    assert (hidden in str(error), hidden in error.user_message) == (False, False)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=3000), st.sampled_from([None, 400, 402, 403, 404, 429, 500]))
+def test_lines_are_single_and_short(text: str, status: int | None) -> None:
+    """Whatever the server says, the user reads one line of bearable length."""
+    line = to_error(Failure(text, status=status, raw=text, provider=text, reasons=(text,))).user_message
+    assert (len(line) <= 400, len(line.splitlines())) == (True, 1)
+
+
+def test_redact_keeps_the_rest() -> None:
+    """What is no secret stays readable."""
+    assert redact("key sk-or-v1-abcdef\n is bad") == "key [redacted] is bad"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after": "2.5"}, 2.5),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "Sat, 21 Nov 2026 12:00:30 GMT"}, 30.0),
+        ({"retry-after": "Sat, 21 Nov 2026 11:00:00 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "1e99"}, None),
+        ({"x-ratelimit-reset": str(int(NOW.timestamp() * 1000) + 60_000)}, 60.0),
+        ({"x-ratelimit-reset": "x"}, None),
+    ],
+)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    """Seconds, dates and reset times are understood; zero is a value; nonsense is none."""
+    assert retry_after(headers, now=NOW) == seconds

@@ -1,0 +1,215 @@
+"""Client, request and reducer together against the stand-in for OpenRouter, over a real socket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from open_webui_openrouter_pipe.errors import (
+    AuthenticationFailed,
+    PaymentRequired,
+    PipeError,
+    ProviderUnavailable,
+    RateLimited,
+    ReasoningRejected,
+    RequestRejected,
+    StreamBroken,
+)
+from open_webui_openrouter_pipe.openrouter.catalog import ModelCatalog
+from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
+from open_webui_openrouter_pipe.openrouter.errors import to_error
+from open_webui_openrouter_pipe.openrouter.request import build_request
+from open_webui_openrouter_pipe.responses.effects import Effect, ResponseFailed, ResponseFinished, TextDelta
+from open_webui_openrouter_pipe.responses.stream import Reducer, reduce_response
+from scripts.standin import StandIn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+pytestmark = pytest.mark.anyio
+
+MODEL = "openai/gpt-5.2"
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "look",
+        "description": "Looks",
+        "parameters": {"type": "object", "properties": {"at": {"type": "string"}}},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[StandIn]:
+    with StandIn() as standin:
+        yield standin
+
+
+@pytest.fixture
+def standin(running: StandIn) -> StandIn:
+    running.reset()
+    return running
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient() as client:
+        yield client
+
+
+class Caller:
+    """Asks the stand-in as the pipe does."""
+
+    def __init__(self, standin: StandIn, http: httpx.AsyncClient, *, key: str = "sk-or-good") -> None:
+        self.client = OpenRouterClient(http, ClientSettings(base_url=standin.base_url, api_key=key))
+        self.catalog = ModelCatalog(lambda: self.client.get("/models"), account="x")
+
+    async def body(self, items: list[Any], model_id: str = MODEL, **host: Any) -> dict[str, Any]:
+        await self.catalog.list()
+        model = self.catalog.find(model_id)
+        assert model is not None
+        return build_request(host, model=model, model_id=model_id, items=items).body
+
+    async def ask(self, *items: Any, model_id: str = MODEL, **host: Any) -> list[Effect]:
+        reducer = Reducer()
+        effects: list[Effect] = []
+        async with self.client.stream(await self.body(list(items), model_id, **host)) as events:
+            async for event in events:
+                effects += reducer.feed(event)
+        return effects + reducer.close()
+
+
+def user(text: str) -> Any:
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+
+
+def said(effects: list[Effect]) -> str:
+    return "".join(effect.delta for effect in effects if isinstance(effect, TextDelta))
+
+
+def finish(effects: list[Effect]) -> ResponseFinished:
+    end = effects[-1]
+    assert isinstance(end, ResponseFinished), end
+    return end
+
+
+def kinds(effects: list[Effect]) -> list[str]:
+    return [item["type"] for item in finish(effects).items]
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        "",
+        "[[standin: wire=crlf split=1]]",
+        "[[standin: wire=lf split=3 comments=4 bare=1]]",
+        "[[standin: nodone]]",
+    ],
+)
+async def test_an_answer_in_any_framing(standin: StandIn, http: httpx.AsyncClient, wire: str) -> None:
+    """The text arrives whole, however the stream is framed and cut."""
+    ask = user('[[standin: text="héllo 😀"]] [[standin: reasoning=summary]] ' + wire)
+    effects = await Caller(standin, http).ask(ask)
+    assert (said(effects), kinds(effects), [r.warnings for r in standin.responses]) == (
+        "héllo 😀",
+        ["reasoning", "message"],
+        [[]],
+    )
+
+
+@pytest.mark.parametrize("late", ["", "[[standin: late=both]]"])
+async def test_a_round_with_a_tool(standin: StandIn, http: httpx.AsyncClient, late: str) -> None:
+    """What one round gave is accepted back in the next: the reasoning sealed, the call with its output."""
+    caller = Caller(standin, http)
+    ask = user('[[standin: reasoning=summary]] [[standin: call=look args={"at": "it"}]] ' + late)
+    first = finish(await caller.ask(ask, tools=[TOOL]))
+    call: Any = first.items[-1]
+    output = {"type": "function_call_output", "call_id": call["call_id"], "output": "seen"}
+    second = await caller.ask(ask, *first.items, output, tools=[TOOL])
+    assert ([item["type"] for item in first.items], call["arguments"], kinds(second)[-1]) == (
+        ["reasoning", "function_call"],
+        '{"at": "it"}',
+        "message",
+    )
+
+
+async def test_altered_reasoning_is_recognised(standin: StandIn, http: httpx.AsyncClient) -> None:
+    """Reasoning that the provider does not accept is told apart from other rejections."""
+    caller = Caller(standin, http)
+    ask = user("[[standin: reasoning=encrypted]]")
+    thought: Any
+    thought, *rest = finish(await caller.ask(ask)).items
+    with pytest.raises(ReasoningRejected):
+        await caller.ask(ask, {**thought, "encrypted_content": "x"}, *rest, user("more"))
+
+
+@pytest.mark.parametrize("shape", ["failed", "response.error", "nested", "flat", "eof"])
+async def test_failures_in_the_middle(standin: StandIn, http: httpx.AsyncClient, shape: str) -> None:
+    """The text until then is kept, and the failure has a line for the user."""
+    effects = await Caller(standin, http).ask(
+        user(f"[[standin: deltas=9]] [[standin: fail={shape} after=3]]"), model_id="standin/script"
+    )
+    end = effects[-1]
+    assert isinstance(end, ResponseFailed)
+    kind = StreamBroken if shape == "eof" else ProviderUnavailable
+    assert (len(end.items), said(effects) != "", type(to_error(end.failure))) == (1, True, kind)
+
+
+@pytest.mark.parametrize(
+    ("directive", "kind"),
+    [
+        ("error=402", PaymentRequired),
+        ("error=429 retry_after=60", RateLimited),
+        ("error=429 own=1", RateLimited),
+        ("error=413", RequestRejected),
+        ("error=502 family=html", ProviderUnavailable),
+        ("error=503 retry_after=60", ProviderUnavailable),
+        ("error=529", ProviderUnavailable),
+    ],
+)
+async def test_refusals(
+    standin: StandIn, http: httpx.AsyncClient, directive: str, kind: type[PipeError]
+) -> None:
+    """Each refusal becomes its error when the stream is opened."""
+    with pytest.raises(kind):
+        await Caller(standin, http).ask(user(f"[[standin: {directive}]]"))
+
+
+async def test_a_short_wait_is_not_noticed(standin: StandIn, http: httpx.AsyncClient) -> None:
+    """A limit that passes at once is waited out."""
+    standin.script("error=429 retry_after=0")
+    effects = await Caller(standin, http).ask(user("hello"))
+    assert (said(effects) != "", len(standin.responses)) == (True, 2)
+
+
+async def test_a_refused_key(standin: StandIn, http: httpx.AsyncClient) -> None:
+    """A key that OpenRouter does not know is told as such."""
+    caller = Caller(standin, http, key="sk-or-bad")
+    with pytest.raises(AuthenticationFailed):
+        await caller.client.create({"model": MODEL, "input": [user("hello")]})
+
+
+async def test_without_a_stream(standin: StandIn, http: httpx.AsyncClient) -> None:
+    """The same answer comes whole when it is not streamed."""
+    caller = Caller(standin, http)
+    response = await caller.client.create(await caller.body([user('[[standin: text="whole"]]')]))
+    assert said(reduce_response(dict(response))) == "whole"
+
+
+async def test_connections_are_used_again(standin: StandIn, http: httpx.AsyncClient) -> None:
+    """Two answers read to their end travel over one connection."""
+    caller = Caller(standin, http)
+    opened: list[str] = []
+
+    async def trace(name: str, _info: dict[str, Any]) -> None:
+        opened.append(name)
+
+    async def watch(request: httpx.Request) -> None:
+        request.extensions["trace"] = trace
+
+    http.event_hooks = {"request": [watch]}
+    await caller.ask(user("one"))
+    await caller.ask(user("two"))
+    assert opened.count("connection.connect_tcp.complete") == 1

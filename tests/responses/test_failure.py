@@ -1,0 +1,159 @@
+"""Failures are read from all their shapes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from open_webui_openrouter_pipe.responses.failure import Failure, read_failure
+
+RAW = json.dumps({"error": {"message": "Overloaded", "type": "overloaded_error"}, "request_id": "r"})
+
+CASES: dict[str, tuple[int | None, Any, Failure]] = {
+    "family A": (
+        402,
+        {"error": {"code": 402, "message": "Insufficient credits."}, "user_id": "user_1"},
+        Failure("Insufficient credits.", status=402),
+    ),
+    "raw as text": (
+        502,
+        {
+            "error": {
+                "code": 502,
+                "message": "Provider returned error",
+                "metadata": {"provider_name": "P", "raw": RAW},
+            }
+        },
+        Failure("Provider returned error", status=502, provider="P", raw="Overloaded"),
+    ),
+    "raw as object": (
+        502,
+        {"error": {"code": 502, "message": "m", "metadata": {"raw": {"message": "inner"}}}},
+        Failure("m", status=502, raw="inner"),
+    ),
+    "raw that is no JSON": (
+        429,
+        {"error": {"code": 429, "message": "m", "metadata": {"raw": " slow down ", "limit_source": "own"}}},
+        Failure("m", status=429, raw="slow down", limit="own"),
+    ),
+    "family B": (
+        400,
+        {
+            "error": {"code": "invalid_prompt", "message": "Invalid Responses API request"},
+            "metadata": {
+                "raw": '[{"code":"invalid_union","path":["input",0]},{"message":"Required","path":[]}]'
+            },
+        },
+        Failure(
+            "Invalid Responses API request",
+            status=400,
+            code="invalid_prompt",
+            raw="input.0: invalid_union; Required",
+        ),
+    ),
+    "family B without metadata": (
+        400,
+        {"error": {"code": "invalid_prompt", "message": "No input provided"}, "metadata": None},
+        Failure("No input provided", status=400, code="invalid_prompt"),
+    ),
+    "family C": (
+        None,
+        {
+            "object": "response",
+            "status": "failed",
+            "error": {"code": "server_error", "message": "gone"},
+            "error_type": "provider_overloaded",
+        },
+        Failure("gone", status=503, code="provider_overloaded"),
+    ),
+    "event response.failed": (
+        None,
+        {
+            "type": "response.failed",
+            "response": {"error": {"code": "rate_limit_exceeded", "message": "slow"}},
+        },
+        Failure("slow", status=429, code="rate_limit_exceeded"),
+    ),
+    "nested event": (
+        None,
+        {"type": "error", "error": {"code": 429, "message": "slow"}},
+        Failure("slow", status=429),
+    ),
+    "flat event": (
+        None,
+        {"type": "error", "code": "502", "message": "bad", "param": None, "sequence_number": 3},
+        Failure("bad", status=502),
+    ),
+    "error as text": (500, {"error": "boom"}, Failure("boom", status=500)),
+    "detail": (422, {"detail": "no"}, Failure("no", status=422)),
+    "moderation": (
+        403,
+        {
+            "error": {
+                "code": 403,
+                "message": "m",
+                "metadata": {"reasons": ["violence", 7], "provider_name": "O"},
+            }
+        },
+        Failure("m", status=403, provider="O", reasons=("violence",)),
+    ),
+    "availability": (
+        404,
+        {"error": {"code": 404, "message": "m", "availability": {"code": "no_endpoints", "retry_after": 3}}},
+        Failure("m", status=404, availability="no_endpoints", retry_after_seconds=3.0),
+    ),
+    "HTML": (
+        524,
+        "<!DOCTYPE html><html><head><title>openrouter.ai | 524: A timeout\n occurred</title></head></html>",
+        Failure("openrouter.ai | 524: A timeout occurred", status=524),
+    ),
+    "plain text": (500, "  upstream &amp; down ", Failure("upstream & down", status=500)),
+    "JSON as text": (
+        401,
+        '{"error":{"code":401,"message":"User not found."}}',
+        Failure("User not found.", status=401),
+    ),
+    "empty": (503, "", Failure("", status=503)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_read_failure(name: str) -> None:
+    """Each family and each carelessness of an error body gives what it says."""
+    status, body, expected = CASES[name]
+    assert read_failure(status, body) == expected
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["error", "code", "message", "metadata", "raw", "reasons", "availability", "response"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+def test_endless_nesting_is_survived() -> None:
+    """Errors within errors are followed as far as real ones go."""
+    body: Any = {"message": "deep"}
+    for _ in range(900):
+        body = {"error": body}
+    assert read_failure(500, body) == Failure("", status=500)
+
+
+@settings(deadline=None)
+@given(status=st.none() | st.integers(), body=JSON)
+def test_any_body_is_read(status: int | None, body: Any) -> None:
+    """Whatever type stands at whatever level, reading gives a failure with a text."""
+    assert isinstance(read_failure(status, body).message, str)

@@ -1,0 +1,90 @@
+"""Bytes become frames."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from open_webui_openrouter_pipe.responses.sse import Decoder
+from tests.support.wire import RECORDINGS
+
+
+def decode(*portions: bytes) -> list[str]:
+    decoder = Decoder()
+    frames = [frame for portion in portions for frame in decoder.feed(portion)]
+    return [*frames, *decoder.flush()]
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        (b"data: a\n\ndata: b\n\n", ["a", "b"]),
+        (b"data: a\r\n\r\ndata: b\r\n\r\n", ["a", "b"]),
+        (b"data: a\r\rdata: b\r\r", ["a", "b"]),
+        (b"data: a\ndata: b\n\n", ["a\nb"]),
+        (b": OPENROUTER PROCESSING\n\n: \n\ndata: a\n: between\ndata: b\n\n", ["a\nb"]),
+        (b"event: x\nid: 1\nretry: 5\ndata: a\n\n", ["a"]),
+        (b"data:a\n\ndata:  a\n\n", ["a", " a"]),
+        (b"data\n\n", []),
+        (b"data: a\n\ndata: [DONE]\n\ndata: late\n\n", ["a"]),
+        (b"data: a", ["a"]),
+        (b"data: a\n", ["a"]),
+        (b"\xef\xbb\xbfdata: a\n\n", ["a"]),
+        (b"data: \xff\xc3\n\n", ["\ufffd\ufffd"]),
+        ("data: a\u2028b\x85c\n\n".encode(), ["a\u2028b\x85c"]),
+        (b"", []),
+    ],
+)
+def test_frames(stream: bytes, expected: list[str]) -> None:
+    """Each way of writing frames is read as the specification of event streams says."""
+    assert decode(stream) == expected
+
+
+@settings(deadline=None)
+@given(
+    lines=st.lists(
+        st.sampled_from(
+            ["data: héllo 😀", "data: ", ": comment", "", "data", "event: x", "data: [DONE]", "data: \x85"]
+        ),
+        max_size=12,
+    ),
+    end=st.sampled_from([b"\n", b"\r\n", b"\r"]),
+    cuts=st.lists(st.integers(0, 200), max_size=12),
+)
+def test_any_split_gives_the_same_frames(lines: list[str], end: bytes, cuts: list[int]) -> None:
+    """It does not matter where the bytes are cut, within a character or a line end or anywhere."""
+    stream = end.join(line.encode() for line in lines)
+    edges = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
+    portions = [stream[start:stop] for start, stop in pairwise(edges)]
+    assert decode(*portions) == decode(stream)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in RECORDINGS.glob("*.sse")))
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_recordings_in_portions(name: str, size: int) -> None:
+    """Recorded streams give the same frames in portions of any size."""
+    stream = (RECORDINGS / name).read_bytes()
+    assert decode(*(stream[at : at + size] for at in range(0, len(stream), size))) == decode(stream)
+
+
+def test_done_is_known_at_once() -> None:
+    """The end is noticed without the blank line that some servers never send."""
+    decoder = Decoder()
+    decoder.feed(b"data: [DONE]\n")
+    assert decoder.done
+
+
+def test_a_very_large_frame_takes_linear_time() -> None:
+    """A frame of 8 MB in portions of 4 KB takes milliseconds, not the seconds of joining it anew."""
+    decoder = Decoder()
+    portion = b"x" * 4096
+    started = time.perf_counter()
+    decoder.feed(b"data: ")
+    for _ in range(2048):
+        decoder.feed(portion)
+    (frame,) = decoder.feed(b"\n\n")
+    assert (len(frame), time.perf_counter() - started < 1.0) == (2048 * 4096, True)
