@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from open_webui_openrouter_pipe.openrouter.composer import Composer
-from open_webui_openrouter_pipe.openrouter.tool_names import wire_name
+from open_webui_openrouter_pipe.responses.tool_names import wire_name
 
 
 def test_the_same_parameters_for_each_input() -> None:

@@ -14,8 +14,8 @@ from openrouter.utils import marshal_json
 from pydantic import TypeAdapter
 
 from open_webui_openrouter_pipe.openrouter.request import Built, build_request
-from open_webui_openrouter_pipe.openrouter.tool_names import wire_name
 from open_webui_openrouter_pipe.ports import Model
+from open_webui_openrouter_pipe.responses.tool_names import wire_name
 
 MODEL = Model(
     id="a/m",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.openrouter.tool_names import wire_name
+from open_webui_openrouter_pipe.responses.tool_names import wire_name
 
 
 @pytest.mark.parametrize("name", ["get_weather", "A-1", "x" * 64])
@@ -28,3 +28,8 @@ def test_any_name_becomes_acceptable(name: str) -> None:
     """Every name becomes one that providers take, and stays it when it is sent again."""
     sent = wire_name(name)
     assert (bool(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", sent)), wire_name(sent)) == (True, sent)
+
+
+def test_no_name_gets_one() -> None:
+    """A call without a name is still a call."""
+    assert wire_name("") == "unnamed_tool"

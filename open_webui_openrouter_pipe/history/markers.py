@@ -1,0 +1,161 @@
+"""Markers: the line in assistant text that names an artifact.
+
+A marker is exactly the line ``[<ULID>]: #`` where the ULID has 20 characters of Crockford base32. Owns
+their encoding, writing, finding and splitting; knows nothing of what an artifact holds. Lines inside closed
+code blocks are not markers. Whoever calls decides what is assistant text: nothing else may be searched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from .fences import closed_fences, is_within
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_TIME_CHARS = 16
+_RANDOM_CHARS = 4
+_BITS_PER_CHAR = 5
+_ULID = rf"[{_ALPHABET}]{{{_TIME_CHARS + _RANDOM_CHARS}}}"
+_ULID_ONLY = re.compile(_ULID)
+_LINE = re.compile(rf"\[({_ULID})\]: #")
+_QUOTED = re.compile(rf"\[{_ULID}\]: #\n{{0,2}}")
+_HINT = "]: #"
+"""What every marker ends with. Finding it first is many times faster than a pattern tried on every line."""
+_BEFORE_HINT_CHARS = 1 + _TIME_CHARS + _RANDOM_CHARS
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerSpan:
+    """A marker's place in a text: from its bracket to its hash, without the newline."""
+
+    ulid: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of a text: either plain text, or a run of markers with the newlines that belong to it.
+
+    `raw` is the stretch to the byte; `ulids` are those of the run, none for plain text.
+    """
+
+    raw: str
+    ulids: tuple[str, ...] = ()
+
+
+def item_id(time_ns: int, randomness: int) -> str:
+    """Encode a new artifact's ULID: 16 characters of time in nanoseconds, 4 of randomness; sorts by time.
+
+    Raises:
+        ValueError: The time does not fit 80 bits, or the randomness not 20.
+    """
+    return _encode(time_ns, _TIME_CHARS) + _encode(randomness, _RANDOM_CHARS)
+
+
+def is_ulid(value: object) -> bool:
+    """Tell whether the value is an artifact's ULID."""
+    return isinstance(value, str) and _ULID_ONLY.fullmatch(value) is not None
+
+
+def serialize_marker(ulid: str) -> str:
+    """Write the marker line, without its newline."""
+    return f"[{ulid}]: #"
+
+
+def leading_markers(ulids: Iterable[str]) -> str:
+    """Write what goes before the text of the same message item; empty when there is nothing to mark."""
+    lines = _lines(ulids)
+    return f"{lines}\n" if lines else ""
+
+
+def standalone_markers(ulids: Iterable[str]) -> str:
+    """Write the text of a message item that holds markers only; empty when there is nothing to mark."""
+    lines = _lines(ulids)
+    return f"\n{lines}" if lines else ""
+
+
+def extract_marker_ulid(line: str) -> str | None:
+    """Read the ULID of one line, None unless the line is exactly a marker."""
+    found = _LINE.fullmatch(line)
+    return found[1] if found else None
+
+
+def contains_marker(text: str) -> bool:
+    """Tell whether the text holds a marker outside of code."""
+    return next(iter_marker_spans(text), None) is not None
+
+
+def iter_marker_spans(text: str) -> Iterator[MarkerSpan]:
+    """Find the markers outside of code, in order."""
+    for ulid, start, end in _find(text):
+        yield MarkerSpan(ulid, start, end)
+
+
+def split_text_by_markers(text: str) -> list[Segment]:
+    """Divide the text at its runs of markers; joining the `raw` of all segments gives the text again."""
+    segments: list[Segment] = []
+    done = 0
+    for start, end, ulids in _runs(text):
+        if start > done:
+            segments.append(Segment(text[done:start]))
+        segments.append(Segment(text[start:end], ulids))
+        done = end
+    if done < len(text):
+        segments.append(Segment(text[done:]))
+    return segments
+
+
+def erase_markers(text: str) -> str:
+    """Remove everything that reads like a marker, wherever it stands: for a text that quotes assistant text."""
+    return _QUOTED.sub("", text)
+
+
+def _encode(number: int, chars: int) -> str:
+    bits = chars * _BITS_PER_CHAR
+    if not 0 <= number < 1 << bits:
+        message = f"{number} does not fit {bits} bits"
+        raise ValueError(message)
+    shifts = range(bits - _BITS_PER_CHAR, -1, -_BITS_PER_CHAR)
+    return "".join(_ALPHABET[number >> shift & 31] for shift in shifts)
+
+
+def _is_line(text: str, start: int, end: int) -> bool:
+    begins = start == 0 or (start > 0 and text[start - 1] == "\n")
+    return begins and (end == len(text) or text[end] == "\n")
+
+
+def _lines(ulids: Iterable[str]) -> str:
+    return "".join(f"{serialize_marker(ulid)}\n" for ulid in ulids)
+
+
+def _find(text: str) -> list[tuple[str, int, int]]:
+    """Each marker's ULID, start and end."""
+    found: list[tuple[str, int, int]] = []
+    place = text.find(_HINT)
+    blocks = closed_fences(text) if place >= 0 else []
+    while place >= 0:
+        start, end = place - _BEFORE_HINT_CHARS, place + len(_HINT)
+        line = _LINE.match(text, start) if _is_line(text, start, end) else None
+        if line and not (blocks and is_within(start, blocks)):
+            found.append((line[1], start, end))
+        place = text.find(_HINT, end)
+    return found
+
+
+def _runs(text: str) -> list[tuple[int, int, tuple[str, ...]]]:
+    """Runs with the newlines that belong to them; what touches after that is one run."""
+    runs: list[tuple[int, int, list[str]]] = []
+    done = 0
+    for ulid, start, end in _find(text):
+        first = start - (2 if text.endswith("\n\n", done, start) else text.endswith("\n", done, start))
+        last = end + (2 if text.startswith("\n\n", end) else text.startswith("\n", end))
+        if runs and done == first:
+            runs[-1][2].append(ulid)
+            runs[-1] = (runs[-1][0], last, runs[-1][2])
+        else:
+            runs.append((first, last, [ulid]))
+        done = last
+    return [(start, end, tuple(ulids)) for start, end, ulids in runs]

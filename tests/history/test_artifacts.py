@@ -1,0 +1,145 @@
+"""Stored items on their way back: whole ones unchanged, others mended or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from open_webui_openrouter_pipe.history.artifacts import REQUIRED_FIELDS, normalize_persisted_item
+from scripts.standin import oracle
+from tests.history.builders import assert_valid, call, output, reasoning, text, thinking
+
+WHOLE: list[dict[str, Any]] = [
+    reasoning("rs_1"),
+    thinking("rs_2"),
+    {**reasoning("rs_3"), "encrypted_content": None, "content": None, "signature": None, "format": None},
+    call("c1", '{"a": 1}', id="fc_1", status="completed"),
+    output("c1", "text"),
+    output("c1", [text("a"), {"type": "input_image", "detail": "auto", "image_url": "https://x.org/a.png"}]),
+    {
+        "type": "web_search_call",
+        "id": "ws_1",
+        "status": "completed",
+        "action": {"type": "open_page", "url": "u"},
+    },
+    {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "AAAA"},
+    {"type": "openrouter:web_search", "id": "st_1", "status": "completed"},
+    {"type": "compaction", "encrypted_content": "sealed"},
+]
+
+
+@pytest.mark.parametrize("item", WHOLE, ids=lambda item: item["type"])
+def test_whole_items_come_back_as_they_are(item: dict[str, Any]) -> None:
+    """A valid item is the same object, so its bytes cannot differ."""
+    assert normalize_persisted_item(item) is item
+    assert oracle.item_issues(item, ()) == []
+
+
+MENDED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    (
+        "reasoning without lists",
+        {"type": "reasoning", "id": "rs_1", "summary": "why", "content": ["hm", None, {"text": "so"}]},
+        {
+            "type": "reasoning",
+            "id": "rs_1",
+            "summary": [{"type": "summary_text", "text": "why"}],
+            "content": [{"type": "reasoning_text", "text": "hm"}, {"type": "reasoning_text", "text": "so"}],
+        },
+    ),
+    (
+        "reasoning with a null status and a seal of a wrong type",
+        {"type": "reasoning", "id": "rs_1", "summary": [], "status": None, "signature": 5},
+        {"type": "reasoning", "id": "rs_1", "summary": [], "signature": None},
+    ),
+    ("arguments as an object", call("c1", {"a": 1}), call("c1", '{"a":1}')),  # type: ignore[arg-type]
+    ("arguments cut off", call("c1", '{"a": 1'), call("c1", '{"input":"{\\"a\\": 1"}')),
+    ("arguments of another kind", call("c1", "[1]"), call("c1", '{"input":"[1]"}')),
+    ("arguments missing", {"type": "function_call", "call_id": "c1", "name": "f"}, call("c1", "{}", "f")),
+    ("a name with spaces", call("c1", "{}", "my tool é"), call("c1", "{}", "my_tool___dd3b30ba")),
+    ("a name too long", call("c1", "{}", "x" * 70), call("c1", "{}", "x" * 55 + "_c71bd109")),
+    ("no name", call("c1", "{}", ""), call("c1", "{}", "unnamed_tool")),
+    ("a status of the provider's own", call("c1", status="failed"), call("c1", status="incomplete")),
+    ("nulls", call("c1", id=None, status=None, namespace=None), call("c1")),
+    ("a null output", output("c1", None), output("c1", "")),
+    ("an output that is an object", output("c1", {"a": 1}), output("c1", '{"a":1}')),
+    ("an empty output list", output("c1", []), output("c1", "")),
+    (
+        "an image without detail, and audio, which outputs cannot hold",
+        output("c1", [{"type": "input_image", "image_url": "https://x.org/a.png"}, {"type": "input_audio"}]),
+        output(
+            "c1",
+            [
+                {"type": "input_image", "detail": "auto", "image_url": "https://x.org/a.png"},
+                text("[audio left out]"),
+            ],
+        ),
+    ),
+    (
+        "a status that hosted tools cannot take back",
+        {"type": "web_search_call", "id": "ws_1", "status": "searching"},
+        {"type": "web_search_call", "id": "ws_1", "status": "failed"},
+    ),
+    (
+        "an error of null",
+        {"type": "openrouter:web_search", "status": "completed", "error": None},
+        {"type": "openrouter:web_search", "status": "completed"},
+    ),
+    ("dirty text", output("c1", "a\0\ud83d"), output("c1", "a\ufffd")),
+]
+
+
+@pytest.mark.parametrize(("item", "mended"), [case[1:] for case in MENDED], ids=[case[0] for case in MENDED])
+def test_mended(item: dict[str, Any], mended: dict[str, Any]) -> None:
+    """Only what the schema refuses changes, and the result is what the schema accepts."""
+    found = normalize_persisted_item(item)
+    assert found == mended
+    assert oracle.item_issues(mended, ()) == []
+
+
+def test_reasoning_without_an_id_gets_one_of_its_content() -> None:
+    """The id is required; the same content always gets the same one."""
+    item = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "t"}]}
+    found: Any = normalize_persisted_item(item)
+    assert found == normalize_persisted_item(dict(item))
+    assert found["id"].startswith("rs_")
+    assert_valid([found, {"type": "message", "role": "user", "content": "x"}])
+
+
+DEEP: list[Any] = []
+for _ in range(100_000):
+    DEEP = [DEEP]
+
+UNUSABLE: list[Any] = [
+    call("c1", DEEP),  # type: ignore[arg-type]
+    None,
+    "text",
+    [],
+    {},
+    {"type": 5},
+    {"type": "function_call", "name": "f", "arguments": "{}"},
+    {"type": "function_call", "call_id": " ", "name": "f", "arguments": "{}"},
+    {"type": "function_call_output", "output": "x"},
+    {"type": "web_search_call", "status": "completed"},
+    {"type": "custom_tool_call_output", "call_id": "c1"},
+    {"type": "something_new", "id": "x"},
+    {"type": "message", "role": "assistant", "content": []},
+]
+
+
+@pytest.mark.parametrize("item", UNUSABLE, ids=range(len(UNUSABLE)))
+def test_unusable(item: Any) -> None:
+    """What lacks its call id, its required fields or a type that input accepts is not sent."""
+    assert normalize_persisted_item(item) is None
+
+
+def test_required_fields_are_those_of_the_sdk() -> None:
+    """For every item type passed on as it is, the official SDK accepts it with no less than what is required here."""
+    known = oracle._input_classes()
+    for kind, required in REQUIRED_FIELDS.items():
+        fields = {
+            field.alias or name
+            for name, field in known[kind][0].model_fields.items()
+            if field.is_required() and name != "type"
+        }
+        assert set(required) == fields, kind

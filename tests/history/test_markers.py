@@ -1,0 +1,147 @@
+"""Markers: encoding, writing, finding and splitting."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from open_webui_openrouter_pipe.history import markers
+from open_webui_openrouter_pipe.history.markers import MarkerSpan, Segment
+from tests.history.builders import mark, ulid
+
+A, B, C = ulid(1), ulid(2), ulid(3)
+SNIPPETS = [
+    mark(1),
+    mark(2, 3),
+    mark(1).rstrip(),
+    "\n",
+    "\n\n",
+    "text",
+    " ",
+    "```",
+    "```\n",
+    "~~~\n",
+    "[x]: #\n",
+    "\r\n",
+]
+
+
+def test_item_id_layout() -> None:
+    """Sixteen characters hold the time, four the randomness, in Crockford's alphabet."""
+    assert markers.item_id(0, 0) == "0" * 20
+    assert markers.item_id(31, 32) == "000000000000000Z" + "0010"
+    assert markers.item_id(1_700_000_000_000_000_000, 2**20 - 1) == "0001F5WWZRV2M000ZZZZ"
+
+
+@given(
+    st.integers(0, 2**80 - 1), st.integers(0, 2**80 - 1), st.integers(0, 2**20 - 1), st.integers(0, 2**20 - 1)
+)
+def test_item_ids_sort_by_time(one: int, other: int, low: int, high: int) -> None:
+    """A later time gives a later id, whatever the randomness."""
+    if one < other:
+        assert markers.item_id(one, low) < markers.item_id(other, high)
+
+
+@pytest.mark.parametrize(("time_ns", "randomness"), [(-1, 0), (1 << 80, 0), (0, -1), (0, 1 << 20)])
+def test_item_id_out_of_range(time_ns: int, randomness: int) -> None:
+    """A number that does not fit is an error, not a wrong id."""
+    with pytest.raises(ValueError, match="does not fit"):
+        markers.item_id(time_ns, randomness)
+
+
+def test_writing() -> None:
+    """Markers before text end with a blank line; markers alone begin with one; none write nothing."""
+    assert markers.serialize_marker(A) == f"[{A}]: #"
+    assert markers.leading_markers([A, B]) + "text" == f"[{A}]: #\n[{B}]: #\n\ntext"
+    assert markers.standalone_markers([A, B]) == f"\n[{A}]: #\n[{B}]: #\n"
+    assert markers.leading_markers([]) == markers.standalone_markers([]) == ""
+
+
+NOT_MARKERS = [
+    f"[{A}]: # ",
+    f" [{A}]: #",
+    f"[{A}]: #\r",
+    f"[{A}]:#",
+    f"[{A[:-1]}]: #",
+    f"[{A}0]: #",
+    f"[{A[:-1]}U]: #",
+    f"[{A.replace('0', 'a', 1)}]: #",
+    f"x[{A}]: #",
+    f"[{A}]: # x",
+]
+
+
+@pytest.mark.parametrize("line", NOT_MARKERS)
+def test_only_exact_lines_are_markers(line: str) -> None:
+    """A line that differs in a single character is text."""
+    assert markers.extract_marker_ulid(line) is None
+    assert not markers.contains_marker(f"text\n{line}\ntext")
+
+
+def test_spans() -> None:
+    """A span reaches from bracket to hash; the text's first and last lines count."""
+    found = f"[{A}]: #\n\ntext\n[{B}]: #"
+    assert list(markers.iter_marker_spans(found)) == [MarkerSpan(A, 0, 25), MarkerSpan(B, 32, 57)]
+    assert markers.extract_marker_ulid(f"[{A}]: #") == A
+
+
+def test_markers_in_closed_code_are_text() -> None:
+    """A shown marker is not one; a fence that never closes protects nothing."""
+    assert not markers.contains_marker(f"```\n[{A}]: #\n```")
+    assert not markers.contains_marker(f"~~~\n[{A}]: #\n~~~\n")
+    assert markers.contains_marker(f"```\n[{A}]: #")
+    assert [
+        span.ulid for span in markers.iter_marker_spans(f"```\n[{A}]: #\n```\n[{B}]: #\n```\n[{C}]: #")
+    ] == [B, C]
+
+
+SPLITS = {
+    f"[{A}]: #\n\nLet me look.\n\n[{B}]: #\n[{C}]: #": [
+        Segment(f"[{A}]: #\n\n", (A,)),
+        Segment("Let me look."),
+        Segment(f"\n\n[{B}]: #\n[{C}]: #", (B, C)),
+    ],
+    f"a\n\n\n[{A}]: #\n\n\nb": [Segment("a\n"), Segment(f"\n\n[{A}]: #\n\n", (A,)), Segment("\nb")],
+    f"a\n[{A}]: #\nb": [Segment("a"), Segment(f"\n[{A}]: #\n", (A,)), Segment("b")],
+    f"[{A}]: #\n\n\n\n[{B}]: #": [Segment(f"[{A}]: #\n\n\n\n[{B}]: #", (A, B))],
+    "text": [Segment("text")],
+    "": [],
+}
+
+
+@pytest.mark.parametrize("text", SPLITS)
+def test_split(text: str) -> None:
+    """A run takes along up to two newlines on each side, and nothing else."""
+    assert markers.split_text_by_markers(text) == SPLITS[text]
+
+
+@given(st.lists(st.sampled_from(SNIPPETS)).map("".join))
+def test_split_and_join_is_identity(text: str) -> None:
+    """The raw segments are the text, and their markers are those that are found in it."""
+    segments = markers.split_text_by_markers(text)
+    assert "".join(segment.raw for segment in segments) == text
+    found = [span.ulid for span in markers.iter_marker_spans(text)]
+    assert [ulid_ for segment in segments for ulid_ in segment.ulids] == found
+
+
+@given(st.lists(st.sampled_from([A, B, C]), min_size=1), st.text())
+def test_written_markers_are_found_again(ulids: list[str], text: str) -> None:
+    """What is written before a text, or alone after it, splits into the text and the markers."""
+    body = f"x{text}x"
+    before = markers.split_text_by_markers(markers.leading_markers(ulids) + body)
+    after = markers.split_text_by_markers(f"{body}\n{markers.standalone_markers(ulids)}".rstrip("\n"))
+    assert ([s.ulids for s in before if s.ulids], [s.raw for s in before if not s.ulids]) == (
+        [tuple(ulids)],
+        [body],
+    )
+    assert ([s.ulids for s in after if s.ulids], [s.raw for s in after if not s.ulids]) == (
+        [tuple(ulids)],
+        [body],
+    )
+
+
+def test_erase_markers() -> None:
+    """A prompt that quotes an answer loses the markers, also behind a speaker's name."""
+    quoted = f"USER: hi\nASSISTANT: [{A}]: #\n\nHello\n\n[{B}]: #\nUSER: [x]: #"
+    assert markers.erase_markers(quoted) == "USER: hi\nASSISTANT: Hello\n\nUSER: [x]: #"

@@ -1,0 +1,110 @@
+"""Laws that hold for every chat, however damaged. `HYPOTHESIS_PROFILE=full` tries the first on twenty thousand."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from open_webui_openrouter_pipe.errors import InvalidHistory
+from open_webui_openrouter_pipe.history.cleaning import clean_text
+from open_webui_openrouter_pipe.history.markers import contains_marker
+from open_webui_openrouter_pipe.history.parts import read_content
+from open_webui_openrouter_pipe.history.tool_pairs import classify_function_call_artifacts
+from tests.history import chats
+from tests.history.builders import OPENAI, assert_valid, build, compact
+from tests.history.cases import CASES, SHARES
+
+law = settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@pytest.mark.parametrize("share", SHARES)
+@law
+@given(messages=chats.mutated(), artifacts=chats.artifacts, options=chats.options)
+def test_every_chat_becomes_valid_input(share: int, messages: Any, artifacts: Any, options: Any) -> None:
+    """Valid for the strict validator and the openai package, paired, without markers, and the same each time."""
+    try:
+        built = build(messages, artifacts, **options)
+    except InvalidHistory:
+        assert not any(isinstance(message, dict) and message.get("role") == "user" for message in messages)
+        return
+    assert_valid(built.items)
+    classified = classify_function_call_artifacts(built.items)
+    assert not classified.calls_without_output | classified.outputs_without_call
+    assert not any(contains_marker(said) for said in _said(built.items))
+    assert len(built.items) == len(built.turns) == len(built.origins)
+    assert list(built.turns) == sorted(built.turns)
+    assert compact(build(json.loads(json.dumps(messages)), artifacts, **options).items) == compact(
+        built.items
+    )
+
+
+@law
+@given(chats.mutated(), chats.artifacts, chats.options)
+def test_what_users_say_is_kept(messages: Any, artifacts: Any, options: Any) -> None:
+    """Each user text that is not blank is sent whole, in its order, cleaned of what UTF-8 cannot hold."""
+    wanted = [
+        part["text"]
+        for message in messages
+        if isinstance(message, dict) and message.get("role") == "user"
+        for part in read_content(message.get("content"))
+        if part["type"] == "input_text"
+    ]
+    told = [
+        message["content"]
+        for message in messages
+        if isinstance(message, dict)
+        and message.get("role") == "user"
+        and isinstance(message.get("content"), str)
+    ]
+    if not wanted:
+        return
+    built = build(messages, artifacts, **options)
+    sent = iter([part["text"] for item in built.items if item.get("role") == "user" for part in _texts(item)])
+    assert all(text in sent for text in wanted)
+    assert set(map(clean_text, filter(_is_visible, told))) <= set(wanted)
+
+
+@law
+@given(st.lists(chats.turns(), min_size=2, max_size=5), chats.artifacts, chats.options)
+def test_prefix_law(turns: Any, artifacts: Any, options: Any) -> None:
+    """A longer chat's input begins with the bytes of the shorter one's."""
+    before = compact(build([m for turn in turns[:-1] for m in turn], artifacts, **options).items)
+    after = compact(build([m for turn in turns for m in turn], artifacts, **options).items)
+    assert after.startswith(before.removesuffix("]"))
+
+
+@law
+@given(st.lists(chats.rounds(), min_size=2, max_size=5), st.sampled_from([OPENAI, "google/gemini-3", None]))
+def test_rounds_law(rounds: Any, model_id: str | None) -> None:
+    """Within a turn, too, the next round's request begins with the bytes of this one's."""
+    shown = [[{"role": "user", "content": "q"}]]
+    artifacts: dict[int, Any] = {}
+    for number, told in enumerate(rounds):
+        messages, stored = told(number)
+        shown.append([*shown[-1], *messages])
+        artifacts |= stored
+    requests = [compact(build(chat, artifacts, model_id=model_id).items) for chat in shown]
+    for now, then in pairwise(requests):
+        assert then.startswith(now.removesuffix("]"))
+
+
+def _said(items: Any) -> list[str]:
+    return [
+        part["text"]
+        for item in items
+        if item["type"] == "message" and item["role"] == "assistant"
+        for part in item["content"]
+    ]
+
+
+def _texts(item: Any) -> list[Any]:
+    return [part for part in item["content"] if part["type"] == "input_text"]
+
+
+def _is_visible(text: str) -> bool:
+    return bool(clean_text(text).strip())
