@@ -1,0 +1,1 @@
+"""Artifacts: sealed, durable, owned. Databases, the cache in Redis, the sweep; `build` composes the layers."""

@@ -1,0 +1,47 @@
+"""Composes the store's layers: the one place that knows which of them stands on which.
+
+SealedArtifacts      artifacts ↔ sealed rows, limits
+└── TouchingRows     notes the use of rows
+    └── CachedRows       Redis: what was used a short while ago        (with Redis)
+        └── ShelteredRows    Redis: writes while the database is away  (with Redis)
+            └── SqlRows          SQLite or PostgreSQL
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .artifacts import Limits, SealedArtifacts, epoch_seconds
+from .cache import TIME_TO_LIVE_SECONDS, CachedRows
+from .database import Database
+from .link import RedisLink
+from .rows import RowStore
+from .sealed import Sealing
+from .shelter import ShelteredRows
+from .sql import SqlRows
+from .touch import TouchingRows
+
+
+def build_rows(
+    database: Database,
+    *,
+    redis: RedisLink | None = None,
+    cache_seconds: int = TIME_TO_LIVE_SECONDS,
+    clock: Callable[[], int] = epoch_seconds,
+) -> RowStore:
+    """Compose what a process keeps for its whole life; its owner awaits `aclose`."""
+    rows: RowStore = SqlRows(database)
+    if redis is not None:
+        rows = CachedRows(ShelteredRows(rows, redis), redis, time_to_live_seconds=cache_seconds)
+    return TouchingRows(rows, clock)
+
+
+def build_artifact_store(
+    rows: RowStore,
+    sealing: Sealing,
+    limits: Limits | None = None,
+    *,
+    clock: Callable[[], int] = epoch_seconds,
+) -> SealedArtifacts:
+    """Compose the engine's store over rows that live longer. Cheap: make another when settings change."""
+    return SealedArtifacts(rows, sealing, limits or Limits(), clock=clock)

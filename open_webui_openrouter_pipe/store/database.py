@@ -1,0 +1,172 @@
+"""The database as the store sees it: one transaction at a time, with limits, patience and our errors.
+
+Owns the engine's use, the tables' creation at first use, retries of what only had to wait for another writer,
+and the translation of SQLAlchemy's errors. It knows no artifact.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, Self, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from ..errors import ConfigurationError, StoreError, StoreUnavailable
+from .cancellation import passing_cancellation
+from .schema import migrate, tables
+
+TIMEOUT_SECONDS: Final = 15.0
+
+_RETRY_DELAYS_SECONDS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
+_BUSY_SQLITE_MILLISECONDS: Final = 5000
+_ASYNC_DRIVERS: Final = {
+    "sqlite": "sqlite+aiosqlite",
+    "postgresql": "postgresql+psycopg",
+    "postgres": "postgresql+psycopg",
+}
+# PostgreSQL: serialization failure, deadlock detected.
+_PASSING_SQLSTATES: Final = frozenset({"40001", "40P01"})
+
+_READING: Final[dict[str, dict[str, Any]]] = {
+    "sqlite": {},
+    "postgresql": {"isolation_level": "AUTOCOMMIT"},
+}
+
+Answer = TypeVar("Answer")
+Connect = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
+
+
+class Database:
+    """An AsyncEngine with the store's tables in it (SQLite or PostgreSQL).
+
+    The engine stays its owner's; only one made by `from_url` is disposed by `aclose`.
+    """
+
+    def __init__(
+        self, engine: AsyncEngine, *, schema: str | None = None, timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> None:
+        if engine.dialect.name not in _READING:
+            raise ConfigurationError(
+                "Artifacts cannot be stored: the database is neither SQLite nor PostgreSQL.",
+                detail=engine.dialect.name,
+            )
+        self.tables: Final = tables(schema)
+        self.dialect: Final = engine.dialect.name
+        self._engine = engine
+        # A single query needs no transaction; PostgreSQL would take two more round trips for it.
+        self._reader = engine.execution_options(**_READING[self.dialect])
+        self._schema = schema
+        self._timeout_seconds = timeout_seconds
+        self._ready = False
+        self._preparing = asyncio.Lock()
+        self._owned = False
+
+    @classmethod
+    def from_url(
+        cls, url: str, *, schema: str | None = None, timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> Self:
+        """Open a database outside the host; `sqlite:` and `postgresql:` addresses get their async drivers."""
+        scheme, separator, rest = url.partition("://")
+        engine = create_async_engine(f"{_ASYNC_DRIVERS.get(scheme, scheme)}{separator}{rest}")
+        if engine.dialect.name == "sqlite":
+            sa.event.listen(engine.sync_engine, "connect", _tune_sqlite)
+        database = cls(engine, schema=schema, timeout_seconds=timeout_seconds)
+        database._owned = True
+        return database
+
+    async def run(self, work: Callable[[AsyncConnection], Awaitable[Answer]]) -> Answer:
+        """Do the work in one transaction, again if another writer was in the way.
+
+        Raises StoreUnavailable when the database is away, too busy or too slow, and StoreError when it
+        refuses the values.
+        """
+        return await self._guarded(self._engine.begin, work)
+
+    async def read(self, work: Callable[[AsyncConnection], Awaitable[Answer]]) -> Answer:
+        """Do the work, which is a single query. Raises as `run` does."""
+        return await self._guarded(self._reader.connect, work)
+
+    async def _guarded(
+        self, connect: Connect, work: Callable[[AsyncConnection], Awaitable[Answer]]
+    ) -> Answer:
+        deadline = time.monotonic() + self._timeout_seconds
+        # SQLite works in a thread that cannot be interrupted; its own busy timeout ends each attempt.
+        interrupt_after = None if self.dialect == "sqlite" else self._timeout_seconds
+        try:
+            with passing_cancellation():
+                async with asyncio.timeout(interrupt_after):
+                    await self._prepare(deadline)
+                    return await _retry(connect, work, deadline)
+        except (DataError, IntegrityError) as error:
+            raise StoreError("An artifact could not be stored.", detail=_first_line(error)) from error
+        except (SQLAlchemyError, OSError, TimeoutError) as error:
+            raise StoreUnavailable("The database cannot be reached.", detail=_first_line(error)) from error
+
+    def replacing(self, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Executable:
+        """An insert that replaces the row with the same primary key, if the conditions hold for that row."""
+        insert: Any = postgresql.insert(table) if self.dialect == "postgresql" else sqlite.insert(table)
+        values = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
+        keys = list(table.primary_key)
+        statement: sa.Executable = insert.on_conflict_do_update(
+            index_elements=keys, set_=values, where=sa.and_(*conditions) if conditions else None
+        )
+        return statement
+
+    async def aclose(self) -> None:
+        """Close the connections of an engine that is our own."""
+        if self._owned:
+            await self._engine.dispose()
+
+    async def _prepare(self, deadline: float) -> None:
+        if self._ready:
+            return
+        async with self._preparing:
+            if not self._ready:
+                await _retry(self._engine.begin, self._migrate, deadline)
+                self._ready = True
+
+    async def _migrate(self, connection: AsyncConnection) -> None:
+        await connection.run_sync(migrate, self._schema)
+
+
+async def _retry(
+    connect: Connect, work: Callable[[AsyncConnection], Awaitable[Answer]], deadline: float
+) -> Answer:
+    """Do the work in a connection, again for a few times, or until the deadline, if that may help."""
+    delays_seconds = iter(_RETRY_DELAYS_SECONDS)
+    while True:
+        try:
+            async with connect() as connection:
+                return await work(connection)
+        except DBAPIError as error:
+            delay_seconds = next(delays_seconds, None)
+            if delay_seconds is None or time.monotonic() > deadline or not _will_pass(error):
+                raise
+        await asyncio.sleep(delay_seconds)
+
+
+def _will_pass(error: DBAPIError) -> bool:
+    """Whether another writer was in the way (SQLite's lock, PostgreSQL's deadlock) or the connection was stale."""
+    passing = getattr(error.orig, "sqlstate", None) in _PASSING_SQLSTATES
+    return passing or error.connection_invalidated or "locked" in str(error.orig)
+
+
+def _tune_sqlite(connection: Any, _record: Any) -> None:
+    """Set what Open WebUI sets for its own database: readers do not wait, writers wait for each other."""
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.execute(f"PRAGMA busy_timeout={_BUSY_SQLITE_MILLISECONDS}")
+    cursor.close()
+
+
+def _first_line(error: BaseException) -> str:
+    """The error without SQLAlchemy's copy of statement and parameters, which hold payloads."""
+    original = error.orig if isinstance(error, DBAPIError) else error
+    return f"{type(original).__name__}: {str(original).partition(chr(10))[0]}"

@@ -1,0 +1,68 @@
+"""Values that are written beside the requests that made them.
+
+Owns one task that writes what has gathered, batch by batch, until nothing is left. Unlike `background`, whose
+work may be left out without a word, each value that is not written is told in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Generic, TypeVar
+
+from ..errors import StoreError
+
+MOST_WAITING: Final = 1_000
+
+_BATCH: Final = 100
+_PATIENCE_SECONDS: Final = 5.0
+
+_log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
+
+
+class Deferred(Generic[Value]):
+    """Hands values to `write` in their order; its owner awaits `aclose`."""
+
+    def __init__(self, name: str, write: Callable[[Sequence[Value]], Awaitable[None]]) -> None:
+        """`name` says in the log what the values are."""
+        self._name = name
+        self._write = write
+        self._waiting: list[Value] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, value: Value) -> None:
+        """Have the value written soon; refused when `MOST_WAITING` are waiting already."""
+        if len(self._waiting) >= MOST_WAITING:
+            _log.warning("%s: not written, too many are waiting", self._name)
+            return
+        self._waiting.append(value)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._work())
+
+    async def idle(self) -> None:
+        """Wait until all that was added is written or lost."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    async def aclose(self) -> None:
+        """Give what is under way a moment to end, then cancel it."""
+        if self._task is None:
+            return
+        _, late = await asyncio.wait({self._task}, timeout=_PATIENCE_SECONDS)
+        for task in late:
+            task.cancel()
+            _log.warning("%s: %d not written before the end", self._name, len(self._waiting))
+        await asyncio.gather(*late, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting[:_BATCH], self._waiting[_BATCH:]
+            try:
+                await self._write(batch)
+            except StoreError as error:
+                _log.warning("%s: %d not written: %s", self._name, len(batch), error)
+            except Exception:  # noqa: BLE001 - nobody awaits this task, and the next batch may be fine
+                _log.exception("%s: %d not written", self._name, len(batch))

@@ -1,0 +1,99 @@
+"""Databases and Redis for the store's tests, each with tables and keys of its own."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+import psycopg
+import pytest
+from redis import Redis as Client
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.link import RedisLink
+from tests.store.waiting import answering
+from tests.support.servers import unused_port
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from tests.support.servers import PostgresServer, RedisServer
+
+
+@pytest.fixture
+async def sqlite_database(tmp_path: Path) -> AsyncIterator[Database]:
+    """A database in a file."""
+    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    yield database
+    await database.aclose()
+
+
+@pytest.fixture
+def postgres_schema(postgres_server: PostgresServer) -> str:
+    """The name of a schema that nobody else uses."""
+    name = f"test_{secrets.token_hex(6)}"
+    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
+        connection.execute(f'CREATE SCHEMA "{name}"')
+    return name
+
+
+@pytest.fixture
+async def postgres_database(postgres_server: PostgresServer, postgres_schema: str) -> AsyncIterator[Database]:
+    """A PostgreSQL database with its tables in a schema."""
+    database = Database.from_url(postgres_server.url, schema=postgres_schema)
+    yield database
+    await database.aclose()
+
+
+@pytest.fixture
+def redis_prefix() -> str:
+    """A prefix of keys that nobody else uses."""
+    return f"test-{secrets.token_hex(6)}"
+
+
+@pytest.fixture
+async def redis_client(redis_server: RedisServer) -> AsyncIterator[Redis]:
+    """A client in bytes mode."""
+    client = Redis.from_url(redis_server.url)
+    await answering(client)
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+def redis_link(redis_client: Redis, redis_prefix: str) -> RedisLink:
+    """A link with keys of its own."""
+    return RedisLink(cast("Any", redis_client), prefix=redis_prefix)
+
+
+@pytest.fixture(scope="session")
+def redis_cluster_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A cluster of a single node that holds all slots: enough to refuse what a cluster refuses."""
+    port, bus = unused_port(), unused_port()
+    words = ["--port", str(port), "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--save", ""]
+    place = ["--cluster-port", str(bus), "--dir", str(tmp_path_factory.mktemp("cluster"))]
+    process = subprocess.Popen(["redis-server", *words, *place], stdout=subprocess.DEVNULL)
+    with Client(port=port) as client:
+        _wait_for(lambda: bool(client.ping()))
+        client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        _wait_for(lambda: b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO"))
+    yield f"redis://127.0.0.1:{port}/0"
+    process.terminate()
+    process.wait(15)
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            if condition():
+                return
+        except RedisError:
+            pass
+        time.sleep(0.05)
+    raise TimeoutError("the cluster does not start")

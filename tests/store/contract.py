@@ -1,0 +1,191 @@
+"""What every store of rows must do, with the sealing on top: test classes inherit it and bring their rows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from open_webui_openrouter_pipe.errors import StoreError, StoreUnavailable
+from open_webui_openrouter_pipe.ports import Artifact, Loaded
+from open_webui_openrouter_pipe.store.artifacts import Limits, SealedArtifacts
+from open_webui_openrouter_pipe.store.rows import FoundRows, RowStore, SealedRow
+from open_webui_openrouter_pipe.store.sealed import Keyring, Sealing, encode_item, seal
+
+SEALING = Sealing(Keyring(["a passphrase"]))
+NOW = 1_750_000_000
+
+ITEMS: list[Any] = [
+    {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAAABo" + "x_-9" * 3000},
+    {"type": "function_call", "call_id": "c1", "name": "add", "arguments": '{"b": 1, "a": 2}', "id": "fc_1"},
+    {"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "3"}]},
+    {"z": 1, "type": "openrouter:web_search", "a": [None, True, 1.0, 1e-7, 10**30, {}], "": "\0\x1f\u2028"},
+    {"type": "message", "text": 'emoji \U0001f600, halves \ud83d \ude00, umlaut äöü, quote " \\'},
+]
+
+
+def artifact(number: int, item: Any = None, *, user_id: str = "ada", chat_id: str = "chat-1") -> Artifact:
+    """An artifact with a 20-character id made of the number."""
+    item = ITEMS[number % len(ITEMS)] if item is None else item
+    return Artifact(f"{number:020d}", user_id, chat_id, "message-1", item["type"], "openai/gpt-5", item)
+
+
+def row(
+    number: int, *, user_id: str = "ada", chat_id: str = "chat-1", now: int = NOW, text: str = "x"
+) -> SealedRow:
+    """A sealed row of such an artifact."""
+    made = artifact(number, {"type": "reasoning", "text": text}, user_id=user_id, chat_id=chat_id)
+    return seal(made, encode_item(made.item), SEALING, now=now)
+
+
+class AwayRows:
+    """A store of rows that cannot be reached, until `below` is set."""
+
+    def __init__(self, below: RowStore | None = None) -> None:
+        self.below = below
+
+    def _reached(self) -> RowStore:
+        if self.below is None:
+            raise StoreUnavailable("The database cannot be reached.")
+        return self.below
+
+    async def put(self, rows: Sequence[SealedRow]) -> None:
+        await self._reached().put(rows)
+
+    async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
+        if self.below is None:
+            return FoundRows(away=frozenset(ids))
+        return await self.below.load(user_id, ids)
+
+    async def delete(self, user_id: str, ids: Sequence[str]) -> None:
+        await self._reached().delete(user_id, ids)
+
+    async def touch(self, user_id: str, ids: Sequence[str], *, now: int) -> None:
+        await self._reached().touch(user_id, ids, now=now)
+
+    async def aclose(self) -> None:
+        if self.below is not None:
+            await self.below.aclose()
+
+
+class StoreContract:
+    """Inherit this, and bring a fixture `rows`: the store under test."""
+
+    pytestmark = pytest.mark.anyio
+
+    @pytest.fixture
+    def store(self, rows: RowStore) -> SealedArtifacts:
+        """The engine's store over the rows under test."""
+        return SealedArtifacts(rows, SEALING, Limits(item_bytes=1_000_000), clock=lambda: NOW)
+
+    async def test_what_is_put_comes_back_to_the_byte(self, store: SealedArtifacts) -> None:
+        """Key order, numbers, lone surrogates and control characters survive."""
+        put = [artifact(number) for number in range(len(ITEMS))]
+        await store.put(put)
+        loaded = await store.load("ada", [each.id for each in put])
+        assert loaded == Loaded({each.id: each for each in put})
+        written = [json.dumps(each.item) for each in put]
+        assert [json.dumps(each.item) for each in loaded.artifacts.values()] == written
+
+    async def test_answers_in_the_order_of_the_question(self, store: SealedArtifacts) -> None:
+        """The database's order never shows; an id that is asked for twice counts once."""
+        await store.put([artifact(1), artifact(2), artifact(3)])
+        ids = [artifact(number).id for number in (3, 1, 3, 2)]
+        loaded = await store.load("ada", ids)
+        assert list(loaded.artifacts) == [ids[0], ids[1], ids[3]]
+
+    async def test_an_unknown_id_is_a_hole(self, store: SealedArtifacts) -> None:
+        """What was never put is missing, and does not hide what is there."""
+        await store.put([artifact(1)])
+        loaded = await store.load("ada", [artifact(1).id, artifact(2).id])
+        assert loaded == Loaded({artifact(1).id: artifact(1)}, {artifact(2).id: "missing"})
+
+    async def test_another_user_finds_nothing(self, store: SealedArtifacts) -> None:
+        """A copied marker is worth nothing, also after its owner has just used it."""
+        await store.put([artifact(1)])
+        await store.load("ada", [artifact(1).id])
+        assert await store.load("eve", [artifact(1).id]) == Loaded({}, {artifact(1).id: "missing"})
+
+    async def test_another_user_deletes_nothing(self, store: SealedArtifacts) -> None:
+        """Deleting reaches one's own rows only."""
+        await store.put([artifact(1)])
+        await store.delete("eve", [artifact(1).id])
+        assert (await store.load("ada", [artifact(1).id])).artifacts == {artifact(1).id: artifact(1)}
+
+    async def test_another_user_replaces_nothing(self, store: SealedArtifacts) -> None:
+        """The same id of two users names two artifacts."""
+        mine, other = artifact(1), artifact(1, ITEMS[2], user_id="eve")
+        await store.put([mine, other])
+        assert (await store.load("ada", [mine.id])).artifacts == {mine.id: mine}
+        assert (await store.load("eve", [mine.id])).artifacts == {mine.id: other}
+
+    async def test_the_same_id_is_replaced(self, store: SealedArtifacts) -> None:
+        """The later put wins, also over what was loaded in between."""
+        await store.put([artifact(1)])
+        await store.load("ada", [artifact(1).id])
+        await store.put([artifact(1, ITEMS[3])])
+        assert (await store.load("ada", [artifact(1).id])).artifacts == {
+            artifact(1).id: artifact(1, ITEMS[3])
+        }
+
+    async def test_what_is_deleted_is_missing(self, store: SealedArtifacts) -> None:
+        """Deleting works at once and twice, and leaves the rest."""
+        await store.put([artifact(1), artifact(2)])
+        await store.load("ada", [artifact(1).id])
+        for _ in range(2):
+            await store.delete("ada", [artifact(1).id, artifact(9).id])
+        loaded = await store.load("ada", [artifact(1).id, artifact(2).id])
+        assert loaded == Loaded({artifact(2).id: artifact(2)}, {artifact(1).id: "missing"})
+
+    async def test_a_deleted_id_may_be_put_again(self, store: SealedArtifacts) -> None:
+        """A deletion does not outlive a later put."""
+        await store.put([artifact(1)])
+        await store.delete("ada", [artifact(1).id])
+        await store.put([artifact(1)])
+        assert (await store.load("ada", [artifact(1).id])).artifacts == {artifact(1).id: artifact(1)}
+
+    async def test_nothing_is_a_valid_list(self, store: SealedArtifacts) -> None:
+        """Empty puts, loads and deletes do nothing."""
+        await store.put([])
+        await store.delete("ada", [])
+        assert await store.load("ada", []) == Loaded()
+
+    async def test_lists_longer_than_parameter_limits(self, store: SealedArtifacts) -> None:
+        """A list of ids may be longer than a statement's parameters (SQLite 32,766, PostgreSQL 65,535)."""
+        await store.put([artifact(1)])
+        ids = [artifact(number).id for number in range(70_000)]
+        loaded = await store.load("ada", ids)
+        assert (list(loaded.artifacts), len(loaded.holes)) == ([artifact(1).id], 69_999)
+        await store.delete("ada", ids)
+        assert (await store.load("ada", ids[1:2])).holes == {ids[1]: "missing"}
+
+    async def test_one_bad_artifact_stores_none(self, store: SealedArtifacts) -> None:
+        """A put is whole or nothing: an item over the limit, or one that is no JSON, refuses all."""
+        for bad in ({"type": "x", "text": "y" * 1_000_000}, {"type": "x", "text": object()}):
+            with pytest.raises(StoreError):
+                await store.put([artifact(1), artifact(2, bad)])
+        assert (await store.load("ada", [artifact(1).id])).artifacts == {}
+
+    async def test_many_puts_and_loads_at_once(self, store: SealedArtifacts) -> None:
+        """Requests of several chats do not disturb each other."""
+
+        async def chat(number: int) -> None:
+            mine = [artifact(number * 100 + each, user_id=f"user{number}") for each in range(20)]
+            await store.put(mine)
+            loaded = await store.load(f"user{number}", [each.id for each in mine])
+            assert loaded == Loaded({each.id: each for each in mine})
+
+        await asyncio.gather(*(chat(number) for number in range(10)))
+
+    async def test_touching_moves_the_last_use_forward(self, rows: RowStore) -> None:
+        """Only the owner's named rows are touched."""
+        await rows.put([row(1), row(2), row(1, user_id="eve")])
+        await rows.touch("ada", [row(1).id], now=NOW + 5)
+        found = await rows.load("ada", [row(1).id, row(2).id])
+        other = await rows.load("eve", [row(1).id])
+        times = [each.last_used for each in (*found.rows.values(), *other.rows.values())]
+        assert sorted(times) == [NOW, NOW, NOW + 5]
+        assert found.rows[row(1).id].last_used == NOW + 5

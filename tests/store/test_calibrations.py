@@ -1,0 +1,79 @@
+"""Calibrations: learned in memory, found again after a restart, never a reason to wait or fail."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from open_webui_openrouter_pipe.context.calibration import Calibration
+from open_webui_openrouter_pipe.context.tokens import Tally
+from open_webui_openrouter_pipe.store.calibrations import StoredCalibrations
+from open_webui_openrouter_pipe.store.database import Database
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+TALLY = Tally(prose=900, code=300)
+
+
+class Contract:
+    """What holds on every database."""
+
+    async def test_what_was_learned_survives_a_restart(self, database: Database) -> None:
+        """Another worker begins where the first one has been."""
+        first = StoredCalibrations(database)
+        assert await first.find("vendor/model") is None
+        for billed in (1500, 1600, 1550):
+            first.learn("vendor/model", TALLY, billed)
+        await first.idle()
+        learned = Calibration().observed(TALLY, 1500).observed(TALLY, 1600).observed(TALLY, 1550)
+        assert await first.find("vendor/model") == learned
+        assert await StoredCalibrations(database).find("vendor/model") == learned
+
+    async def test_models_are_learned_apart(self, database: Database) -> None:
+        """A vendor's tokenizer says nothing about another's."""
+        one = StoredCalibrations(database)
+        one.learn("vendor/model", TALLY, 1500)
+        one.learn("vendor/other", TALLY, 1300)
+        await one.idle()
+        again = StoredCalibrations(database)
+        found = [await again.find(model_id) for model_id in ("vendor/model", "vendor/other", "vendor/third")]
+        fresh = Calibration()
+        assert found == [fresh.observed(TALLY, 1500), fresh.observed(TALLY, 1300), None]
+
+
+class TestSqlite(Contract):
+    @pytest.fixture
+    def database(self, sqlite_database: Database) -> Database:
+        return sqlite_database
+
+
+@pytest.mark.servers
+class TestPostgres(Contract):
+    @pytest.fixture
+    def database(self, postgres_database: Database) -> Database:
+        return postgres_database
+
+
+async def test_small_requests_teach_nothing(sqlite_database: Database) -> None:
+    """Nothing is known, and nothing is written."""
+    calibrations = StoredCalibrations(sqlite_database)
+    calibrations.learn("vendor/model", Tally(prose=20), 60)
+    await calibrations.aclose()
+    assert await calibrations.find("vendor/model") is None
+
+
+async def test_a_database_that_is_away_is_asked_once(tmp_path: Path) -> None:
+    """The worker learns by itself meanwhile."""
+    away = Database.from_url(f"sqlite:///{tmp_path}/no/such/folder/rows.db")
+    calibrations = StoredCalibrations(away)
+    assert await calibrations.find("vendor/model") is None
+    calibrations.learn("vendor/model", TALLY, 1500)
+    await calibrations.aclose()
+    # The driver's threads still report to the event loop for a moment.
+    await asyncio.sleep(0.2)
+    assert await calibrations.find("vendor/model") == Calibration().observed(TALLY, 1500)

@@ -1,0 +1,66 @@
+"""Cancellations get through drivers that lose them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from open_webui_openrouter_pipe.store.cancellation import passing_cancellation
+
+pytestmark = pytest.mark.anyio
+
+
+async def swallow(outcome: Exception | None) -> str:
+    """Wait until cancelled, and then answer or fail as if nothing had been asked."""
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        if outcome:
+            raise outcome from None
+    return "an answer"
+
+
+async def cancelled(outcome: Exception | None) -> bool:
+    """Whether a task that waits for such a driver ends as cancelled."""
+
+    async def wait() -> str:
+        with passing_cancellation():
+            return await swallow(outcome)
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return task.cancelled()
+
+
+async def test_neither_an_answer_nor_an_error_hides_a_cancellation() -> None:
+    """A cancelled task ends as cancelled."""
+    assert [await cancelled(None), await cancelled(ValueError("lost"))] == [True, True]
+
+
+async def test_time_limits_inside_are_no_cancellation() -> None:
+    """A limit that ran out inside is an error like any other."""
+    with pytest.raises(TimeoutError), passing_cancellation():
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(60)
+
+
+async def test_work_of_a_task_that_ends_is_not_disturbed() -> None:
+    """What a cancelled task still does on its way out is done."""
+    done = []
+
+    async def tidy() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            with passing_cancellation():
+                await asyncio.sleep(0)
+            done.append("tidied")
+
+    task = asyncio.create_task(tidy())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert done == ["tidied"]

@@ -1,0 +1,139 @@
+"""Real processes: killed at any moment, and several at once on one database."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import random
+import time
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+import sqlalchemy as sa
+
+from open_webui_openrouter_pipe.store.artifacts import Limits, SealedArtifacts
+from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.shelter import ShelteredRows
+from open_webui_openrouter_pipe.store.sql import SqlRows
+from tests.store.contract import SEALING
+from tests.store.workers import ARTIFACTS_OF_A_TURN, Place, live_through_outages, write_until_killed
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+    from open_webui_openrouter_pipe.store.link import RedisLink
+    from tests.support.servers import PostgresServer, RedisServer
+
+pytestmark = pytest.mark.anyio
+
+LONGEST_LIFE_SECONDS = 0.15
+
+
+@pytest.fixture(scope="module")
+def processes() -> ForkServerContext:
+    """Processes that start in milliseconds, because their parent has imported all they need."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.store.workers", "aiosqlite", "psycopg", "psycopg_binary"])
+    return context
+
+
+async def check_killing(processes: ForkServerContext, place: Place, markers: Path, points: int) -> None:
+    """Kill a writer at so many random points; after each, every marker has its artifact."""
+    chance = random.Random(points)
+    database = Database.from_url(place.database_url, schema=place.schema)
+    store = SealedArtifacts(SqlRows(database), SEALING, Limits(load_bytes=1 << 40))
+    await store.load("ada", ["any"])
+    seen = 0
+    for point in range(points):
+        first = point * 1_000_000
+        writer = processes.Process(target=write_until_killed, args=(place, markers, first))
+        writer.start()
+        _wait_for_lines(markers, seen + ARTIFACTS_OF_A_TURN)
+        await asyncio.sleep(chance.random() * LONGEST_LIFE_SECONDS)
+        writer.kill()
+        writer.join()
+        written = _lines(markers)
+        loaded = await store.load("ada", written[seen:])
+        assert loaded.holes == {}
+        assert len(loaded.artifacts) == len(written) - seen >= ARTIFACTS_OF_A_TURN
+        seen = len(written)
+    assert (await store.load("ada", _lines(markers))).holes == {}
+    await database.aclose()
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines that were written whole."""
+    return path.read_text().split("\n")[:-1] if path.exists() else []
+
+
+def _wait_for_lines(path: Path, count: int) -> None:
+    deadline = time.monotonic() + 30
+    while len(_lines(path)) < count:
+        assert time.monotonic() < deadline, "the writer does not write"
+        time.sleep(0.002)
+
+
+async def test_no_marker_without_its_artifact(processes: ForkServerContext, tmp_path: Path) -> None:
+    """A process that is killed leaves no marker whose artifact is not in the database (ten points)."""
+    place = Place(f"sqlite:///{tmp_path}/rows.db")
+    await check_killing(processes, place, tmp_path / "markers", points=10)
+
+
+@pytest.mark.servers
+async def test_no_marker_without_its_artifact_at_many_points(
+    processes: ForkServerContext, tmp_path: Path
+) -> None:
+    """The same at two hundred points."""
+    place = Place(f"sqlite:///{tmp_path}/rows.db")
+    await check_killing(processes, place, tmp_path / "markers", points=200)
+
+
+@pytest.mark.servers
+async def test_no_marker_without_its_artifact_on_postgres(
+    processes: ForkServerContext, tmp_path: Path, postgres_server: PostgresServer, postgres_schema: str
+) -> None:
+    """The same on PostgreSQL, at fifty points."""
+    place = Place(postgres_server.url, postgres_schema)
+    await check_killing(processes, place, tmp_path / "markers", points=50)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(
+    request: pytest.FixtureRequest, tmp_path: Path, redis_server: RedisServer, redis_prefix: str
+) -> Place:
+    """Each database in turn, with Redis."""
+    if request.param == "sqlite":
+        return Place(f"sqlite:///{tmp_path}/rows.db", None, redis_server.url, redis_prefix)
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return Place(server.url, request.getfixturevalue("postgres_schema"), redis_server.url, redis_prefix)
+
+
+@pytest.mark.servers
+async def test_workers_write_flush_and_sweep_at_once(
+    processes: ForkServerContext, tmp_path: Path, place: Place, redis_client: Redis, redis_link: RedisLink
+) -> None:
+    """Four workers through outages: in the end the database holds exactly what was put and not deleted."""
+    journals = [tmp_path / f"journal-{number}" for number in range(4)]
+    workers = [
+        processes.Process(target=live_through_outages, args=(place, journal, number, 40))
+        for number, journal in enumerate(journals)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0] * 4
+    database = Database.from_url(place.database_url, schema=place.schema)
+    await ShelteredRows(SqlRows(database), redis_link).flush()
+    assert await cast("Any", redis_client.hlen(redis_link.key("{shelter}", "rows"))) == 0
+    lines = [line for journal in journals for line in _lines(journal)]
+    expected = {line[1:] for line in lines if line[0] == "+"} - {line[1:] for line in lines if line[0] == "-"}
+    table = database.tables.artifact
+    found = await database.run(lambda connection: connection.execute(sa.select(table.c.id)))
+    ids = found.scalars().all()
+    assert (len(ids), set(ids)) == (len(expected), expected)
+    store = SealedArtifacts(SqlRows(database), SEALING, Limits())
+    assert (await store.load("ada", sorted(expected))).holes == {}
+    await database.aclose()

@@ -1,0 +1,210 @@
+"""The sweep: what goes, what stays, what moves, and one worker at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sqlalchemy as sa
+
+from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.sql import SqlRows
+from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS, GRACE_SECONDS, Schedule, Sweep, Swept
+from tests.store.contract import NOW, row
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+    from open_webui_openrouter_pipe.store.rows import SealedRow
+
+pytestmark = pytest.mark.anyio
+
+GENTLE = Schedule(keep_days=90, interval_seconds=3600, batch_rows=3, pause_seconds=0)
+AGED = NOW - GRACE_SECONDS - 1
+FRESH = NOW - GRACE_SECONDS + 1
+
+
+@dataclass
+class Known:
+    """What a host knows: its users, its chats, and which chat of a user names which artifact."""
+
+    users: set[str] = field(default_factory=lambda: {"ada"})
+    chats: set[str] = field(default_factory=lambda: {"chat-1"})
+    names: dict[tuple[str, str], str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
+        self.asked += user_ids
+        return self.users & set(user_ids)
+
+    async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
+        self.asked += chat_ids
+        return self.chats & set(chat_ids)
+
+    async def naming_chats(self, user_id: str, ids: Sequence[str]) -> Mapping[str, str]:
+        return {key: self.names[user_id, key] for key in ids if (user_id, key) in self.names}
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
+def database(request: pytest.FixtureRequest) -> Database:
+    """Each test runs on both databases."""
+    found: Database = request.getfixturevalue(f"{request.param}_database")
+    return found
+
+
+async def left(database: Database) -> list[tuple[str, str, str]]:
+    """Owner, id and chat of all rows."""
+    table = database.tables.artifact
+    chosen = sa.select(table.c.user_id, table.c.id, table.c.chat_id).order_by(table.c.user_id, table.c.id)
+    found = await database.run(lambda connection: connection.execute(chosen))
+    return [tuple(each) for each in found]
+
+
+def names(*rows: SealedRow) -> list[tuple[str, str, str]]:
+    """The same of these rows."""
+    return sorted((each.user_id, each.id, each.chat_id) for each in rows)
+
+
+async def sweep(database: Database, host: Known, *, now: int = NOW) -> Swept | None:
+    """One sweep at this time."""
+    return await Sweep(database, host, GENTLE, clock=lambda: now).run()
+
+
+async def test_rows_that_nobody_used_go(database: Database) -> None:
+    """After ARTIFACT_CLEANUP_DAYS without a use a row goes, in whatever chat it is."""
+    old = [row(number, now=NOW - 90 * DAY_SECONDS - 1) for number in range(10)]
+    young = [row(number, now=NOW - 90 * DAY_SECONDS + 1) for number in range(10, 14)]
+    await SqlRows(database).put([*old, *young])
+    assert await sweep(database, Known()) == Swept(unused=10)
+    assert await left(database) == names(*young)
+
+
+async def test_rows_may_be_kept_for_ever(database: Database) -> None:
+    """Zero days mean no limit."""
+    await SqlRows(database).put([row(1, now=1)])
+    forever = Schedule(keep_days=0, pause_seconds=0)
+    assert await Sweep(database, Known(), forever, clock=lambda: NOW).run() == Swept()
+
+
+async def test_rows_of_deleted_users_go(database: Database) -> None:
+    """All rows of a user who is gone, in all chats, but for those that were in use a moment ago."""
+    gone = [row(number, user_id="eve", chat_id=f"chat-{number % 3}", now=AGED) for number in range(10)]
+    used = row(11, user_id="eve", now=FRESH)
+    kept = [row(number, now=AGED) for number in range(4)]
+    await SqlRows(database).put([*gone, used, *kept])
+    assert await sweep(database, Known()) == Swept(of_deleted_users=10)
+    assert await left(database) == names(used, *kept)
+
+
+async def test_rows_of_deleted_chats_go(database: Database) -> None:
+    """Those of other chats, of chats in use, and without a chat stay."""
+    gone = [row(number, chat_id="gone", now=AGED) for number in range(10)]
+    kept = [row(11, chat_id="gone", now=FRESH), row(12, now=AGED), row(13, chat_id="", now=AGED)]
+    await SqlRows(database).put([*gone, *kept])
+    assert await sweep(database, Known()) == Swept(of_deleted_chats=10)
+    assert await left(database) == names(*kept)
+
+
+async def test_rows_that_a_copy_names_move_to_the_copy(database: Database) -> None:
+    """A clone keeps its artifacts when the original chat is deleted, and takes them along when it goes."""
+    rows = [row(number, chat_id="original", now=AGED) for number in range(8)]
+    host = Known(chats={"clone", "fork"}, names={("ada", rows[0].id): "clone", ("ada", rows[7].id): "fork"})
+    await SqlRows(database).put(rows)
+    assert await sweep(database, host) == Swept(of_deleted_chats=6, moved=2)
+    assert await left(database) == names(rows[0]._replace(chat_id="clone"), rows[7]._replace(chat_id="fork"))
+    host.chats, host.names = {"fork"}, {}
+    assert await sweep(database, host, now=NOW + 3601) == Swept(of_deleted_chats=1)
+    assert await left(database) == names(rows[7]._replace(chat_id="fork"))
+
+
+async def test_a_copy_of_another_user_keeps_nothing(database: Database) -> None:
+    """What a shared chat's reader copied does not hold the owner's rows."""
+    await SqlRows(database).put([row(1, chat_id="gone", now=AGED)])
+    host = Known(users={"ada", "eve"}, names={("eve", row(1).id): "copy"})
+    assert await sweep(database, host) == Swept(of_deleted_chats=1)
+
+
+async def test_a_host_that_contradicts_itself_ends_the_sweep_all_the_same(database: Database) -> None:
+    """A chat that does not exist and yet names a row cannot keep it."""
+    await SqlRows(database).put([row(1, chat_id="gone", now=AGED)])
+    assert await sweep(database, Known(names={("ada", row(1).id): "gone"})) == Swept(of_deleted_chats=1)
+
+
+async def test_each_owner_and_chat_is_asked_for_once(database: Database) -> None:
+    """Distinct values are found by jumping, in pages, each exactly once."""
+    users = [f"user-{number:04d}" for number in range(450)]
+    await SqlRows(database).put([row(each, user_id=user, now=NOW) for user in users for each in range(2)])
+    host = Known(users=set(users))
+    assert await sweep(database, host) == Swept()
+    assert host.asked == [*users, "chat-1"]
+
+
+async def test_workers_share_one_sweep(database: Database) -> None:
+    """Of many workers one sweeps; the others, and all for the interval after it, find nothing due."""
+    await SqlRows(database).put([row(number, chat_id="gone", now=AGED) for number in range(40)])
+    results = await asyncio.gather(*(sweep(database, Known()) for _ in range(4)))
+    assert sorted(results, key=lambda each: each is None) == [Swept(of_deleted_chats=40), None, None, None]
+    assert await sweep(database, Known(), now=NOW + 3599) is None
+    assert await sweep(database, Known(), now=NOW + 3600) == Swept()
+
+
+class Lost(Known):
+    """A host that cannot answer."""
+
+    async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
+        raise ConnectionError("the host's database is away")
+
+
+async def test_in_doubt_nothing_is_deleted(database: Database) -> None:
+    """When the host cannot say what exists, the sweep ends, and another worker may try after the lease."""
+    await SqlRows(database).put([row(1, chat_id="gone", now=AGED)])
+    with pytest.raises(ConnectionError):
+        await sweep(database, Lost())
+    assert await left(database) == names(row(1, chat_id="gone"))
+    assert await sweep(database, Known(), now=NOW + 599) is None
+    assert await sweep(database, Known(), now=NOW + 600) == Swept(of_deleted_chats=1)
+
+
+class Slow(Known):
+    """A host whose answer takes longer than the lease, so that another worker takes over meanwhile."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        self.database = database
+
+    async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
+        await sweep(self.database, Known(), now=NOW + 600)
+        return await super().existing_chats(chat_ids)
+
+
+async def test_a_worker_that_was_held_up_gives_way(database: Database) -> None:
+    """It notices at its next batch that the lease is another's."""
+    await SqlRows(database).put([row(1, chat_id="gone", now=AGED)])
+    assert await sweep(database, Slow(database)) is None
+    assert await left(database) == []
+
+
+async def explain(explained: sa.TextClause, connection: AsyncConnection) -> list[Any]:
+    """How the database goes about a statement; its values do not matter for that."""
+    return list(await connection.execute(explained, {"value": "x"}))
+
+
+async def test_batches_go_by_indexes(sqlite_database: Database) -> None:
+    """Neither the old rows, nor those of a chat, nor the different chats are found by reading the table."""
+    await SqlRows(sqlite_database).put([row(1)])
+    seen: list[str] = []
+    engine = sqlite_database._engine.sync_engine
+    sa.event.listen(engine, "before_cursor_execute", lambda *args: seen.append(args[2]))
+    await sweep(sqlite_database, Known(users=set(), chats=set()))
+    plans = []
+    for statement in {each for each in seen if "openrouter_pipe_artifact" in each}:
+        explained = sa.text(f"EXPLAIN QUERY PLAN {statement.replace('?', ':value')}")
+        plan = await sqlite_database.run(partial(explain, explained))
+        plans += [line[3] for line in plan]
+    assert len(plans) > 5
+    assert [line for line in plans if line.startswith("SCAN openrouter_pipe")] == []

@@ -1,0 +1,114 @@
+"""What the worker processes of `test_processes` do; importable, because each begins with a fresh memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from redis.asyncio import Redis
+
+from open_webui_openrouter_pipe.store.artifacts import Limits, SealedArtifacts
+from open_webui_openrouter_pipe.store.cache import CachedRows
+from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.link import RedisLink
+from open_webui_openrouter_pipe.store.shelter import ShelteredRows
+from open_webui_openrouter_pipe.store.sql import SqlRows
+from open_webui_openrouter_pipe.store.sweep import Schedule, Sweep
+from tests.store.contract import SEALING, AwayRows, artifact
+
+ARTIFACTS_OF_A_TURN = 3
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a worker finds its servers."""
+
+    database_url: str
+    schema: str | None = None
+    redis_url: str = ""
+    redis_prefix: str = ""
+
+
+def log(path: Path, lines: Sequence[str]) -> None:
+    """Append lines and wait until they are on the disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, "".join(line + "\n" for line in lines).encode())
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def write_until_killed(place: Place, markers: Path, first: int) -> None:
+    """Store turn after turn, and write each turn's markers after its artifacts."""
+
+    async def work() -> None:
+        store = SealedArtifacts(
+            SqlRows(Database.from_url(place.database_url, schema=place.schema)), SEALING, Limits()
+        )
+        number = first
+        while True:
+            turn = [artifact(number + each) for each in range(ARTIFACTS_OF_A_TURN)]
+            await store.put(turn)
+            log(markers, [each.id for each in turn])
+            number += ARTIFACTS_OF_A_TURN
+
+    asyncio.run(work())
+
+
+class Everything:
+    """A host in which every user and chat exists."""
+
+    async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
+        return set(user_ids)
+
+    async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
+        return set(chat_ids)
+
+    async def naming_chats(self, user_id: str, ids: Sequence[str]) -> Mapping[str, str]:
+        return {}
+
+
+async def sweep_again_and_again(sweep: Sweep) -> None:
+    """Sweep whenever it is due."""
+    while True:
+        await sweep.run()
+        await asyncio.sleep(0.02)
+
+
+def live_through_outages(place: Place, journal: Path, worker: int, turns: int) -> None:
+    """Write, read, delete, flush and sweep while the database comes and goes for this worker."""
+
+    async def work() -> None:
+        chance = random.Random(worker)
+        database = Database.from_url(place.database_url, schema=place.schema)
+        client = Redis.from_url(place.redis_url)
+        link = RedisLink(cast("Any", client), prefix=place.redis_prefix)
+        real = SqlRows(database)
+        door = AwayRows(real)
+        rows = CachedRows(ShelteredRows(door, link, flush_seconds=0.02), link)
+        store = SealedArtifacts(rows, SEALING, Limits())
+        schedule = Schedule(interval_seconds=0, pause_seconds=0)
+        sweep = asyncio.create_task(sweep_again_and_again(Sweep(database, Everything(), schedule)))
+        for turn in range(turns):
+            door.below = None if chance.random() < 0.4 else real
+            first = worker * 1_000_000 + turn * ARTIFACTS_OF_A_TURN
+            made = [artifact(first + each) for each in range(ARTIFACTS_OF_A_TURN)]
+            await store.put(made)
+            assert (await store.load("ada", [made[0].id])).artifacts == {made[0].id: made[0]}
+            log(journal, [f"+{each.id}" for each in made])
+            await asyncio.sleep(chance.random() * 0.02)
+            if chance.random() < 0.5:
+                await store.delete("ada", [made[1].id])
+                log(journal, [f"-{made[1].id}"])
+        door.below = real
+        sweep.cancel()
+        await asyncio.gather(sweep, return_exceptions=True)
+        await rows.aclose()
+        await client.aclose()
+
+    asyncio.run(work())
