@@ -18,14 +18,7 @@ from open_webui_openrouter_pipe.context.recent import Recent
 from open_webui_openrouter_pipe.context.settings import ContextSettings
 from open_webui_openrouter_pipe.context.tokens import Counter
 from open_webui_openrouter_pipe.context.turns import conversation
-from open_webui_openrouter_pipe.responses.items import (
-    AssistantMessage,
-    FunctionCall,
-    FunctionCallOutput,
-    InputMessage,
-    Item,
-    Reasoning,
-)
+from open_webui_openrouter_pipe.responses.items import InputMessage, Item
 
 
 def user(text: str) -> InputMessage:
@@ -38,7 +31,7 @@ def system(text: str) -> InputMessage:
     return {"type": "message", "role": "system", "content": [{"type": "input_text", "text": text}]}
 
 
-def answer(text: str, item_id: str = "msg_1") -> AssistantMessage:
+def answer(text: str, item_id: str = "msg_1") -> Item:
     """What the model said."""
     return {
         "type": "message",
@@ -49,17 +42,17 @@ def answer(text: str, item_id: str = "msg_1") -> AssistantMessage:
     }
 
 
-def call(call_id: str, arguments: str = "{}", name: str = "search") -> FunctionCall:
+def call(call_id: str, arguments: str = "{}", name: str = "search") -> Item:
     """A call of a tool."""
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
 
 
-def output(call_id: str, text: str) -> FunctionCallOutput:
+def output(call_id: str, text: str) -> Item:
     """A tool's answer."""
     return {"type": "function_call_output", "call_id": call_id, "output": text}
 
 
-def reasoning(sealed: str = "c2VhbGVk") -> Reasoning:
+def reasoning(sealed: str = "c2VhbGVk") -> Item:
     """The model's sealed thinking."""
     return {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": sealed}
 

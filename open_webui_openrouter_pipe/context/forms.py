@@ -1,0 +1,288 @@
+"""The forms in which a part of a conversation can be sent, and what each costs.
+
+Owns the five forms from whole to gone, their items and their running token sums. It must not choose:
+policies say which part has which form. A part is a round of a turn, or what the user said at its beginning.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from types import MappingProxyType
+
+from ..responses.items import (
+    FunctionCallOutput,
+    Item,
+    is_function_call,
+    is_function_call_output,
+    is_message,
+    is_reasoning,
+)
+from .pins import NoteWriter, fitting_rules, omission_note, rules_of
+from .recent import Recent
+from .tokens import CALL_OVERHEAD_TOKENS, Counter
+from .tool_facts import cut_middle, is_failure, state_fact, state_parts, text_of
+from .turns import Conversation, Entry, Turn, digest_of, entry_of, read_by_model
+
+CAP_SHARE = 0.25
+ROUND_CAP_SHARE = 0.50
+CAP_TOKENS = 50_000
+LEAST_CAP_TOKENS = 256
+HEAD_SHARE = 0.7
+CUT_ATTEMPTS = 6
+CUT_MARGIN = 0.9
+PINS_SHARE = 0.05
+PINS_TOKENS = 500
+
+
+class Form(IntEnum):
+    """How much of a part is sent, from everything to nothing."""
+
+    WHOLE = 0
+    """As it is; a single huge output is capped."""
+    SPENT = 1
+    """Outputs of failed and of repeated calls are facts."""
+    FACTS = 2
+    """All outputs are facts."""
+    LEAN = 3
+    """Facts; failed and repeated calls, reasoning and the talk between calls are left out."""
+    GONE = 4
+    """Left out; the rules that the user set there stand in a note."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A round of a turn, or its beginning; `turn` is the place of its turn in the conversation."""
+
+    turn: int
+    entries: tuple[Entry, ...]
+    ends_turn: bool
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether a request ends with this part: the model has read its last item and not yet answered."""
+        return read_by_model(self.entries[-1].item)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a single output and the note for what is left out may be, and who writes that note."""
+
+    budget_tokens: int
+    cap_tokens: int = CAP_TOKENS
+    note: NoteWriter = omission_note
+
+    def output_tokens(self, outputs_in_round: int) -> int:
+        """How large each output of a round may be; all of them together have a share of the budget too."""
+        shared = int(self.budget_tokens * ROUND_CAP_SHARE / max(1, outputs_in_round))
+        return max(LEAST_CAP_TOKENS, min(self.cap_tokens, int(self.budget_tokens * CAP_SHARE), shared))
+
+    @property
+    def pins_tokens(self) -> int:
+        """How large the rules in the note may be."""
+        return min(PINS_TOKENS, int(self.budget_tokens * PINS_SHARE))
+
+
+BOUNDLESS = Limits(sys.maxsize, sys.maxsize)
+"""Nothing is capped."""
+
+
+class Forms:
+    """A conversation's parts in all their forms; everything is made when first asked for.
+
+    `facts` remembers what stands in for outputs from request to request; it follows from content alone.
+    """
+
+    def __init__(
+        self, conversation: Conversation, counter: Counter, facts: Recent[str], limits: Limits
+    ) -> None:
+        """Lay out the parts; nothing is counted yet."""
+        self.counter = counter
+        self.limits = limits
+        self.turns = conversation.turns
+        self.parts = tuple(_parts(conversation.turns))
+        self._remembered = facts
+        self._sums: dict[Form, list[int]] = {form: [0] for form in Form}
+        self._entries: dict[tuple[Form, int], tuple[Entry, ...]] = {}
+        self._notes: dict[int, tuple[Entry, ...]] = {}
+        self._rules: dict[int, tuple[str, ...]] = {}
+        self._repeated: Mapping[int, frozenset[str]] | None = None
+        starts = {part.turn: at for at, part in reversed(list(enumerate(self.parts)))}
+        self._starts = [starts[turn] for turn in range(len(self.turns))]
+
+    @property
+    def current(self) -> int:
+        """The first part of the current turn."""
+        return self._starts[-1] if self._starts else 0
+
+    def start_of(self, turn: int) -> int:
+        """The first part of the turn at a place; the conversation's first for a place before it."""
+        return self._starts[max(0, turn)]
+
+    def tokens(self, form: Form, start: int, end: int) -> int:
+        """What the parts from `start` to before `end` cost in a form."""
+        if form is Form.GONE or start >= end:
+            return 0
+        sums, count = self._sums[form], self.counter.entry
+        for at in range(len(sums) - 1, end):
+            sums.append(sums[-1] + sum(map(sum, map(count, self.entries(form, at)))))
+        return sums[end] - sums[start]
+
+    def note(self, gone: int) -> tuple[Entry, ...]:
+        """The message that stands in for the parts before `gone`; none where nothing is to be said."""
+        if gone and gone not in self._notes:
+            turns = self.parts[gone - 1].turn + 1
+            newest_first = (self._rules_of(turn) for turn in reversed(range(turns)))
+            rules = fitting_rules(newest_first, self.counter.text, self.limits.pins_tokens)
+            note = self.limits.note(turns, rules)
+            self._notes[gone] = (entry_of(note),) if note else ()
+        return self._notes.get(gone, ())
+
+    def entries(self, form: Form, at: int) -> tuple[Entry, ...]:
+        """The entries of a part in a form."""
+        made = self._entries.get((form, at))
+        if made is None:
+            made = self._entries[form, at] = tuple(_FORM_RULES[form](self, at))
+        return made
+
+    def whole(self, at: int) -> Iterator[Entry]:
+        """The entries of a part, huge outputs capped."""
+        entries = self.parts[at].entries
+        outputs = sum(is_function_call_output(entry.item) for entry in entries)
+        if not outputs:
+            return iter(entries)
+        cap = self.limits.output_tokens(outputs)
+        return (self._capped(entry, cap) for entry in entries)
+
+    def spent(self, at: int) -> Iterator[Entry]:
+        """The entries of a part, with facts for the outputs of failed and of repeated calls."""
+        spent = self._spent_calls(at)
+        both = zip(self.entries(Form.WHOLE, at), self.entries(Form.FACTS, at), strict=True)
+        return (fact if _call_id(whole) in spent else whole for whole, fact in both)
+
+    def facts(self, at: int) -> Iterator[Entry]:
+        """The entries of a part, with a fact for each output."""
+        return map(self._fact, self.parts[at].entries, self.entries(Form.WHOLE, at))
+
+    def lean(self, at: int) -> Iterator[Entry]:
+        """The entries of a part that say something by themselves."""
+        spent, ends_turn = self._spent_calls(at), self.parts[at].ends_turn
+        for entry in self.entries(Form.FACTS, at):
+            item = entry.item
+            talk = is_message(item) and item["role"] == "assistant" and not ends_turn
+            if not (talk or is_reasoning(item) or _call_id(entry) in spent):
+                yield entry
+
+    def _fact(self, entry: Entry, whole: Entry) -> Entry:
+        """The entry with its output stated as a fact; as a whole when that saves nothing."""
+        item = entry.item
+        if not is_function_call_output(item):
+            return whole
+        text = self._stated(entry)
+        if text == item["output"]:
+            return whole
+        fact = Entry({**item, "output": text}, entry.digest + b"fact")
+        return min(whole, fact, key=lambda either: self.counter.entry(either).tokens)
+
+    def _stated(self, entry: Entry) -> str:
+        return self._remembered.recall(entry.digest, lambda: _statement(entry.item))
+
+    def _capped(self, entry: Entry, cap_tokens: int) -> Entry:
+        item = entry.item
+        if not is_function_call_output(item) or (tokens := self.counter.entry(entry).tokens) <= cap_tokens:
+            return entry
+        name = entry.digest + b"cap%d" % cap_tokens
+        text = self._remembered.recall(name, lambda: self._cut(item, tokens, cap_tokens))
+        return Entry({**item, "output": text}, name)
+
+    def _cut(self, item: FunctionCallOutput, tokens: int, cap_tokens: int) -> str:
+        """Head and tail of an output, shortened until they are within the cap."""
+        text = text_of(item["output"])
+        keep = len(text) * min(1.0, cap_tokens / tokens)
+        for _ in range(CUT_ATTEMPTS):
+            keep *= CUT_MARGIN
+            head = int(keep * HEAD_SHARE)
+            cut = cut_middle(text, head, int(keep) - head)
+            found = self.counter.text(cut) + CALL_OVERHEAD_TOKENS
+            if found <= cap_tokens:
+                return cut
+            keep *= cap_tokens / found
+        return _statement(item)
+
+    def _rules_of(self, turn: int) -> tuple[str, ...]:
+        if turn not in self._rules:
+            self._rules[turn] = rules_of(self.turns[turn])
+        return self._rules[turn]
+
+    def _spent_calls(self, at: int) -> frozenset[str | None]:
+        """The ids of a part's calls that failed or were repeated."""
+        outputs = (entry for entry in self.parts[at].entries if is_function_call_output(entry.item))
+        failed = frozenset(_call_id(entry) for entry in outputs if self._failed(entry))
+        if self._repeated is None:
+            self._repeated = _repeated_calls(self.parts)
+        return failed | self._repeated.get(at, frozenset())
+
+    def _failed(self, entry: Entry) -> bool:
+        name = entry.digest + b"failed"
+        return self._remembered.recall(name, lambda: str(is_failure(self._stated(entry)))) == str(True)
+
+
+_FORM_RULES: Mapping[Form, Callable[[Forms, int], Iterator[Entry]]] = MappingProxyType(
+    {
+        Form.WHOLE: Forms.whole,
+        Form.SPENT: Forms.spent,
+        Form.FACTS: Forms.facts,
+        Form.LEAN: Forms.lean,
+        Form.GONE: lambda _forms, _at: iter(()),
+    }
+)
+
+
+def _parts(turns: Sequence[Turn]) -> Iterator[Part]:
+    for place, turn in enumerate(turns):
+        for number, entries in enumerate(turn.rounds, start=1):
+            yield Part(place, entries, ends_turn=number == len(turn.rounds))
+
+
+def _call_id(entry: Entry) -> str | None:
+    item = entry.item
+    return item["call_id"] if is_function_call(item) or is_function_call_output(item) else None
+
+
+def _statement(item: Item) -> str:
+    if not is_function_call_output(item):
+        return ""
+    output = item["output"]
+    return state_fact(output) if isinstance(output, str) else state_parts(output)
+
+
+def _repeated_calls(parts: Sequence[Part]) -> Mapping[int, frozenset[str]]:
+    """Calls made again: within their turn with the same arguments, or earlier with the same output too.
+
+    Only what is known when a turn ends decides, so that a later turn never changes the form of an earlier
+    one.
+    """
+    repeated: dict[int, set[str]] = {}
+    latest: dict[tuple[int, bytes], tuple[int, str]] = {}
+    seen: set[tuple[bytes, bytes]] = set()
+    for at, part in enumerate(parts):
+        outputs = {
+            item["call_id"]: item["output"]
+            for entry in part.entries
+            if is_function_call_output(item := entry.item)
+        }
+        for entry in part.entries:
+            item = entry.item
+            if not is_function_call(item):
+                continue
+            call = digest_of([item["name"], item["arguments"]])
+            answer = (call, digest_of(outputs.get(item["call_id"])))
+            if before := latest.get((part.turn, call)):
+                repeated.setdefault(before[0], set()).add(before[1])
+            elif answer in seen:
+                repeated.setdefault(at, set()).add(item["call_id"])
+            latest[part.turn, call] = (at, item["call_id"])
+            seen.add(answer)
+    return {at: frozenset(calls) for at, calls in repeated.items()}

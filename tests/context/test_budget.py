@@ -1,0 +1,37 @@
+"""The arithmetic of the window."""
+
+from __future__ import annotations
+
+import pytest
+
+from open_webui_openrouter_pipe.context.budget import Budget, budget_of, smallest_window
+from open_webui_openrouter_pipe.errors import ContextBudgetExceeded
+
+
+@pytest.mark.parametrize(
+    ("window", "asked", "budget"),
+    [
+        (128_000, 2048, Budget(128_000, 2048, 6400)),
+        (8192, 2048, Budget(8192, 1638, 1024)),
+        (8192, 500, Budget(8192, 500, 1024)),
+        (1_000_000, 64_000, Budget(1_000_000, 64_000, 50_000)),
+    ],
+)
+def test_the_window_is_divided(window: int, asked: int, budget: Budget) -> None:
+    """At most a fifth for the output, a twentieth but at least 1,024 tokens for overhead, the rest for input."""
+    made = budget_of(window, output_tokens=asked)
+    assert made == budget
+    assert made.input_tokens == window - budget.output_reserve_tokens - budget.overhead_reserve_tokens
+
+
+def test_a_window_without_room_is_refused() -> None:
+    """A budget of nothing or less is an error."""
+    with pytest.raises(ContextBudgetExceeded, match="no room"):
+        budget_of(1024, output_tokens=100)
+
+
+def test_the_smallest_window_holds() -> None:
+    """Of all models that may serve, the smallest; unknown ones count as 8,192."""
+    assert smallest_window([200_000, 128_000]) == 128_000
+    assert smallest_window([200_000, None]) == 8192
+    assert smallest_window([]) == 8192

@@ -1,0 +1,271 @@
+"""The pipe in process with a page in front of it: what Open WebUI does between a chat and a pipe, in short.
+
+A page reduces the native events to items, runs the tools that a round asks for, calls the pipe again with the
+outputs, and tells the whole chat anew as messages on each call, as Open WebUI 0.12 does (`utils/response.py`,
+`utils/middleware.py`, `utils/misc.py: convert_output_to_messages`). Owns no assertion.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+
+from open_webui_openrouter_pipe.app import App, Ground
+from open_webui_openrouter_pipe.pipe import Pipe
+from open_webui_openrouter_pipe.store.database import Database
+
+Json = dict[str, Any]
+Tool = Callable[[Json], str]
+
+KEY = "sk-or-v1-stand-in"
+_MOST_ROUNDS = 8
+_SWEEP_SECONDS = 5.0
+
+
+class NobodyElse:
+    """A host that knows no user and no chat, so that nothing is ever swept away by its word."""
+
+    async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
+        return set(user_ids)
+
+    async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
+        return set(chat_ids)
+
+    async def naming_chats(self, user_id: str, ids: Sequence[str]) -> Mapping[str, str]:
+        return {}
+
+
+class PipeInProcess:
+    """A pipe on a database of its own, as a context; `transport` replaces the network."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        base_url: str,
+        transport: httpx.AsyncBaseTransport | None = None,
+        **valves: Any,
+    ) -> None:
+        self._directory = directory
+        self._transport = transport
+        self._app: App | None = None
+        self._database: Database | None = None
+        self.pipe = Pipe(self._build)
+        self.pipe.valves = Pipe.Valves(**{"API_KEY": KEY, "BASE_URL": base_url, **valves})
+
+    def _build(self) -> App:
+        self._database = Database.from_url(f"sqlite:///{self._directory / 'rows.db'}")
+        self._app = App(Ground(self._database, NobodyElse(), "the host's secret"), transport=self._transport)
+        return self._app
+
+    async def __aenter__(self) -> Pipe:
+        await self.pipe.pipes()
+        return self.pipe
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._app is not None and self._database is not None:
+            await _swept()
+            await self._app.aclose()
+            await self._database.aclose()
+
+
+async def _swept() -> None:
+    """Let a sweep come to its end: SQLite's driver loses the connection of one that is cancelled."""
+    sweeps = [task for task in asyncio.all_tasks() if "_sweep" in repr(task.get_coro())]
+    if sweeps:
+        await asyncio.wait(sweeps, timeout=_SWEEP_SECONDS)
+
+
+@dataclass(slots=True)
+class Answer:
+    """One message of the assistant as Open WebUI stores it, and every event of the pipe that made it."""
+
+    output: list[Json] = field(default_factory=list)
+    events: list[Json] = field(default_factory=list)
+    error: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What the user reads, markers included."""
+        return "\n".join(_text_of(item) for item in self.output if item["type"] == "message")
+
+    @property
+    def notices(self) -> list[str]:
+        """The status lines."""
+        told = [event["event"] for event in self.events if "event" in event]
+        return [event["data"]["description"] for event in told if event["type"] == "status"]
+
+
+class Page:
+    """One chat of one user with one pipe."""
+
+    def __init__(
+        self,
+        pipe: Pipe,
+        model: str,
+        *,
+        tools: Mapping[str, Tool] | None = None,
+        chat_id: str = "chat",
+        user_id: str = "user",
+    ) -> None:
+        self._pipe = pipe
+        self._tools = tools or {}
+        self.model = model
+        self.chat_id = chat_id
+        self.user_id = user_id
+        self.turns: list[tuple[str, Answer]] = []
+
+    async def ask(self, text: str) -> Answer:
+        """Send a message; gives the answer once all its rounds are over."""
+        answer = Answer()
+        self.turns.append((text, answer))
+        for _ in range(_MOST_ROUNDS):
+            await self._round(answer)
+            if not self._run_tools(answer):
+                break
+        return answer
+
+    def stream(self, text: str) -> AsyncGenerator[Json]:
+        """Send a message and hand over the pipe's own stream, to be closed by the caller."""
+        answer = Answer()
+        self.turns.append((text, answer))
+        return self._events(answer)
+
+    async def complete(self, text: str) -> Json:
+        """Send a message for which the chat does not stream; gives what the pipe gives."""
+        answer = Answer()
+        self.turns.append((text, answer))
+        return cast("Json", await self._call({**self.body(), "stream": False}))
+
+    def messages(self) -> list[Json]:
+        """The chat as the host tells it to a pipe; the last answer only as far as it has come."""
+        told: list[Json] = []
+        for text, answer in self.turns:
+            told += [{"role": "user", "content": text}, *_told(answer.output)]
+        return told
+
+    def body(self) -> Json:
+        """What the pipe gets beside the messages."""
+        tools = [
+            {
+                "type": "function",
+                "function": {
+                    "name": name,
+                    "description": name,
+                    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+                },
+            }
+            for name in self._tools
+        ]
+        body = {"model": f"openrouter.{self.model}", "messages": self.messages(), "stream": True}
+        return {**body, **({"tools": tools} if tools else {})}
+
+    async def _events(self, answer: Answer) -> AsyncGenerator[Json]:
+        events = await self._call(self.body())
+        earlier, output = answer.output, list[Json]()
+        async for event in cast("AsyncGenerator[Json]", events):
+            answer.events.append(event)
+            if "error" in event:
+                answer.error = event["error"]["message"]
+            elif "event" not in event:
+                output = reduced(output, json.loads(json.dumps(event)))
+                answer.output = [*earlier, *output]
+            yield event
+
+    async def _call(self, body: Json) -> Any:
+        metadata = {"chat_id": self.chat_id, "message_id": f"message-{len(self.turns)}"}
+        return await self._pipe.pipe(body, __user__={"id": self.user_id}, __metadata__=metadata)
+
+    async def _round(self, answer: Answer) -> None:
+        async for _ in self._events(answer):
+            pass
+        if answer.output and answer.output[-1]["type"] == "message":
+            part = answer.output[-1]["content"][-1]
+            part["text"] = part["text"].strip()
+
+    def _run_tools(self, answer: Answer) -> bool:
+        """Run every call without an output, whatever its status; tell whether there was one."""
+        done = {item["call_id"] for item in answer.output if item["type"] == "function_call_output"}
+        calls = [
+            item for item in answer.output if item["type"] == "function_call" and item["call_id"] not in done
+        ]
+        for call in calls:
+            arguments = json.loads(call["arguments"])
+            call["arguments"] = json.dumps(arguments, separators=(",", ":"))
+            text = self._tools[call["name"]](arguments)
+            answer.output.append(
+                {
+                    "type": "function_call_output",
+                    "id": f"fco_{call['call_id']}",
+                    "call_id": call["call_id"],
+                    "output": [{"type": "input_text", "text": text}],
+                    "status": "completed",
+                }
+            )
+        return bool(calls)
+
+
+def reduced(output: list[Json], event: Json) -> list[Json]:
+    """Open WebUI's own way of taking one native event into the items."""
+    kind, place = event["type"], event.get("output_index", 0)
+    if kind == "response.completed":
+        return event["response"]["output"] or output
+    if kind == "response.output_item.added":
+        return [*output[:place], event["item"], *output[place:]]
+    if kind == "response.output_item.done":
+        return [*output[:place], event["item"], *output[place + 1 :]]
+    item = output[place]
+    if kind == "response.output_text.delta":
+        item["content"][0]["text"] += event["delta"]
+    if kind == "response.function_call_arguments.delta":
+        item["arguments"] += event["delta"]
+    return output
+
+
+def _text_of(item: Json) -> str:
+    return "".join(part["text"] for part in item["content"] if part["type"] == "output_text")
+
+
+def _told(output: Sequence[Json]) -> list[Json]:
+    """Items as messages: one assistant message for each round, then its outputs."""
+    results = {item["call_id"] for item in output if item["type"] == "function_call_output"}
+    rounds: list[tuple[list[Json], list[Json]]] = [([], [])]
+    for item in output:
+        if item["type"] == "function_call_output":
+            rounds[-1][1].append(item)
+            continue
+        if rounds[-1][1]:
+            rounds.append(([], []))
+        rounds[-1][0].append(item)
+    return [message for said, answered in rounds for message in _round_told(said, answered, results)]
+
+
+def _round_told(said: Sequence[Json], answered: Sequence[Json], results: AbstractSet[str]) -> list[Json]:
+    texts = [text for item in said if item["type"] == "message" and (text := _text_of(item))]
+    calls = [
+        {
+            "id": item["call_id"],
+            "type": "function",
+            "function": {"name": item["name"], "arguments": item["arguments"]},
+        }
+        for item in said
+        if item["type"] == "function_call" and item["call_id"] in results and item["status"] == "completed"
+    ]
+    details = [detail for item in said for detail in item.get("reasoning_details") or []]
+    message: Json = {"role": "assistant", "content": "\n".join(texts)}
+    if calls:
+        message["tool_calls"] = calls
+    if details:
+        message["reasoning_details"] = details
+    outputs = [
+        {"role": "tool", "tool_call_id": item["call_id"], "content": item["output"][0]["text"]}
+        for item in answered
+    ]
+    return [message, *outputs] if texts or calls or details else outputs
