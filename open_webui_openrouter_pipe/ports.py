@@ -6,11 +6,15 @@ knows nothing else of the world. All methods may raise the errors named here, an
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
+from .context.audit import AuditRow
+from .context.calibration import Calibration
+from .context.plan import Marks
+from .context.tokens import Tally
 from .errors import PipeError
 from .responses.effects import Effect
 from .responses.failure import Failure
@@ -49,7 +53,10 @@ class ArtifactStore(Protocol):
     """Durable, sealed, owned artifacts."""
 
     async def put(self, artifacts: Sequence[Artifact]) -> None:
-        """Make all of them durable, or raise StoreUnavailable. The same id of the same user is replaced."""
+        """Make all of them durable, or none; the same id of the same user is replaced.
+
+        Raises StoreUnavailable, or another StoreError when one of them can never be stored (too large).
+        """
 
     async def load(self, user_id: str, ids: Sequence[str]) -> Loaded:
         """Find the user's artifacts in one query. Never raises: what cannot be had is a hole."""
@@ -87,8 +94,11 @@ class Catalog(Protocol):
 class Requests(Protocol):
     """Makes the body of POST /responses for one call of the host."""
 
-    def build(self, items: Sequence[Item]) -> RequestBody:
-        """Put the input together with everything else that the host asked for."""
+    def build(self, items: Sequence[Item], marks: Marks | None = None) -> RequestBody:
+        """Put the input together with everything else that the host asked for.
+
+        `marks` are the ends of the blocks that stay the same from request to request, None when unknown.
+        """
 
     def host_tool_name(self, name: str) -> str:
         """The host's own name for a tool whose name had to be changed for the wire."""
@@ -109,6 +119,44 @@ class Responses(Protocol):
 
     def explain(self, failure: Failure) -> PipeError:
         """Turn a failure that arrived inside a stream into the error tree's error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """What became of one request's context: its figures, and whose it was; later ids sort later."""
+
+    id: str
+    user_id: str
+    chat_id: str
+    message_id: str
+    row: AuditRow
+
+
+class Audit(Protocol):
+    """The record of all requests' contexts."""
+
+    def write(self, record: Audited) -> None:
+        """Have it written beside the request; never waits, never raises."""
+
+
+class Calibrations(Protocol):
+    """What each model's own tokenizer makes of our counts."""
+
+    async def find(self, model_id: str) -> Calibration | None:
+        """What the bills so far have taught, None when there was none yet; never raises."""
+
+    def learn(self, model_id: str, tally: Tally, billed_tokens: int) -> None:
+        """Take in what was billed for a request with these counts; never waits, never raises."""
+
+
+Encode = Callable[[str], Sequence[int]]
+
+
+class Vocabulary(Protocol):
+    """A tokenizer that is at hand, if there is one."""
+
+    async def encode(self) -> Encode | None:
+        """The function that turns text into tokens; loaded at the first question, None without a vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)

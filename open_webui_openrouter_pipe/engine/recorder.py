@@ -1,0 +1,108 @@
+"""Keeps a round's artifacts: decides what is kept, makes it durable, and says which markers may be shown.
+
+A marker is handed out only after the store has confirmed its artifact. It never raises for a store that is away, or
+that refuses an item (too large): the answer goes on without those markers, and `lost` counts what was not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..errors import StoreError, StoreUnavailable
+from ..history.artifacts import normalize_persisted_item
+from ..ports import Artifact, ArtifactStore
+from ..responses.items import Item, is_function_call_output, is_message, is_reasoning
+
+Retention = Literal["disabled", "next_reply", "conversation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """What is kept of an answer: reasoning (and for how long), and calls with their results."""
+
+    reasoning: Retention
+    tools: bool
+
+    def wants(self, item: Item) -> bool:
+        """Tell whether the item becomes an artifact: whole, fit to be sent again, and not kept by the host itself."""
+        if is_message(item) or is_function_call_output(item):
+            return False
+        if not (self.reasoning != "disabled" if is_reasoning(item) else self.tools):
+            return False
+        return item.get("status", "completed") == "completed" and normalize_persisted_item(item) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose answer it is: the owner, the place in the host, and the OpenRouter model that writes it."""
+
+    user_id: str
+    chat_id: str
+    message_id: str
+    model: str
+
+
+class Recorder:
+    """The artifacts of one round, by the index of their item."""
+
+    def __init__(
+        self, store: ArtifactStore, *, origin: Origin, keeping: Keeping, new_id: Callable[[], str]
+    ) -> None:
+        """Start with nothing kept."""
+        self._store = store
+        self._origin = origin
+        self._keeping = keeping
+        self._new_id = new_id
+        self._unsaved: dict[int, Artifact] = {}
+        self._saved: dict[int, Artifact] = {}
+        self._amended: dict[int, Artifact] = {}
+        self.lost = 0
+
+    def keep(self, index: int, item: Item) -> None:
+        """Take a finished item, if it is one that is kept."""
+        if self._keeping.wants(item):
+            self._unsaved[index] = self._artifact(item)
+
+    def amend(self, index: int, item: Item) -> None:
+        """Take what the terminal event added to an item that was kept before."""
+        for kept, changed in ((self._unsaved, self._unsaved), (self._saved, self._amended)):
+            if index in kept:
+                changed[index] = replace(kept[index], item=item)
+
+    async def save(self) -> tuple[str, ...]:
+        """Make everything kept so far durable, in one batch; give the ids whose markers may be shown now."""
+        fresh, self._unsaved = self._unsaved, {}
+        stored = await self._put(tuple(fresh.values()))
+        self._saved.update({index: artifact for index, artifact in fresh.items() if artifact.id in stored})
+        return stored
+
+    async def save_amendments(self) -> None:
+        """Complete artifacts whose markers are already shown."""
+        artifacts, self._amended = tuple(self._amended.values()), {}
+        await self._put(artifacts)
+
+    async def _put(self, artifacts: tuple[Artifact, ...]) -> tuple[str, ...]:
+        """Store all at once, or each by itself when the store refuses one of them; the ids of what is stored."""
+        if not artifacts:
+            return ()
+        try:
+            await self._store.put(artifacts)
+        except StoreError as error:
+            if len(artifacts) > 1 and not isinstance(error, StoreUnavailable):
+                return tuple([ulid for artifact in artifacts for ulid in await self._put((artifact,))])
+            self.lost += len(artifacts)
+            return ()
+        return tuple(artifact.id for artifact in artifacts)
+
+    def _artifact(self, item: Item) -> Artifact:
+        return Artifact(
+            id=self._new_id(),
+            user_id=self._origin.user_id,
+            chat_id=self._origin.chat_id,
+            message_id=self._origin.message_id,
+            kind=item["type"],
+            model=self._origin.model,
+            item=item,
+        )

@@ -1,0 +1,131 @@
+"""Renders outputs for callers without a page: Chat Completions chunks while streaming, one completion otherwise.
+
+Open WebUI passes what a pipe yields straight to the client of its bare API, and expects a completion object from a
+call that does not stream; its tasks (titles, tags, follow-ups) read `choices` as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ports import Failed, Output
+from ..responses.effects import (
+    ItemFinished,
+    ReasoningDelta,
+    RefusalDelta,
+    ResponseFailed,
+    ResponseFinished,
+    TextDelta,
+)
+from ..responses.items import is_function_call
+from .native import HostEvent, NativeWriter
+from .usage import host_usage
+
+_BREAKS = {"content": "\n", "reasoning_content": "\n\n"}
+"""What stands between two messages, and between two paragraphs of thinking."""
+_FINISH_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
+
+
+class ChunkWriter:
+    """Turns one round's outputs into `chat.completion.chunk` objects."""
+
+    def __init__(self, *, completion_id: str, model: str, created: int) -> None:
+        """`created` is in epoch seconds."""
+        self._head = {
+            "id": completion_id,
+            "object": "chat.completion.chunk",
+            "created": created,
+            "model": model,
+        }
+        self._calls = 0
+        self._places: dict[str, tuple[int, int]] = {}
+
+    def render(self, output: Output) -> list[HostEvent]:
+        """Give the chunks for this output; statuses and markers have no place in the bare API."""
+        match output:
+            case TextDelta(index=index, delta=delta) | RefusalDelta(index=index, delta=delta):
+                return [self._text("content", delta, place=(index, 0))]
+            case ReasoningDelta(index=index, part=part, delta=delta):
+                return [self._text("reasoning_content", delta, place=(index, part))]
+            case ItemFinished(item=item) if is_function_call(item) and item.get("status") == "completed":
+                function = {"name": item["name"], "arguments": item["arguments"]}
+                call = {"index": self._calls, "id": item["call_id"], "type": "function", "function": function}
+                self._calls += 1
+                return [self._chunk({"tool_calls": [call]})]
+            case ResponseFinished():
+                return [self._last(output)]
+            case Failed(message=message):
+                return [{"error": {"message": message}}]
+            case _:
+                return []
+
+    def _text(self, key: str, delta: str, *, place: tuple[int, int]) -> HostEvent:
+        """A delta; one of another message or paragraph than the last begins on a new line."""
+        last = self._places.get(key, place)
+        self._places[key] = place
+        return self._chunk({key: delta if last == place else f"{_BREAKS[key]}{delta}"})
+
+    def _last(self, effect: ResponseFinished) -> HostEvent:
+        chunk = self._chunk({}, finish_reason=_finish_reason(effect, calls=self._calls))
+        return chunk if effect.usage is None else {**chunk, "usage": host_usage(effect.usage)}
+
+    def _chunk(self, delta: dict[str, Any], *, finish_reason: str | None = None) -> HostEvent:
+        return {**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
+
+
+class CompletionWriter:
+    """Gathers one round's outputs into a `chat.completion` object; with a page, `output` holds the native items."""
+
+    def __init__(self, native: NativeWriter, *, completion_id: str, model: str, created: int) -> None:
+        """Let the native writer make the items; `created` is in epoch seconds."""
+        self._native = native
+        self._head = {"id": completion_id, "object": "chat.completion", "created": created, "model": model}
+        self._reason = "stop"
+
+    def take(self, output: Output) -> None:
+        """Take the next output."""
+        self._native.render(output)
+        if isinstance(output, ResponseFinished):
+            self._reason = _finish_reason(output, calls=len(self._calls()))
+        elif isinstance(output, ResponseFailed):
+            self._reason = "error"
+
+    def result(self, *, with_output: bool) -> dict[str, Any]:
+        """Give the completion; after trouble `{"error": {"detail": ...}}`, beside what a page can keep."""
+        trouble = {} if self._native.error is None else {"error": {"detail": self._native.error}}
+        if trouble and not (with_output and self._text()):
+            return trouble
+        message: dict[str, Any] = {"role": "assistant", "content": self._text()}
+        if calls := self._calls():
+            message["tool_calls"] = calls
+        completion = {
+            **self._head,
+            **trouble,
+            "choices": [{"index": 0, "finish_reason": self._reason, "message": message}],
+        }
+        if with_output:
+            completion["output"] = self._native.items
+        if self._native.usage is not None:
+            completion["usage"] = host_usage(self._native.usage)
+        return completion
+
+    def _text(self) -> str:
+        texts = [item["content"][0]["text"] for item in self._native.items if item["type"] == "message"]
+        return _BREAKS["content"].join(filter(None, texts))
+
+    def _calls(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": item["call_id"],
+                "type": "function",
+                "function": {"name": item["name"], "arguments": item["arguments"]},
+            }
+            for item in self._native.items
+            if item["type"] == "function_call" and item["status"] == "completed"
+        ]
+
+
+def _finish_reason(effect: ResponseFinished, *, calls: int) -> str:
+    if effect.status == "incomplete":
+        return _FINISH_REASONS.get(effect.reason or "", "length")
+    return "tool_calls" if calls else "stop"

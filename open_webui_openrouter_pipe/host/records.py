@@ -1,0 +1,111 @@
+"""What the host's own tables say: who exists, and which chats name an artifact. Reads, and never writes.
+
+Source: `models/users.py`, `models/chats.py` and `models/chat_messages.py` of Open WebUI 0.12. Archived chats are
+chats. A clone, a fork and an imported chat keep the text, the items and the times of the messages that they copy.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+_DAY_SECONDS: Final = 24 * 60 * 60
+_LONGEST_MESSAGE_SECONDS: Final = 30 * _DAY_SECONDS
+"""How long after its beginning a message may still grow: its rounds wait for approvals, and Continue adds to it."""
+_CLOCKS_DIFFER_SECONDS: Final = _DAY_SECONDS
+
+_AT_ONCE_MESSAGES: Final = 50
+_TIME_CHARS: Final = 16
+_NANOSECONDS: Final = 10**9
+_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_TO_PYTHONS_BASE_32: Final = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
+
+# Where one text occurs in another. The host replaces SQLite's LIKE by a slow one of its own.
+_PLACE_OF: Final[Mapping[str, Callable[..., sa.ColumnElement[int]]]] = {
+    "sqlite": sa.func.instr,
+    "postgresql": sa.func.strpos,
+}
+
+
+class Records:
+    """The host's users and chats."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        """`engine` is the host's, and stays open."""
+        self._engine = engine
+        self._place_of = _PLACE_OF[engine.dialect.name]
+
+    async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
+        """Those of the users who exist. Raises SQLAlchemy's errors, as the other methods do."""
+        from open_webui.models.users import User
+
+        found = await self._fetch(sa.select(User.id).where(User.id.in_(user_ids)))
+        return {row[0] for row in found}
+
+    async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
+        """Those of the chats that exist."""
+        from open_webui.models.chats import Chat
+
+        found = await self._fetch(sa.select(Chat.id).where(Chat.id.in_(chat_ids)))
+        return {row[0] for row in found}
+
+    async def naming_chats(self, user_id: str, ids: Sequence[str]) -> Mapping[str, str]:
+        """For each artifact id that an existing chat of the user names: the id of such a chat.
+
+        Reads no more than the user's messages from about the time when the artifacts were made, by the host's index
+        of users and times; their text leaves the database only where it holds what all the ids begin with.
+        """
+        if not ids:
+            return {}
+        first, last = min(ids), max(ids)  # ids sort by time
+        beginning = os.path.commonprefix([first, last])  # noqa: RUF071 - of texts, indeed by characters
+        like_them = re.compile(rf"{beginning}[{_ALPHABET}]{{{len(first) - len(beginning)}}}")
+        homes: dict[str, str] = {}
+        async with self._engine.connect() as connection:
+            statement = self._naming(user_id, beginning, _written_about(first, last))
+            async for chat_id, text in await connection.stream(statement):
+                homes.update(dict.fromkeys(set(ids).intersection(like_them.findall(text)), chat_id))
+        return homes
+
+    def _naming(self, user_id: str, beginning: str, written: tuple[int, int]) -> sa.Select[Any]:
+        """Chat and text of the user's messages that were begun in that time and hold that text."""
+        from open_webui.models.chat_messages import ChatMessage
+        from open_webui.models.chats import Chat
+
+        text = _text_of(ChatMessage.content) + _text_of(ChatMessage.output)
+        return (
+            sa.select(ChatMessage.chat_id, text)
+            .join(Chat, Chat.id == ChatMessage.chat_id)
+            .where(Chat.user_id == user_id, ChatMessage.user_id == user_id)
+            .where(ChatMessage.created_at.between(*written))
+            .where(self._place_of(text, beginning) > 0)
+            .execution_options(yield_per=_AT_ONCE_MESSAGES)
+        )
+
+    async def _fetch(self, statement: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
+        async with self._engine.connect() as connection:
+            return (await connection.execute(statement)).all()
+
+
+def _text_of(column: Any) -> sa.ColumnElement[str]:
+    """A JSON column as the text that it is stored as."""
+    return sa.func.coalesce(sa.cast(column, sa.Text), "")
+
+
+def _written_about(first: str, last: str) -> tuple[int, int]:
+    """From when to when (epoch seconds) the messages were begun in which such artifacts were made."""
+    return (
+        _made_at_seconds(first) - _LONGEST_MESSAGE_SECONDS,
+        _made_at_seconds(last) + _CLOCKS_DIFFER_SECONDS,
+    )
+
+
+def _made_at_seconds(ulid: str) -> int:
+    """When an artifact was made, as its id tells."""
+    return int(ulid[:_TIME_CHARS].translate(_TO_PYTHONS_BASE_32), 32) // _NANOSECONDS

@@ -1,0 +1,110 @@
+"""What Open WebUI loads: the manifold `Pipe` with its valves. Thin: it parses the call, and renders the answer.
+
+Nothing is derived from the name under which it is loaded, and nothing happens at import.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any
+
+from . import settings
+from .app import App, build_app
+from .engine.ids import generate_item_id
+from .engine.turn import UNEXPECTED
+from .errors import PipeError
+from .host.call import Call, read_call
+from .host.chunks import ChunkWriter, CompletionWriter
+from .host.native import HostEvent, NativeWriter
+from .ports import Failed
+from .settings import Settings, read_settings
+
+log = logging.getLogger(__name__)
+
+
+class Pipe:
+    """Every OpenRouter model in Open WebUI, over the Responses API."""
+
+    Valves = settings.Valves
+    UserValves = settings.UserValves
+
+    def __init__(self, build: Callable[[], App] = build_app) -> None:
+        """Called by the host, without arguments, once per worker and version; `build` makes the app on first use."""
+        self.type = "manifold"
+        self.name = ""
+        self.valves = self.Valves()
+        self._build = build
+        self._app: App | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def pipes(self) -> list[dict[str, str]]:
+        """List the models for Open WebUI: `id` and `name` of each. Answers from memory."""
+        return await self._app_here().models(read_settings(self.valves))
+
+    async def pipe(
+        self,
+        body: dict[str, Any],
+        __user__: dict[str, Any] | None = None,
+        __metadata__: dict[str, Any] | None = None,
+        __task__: str | None = None,
+    ) -> AsyncIterator[HostEvent] | dict[str, Any]:
+        """Answer one call of the host: a stream of events, or one completion when it does not stream."""
+        user_valves = (__user__ or {}).get("valves")
+        frozen = read_settings(self.valves, user_valves if isinstance(user_valves, self.UserValves) else None)
+        try:
+            call = read_call(body, user=__user__, metadata=__metadata__, task=__task__)
+        except PipeError as error:
+            return {"error": {"detail": error.user_message}}
+        return self._stream(call, frozen) if call.stream else await self._complete(call, frozen)
+
+    async def _stream(self, call: Call, frozen: Settings) -> AsyncIterator[HostEvent]:
+        writer = _native(frozen) if call.in_chat else ChunkWriter(**_completion_head(call))
+        try:
+            async with aclosing(self._app_here().answer(call, frozen)) as outputs:
+                async for output in outputs:
+                    for event in writer.render(output):
+                        yield event
+        except Exception as error:  # noqa: BLE001 - the last one: the host drops the partial answer of a stream that raises
+            for event in writer.render(_failed(error)):
+                yield event
+
+    async def _complete(self, call: Call, frozen: Settings) -> dict[str, Any]:
+        writer = CompletionWriter(_native(frozen), **_completion_head(call))
+        try:
+            async with aclosing(self._app_here().answer(call, frozen)) as outputs:
+                async for output in outputs:
+                    writer.take(output)
+        except Exception as error:  # noqa: BLE001 - the last one: the host would show the bare exception
+            writer.take(_failed(error))
+        return writer.result(with_output=call.in_chat)
+
+    def _app_here(self) -> App:
+        """The app of the running event loop; a worker has one loop for its whole life."""
+        loop = asyncio.get_running_loop()
+        if self._app is None or self._loop is not loop:
+            self._app, self._loop = self._build(), loop
+        return self._app
+
+
+def _failed(error: Exception) -> Failed:
+    if isinstance(error, PipeError):
+        log.warning("%s", error)
+        return Failed(error.user_message)
+    log.error("unexpected error", exc_info=error)
+    return Failed(UNEXPECTED)
+
+
+def _native(frozen: Settings) -> NativeWriter:
+    return NativeWriter(carrier=frozen.carrier, new_id=generate_item_id, clock=time.monotonic)
+
+
+def _completion_head(call: Call) -> dict[str, Any]:
+    return {
+        "completion_id": f"chatcmpl-{generate_item_id()}",
+        "model": call.model_id,
+        "created": int(time.time()),
+    }

@@ -1,0 +1,227 @@
+"""The knobs: admin valves and user valves as Open WebUI shows them, and the frozen settings made of both.
+
+Open WebUI replaces the valves object on a shared instance at any time, so a request reads both once, at its start,
+into one `Settings` of small slices, and each part is handed only its slice. The environment is read here alone.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from .context.settings import CLIP_RANGE_MESSAGES, ContextSettings, Pruning
+from .engine.recorder import Keeping, Retention
+from .host.native import Carrier
+from .openrouter.client import ClientSettings
+
+_PASSWORD: dict[str, Any] = {"input": {"type": "password"}}
+
+
+class Valves(BaseModel):
+    """What an administrator sets, for everyone."""
+
+    API_KEY: str = Field(
+        default="",
+        description="API key of OpenRouter. Empty: the environment variable OPENROUTER_API_KEY.",
+        json_schema_extra=_PASSWORD,
+    )
+    BASE_URL: str = Field(
+        default="https://openrouter.ai/api/v1",
+        description="Address of the OpenRouter API, without the trailing slash.",
+    )
+    MODELS: str = Field(
+        default="*",
+        description=(
+            "Which models are offered: patterns separated by commas, such as `anthropic/*, openai/gpt-5*`. "
+            "A pattern that begins with `!` takes models out again."
+        ),
+    )
+    PERSIST_REASONING_TOKENS: Retention = Field(
+        default="conversation",
+        description=(
+            "How long a model's sealed reasoning is kept for replay: not at all, until the next reply has been "
+            "given, or as long as the chat."
+        ),
+    )
+    PERSIST_TOOL_RESULTS: bool = Field(
+        default=True,
+        description="Keep the original tool calls, and results that the host does not keep, for exact replay.",
+    )
+    MARKER_CARRIER: Carrier = Field(
+        default="text",
+        description=(
+            "Where the invisible references to stored items stand: in the text of the answer, where Copy and Edit "
+            "show them, or hidden beside the reasoning, which the host hands back to the same model only."
+        ),
+    )
+    ARTIFACT_ENCRYPTION_KEY: str = Field(
+        default="",
+        description=(
+            "Passphrase that seals stored items. Empty: the host's secret key. Several, separated by spaces: the "
+            "first seals, the others still open older items."
+        ),
+        json_schema_extra=_PASSWORD,
+    )
+    ENCRYPT_ALL: bool = Field(
+        default=True, description="Seal every stored item. Off: only reasoning is sealed."
+    )
+    ARTIFACT_CLEANUP_DAYS: int = Field(
+        default=90, ge=0, description="Days after its last use at which a stored item is deleted. 0: never."
+    )
+    CONTEXT_STRATEGY: Literal["prune", "clip", "refuse", "off"] = Field(
+        default="prune",
+        description=(
+            "What happens when a chat outgrows the model's window. `prune`: old turns are shortened, then left out, "
+            "oldest first. `clip`: only the last messages are sent, always. `refuse`: an error says what takes the "
+            "room. `off`: everything is sent, and the provider decides."
+        ),
+    )
+    CONTEXT_MAX_OUTPUT_TOKENS: int = Field(
+        default=2048,
+        ge=1,
+        description="Tokens kept free for the answer when the request sets no limit; at most a fifth of the window.",
+    )
+    PRUNE_TRIGGER_RATIO: float = Field(
+        default=0.90,
+        gt=0,
+        le=1,
+        description="Share of the input budget from which on old turns are shortened.",
+    )
+    TOOL_OUTPUT_RETENTION_TURNS: int = Field(
+        default=10,
+        ge=1,
+        description="Newest turns whose tool results are sent word for word, the current one among them.",
+    )
+    TOOL_OUTPUT_PRUNING: Pruning = Field(
+        default="batched",
+        description=(
+            "When older tool results become a line of facts. `batched`: in batches, when it costs less than it saves "
+            "at the model's prices. `every_turn`: as soon as they are old enough. `off`: never for their age."
+        ),
+    )
+    CLIP_LAST_MESSAGES: int = Field(
+        default=4,
+        ge=CLIP_RANGE_MESSAGES[0],
+        le=CLIP_RANGE_MESSAGES[1],
+        description=(
+            "Messages that `clip` sends, the system prompt aside; the first answer among them brings its question."
+        ),
+    )
+    CLIP_MIN_MESSAGES: int = Field(
+        default=5, ge=1, description="`clip` leaves chats with fewer messages as they are."
+    )
+    REQUEST_TIMEOUT_SECONDS: float = Field(
+        default=300.0,
+        gt=0,
+        description="How long to wait for the first byte of an answer, and between two pieces of it.",
+    )
+    HTTP_REFERER: str = Field(
+        default="", description="Address of your site, sent to OpenRouter for its statistics. Empty: none."
+    )
+    APP_TITLE: str = Field(default="Open WebUI", description="Name of your site in OpenRouter's statistics.")
+
+
+class UserValves(BaseModel):
+    """What each user may set, for their own chats."""
+
+    PERSIST_REASONING_TOKENS: Literal["inherit", "disabled", "next_reply", "conversation"] = Field(
+        default="inherit",
+        description="How long a model's sealed reasoning is kept for replay. `inherit`: as the administrator says.",
+    )
+    CLIP_LAST_MESSAGES: int = Field(
+        default=0,
+        ge=0,
+        le=CLIP_RANGE_MESSAGES[1],
+        description="Where chats are clipped: messages that are sent. 0: as the administrator says.",
+    )
+    CLIP_BYPASS: bool = Field(default=False, description="Where chats are clipped: do not clip mine.")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """How artifacts are sealed and how long they stay; `passphrases` is empty when the host's key is to be used."""
+
+    passphrases: tuple[str, ...]
+    encrypt_all: bool
+    cleanup_days: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything one request goes by. `notices` are lines that explain a setting which was not followed."""
+
+    client: ClientSettings
+    store: StoreSettings
+    keeping: Keeping
+    carrier: Carrier
+    model_patterns: tuple[str, ...]
+    context: ContextSettings
+    notices: tuple[str, ...] = ()
+
+
+_DISABLED_BY_ADMIN = (
+    "Reasoning is not kept: the administrator has switched it off, whatever your own setting says."
+)
+
+
+def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Settings:
+    """Freeze the valves into the settings of one request."""
+    user_valves = user_valves or UserValves()
+    retention, notices = _retention(valves, user_valves)
+    return Settings(
+        client=ClientSettings(
+            base_url=valves.BASE_URL.strip().rstrip("/"),
+            api_key=valves.API_KEY.strip() or os.environ.get("OPENROUTER_API_KEY", "").strip(),
+            referer=valves.HTTP_REFERER.strip(),
+            title=valves.APP_TITLE.strip(),
+            first_byte_timeout_seconds=valves.REQUEST_TIMEOUT_SECONDS,
+            idle_timeout_seconds=valves.REQUEST_TIMEOUT_SECONDS,
+        ),
+        store=StoreSettings(
+            passphrases=tuple(valves.ARTIFACT_ENCRYPTION_KEY.split()),
+            encrypt_all=valves.ENCRYPT_ALL,
+            cleanup_days=valves.ARTIFACT_CLEANUP_DAYS,
+        ),
+        keeping=Keeping(reasoning=retention, tools=valves.PERSIST_TOOL_RESULTS),
+        carrier=valves.MARKER_CARRIER,
+        model_patterns=tuple(pattern for part in valves.MODELS.split(",") if (pattern := part.strip()))
+        or ("*",),
+        context=_context(valves, user_valves),
+        notices=notices,
+    )
+
+
+def vocabulary_folder() -> Path | None:
+    """The folder in which tiktoken looks for vocabularies; None when it is told to keep none."""
+    default = Path(tempfile.gettempdir()) / "data-gym-cache"
+    named = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", str(default)))
+    return Path(named) if named else None
+
+
+def _context(valves: Valves, user_valves: UserValves) -> ContextSettings:
+    return ContextSettings(
+        tool_output_retention_turns=valves.TOOL_OUTPUT_RETENTION_TURNS,
+        tool_output_pruning=valves.TOOL_OUTPUT_PRUNING,
+        context_strategy=valves.CONTEXT_STRATEGY,
+        context_max_output_tokens=valves.CONTEXT_MAX_OUTPUT_TOKENS,
+        prune_trigger_ratio=valves.PRUNE_TRIGGER_RATIO,
+        clip_last_messages=valves.CLIP_LAST_MESSAGES,
+        clip_minimum_messages=valves.CLIP_MIN_MESSAGES,
+        clip_user_limit=user_valves.CLIP_LAST_MESSAGES or None,
+        clip_bypass=user_valves.CLIP_BYPASS,
+    )
+
+
+def _retention(valves: Valves, user_valves: UserValves) -> tuple[Retention, tuple[str, ...]]:
+    """The administrator's `disabled` wins; otherwise the user's own choice does."""
+    wish = user_valves.PERSIST_REASONING_TOKENS
+    if wish == "inherit":
+        return valves.PERSIST_REASONING_TOKENS, ()
+    if valves.PERSIST_REASONING_TOKENS == "disabled" != wish:
+        return "disabled", (_DISABLED_BY_ADMIN,)
+    return wish, ()

@@ -1,0 +1,289 @@
+"""The app over its store: outages, changed keys, sweeps, and an app that the host dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import secrets
+import weakref
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from redis.asyncio import Redis
+
+from open_webui_openrouter_pipe.app import App, Ground
+from open_webui_openrouter_pipe.engine.recorder import Keeping, Origin, Recorder
+from open_webui_openrouter_pipe.responses.items import FunctionCall, Item, Reasoning
+from open_webui_openrouter_pipe.store.artifacts import Limits, SealedArtifacts
+from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.link import RedisLink
+from open_webui_openrouter_pipe.store.memory import MemoryRows
+from open_webui_openrouter_pipe.store.sealed import Keyring, Sealing
+from tests.app.chat import Answer, Chat, Everything, given, replayed, settings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import Set as AbstractSet
+    from pathlib import Path
+
+    from scripts.standin import StandIn
+    from tests.support.servers import PostgresServer, RedisServer
+
+pytestmark = pytest.mark.anyio
+
+UNSAVED = "Parts of this answer could not be stored; later turns go on without its reasoning."
+AWAY = "1 stored item could not be reloaded (1 the store is away)."
+UNREADABLE = "1 stored item could not be reloaded (1 sealed with another key, or damaged)."
+DAY_SECONDS = 24 * 60 * 60
+
+
+@pytest.fixture
+def schema(postgres_server: PostgresServer) -> str:
+    """A schema that nobody else uses."""
+    name = f"app_{secrets.token_hex(6)}"
+    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
+        connection.execute(f'CREATE SCHEMA "{name}"')
+    return name
+
+
+@pytest.fixture
+async def link(redis_server: RedisServer) -> AsyncIterator[RedisLink]:
+    """Redis, without a pause after failures, so that a test need not wait for it."""
+    client = Redis.from_url(redis_server.url)
+    yield RedisLink(cast("Any", client), prefix=f"app-{secrets.token_hex(6)}", pause_seconds=0)
+    await client.aclose()
+
+
+@pytest.fixture
+async def served(postgres_server: PostgresServer, schema: str, link: RedisLink) -> AsyncIterator[App]:
+    """An app on PostgreSQL and Redis."""
+    database = Database.from_url(postgres_server.url, schema=schema)
+    async with aclosing(App(Ground(database, Everything(), "secret", redis=link))) as app:
+        yield app
+
+
+def open_app(folder: Path, records: Everything | None = None) -> App:
+    """An app on a SQLite file, as another worker would be."""
+    return App(Ground(Database.from_url(f"sqlite:///{folder}/rows.db"), records or Everything(), "secret"))
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for something that happens beside requests."""
+    for _ in range(400):
+        if true():
+            return
+        await asyncio.sleep(0.05)
+    raise TimeoutError("it did not happen")
+
+
+def stored(url: str, schema: str) -> list[str]:
+    """The ids in the table."""
+    with psycopg.connect(url) as connection:
+        return [row[0] for row in connection.execute(f'SELECT id FROM "{schema}".openrouter_pipe_artifact')]
+
+
+@pytest.mark.servers
+async def test_without_any_store_the_answer_goes_on(
+    served: App, standin: StandIn, postgres_server: PostgresServer, redis_server: RedisServer
+) -> None:
+    """No marker, and one line each about what is missing and what was not kept; later all works again."""
+    chat = Chat(served, settings(standin))
+    first = await chat.ask("one")
+    postgres_server.stop()
+    redis_server.stop()
+    outage = [await chat.ask("two"), await chat.ask("three")]
+    postgres_server.start()
+    redis_server.start()
+    last = await chat.ask("four")
+    assert (len(first.marked), first.notices) == (1, ())
+    assert [(answer.marked, answer.notices, answer.error) for answer in outage] == [
+        ((), (AWAY, UNSAVED), None),
+        ((), (UNSAVED,), None),
+    ]
+    assert all(answer.text.startswith("You said") for answer in outage)
+    assert (len(last.marked), last.notices) == (1, ())
+    assert replayed(standin) == given(standin)[:1]
+    assert {request.status for request in standin.responses} == {200}
+
+
+@pytest.mark.servers
+async def test_redis_shelters_what_the_database_cannot_take(
+    served: App,
+    standin: StandIn,
+    postgres_server: PostgresServer,
+    schema: str,
+    link: RedisLink,
+) -> None:
+    """The marker is shown, the next turn replays it, and the row reaches the database once it is back."""
+    chat = Chat(served, settings(standin))
+    first = await chat.ask("one")
+    postgres_server.stop()
+    outage = [await chat.ask("two"), await chat.ask("three")]
+    assert replayed(standin) == given(standin)[:2]
+    postgres_server.start()
+    marked = [ulid for answer in (first, *outage) for ulid in answer.marked]
+    await until(lambda: stored(postgres_server.url, schema) != [*first.marked])
+    assert [(len(answer.marked), answer.notices) for answer in outage] == [(1, ()), (1, ())]
+    assert sorted(stored(postgres_server.url, schema)) == sorted(marked)
+    assert await link.run(lambda client: client.hlen(link.key("{shelter}", "rows"))) == 0
+
+
+@pytest.mark.servers
+async def test_another_worker_brings_home_what_waits(
+    standin: StandIn, postgres_server: PostgresServer, schema: str, link: RedisLink
+) -> None:
+    """The worker that sheltered a row is gone; the next one that stores anything takes care of it."""
+
+    def worker() -> App:
+        database = Database.from_url(postgres_server.url, schema=schema)
+        return App(Ground(database, Everything(), "secret", redis=link))
+
+    postgres_server.stop()
+    async with aclosing(worker()) as app:
+        sheltered = await Chat(app, settings(standin)).ask("one")
+    postgres_server.start()
+    async with aclosing(worker()) as app:
+        await Chat(app, settings(standin)).ask("something else")
+        await until(lambda: sheltered.marked[0] in stored(postgres_server.url, schema))
+    assert len(stored(postgres_server.url, schema)) == 2
+
+
+async def change_keys(folder: Path, standin: StandIn, *keys: str) -> list[tuple[str, ...]]:
+    """Ask one question with each value of the valve, in one chat; the status lines of each answer."""
+    async with aclosing(open_app(folder)) as app:
+        chat = Chat(app, settings(standin))
+        notices = []
+        for number, key in enumerate(keys):
+            chat.settings = settings(standin, ARTIFACT_ENCRYPTION_KEY=key)
+            notices.append((await chat.ask(f"question {number}")).notices)
+    return notices
+
+
+@pytest.mark.parametrize("keys", [["", ""], ["", "a", "b a"], ["a", "a"], ["a", "b a", "c b a", "d c a b"]])
+async def test_keys_are_replaced_without_losing_what_is_stored(
+    tmp_path: Path, standin: StandIn, keys: list[str]
+) -> None:
+    """Every key that is still listed opens what it sealed, and the host's secret always does."""
+    assert await change_keys(tmp_path, standin, *keys) == [()] * len(keys)
+    assert replayed(standin) == given(standin)[:-1]
+
+
+@pytest.mark.parametrize("other", ["b", ""])
+async def test_a_key_that_is_gone_is_named_once_until_it_is_back(
+    tmp_path: Path, standin: StandIn, other: str
+) -> None:
+    """The chat goes on without what the key sealed; listed again, it opens everything."""
+    notices = await change_keys(tmp_path, standin, "a", other, other, f"{other} a")
+    assert notices == [(), (UNREADABLE,), (), ()]
+    assert replayed(standin) == given(standin)[:3]
+
+
+async def age(folder: Path, days: float) -> None:
+    """Make all rows older, and the next sweep due."""
+    database = Database.from_url(f"sqlite:///{folder}/rows.db")
+    table = database.tables.artifact
+    older = sa.update(table).values(last_used=table.c.last_used - int(days * DAY_SECONDS))
+    await database.run(lambda connection: connection.execute(older))
+    await database.run(lambda connection: connection.execute(sa.delete(database.tables.lease)))
+    await database.aclose()
+
+
+async def ask_until_idle(app: App, chat: Chat, text: str) -> Answer:
+    """Ask, and let the sweep that the question started come to its end."""
+    chat.app = app
+    answer = await chat.ask(text)
+    await until(lambda: not app._own.tasks)
+    return answer
+
+
+@pytest.mark.parametrize(("days", "kept"), [(30, 0), (0, 1)])
+async def test_a_request_starts_the_sweep_with_its_settings(
+    tmp_path: Path, standin: StandIn, days: int, kept: int
+) -> None:
+    """Rows that were unused for longer than the valve says are gone, unless it says for ever."""
+    async with aclosing(open_app(tmp_path)) as one, aclosing(open_app(tmp_path)) as two:
+        chat = Chat(one, settings(standin, ARTIFACT_CLEANUP_DAYS=days))
+        await ask_until_idle(one, chat, "one")
+        await age(tmp_path, 31)
+        await ask_until_idle(two, Chat(two, chat.settings), "elsewhere")
+        await chat.ask("two")
+    assert replayed(standin) == given(standin)[:kept]
+
+
+async def test_workers_sweep_once_a_day_together(tmp_path: Path, standin: StandIn) -> None:
+    """Of three workers with two questions each, one looks through the rows."""
+    records = Everything()
+    for _ in range(3):
+        async with aclosing(open_app(tmp_path, records)) as app:
+            chat = Chat(app, settings(standin))
+            await ask_until_idle(app, chat, "one")
+            await ask_until_idle(app, chat, "two")
+    await age(tmp_path, 0)
+    async with aclosing(open_app(tmp_path, records)) as app:
+        await ask_until_idle(app, Chat(app, settings(standin)), "one")
+    assert records.asked == 1
+
+
+class Lost(Everything):
+    """A host that cannot say who exists."""
+
+    async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
+        raise ConnectionError("away")
+
+
+async def test_a_sweep_that_fails_harms_no_answer(
+    tmp_path: Path, standin: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is written to the log, and the chat goes on."""
+    async with aclosing(open_app(tmp_path)) as app:
+        chat = Chat(app, settings(standin))
+        await ask_until_idle(app, chat, "one")
+    await age(tmp_path, 0)
+    async with aclosing(open_app(tmp_path, Lost())) as app:
+        answer = await ask_until_idle(app, chat, "two")
+    assert (answer.error, answer.notices) == (None, ())
+    assert [record.message for record in caplog.records] == ["the sweep of stored items ended early"]
+
+
+@pytest.mark.servers
+async def test_a_dropped_app_ends_all_that_it_started(
+    tmp_path: Path, standin: StandIn, link: RedisLink
+) -> None:
+    """Nobody closes it; once nobody holds it, its tasks end and its connections are closed."""
+    before = asyncio.all_tasks()
+    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    app = App(Ground(database, Everything(), "secret", redis=link))
+    await app.models(settings(standin))
+    await Chat(app, settings(standin)).ask("one")
+    gone, http = weakref.ref(app), app._own.http
+    assert asyncio.all_tasks() > before
+    del app
+    gc.collect()
+    assert gone() is None
+    await until(lambda: http.is_closed and asyncio.all_tasks() == before)
+
+
+async def test_what_is_too_large_gets_no_marker_and_takes_nothing_along() -> None:
+    """Of two items of a round the one that fits is stored; the other is counted as lost."""
+    store = SealedArtifacts(MemoryRows(), Sealing(Keyring(["key"])), Limits(item_bytes=500))
+    ids = iter(["large", "small"])
+    recorder = Recorder(
+        store,
+        origin=Origin("ada", "chat", "message", "openai/gpt-5.2"),
+        keeping=Keeping("conversation", tools=True),
+        new_id=lambda: next(ids),
+    )
+    items: list[Item] = [
+        Reasoning(type="reasoning", id="rs", summary=[], encrypted_content="x" * 1000),
+        FunctionCall(type="function_call", call_id="c", name="f", arguments="{}"),
+    ]
+    for index, item in enumerate(items):
+        recorder.keep(index, item)
+    saved = await recorder.save()
+    loaded = await store.load("ada", ["large", "small"])
+    assert (saved, recorder.lost, list(loaded.artifacts)) == (("small",), 1, ["small"])
+    assert json.dumps(loaded.artifacts["small"].item) == json.dumps(items[1])

@@ -1,0 +1,67 @@
+"""What the host hands over, read once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from open_webui_openrouter_pipe.errors import InvalidHistory
+from open_webui_openrouter_pipe.host.call import Call, read_call
+
+BODY = {"model": "pipe.openai/gpt-5.2", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+USER = {"id": "u1"}
+METADATA = {
+    "chat_id": "c1",
+    "message_id": "m1",
+    "base_system_prompt": None,
+    "base_user_prompt": "hi",
+}
+
+
+def test_a_chat_turn_is_read_whole() -> None:
+    """The function's id is cut from the model, dots of the model's own name stay, and the rest is parameters."""
+    call = read_call({**BODY, "temperature": 0.5, "chat_id": "x"}, user=USER, metadata=METADATA, task=None)
+    assert call == Call(
+        model_id="openai/gpt-5.2",
+        messages=[{"role": "user", "content": "hi"}],
+        parameters={"temperature": 0.5},
+        stream=True,
+        task=None,
+        user_id="u1",
+        chat_id="c1",
+        message_id="m1",
+        base_system_prompt=None,
+        base_user_prompt="hi",
+    )
+
+
+@pytest.mark.parametrize(
+    ("user", "metadata", "task", "expected"),
+    [
+        (USER, METADATA, None, (True, True)),
+        (USER, {**METADATA, "chat_id": "temporary:s"}, None, (True, False)),
+        (USER, {**METADATA, "chat_id": "local:s"}, None, (True, False)),
+        (USER, {**METADATA, "chat_id": "channel:s"}, None, (True, False)),
+        (USER, {"chat_id": "", "message_id": None}, None, (False, False)),
+        (USER, METADATA, "title_generation", (False, False)),
+        (None, METADATA, None, (True, False)),
+        (USER, None, None, (False, False)),
+    ],
+)
+def test_who_calls_decides_what_is_shown_and_kept(
+    user: dict[str, Any] | None,
+    metadata: dict[str, Any] | None,
+    task: str | None,
+    expected: tuple[bool, bool],
+) -> None:
+    """Native events go to a page; artifacts are kept for saved chats of a known user only."""
+    call = read_call(BODY, user=user, metadata=metadata, task=task)
+    assert (call.in_chat, call.keeps) == expected
+
+
+@pytest.mark.parametrize("change", [{"messages": None}, {"messages": ["x"]}, {"model": None}, {"model": ""}])
+def test_a_call_without_model_or_messages_is_refused(change: dict[str, Any]) -> None:
+    """The error says what is missing."""
+    with pytest.raises(InvalidHistory):
+        read_call({**BODY, **change}, user=USER, metadata=METADATA, task=None)

@@ -1,0 +1,135 @@
+"""Callers without a page get Chat Completions objects."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from open_webui_openrouter_pipe.host.chunks import ChunkWriter, CompletionWriter
+from open_webui_openrouter_pipe.host.native import NativeWriter
+from open_webui_openrouter_pipe.ports import Failed, Marked, Notice, Output
+from open_webui_openrouter_pipe.responses.effects import (
+    ItemFinished,
+    ItemStarted,
+    ResponseFinished,
+    TextDelta,
+)
+from open_webui_openrouter_pipe.responses.items import FunctionCall
+from tests.host.test_native import CALL, CALL_BEGUN, CALLS, HOST_USAGE, REASONED_ANSWER, TEXT, TEXT_BEGUN
+
+HEAD: dict[str, Any] = {"completion_id": "chatcmpl-1", "model": "openai/gpt-5", "created": 7}
+
+
+def chunks(outputs: list[Output]) -> list[dict[str, Any]]:
+    writer = ChunkWriter(**HEAD)
+    return [chunk for output in outputs for chunk in writer.render(output)]
+
+
+def completion(outputs: list[Output], *, with_output: bool = False) -> dict[str, Any]:
+    ids = count(1)
+    native = NativeWriter(carrier="text", new_id=lambda: f"N{next(ids)}", clock=lambda: 0.0)
+    writer = CompletionWriter(native, **HEAD)
+    for output in outputs:
+        writer.take(output)
+    return writer.result(with_output=with_output)
+
+
+def test_text_and_thinking_stream_as_deltas_and_the_last_chunk_has_the_usage() -> None:
+    """Markers and statuses have no place there."""
+    given = [*REASONED_ANSWER[:3], Notice("x"), *REASONED_ANSWER[4:]]
+    received = chunks(given)
+    choices = [chunk["choices"][0] for chunk in received]
+    assert [choice["delta"] for choice in choices] == [
+        {"reasoning_content": "First."},
+        {"reasoning_content": "\n\nSec"},
+        {"content": "H"},
+        {"content": "i"},
+        {},
+    ]
+    assert (choices[-1]["finish_reason"], received[-1]["usage"]) == ("stop", HOST_USAGE)
+
+
+def test_calls_stream_whole() -> None:
+    """The client of the bare API runs them itself."""
+    function = {"name": "f", "arguments": '{"a": 1}'}
+    calls = [chunk["choices"][0]["delta"] for chunk in chunks(CALLS)]
+    assert calls[0] == {
+        "tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": function}]
+    }
+    assert chunks(CALLS)[-1]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_an_error_is_the_last_chunk() -> None:
+    """It is a plain line."""
+    assert chunks([Failed("No.")]) == [{"error": {"message": "No."}}]
+
+
+def test_a_completion_gathers_text_and_usage() -> None:
+    """A bare caller sees the text alone, without markers, because nothing is kept for it."""
+    outputs: list[Output] = [output for output in REASONED_ANSWER if not isinstance(output, Marked)]
+    assert completion(outputs) == {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 7,
+        "model": "openai/gpt-5",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hi"}}],
+        "usage": HOST_USAGE,
+    }
+
+
+def test_a_page_also_gets_the_native_items() -> None:
+    """Open WebUI stores `output` and replays it on the next turn."""
+    result = completion(REASONED_ANSWER, with_output=True)
+    assert [item["type"] for item in result["output"]] == ["reasoning", "message"]
+
+
+def test_calls_are_part_of_a_completion() -> None:
+    """In the form of Chat Completions."""
+    message = completion(CALLS)["choices"][0]["message"]
+    assert message["tool_calls"] == [
+        {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+    ]
+
+
+def test_an_incomplete_answer_says_so() -> None:
+    """The finish reason is the one that Chat Completions knows."""
+    cut = ResponseFinished("incomplete", "max_output_tokens", None, None, (TEXT,), None)
+    outputs: list[Output] = [ItemStarted(0, TEXT_BEGUN), TextDelta(0, 0, "Hi"), ItemFinished(0, TEXT), cut]
+    assert completion(outputs)["choices"][0]["finish_reason"] == "length"
+
+
+def test_a_failed_completion_is_an_error_in_the_hosts_form() -> None:
+    """Open WebUI shows `detail`, and a task that gets it makes no title of it."""
+    assert completion([ItemStarted(0, CALL_BEGUN), ItemFinished(0, CALL), Failed("No.")]) == {
+        "error": {"detail": "No."}
+    }
+
+
+def test_a_call_that_broke_off_is_not_handed_out() -> None:
+    """Its arguments are half a JSON text."""
+    cut = FunctionCall({**CALL, "arguments": '{"a', "status": "incomplete"})
+    assert chunks([ItemStarted(0, CALL_BEGUN), ItemFinished(0, cut), Failed("No.")]) == [
+        {"error": {"message": "No."}}
+    ]
+
+
+def test_two_messages_stream_as_they_are_joined_without_streaming() -> None:
+    """Each begins on a line of its own."""
+    outputs: list[Output] = [
+        output
+        for index in (0, 1)
+        for output in (ItemStarted(index, TEXT_BEGUN), TextDelta(index, 0, "Hi"), ItemFinished(index, TEXT))
+    ]
+    streamed = "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks(outputs))
+    assert streamed == completion(outputs)["choices"][0]["message"]["content"] == "Hi\nHi"
+
+
+def test_a_page_keeps_what_was_written_before_the_trouble() -> None:
+    """Open WebUI stores both; a bare caller gets the error alone."""
+    outputs: list[Output] = [*REASONED_ANSWER[:-1], Failed("No.")]
+    kept = completion(outputs, with_output=True)
+    assert (kept["error"], [item["type"] for item in kept["output"]]) == (
+        {"detail": "No."},
+        ["reasoning", "message"],
+    )
+    assert completion(outputs) == {"error": {"detail": "No."}}

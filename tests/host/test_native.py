@@ -1,0 +1,356 @@
+"""The native writer: outputs become the events that Open WebUI reduces, with markers where nobody sees them."""
+
+from __future__ import annotations
+
+import copy
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from open_webui_openrouter_pipe.history.messages import REFERENCE_TYPE
+from open_webui_openrouter_pipe.host.native import Carrier, NativeWriter
+from open_webui_openrouter_pipe.ports import Failed, Marked, Notice, Output
+from open_webui_openrouter_pipe.responses.effects import (
+    ArgumentsDelta,
+    CitationAdded,
+    ItemAmended,
+    ItemFinished,
+    ItemStarted,
+    ReasoningDelta,
+    RefusalDelta,
+    ResponseFailed,
+    ResponseFinished,
+    TextDelta,
+)
+from open_webui_openrouter_pipe.responses.failure import Failure
+from open_webui_openrouter_pipe.responses.items import (
+    AssistantMessage,
+    FunctionCall,
+    Item,
+    OpaqueItem,
+    OutputText,
+    Reasoning,
+)
+from open_webui_openrouter_pipe.responses.usage import Usage
+
+ULID = "0000000000000000000A"
+ULID_2 = "0000000000000000000B"
+
+THOUGHT_BEGUN = Reasoning(type="reasoning", id="rs_1", summary=[])
+THOUGHT = Reasoning(
+    type="reasoning",
+    id="rs_1",
+    summary=[{"type": "summary_text", "text": "First."}, {"type": "summary_text", "text": "Second."}],
+    encrypted_content="SECRET",
+    signature=None,
+)
+TEXT_BEGUN = AssistantMessage(type="message", role="assistant", id="msg_1", status="in_progress", content=[])
+CITATION = {
+    "type": "url_citation",
+    "url": "https://a.example",
+    "title": "A",
+    "start_index": 0,
+    "end_index": 2,
+}
+TEXT = AssistantMessage(
+    type="message",
+    role="assistant",
+    id="msg_1",
+    status="completed",
+    content=[{"type": "output_text", "text": "Hi", "annotations": [CITATION]}],
+)
+CALL_BEGUN = FunctionCall(type="function_call", call_id="call_1", name="f", arguments="")
+CALL = FunctionCall(
+    type="function_call", call_id="call_1", name="f", arguments='{"a": 1}', status="completed"
+)
+USAGE = Usage(input_tokens=10, cached_tokens=4, output_tokens=5, reasoning_tokens=2, cost=0.25)
+
+
+def finished(*items: Item) -> ResponseFinished:
+    return ResponseFinished("completed", None, "gen-1", "openai/gpt-5", items, USAGE)
+
+
+REASONED_ANSWER: list[Output] = [
+    ItemStarted(0, THOUGHT_BEGUN),
+    ReasoningDelta(0, 0, "summary", "First."),
+    ReasoningDelta(0, 1, "summary", "Sec"),
+    ReasoningDelta(0, 1, "summary", "ond."),
+    ItemFinished(0, THOUGHT),
+    Marked((ULID,), before=1),
+    ItemStarted(1, TEXT_BEGUN),
+    TextDelta(1, 0, "H"),
+    TextDelta(1, 0, "i"),
+    CitationAdded(1, 0, CITATION),
+    ItemFinished(1, TEXT),
+    finished(THOUGHT, TEXT),
+]
+
+CALLS: list[Output] = [
+    ItemStarted(0, THOUGHT_BEGUN),
+    ItemFinished(0, THOUGHT),
+    ItemStarted(1, CALL_BEGUN),
+    ArgumentsDelta(1, '{"a": 1}'),
+    ItemFinished(1, CALL),
+    Marked((ULID, ULID_2)),
+    finished(THOUGHT, CALL),
+]
+
+
+def writer(carrier: Carrier = "text") -> NativeWriter:
+    ids, seconds = count(1), count(0, 3)
+    return NativeWriter(carrier=carrier, new_id=lambda: f"N{next(ids)}", clock=lambda: float(next(seconds)))
+
+
+def rendered(outputs: list[Output], carrier: Carrier = "text") -> list[dict[str, Any]]:
+    native = writer(carrier)
+    return [copy.deepcopy(event) for output in outputs for event in native.render(output)]
+
+
+HOST_THOUGHT = {
+    "type": "reasoning",
+    "id": "rs_N1",
+    "status": "completed",
+    "summary": [{"type": "summary_text", "text": "First."}, {"type": "summary_text", "text": "\n\nSecond."}],
+    "duration": 3,
+}
+HOST_USAGE = {
+    "input_tokens": 10,
+    "output_tokens": 5,
+    "total_tokens": 15,
+    "prompt_tokens": 10,
+    "completion_tokens": 5,
+    "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0},
+    "output_tokens_details": {"reasoning_tokens": 2},
+    "cost": 0.25,
+}
+
+
+def test_a_reasoned_answer_is_told_event_by_event() -> None:
+    """Thinking, then text led by its marker, then the whole output with the usage; nothing sealed is shown."""
+    marker = f"[{ULID}]: #\n\n"
+    moved = {**CITATION, "start_index": len(marker), "end_index": len(marker) + 2}
+    text = {
+        "type": "message",
+        "id": "msg_N2",
+        "status": "completed",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": f"{marker}Hi", "annotations": [moved]}],
+    }
+    part = {"type": "output_text", "text": "", "annotations": []}
+    thinking = {"item_id": "rs_N1", "output_index": 0, "content_index": 0}
+    writing = {"item_id": "msg_N2", "output_index": 1, "content_index": 0}
+    thought_delta = {"type": "response.reasoning_summary_text.delta", **thinking}
+    text_delta = {"type": "response.output_text.delta", **writing}
+    assert rendered(REASONED_ANSWER) == [
+        {
+            "type": "response.output_item.added",
+            "output_index": 0,
+            "item": {"type": "reasoning", "id": "rs_N1", "status": "in_progress", "summary": []},
+        },
+        {**thought_delta, "summary_index": 0, "delta": "First."},
+        {**thought_delta, "summary_index": 1, "delta": "\n\nSec"},
+        {**thought_delta, "summary_index": 1, "delta": "ond."},
+        {"type": "response.output_item.done", "output_index": 0, "item": HOST_THOUGHT},
+        {
+            "type": "response.output_item.added",
+            "output_index": 1,
+            "item": {
+                "type": "message",
+                "id": "msg_N2",
+                "status": "in_progress",
+                "role": "assistant",
+                "content": [part],
+            },
+        },
+        {**text_delta, "delta": marker},
+        {**text_delta, "delta": "H"},
+        {**text_delta, "delta": "i"},
+        {"type": "response.output_item.done", "output_index": 1, "item": text},
+        {
+            "type": "response.completed",
+            "response": {
+                "id": "gen-1",
+                "status": "completed",
+                "output": [HOST_THOUGHT, text],
+                "usage": HOST_USAGE,
+            },
+        },
+    ]
+
+
+def test_markers_of_calls_stand_in_a_message_of_their_own() -> None:
+    """The host joins the texts of a round, so the run of markers brings its own blank line."""
+    output = rendered(CALLS)[-1]["response"]["output"]
+    text = f"\n[{ULID}]: #\n[{ULID_2}]: #\n"
+    assert [item["type"] for item in output] == ["reasoning", "function_call", "message"]
+    assert output[2]["content"] == [{"type": "output_text", "text": text, "annotations": []}]
+
+
+def test_the_hidden_carrier_writes_nothing_into_the_text() -> None:
+    """References ride on the reasoning item, in a field that the host hands back."""
+    output = rendered(CALLS, carrier="hidden")[-1]["response"]["output"]
+    references = [{"type": REFERENCE_TYPE, "id": ULID}, {"type": REFERENCE_TYPE, "id": ULID_2}]
+    assert [item["type"] for item in output] == ["reasoning", "function_call"]
+    assert output[0]["reasoning_details"] == references
+
+
+def test_without_reasoning_the_hidden_carrier_falls_back_to_text() -> None:
+    """A call alone has no reasoning item that could carry its reference."""
+    outputs: list[Output] = [
+        ItemStarted(0, CALL_BEGUN),
+        ItemFinished(0, CALL),
+        Marked((ULID,)),
+        finished(CALL),
+    ]
+    output = rendered(outputs, carrier="hidden")[-1]["response"]["output"]
+    assert output[1]["content"][0]["text"] == f"\n[{ULID}]: #\n"
+
+
+def test_a_broken_answer_leaves_no_call_to_run() -> None:
+    """The host runs every call it is left with, so a failed round takes its calls away; the text stays."""
+    failure = ResponseFailed(Failure("gone"), "gen-1", (TEXT, CALL), None)
+    outputs: list[Output] = [
+        ItemStarted(0, TEXT_BEGUN),
+        TextDelta(0, 0, "Hi"),
+        ItemFinished(0, TEXT),
+        ItemStarted(1, CALL_BEGUN),
+        ItemFinished(1, CALL),
+        failure,
+        Failed("The connection was lost."),
+    ]
+    *_, completed, error = rendered(outputs)
+    assert [item["type"] for item in completed["response"]["output"]] == ["message"]
+    assert error == {"error": {"message": "The connection was lost."}}
+
+
+def test_refusals_are_shown_as_text() -> None:
+    """The host draws nothing for refusal parts."""
+    refusal = AssistantMessage(
+        type="message",
+        role="assistant",
+        id="msg_1",
+        status="completed",
+        content=[{"type": "refusal", "refusal": "No."}],
+    )
+    outputs: list[Output] = [ItemStarted(0, TEXT_BEGUN), RefusalDelta(0, 0, "No."), ItemFinished(0, refusal)]
+    *_, delta, done = rendered(outputs)
+    shown = (delta["delta"], done["item"]["content"][0]["text"])
+    assert (delta["type"], shown) == ("response.output_text.delta", ("No.", "No."))
+
+
+def test_what_the_host_cannot_draw_is_left_out() -> None:
+    """Hosted items live on as artifacts; a web search is drawn as the host's own kind."""
+    image = OpaqueItem(type="image_generation_call", id="ig", status="completed")
+    search = OpaqueItem(type="openrouter:web_search", id="ws", status="completed")
+    outputs: list[Output] = [
+        ItemStarted(0, image),
+        ItemFinished(0, image),
+        ItemStarted(1, search),
+        ItemFinished(1, search),
+    ]
+    events = rendered([*outputs, finished(image, search)])
+    assert [item["type"] for item in events[-1]["response"]["output"]] == ["web_search_call"]
+    assert [event.get("output_index") for event in events] == [0, 0, None]
+
+
+def test_an_amendment_that_shows_nothing_new_is_silent() -> None:
+    """A late signature concerns the stored artifact, not the page."""
+    outputs: list[Output] = [ItemStarted(0, THOUGHT_BEGUN), ItemFinished(0, THOUGHT)]
+    late = ItemAmended(0, Reasoning({**THOUGHT, "signature": "late"}))
+    assert rendered([*outputs, late]) == rendered(outputs)
+
+
+def test_a_notice_is_a_status_line() -> None:
+    """Statuses travel inside the stream, in order with the text."""
+    status = {"type": "status", "data": {"description": "Wait.", "done": True}}
+    assert rendered([Notice("Wait.")]) == [{"event": status}]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("outputs", [REASONED_ANSWER, CALLS])
+@pytest.mark.parametrize("carrier", ["text", "hidden"])
+def test_the_host_reduces_the_events_to_what_the_writer_holds(
+    outputs: list[Output], carrier: Carrier, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Open WebUI's own reducer arrives at the same items, before and after the terminal event."""
+    monkeypatch.setenv("WEBUI_SECRET_KEY", "a key for tests")
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    from open_webui.utils.response import handle_responses_streaming_event
+
+    native = writer(carrier)
+    reduced: list[dict[str, Any]] = []
+    for output in outputs:
+        for event in native.render(output):
+            reduced, _ = handle_responses_streaming_event(copy.deepcopy(event), reduced)
+            if event["type"] != "response.completed" and not event["type"].endswith(".delta"):
+                assert reduced[event["output_index"]] == native.items[event["output_index"]]
+    assert reduced == native.items
+
+
+def test_a_call_whose_id_comes_late_gets_it() -> None:
+    """The host pairs the output by this id, and so does the stored call."""
+    unnamed = FunctionCall({"type": "function_call", "name": "", "arguments": ""})  # type: ignore[typeddict-item]
+    *_, done = rendered([ItemStarted(0, unnamed), ItemFinished(0, CALL)])
+    assert (done["item"]["call_id"], done["item"]["name"]) == ("call_1", "f")
+
+
+def test_an_error_alone_leaves_no_call_to_run_either() -> None:
+    """Whatever went wrong, the host must not go on with the calls of an answer that broke off."""
+    completed, error = rendered([ItemStarted(0, CALL_BEGUN), ItemFinished(0, CALL), Failed("No.")])[-2:]
+    assert [item["type"] for item in completed["response"]["output"]] == ["message"]
+    assert error == {"error": {"message": "No."}}
+
+
+@pytest.mark.parametrize("content", ["Hm.", [{"type": "reasoning_text", "text": "Hm."}, {"text": 5}, "x"]])
+def test_thinking_of_any_form_becomes_clean_parts(content: object) -> None:
+    """The stored item stays as the provider sent it; the host gets lists of texts alone."""
+    thought = Reasoning({"type": "reasoning", "id": "rs", "summary": None, "content": content})  # type: ignore[typeddict-item]
+    *_, done = rendered([ItemStarted(0, THOUGHT_BEGUN), ItemFinished(0, thought)])
+    texts = [part["text"] for part in done["item"]["content"]]
+    assert (done["item"]["summary"], "".join(texts)) == ([], "Hm.")
+
+
+def test_what_the_host_stores_of_a_search_holds_no_nulls() -> None:
+    """It reads the action's fields without asking."""
+    search = OpaqueItem({"type": "web_search_call", "id": "ws", "action": {"query": "x", "sources": None}})  # type: ignore[typeddict-unknown-key]
+    *_, done = rendered([ItemStarted(0, search), ItemFinished(0, search)])
+    assert done["item"]["action"] == {"query": "x"}
+
+
+def test_images_become_files_of_the_message() -> None:
+    """All of a round in one event, because the page keeps the files of the last one only."""
+    images = [
+        OpaqueItem({"type": "image_generation_call", "id": "1", "status": "completed", "result": "QUJD"}),  # type: ignore[typeddict-unknown-key]
+        OpaqueItem({"type": "openrouter:image_generation", "id": "2", "imageUrl": "https://a.example/b.png"}),  # type: ignore[typeddict-unknown-key]
+        OpaqueItem({"type": "image_generation_call", "id": "3", "status": "failed"}),
+    ]
+    outputs: list[Output] = [ItemFinished(index, image) for index, image in enumerate(images)]
+    files, completed = rendered([*outputs, finished(*images)])
+    urls = ["data:image/png;base64,QUJD", "https://a.example/b.png"]
+    told = {"files": [{"type": "image", "url": url} for url in urls]}
+    assert files == {"event": {"type": "files", "data": told}}
+    assert completed["type"] == "response.completed"
+
+
+def test_a_late_citation_is_told_once() -> None:
+    """The host makes a source of each citation in each finished message."""
+    late = {**CITATION, "url": "https://b.example"}
+    part = OutputText(type="output_text", text="Hi", annotations=[CITATION, late])
+    amended = AssistantMessage({**TEXT, "content": [part]})
+    outputs: list[Output] = [ItemStarted(0, TEXT_BEGUN), ItemFinished(0, TEXT), ItemAmended(0, amended)]
+    *_, first, second, completed = rendered([*outputs, finished(amended)])
+    cited = [event["item"]["content"][0]["annotations"] for event in (first, second)]
+    assert cited == [[CITATION], [late]]
+    assert completed["response"]["output"][0]["content"][0]["annotations"] == [CITATION, late]
+
+
+def test_what_follows_a_text_is_marked_in_the_text_even_by_the_hidden_carrier() -> None:
+    """References beside the reasoning stand before the round's text, which would move these items there."""
+    outputs: list[Output] = [*REASONED_ANSWER[:-1], ItemStarted(2, CALL_BEGUN), ItemFinished(2, CALL)]
+    output = rendered([*outputs, Marked((ULID_2,)), finished(THOUGHT, TEXT, CALL)], "hidden")[-1]["response"][
+        "output"
+    ]
+    assert output[0]["reasoning_details"] == [{"type": REFERENCE_TYPE, "id": ULID}]
+    assert output[-1]["content"][0]["text"] == f"\n[{ULID_2}]: #\n"

@@ -1,0 +1,249 @@
+"""What the pipe stores, in a real Open WebUI: sealed rows, changed keys, PostgreSQL with Redis, and the sweep."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import psycopg
+import pytest
+from redis import Redis
+
+from scripts import build
+from scripts.launch import pipe
+from tests.support.host import OpenWebUI, Sent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scripts.launch.api import Api
+    from scripts.standin import StandIn
+    from tests.support.servers import PostgresServer, RedisServer
+
+pytestmark = pytest.mark.live
+
+MODEL = "openrouter.openai/gpt-5.2"
+CALL = '[[standin: call=get_time args={"zone":"UTC"}]]'
+CLOCK = '''
+class Tools:
+    def get_time(self, zone: str) -> str:
+        """
+        Tell the time.
+
+        :param zone: The time zone.
+        """
+        return "12:00"
+'''
+TABLE = "openrouter_pipe_artifact"
+DAY_SECONDS = 24 * 60 * 60
+SCHEMA = "open_webui"
+
+
+def items_of(items: list[dict[str, Any]], kind: str) -> list[str]:
+    """The items of one type, as they lie on the wire."""
+    return [json.dumps(item) for item in items if item["type"] == kind]
+
+
+def sent_reasoning(standin: StandIn) -> list[str]:
+    """The reasoning in the last request."""
+    return items_of(standin.responses[-1].body["input"], "reasoning")
+
+
+def given_reasoning(standin: StandIn, *answers: int) -> list[str]:
+    """The reasoning of these answers."""
+    return [item for number in answers for item in items_of(standin.responses[number].output, "reasoning")]
+
+
+def rows_in_sqlite(host: OpenWebUI, chat_id: str) -> list[tuple[Any, ...]]:
+    """Kind, form and payload of the rows of a chat, in the order of their making."""
+    with closing(sqlite3.connect(f"file:{host.data}/webui.db?mode=ro", uri=True)) as connection:
+        chosen = f"SELECT kind, typeof(payload), packing, key_id, payload FROM {TABLE} WHERE chat_id = ?"
+        return connection.execute(f"{chosen} ORDER BY id", [chat_id]).fetchall()
+
+
+@pytest.mark.usefixtures("live_pipe")
+def test_rows_are_sealed_in_the_database_file(open_webui: OpenWebUI, standin: StandIn) -> None:
+    """What the provider sealed is nowhere in the file, neither bare nor within a payload."""
+    sent, _ = open_webui.admin.ask(MODEL, "one")
+    [reasoning] = [item for item in standin.responses[0].output if item["type"] == "reasoning"]
+    [(kind, form, packing, key_id, payload)] = rows_in_sqlite(open_webui, sent.chat_id)
+    files = [open_webui.data / "webui.db", open_webui.data / "webui.db-wal"]
+    everything = b"".join(file.read_bytes() for file in files if file.exists())
+    assert (kind, form, packing & 1, len(key_id)) == ("reasoning", "blob", 1, 16)
+    assert payload in everything
+    assert reasoning["id"].encode() not in payload
+    assert reasoning["encrypted_content"].encode() not in everything
+
+
+@pytest.mark.usefixtures("live_pipe")
+def test_calls_are_readable_where_only_reasoning_is_sealed(open_webui: OpenWebUI, standin: StandIn) -> None:
+    """With ENCRYPT_ALL off a call is plain JSON, in the provider's own words; reasoning stays sealed."""
+    api = open_webui.admin.api
+    open_webui.add_tool("clock", CLOCK)
+    api.set_valves("openrouter", {"ENCRYPT_ALL": False})
+    try:
+        sent, _ = open_webui.admin.ask(MODEL, f"{CALL} time?", tool_ids=["clock"])
+    finally:
+        api.set_valves("openrouter", {"ENCRYPT_ALL": None})
+    rows = rows_in_sqlite(open_webui, sent.chat_id)
+    sealed = [(kind, packing & 1) for kind, _, packing, _, _ in rows]
+    assert sealed == [("reasoning", 1), ("function_call", 0), ("reasoning", 1)]
+    [given] = [item for item in standin.responses[0].output if item["type"] == "function_call"]
+    assert json.loads(rows[1][4]) == given
+
+
+@pytest.mark.usefixtures("live_pipe")
+def test_a_changed_key_makes_holes_until_it_is_back(open_webui: OpenWebUI, standin: StandIn) -> None:
+    """The chat goes on with a status line, once; with the old key listed again, nothing is missing."""
+    api, ask = open_webui.admin.api, open_webui.admin.ask
+    try:
+        api.set_valves("openrouter", {"ARTIFACT_ENCRYPTION_KEY": "first"})
+        sent, _ = ask(MODEL, "one")
+        api.set_valves("openrouter", {"ARTIFACT_ENCRYPTION_KEY": "second"})
+        sent, second = ask(MODEL, "two", after=sent)
+        without = sent_reasoning(standin)
+        sent, third = ask(MODEL, "three", after=sent)
+        api.set_valves("openrouter", {"ARTIFACT_ENCRYPTION_KEY": "third second first"})
+        _, fourth = ask(MODEL, "four", after=sent)
+    finally:
+        api.set_valves("openrouter", {"ARTIFACT_ENCRYPTION_KEY": None})
+    said = [
+        [status["description"] for status in answer.get("statusHistory", [])]
+        for answer in (second, third, fourth)
+    ]
+    line = "1 stored item could not be reloaded (1 sealed with another key, or damaged)."
+    assert said == [[line], [], []]
+    assert without == []
+    assert sent_reasoning(standin) == given_reasoning(standin, 0, 1, 2)
+    assert {request.status for request in standin.responses} == {200}
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The text of the function."""
+    return build.build(target=tmp_path_factory.mktemp("dist")).read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def served(
+    postgres_session: PostgresServer,
+    redis_session: RedisServer,
+    standin_session: StandIn,
+    content: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[OpenWebUI]:
+    """An Open WebUI with the pipe on PostgreSQL, in a schema, and on Redis."""
+    postgres_session.start()
+    redis_session.start()
+    with psycopg.connect(postgres_session.url, autocommit=True) as connection:
+        connection.execute(f'CREATE SCHEMA "{SCHEMA}"')
+    variables = {
+        "DATABASE_URL": postgres_session.url.replace("postgresql:", "postgresql+psycopg:"),
+        "DATABASE_SCHEMA": SCHEMA,
+        "REDIS_URL": redis_session.url,
+        "REDIS_KEY_PREFIX": SCHEMA,
+    }
+    host = OpenWebUI(tmp_path_factory.mktemp("served"), variables)
+    try:
+        pipe.install(host.admin.api, content, pipe.Upstream(pipe.STANDIN_KEY, standin_session.base_url))
+        yield host
+    finally:
+        host.close()
+
+
+class Rows:
+    """The rows in PostgreSQL."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def ids(self, *chat_ids: str) -> list[str]:
+        """The ids of the rows of these chats."""
+        with psycopg.connect(self._url) as connection:
+            chosen = f'SELECT id FROM "{SCHEMA}".{TABLE} WHERE chat_id = ANY(%s) ORDER BY id'
+            return [row[0] for row in connection.execute(chosen, [list(chat_ids)])]
+
+    def found(self) -> bool:
+        """Whether the table lies in the host's schema."""
+        with psycopg.connect(self._url) as connection:
+            return connection.execute("SELECT to_regclass(%s)", [f"{SCHEMA}.{TABLE}"]).fetchone() != (None,)
+
+    def age(self, days: int) -> None:
+        """Make all rows older, and the next sweep due."""
+        with psycopg.connect(self._url) as connection:
+            connection.execute(
+                f'UPDATE "{SCHEMA}".{TABLE} SET last_used = last_used - %s', [days * DAY_SECONDS]
+            )
+            connection.execute(f'DELETE FROM "{SCHEMA}".openrouter_pipe_lease')
+
+
+@pytest.fixture
+def rows(postgres_server: PostgresServer) -> Rows:
+    """The rows of `served`."""
+    return Rows(postgres_server.url)
+
+
+def until(true: Callable[[], bool], seconds: float = 20.0) -> bool:
+    """Whether it becomes true in time."""
+    deadline = time.monotonic() + seconds
+    while not (found := true()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
+
+
+def delete(api: Api, path: str) -> None:
+    """Delete what the path names."""
+    headers = {"Authorization": f"Bearer {api.token}"}
+    httpx.delete(api.base_url + path, headers=headers, trust_env=False).raise_for_status()
+
+
+@pytest.mark.servers
+def test_postgresql_and_redis_replay_byte_for_byte(
+    served: OpenWebUI, standin: StandIn, rows: Rows, redis_server: RedisServer
+) -> None:
+    """Reasoning and calls come back as they were; rows lie in the host's schema, copies under its prefix."""
+    served.add_tool("clock", CLOCK)
+    first, _ = served.admin.ask(MODEL, f"{CALL} time?", tool_ids=["clock"])
+    _, answer = served.admin.ask(MODEL, "and now?", after=first, tool_ids=["clock"])
+    sent = standin.responses[-1].body["input"]
+    assert sent_reasoning(standin) == given_reasoning(standin, 0, 1)
+    assert items_of(sent, "function_call") == items_of(list(standin.responses[0].output), "function_call")
+    assert {request.status for request in standin.responses} == {200}
+    assert "statusHistory" not in answer
+    assert rows.found()
+    ids = rows.ids(first.chat_id)
+    with Redis.from_url(redis_server.url) as client:
+        names = [name.decode() for name in client.scan_iter(f"{SCHEMA}:openrouter_pipe:*")]
+    assert len(ids) == 4
+    assert {name.rpartition(":")[2] for name in names} >= set(ids)
+
+
+@pytest.mark.servers
+def test_the_sweep_removes_what_lost_its_user_or_chat(
+    served: OpenWebUI, standin: StandIn, rows: Rows, content: str
+) -> None:
+    """The rows of a deleted chat and a deleted user go; those of a chat, and of a deleted chat's clone, stay."""
+    api = served.admin.api
+    leaver = served.add_user("leaver")
+    left, _ = leaver.ask(MODEL, "one")
+    chats = [served.admin.ask(MODEL, "one")[0] for _ in range(3)]
+    kept, deleted, original = chats
+    before = [rows.ids(sent.chat_id) for sent in (left, *chats)]
+    clone = Sent(api.post(f"/api/v1/chats/{original.chat_id}/clone", {})["id"], original.message_id)
+    delete(api, f"/api/v1/users/{leaver.api.get('/api/v1/auths/')['id']}")
+    for sent in (deleted, original):
+        delete(api, f"/api/v1/chats/{sent.chat_id}")
+    rows.age(days=3)
+    api.install_function("openrouter", "OpenRouter", content + "\n")  # a new app looks at once
+    sent, _ = served.admin.ask(MODEL, "elsewhere")
+    assert [len(ids) for ids in before] == [1, 1, 1, 1]
+    assert until(lambda: rows.ids(clone.chat_id) == before[3])
+    assert until(lambda: rows.ids(left.chat_id, deleted.chat_id, original.chat_id) == [])
+    assert rows.ids(kept.chat_id) == before[1]
+    standin.reset()
+    served.admin.ask(MODEL, "two", after=clone)
+    assert len(sent_reasoning(standin)) == 1
