@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 
 from hypothesis import HealthCheck, given, settings
@@ -24,12 +23,10 @@ from open_webui_openrouter_pipe.responses.items import (
     is_message,
     is_reasoning,
 )
+from tests.support.cases import HISTORIES
 from tests.support.chats import SYSTEM, History, histories, planned
 
-EXAMPLES = {"full": 10_000}.get(os.environ.get("HYPOTHESIS_PROFILE", ""), 100)
-"""How many histories each law is tried on."""
-
-lawful = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+lawful = settings(max_examples=HISTORIES, deadline=None, suppress_health_check=list(HealthCheck))
 
 _policies = st.builds(
     ContextSettings,

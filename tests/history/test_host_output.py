@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from open_webui_openrouter_pipe.history.host_output import unfold_output
 from open_webui_openrouter_pipe.history.messages import REFERENCE_TYPE
 from tests.history.builders import assistant, build, compact, mark, tool, tool_call, ulid, user
-from tests.history.cases import CASES
+from tests.support.cases import CHATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,14 +106,14 @@ ITEMS = st.one_of(
 )
 
 
-@settings(max_examples=CASES, deadline=None)
+@settings(max_examples=CHATS, deadline=None)
 @given(st.lists(ITEMS, max_size=12))
 def test_same_messages_as_the_host(host_unfolds: Any, output: list[dict[str, Any]]) -> None:
     """Whatever the host stored, our unfolding gives the messages that the host itself would send."""
     assert unfold_output(output) == host_unfolds(output)
 
 
-@settings(max_examples=CASES, deadline=None)
+@settings(max_examples=CHATS, deadline=None)
 @given(st.lists(ITEMS, min_size=1, max_size=12))
 def test_two_views_law(host_unfolds: Any, output: list[dict[str, Any]]) -> None:
     """The folded and the unfolded view of one chat give the same input, byte for byte."""

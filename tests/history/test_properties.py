@@ -17,9 +17,9 @@ from open_webui_openrouter_pipe.history.parts import read_content
 from open_webui_openrouter_pipe.history.tool_pairs import classify_function_call_artifacts
 from tests.history import chats
 from tests.history.builders import OPENAI, assert_valid, build, compact
-from tests.history.cases import CASES, SHARES
+from tests.support.cases import CHATS, SHARES
 
-law = settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
+law = settings(max_examples=CHATS, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("share", SHARES)
