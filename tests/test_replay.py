@@ -50,13 +50,13 @@ def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         shown(capsys, written(tmp_path, _MESSAGES))
         == f"""\
 chat without a title (no id)
-for an unknown model: 6 messages -> 7 items, about 1,542 tokens
+for an unknown model: 6 messages -> 7 items, about 1,550 tokens
 
 #  turn  tokens  from         repairs  item
 0     1       6  0 system              system: Be brief.
 1     1      11  1 user                user: Find it. [2Jnow
 2     1       7  2 assistant           assistant: Let me look.
-3     1      17  2 assistant  2        function_call find_it {{"q": 1}}
+3     1      25  2 assistant  2        function_call find_it_8ca89c96 {{"q": 1}}
 4     1      11  3 tool                function_call_output: found
 5     1      87  4 assistant           assistant: Here it is. Here it is. Here it is. Here it is....
 6     2    1403  5 robot      1        user: [input_image]
@@ -67,7 +67,7 @@ holes: markers whose item is not at hand (2)
 
 repairs (3)
   1  message    5 robot      unknown role, read as the user's
-  2  call_name  2 assistant  'find it' is sent as find_it
+  2  call_name  2 assistant  'find it' is sent as find_it_8ca89c96
   3  call       2 assistant  a call without its output
 """
     )

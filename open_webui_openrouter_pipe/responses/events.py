@@ -10,8 +10,6 @@ from typing import Any
 
 from ..errors import StreamBroken
 
-EXCERPT_CHARACTERS = 200
-
 
 def parse_event(frame: str) -> dict[str, Any]:
     """Read a frame as an event.
@@ -47,5 +45,5 @@ def _named(event: dict[str, Any]) -> dict[str, Any]:
 def _unreadable(frame: str) -> StreamBroken:
     return StreamBroken(
         "OpenRouter sent something that is not a part of an answer. Please try again.",
-        detail=f"unreadable event: {frame[:EXCERPT_CHARACTERS]!r}",
+        detail=f"unreadable event of {len(frame)} characters",
     )

@@ -69,7 +69,8 @@ class PromptReader:
             return
         head = {key: value for key, value in item.items() if key != "content"}
         for index, part in enumerate(parts):
-            yield self._segment([head, part] if index == 0 else part, marked=marked(part))
+            text = _without_breakpoint(part)
+            yield self._segment([head, text] if index == 0 else text, marked=marked(part))
 
     def _reasoning(self, item: dict[str, Any], seals: Mapping[str, Sealed]) -> Segment:
         sealed = seals.get(item["id"])
@@ -97,6 +98,11 @@ def text_of(item: dict[str, Any]) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(part["text"] for part in content or [] if "text" in part)
+
+
+def _without_breakpoint(part: Any) -> Any:
+    """The part as the model reads it: where the cache may end is no part of the prompt."""
+    return {key: value for key, value in part.items() if key != "prompt_cache_breakpoint"}
 
 
 def marked(part: dict[str, Any]) -> bool:
