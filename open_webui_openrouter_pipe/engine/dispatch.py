@@ -116,6 +116,7 @@ class Round:
     async def _start(self, effect: ItemStarted) -> None:
         self.shown = True
         if is_message(effect.item):
+            self._recorder.keep_phase(effect.index, effect.item)
             await self._mark(effect.index)
         await self._outlet.put(replace(effect, item=self._calls.settle(effect.index, effect.item)))
 

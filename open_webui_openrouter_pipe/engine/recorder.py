@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 from ..errors import StoreError, StoreUnavailable
 from ..history.artifacts import normalize_persisted_item
 from ..ports import Artifact, ArtifactStore
-from ..responses.items import Item, is_function_call_output, is_message, is_reasoning
+from ..responses.items import Item, Message, is_function_call_output, is_message, is_reasoning
 
 Retention = Literal["disabled", "next_reply", "conversation"]
 
@@ -24,6 +24,11 @@ class Keeping:
 
     reasoning: Retention
     tools: bool
+
+    @property
+    def anything(self) -> bool:
+        """Whether artifacts are kept at all."""
+        return self.tools or self.reasoning != "disabled"
 
     def wants(self, item: Item) -> bool:
         """Tell whether the item becomes an artifact: whole, fit to be sent again, and not kept by the host itself."""
@@ -65,6 +70,13 @@ class Recorder:
         if self._keeping.wants(item):
             self._unsaved[index] = self._artifact(item)
 
+    def keep_phase(self, index: int, message: Message) -> None:
+        """Take the phase of a message that begins, which the host does not keep: its text is the host's."""
+        phase = message.get("phase")
+        if isinstance(phase, str) and self._keeping.anything:
+            told = {"type": "message", "role": "assistant", "phase": phase, "content": []}
+            self._unsaved[index] = self._artifact(cast("Item", told))
+
     def amend(self, index: int, item: Item) -> None:
         """Take what the terminal event added to an item that was kept before."""
         for kept, changed in ((self._unsaved, self._unsaved), (self._saved, self._amended)):
@@ -73,7 +85,7 @@ class Recorder:
 
     async def save(self) -> tuple[str, ...]:
         """Make everything kept so far durable, in one batch; give the ids whose markers may be shown now."""
-        fresh, self._unsaved = self._unsaved, {}
+        fresh, self._unsaved = dict(sorted(self._unsaved.items())), {}
         stored = await self._put(tuple(fresh.values()))
         self._saved.update({index: artifact for index, artifact in fresh.items() if artifact.id in stored})
         return stored

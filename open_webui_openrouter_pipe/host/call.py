@@ -67,9 +67,14 @@ def read_call(
         user_id=_text(user or {}, "id") or "",
         chat_id=_text(metadata, "chat_id") or "",
         message_id=_text(metadata, "message_id") or "",
-        base_system_prompt=_text(metadata, "base_system_prompt"),
+        base_system_prompt=_base_system_prompt(metadata),
         base_user_prompt=_text(metadata, "base_user_prompt"),
     )
+
+
+def _base_system_prompt(metadata: Mapping[str, Any]) -> str | None:
+    """The system prompt before the host added to it: "" when there is none, None when the host does not say."""
+    return (metadata["base_system_prompt"] or "") if "base_system_prompt" in metadata else None
 
 
 def _text(source: Mapping[str, Any], key: str) -> str | None:

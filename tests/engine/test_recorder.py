@@ -10,7 +10,14 @@ import pytest
 from open_webui_openrouter_pipe.engine.recorder import Keeping, Origin, Recorder
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.ports import Artifact, Loaded
-from open_webui_openrouter_pipe.responses.items import FunctionCall, InputMessage, Item, OpaqueItem, Reasoning
+from open_webui_openrouter_pipe.responses.items import (
+    AssistantMessage,
+    FunctionCall,
+    InputMessage,
+    Item,
+    OpaqueItem,
+    Reasoning,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -76,6 +83,29 @@ async def test_settings_decide_what_is_kept(keeping: Keeping, kinds: list[str]) 
         kept.keep(index, item)
     await kept.save()
     assert [a.kind for batch in store.batches for a in batch] == kinds
+
+
+async def test_markers_stand_in_the_order_of_their_items() -> None:
+    """Calls that run in parallel may be finished in another order than they were begun."""
+    store = FakeStore()
+    kept = recorder(store)
+    kept.keep(1, CALL)
+    kept.keep(0, THOUGHT)
+    assert await kept.save() == ("id2", "id1")
+
+
+async def test_a_phase_is_kept_where_its_message_begins() -> None:
+    """The host keeps a message's text but not its phase."""
+    store = FakeStore()
+    kept = recorder(store)
+    message = AssistantMessage(
+        type="message", role="assistant", id="m", status="in_progress", content=[], phase="final_answer"
+    )
+    kept.keep(0, THOUGHT)
+    kept.keep_phase(1, message)
+    await kept.save()
+    assert [artifact.kind for artifact in store.batches[0]] == ["reasoning", "message"]
+    assert store.batches[0][1].item["phase"] == "final_answer"  # type: ignore[typeddict-item]  # a message has one
 
 
 async def test_what_broke_off_is_not_kept() -> None:

@@ -31,7 +31,7 @@ def test_a_chat_turn_is_read_whole() -> None:
         user_id="u1",
         chat_id="c1",
         message_id="m1",
-        base_system_prompt=None,
+        base_system_prompt="",
         base_user_prompt="hi",
     )
 

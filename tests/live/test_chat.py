@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history.markers import iter_marker_spans
+from open_webui_openrouter_pipe.history.markers import erase_markers, iter_marker_spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,9 +58,9 @@ def types_of(items: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def text_of(answer: dict[str, Any]) -> str:
-    """The answer's text as Open WebUI stored it in its items; a broken answer has no other."""
+    """The answer's text as Open WebUI stored it in its items, without markers; a broken answer has no other."""
     parts = [part for item in answer["output"] if item["type"] == "message" for part in item["content"]]
-    return "\n".join(part["text"] for part in parts)
+    return "\n".join(erase_markers(part["text"]) for part in parts)
 
 
 def markers_in(text: str) -> int:
@@ -130,7 +130,7 @@ def test_the_stored_answer_holds_nothing_sealed(open_webui: OpenWebUI) -> None:
     """Open WebUI's own record has the marker, the thinking and the cost, but no encrypted content."""
     _, answer = open_webui.admin.ask(MODEL, "one")
     stored = json.dumps(answer)
-    assert markers_in(answer["content"]) == 1
+    assert markers_in(answer["content"]) == 2
     assert "encrypted_content" not in stored
     assert answer["usage"]["cost"] > 0
     assert types_of(answer["output"]) == ["reasoning", "message"]
@@ -237,7 +237,7 @@ def test_tasks_see_no_marker_and_answer_plainly(open_webui: OpenWebUI, standin: 
         session.wait_for("chat:message:follow_ups")
         session.wait_for("chat:tags")
     prompts = [r.body for r in standin.responses if "### Task" in json.dumps(r.body["input"][-1])]
-    assert markers_in(answer["content"]) == 1
+    assert markers_in(answer["content"]) == 2
     assert len(prompts) == 3
     for body in prompts:
         text = body["input"][-1]["content"][0]["text"]

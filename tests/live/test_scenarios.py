@@ -355,6 +355,6 @@ def test_the_stub_and_sealed_valves_work(sealed_host: OpenWebUI, standin: StandI
     first, _ = sealed_host.admin.ask(MODEL, "one")
     _, answer = sealed_host.admin.ask(MODEL, "two", after=first)
     assert MODEL in models
-    assert sum(1 for _ in iter_marker_spans(answer["content"])) == 1
+    assert sum(1 for _ in iter_marker_spans(answer["content"])) == 2
     assert conversation(standin.responses[-1]) == REPLAYED
     assert pipe.STANDIN_KEY.encode() not in (sealed_host.data / "webui.db").read_bytes()
