@@ -184,10 +184,13 @@ class App:
 
     def _chat_parameters(self, call: Call) -> Mapping[str, Any]:
         """The host's parameters, with what keeps a conversation with the provider that has it cached."""
-        if not call.chat_id:
-            return call.parameters
-        key = cache_key(self._ground.secret_key.encode(), call.user_id, call.chat_id)
-        return {"session_id": key, "prompt_cache_key": key, **call.parameters}
+        parameters = dict(call.parameters)
+        if call.chat_id:
+            key = cache_key(self._ground.secret_key.encode(), call.user_id, call.chat_id)
+            parameters = {"session_id": key, "prompt_cache_key": key, **parameters}
+        if call.model_id.startswith("anthropic/"):
+            parameters = {"cache_control": {"type": "ephemeral"}, **parameters}
+        return parameters
 
     def _fitting(self, call: Call, settings: Settings, ports: Ports) -> Fitting:
         """What fits the call's requests. A task is never shortened; what is not kept is recorded without a place."""

@@ -68,7 +68,7 @@ class Pipe:
                 async for output in outputs:
                     for event in writer.render(output):
                         yield event
-        except Exception as error:  # noqa: BLE001 - the last one: the host drops the partial answer of a stream that raises
+        except Exception as error:  # noqa: BLE001 - the last one: raising would cost the partial answer
             for event in writer.render(_failed(error)):
                 yield event
 

@@ -1,7 +1,6 @@
 """The port `Requests`: one call's parameters, ready to be joined with the input of each of its requests.
 
-A provider that caches at explicit breakpoints only gets them where blocks end that stay the same; without such
-marks it is asked to cache by itself.
+A provider that caches at explicit breakpoints only gets them at the ends of the blocks that stay the same.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from ..context.plan import Marks
 from ..ports import Model, RequestBody
 from ..responses.items import Item
 from .request import build_request
-
-_CACHE_BY_ITSELF: Mapping[str, Any] = {"cache_control": {"type": "ephemeral"}}
 
 _log = logging.getLogger(__name__)
 
@@ -33,13 +30,9 @@ class Composer:
 
     def build(self, items: Sequence[Item], marks: Marks | None = None) -> RequestBody:
         """Put parameters and input together."""
-        parameters = self._parameters
-        if needs_breakpoints(self._model_id):
-            if marks is None or "cache_control" in parameters:
-                parameters = {**_CACHE_BY_ITSELF, **parameters}
-            else:
-                items = with_breakpoints(items, marks)
-        built = build_request(parameters, model=self._model, model_id=self._model_id, items=items)
+        if marks is not None and needs_breakpoints(self._model_id):
+            items = with_breakpoints(items, marks)
+        built = build_request(self._parameters, model=self._model, model_id=self._model_id, items=items)
         self._host_names = built.tool_names
         if built.dropped:
             _log.debug("parameters that %s does not take: %s", self._model_id, ", ".join(built.dropped))

@@ -195,9 +195,10 @@ class AgentChat:
 
     def _segments(self, planned: Plan, *, explicit: bool) -> list[Segment]:
         items = with_breakpoints(planned.items, planned.marks) if explicit else planned.items
+        last = len(items) - 1 if explicit else None
         return [
-            Segment(self._tokens(item), breakpoint="prompt_cache_breakpoint" in str(item)[-90:])
-            for item in items
+            Segment(self._tokens(item), breakpoint=at == last or "prompt_cache_breakpoint" in str(item)[-90:])
+            for at, item in enumerate(items)
         ]
 
     def _tokens(self, item: Item) -> Sequence[int]:

@@ -36,8 +36,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 UNSAVED = "Parts of this answer could not be stored; later turns go on without its reasoning."
-AWAY = "1 stored item could not be reloaded (1 the store is away)."
-UNREADABLE = "1 stored item could not be reloaded (1 sealed with another key, or damaged)."
+AWAY = "2 stored items could not be reloaded (2 the store is away)."
+KEPT = 2
+"""What an answer of the stand-in leaves in the store: its reasoning, and the phase of its message."""
+UNREADABLE = "2 stored items could not be reloaded (2 sealed with another key, or damaged)."
 DAY_SECONDS = 24 * 60 * 60
 
 
@@ -99,13 +101,13 @@ async def test_without_any_store_the_answer_goes_on(
     postgres_server.start()
     redis_server.start()
     last = await chat.ask("four")
-    assert (len(first.marked), first.notices) == (1, ())
+    assert (len(first.marked), first.notices) == (KEPT, ())
     assert [(answer.marked, answer.notices, answer.error) for answer in outage] == [
         ((), (AWAY, UNSAVED), None),
         ((), (UNSAVED,), None),
     ]
     assert all(answer.text.startswith("You said") for answer in outage)
-    assert (len(last.marked), last.notices) == (1, ())
+    assert (len(last.marked), last.notices) == (KEPT, ())
     assert replayed(standin) == given(standin)[:1]
     assert {request.status for request in standin.responses} == {200}
 
@@ -127,7 +129,7 @@ async def test_redis_shelters_what_the_database_cannot_take(
     postgres_server.start()
     marked = [ulid for answer in (first, *outage) for ulid in answer.marked]
     await until(lambda: stored(postgres_server.url, schema) != [*first.marked])
-    assert [(len(answer.marked), answer.notices) for answer in outage] == [(1, ()), (1, ())]
+    assert [(len(answer.marked), answer.notices) for answer in outage] == [(KEPT, ()), (KEPT, ())]
     assert sorted(stored(postgres_server.url, schema)) == sorted(marked)
     assert await link.run(lambda client: client.hlen(link.key("{shelter}", "rows"))) == 0
 
@@ -149,7 +151,7 @@ async def test_another_worker_brings_home_what_waits(
     async with aclosing(worker()) as app:
         await Chat(app, settings(standin)).ask("something else")
         await until(lambda: sheltered.marked[0] in stored(postgres_server.url, schema))
-    assert len(stored(postgres_server.url, schema)) == 2
+    assert len(stored(postgres_server.url, schema)) == 2 * KEPT
 
 
 async def change_keys(folder: Path, standin: StandIn, *keys: str) -> list[tuple[str, ...]]:

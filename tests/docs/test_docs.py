@@ -23,7 +23,9 @@ def test_the_architecture_names_every_room_of_the_house_and_no_other() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     house = page.split("## The house", 1)[1].split("##", 1)[0]
     told = set(re.findall(r"^\| `(\w+)` \|", house, re.MULTILINE))
-    rooms = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    rooms = {
+        path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
     assert told == rooms
 
 

@@ -19,6 +19,7 @@ from open_webui_openrouter_pipe.engine.recorder import Keeping, Origin
 from open_webui_openrouter_pipe.engine.turn import Question, Reported, Turn
 from open_webui_openrouter_pipe.errors import (
     ConnectionFailed,
+    ContextTooLong,
     PipeError,
     ReasoningRejected,
     StoreUnavailable,
@@ -60,6 +61,18 @@ SECOND_TURN = [
     *FIRST_TURN,
     {"role": "assistant", "content": f"[{OLD}]: #\n\nHi"},
     {"role": "user", "content": "two"},
+]
+
+LONG_CHAT = [
+    *(
+        message
+        for number in range(30)
+        for message in (
+            {"role": "user", "content": f"question {number}"},
+            {"role": "assistant", "content": "word " * 2000},
+        )
+    ),
+    {"role": "user", "content": "and now?"},
 ]
 
 
@@ -409,3 +422,42 @@ async def test_rejected_reasoning_is_not_offered_again() -> None:
     outputs = await second.play()
     assert [item["type"] for item in second.router.bodies[0]["input"]] == ["message"] * 3
     assert "Notice" not in kinds(outputs)
+
+
+async def test_a_provider_that_counts_more_is_asked_once_more_with_less() -> None:
+    """The second request leaves old turns out, the user is told, and both requests are recorded."""
+    scene = Scene(FakeOpenRouter(ContextTooLong("too long"), answer(TEXT)), LONG_CHAT)
+    outputs = await scene.play()
+    first, second = (body["input"] for body in scene.router.bodies)
+    assert len(second) < len(first)
+    assert second[-1] == first[-1]
+    assert (kinds(outputs)[0], kinds(outputs)[-1]) == ("Notice", "ResponseFinished")
+    assert len(scene.books.written) == 2
+
+
+async def test_a_provider_that_still_counts_more_is_not_asked_again() -> None:
+    """Its own words are the last thing that the user sees."""
+    scene = Scene(FakeOpenRouter(ContextTooLong("too long"), ContextTooLong("still too long")), LONG_CHAT)
+    outputs = await scene.play()
+    assert (kinds(outputs), outputs[-1]) == (["Notice", "Failed"], Failed("still too long"))
+
+
+async def test_what_cannot_fit_is_never_sent() -> None:
+    """The user gets one line that says what takes the room."""
+    scene = Scene(FakeOpenRouter(), [{"role": "user", "content": "word " * 100_000}])
+    (failed,) = await scene.play()
+    assert isinstance(failed, Failed)
+    assert "The largest part is: latest message" in failed.message
+    assert (scene.router.bodies, len(scene.books.written)) == ([], 1)
+
+
+async def test_a_stopped_request_is_recorded() -> None:
+    """What it would have come to is known; nothing was billed."""
+    scene = Scene(FakeOpenRouter(answer(THOUGHT, TEXT)))
+    scene.store.gate.clear()
+    outlet = Outlet(interval_seconds=0)
+    turn = asyncio.create_task(scene.turn(outlet, lambda: "id").run())
+    await asyncio.sleep(0.01)
+    turn.cancel()
+    await asyncio.wait({turn})
+    assert [record.row.billed_tokens for record in scene.books.written] == [0]

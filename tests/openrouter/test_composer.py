@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from open_webui_openrouter_pipe.context.plan import Marks
 from open_webui_openrouter_pipe.openrouter.composer import Composer
 from open_webui_openrouter_pipe.responses.tool_names import wire_name
 
@@ -26,3 +27,24 @@ def test_the_same_parameters_for_each_input() -> None:
         name,
         "x",
     )
+
+
+MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+
+
+def text(role: str, words: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "message", "role": role, "content": [{"type": "input_text", "text": words, **fields}]}
+
+
+def test_explicit_caches_get_breakpoints() -> None:
+    """Only where the provider needs them, and only when it is known where the stable blocks end."""
+    items: Any = [text("system", "brief"), text("user", "one")]
+    marked = [text("system", "brief", **MARK), text("user", "one")]
+    two, none = Marks(1, 1, 1, 1), Marks(0, 0, 0, 0)
+    claude = Composer({}, model=None, model_id="anthropic/claude")
+    other = Composer({}, model=None, model_id="openai/gpt")
+    inputs = [
+        composer.build(items, marks)["input"]
+        for composer, marks in ((claude, two), (claude, none), (claude, None), (other, two))
+    ]
+    assert inputs == [marked, items, items, items]

@@ -13,6 +13,7 @@ from open_webui_openrouter_pipe.ports import Audited
 from open_webui_openrouter_pipe.store.audit import AuditLog, Chosen
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.schema import tables
+from scripts.paths import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,6 +86,23 @@ class Contract:
         assert (
             await log.metrics(Chosen(user_id="nobody")) == metrics([]) == Metrics(0, 0, 0, 0, 0.0, 0.0, 0.0)
         )
+
+    async def test_the_documented_query_gives_the_metrics(self, database: Database, log: AuditLog) -> None:
+        """An administrator may copy it out of docs/context.md."""
+        for number, row in enumerate(ROWS):
+            log.write(record(number, row))
+        await log.idle()
+        page = (ROOT / "docs" / "context.md").read_text("utf-8")
+        query = page.partition("```sql\n")[2].partition("```")[0]
+        with_table = query.replace("turn_context_audit", str(database.tables.audit))
+        found = await database.run(lambda connection: connection.exec_driver_sql(with_table))
+        expected = metrics(ROWS)
+        assert {name: float(value) for name, value in found.mappings().one().items()} == {
+            "context_summary_count": expected.summary_count,
+            "context_prune_count": expected.prune_count,
+            "context_overflow_reject_count": expected.overflow_reject_count,
+            "avg_prompt_tokens_per_turn": pytest.approx(expected.avg_prompt_tokens),
+        }
 
     async def test_old_records_are_forgotten(self, database: Database) -> None:
         """Those written before the moment go, the others stay."""

@@ -1,0 +1,70 @@
+"""Settings: what valves and user valves become for one request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from open_webui_openrouter_pipe.context.settings import ContextSettings
+from open_webui_openrouter_pipe.settings import UserValves, Valves, read_settings, vocabulary_folder
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+
+def test_the_defaults_of_the_context() -> None:
+    """The ladder without summaries, with everything else as the context's own defaults say."""
+    assert read_settings(Valves()).context == ContextSettings(context_strategy="prune")
+
+
+def test_every_valve_of_the_context_is_read() -> None:
+    """Each in its place; the user's own limit and bypass stand beside the administrator's."""
+    valves = Valves(
+        CONTEXT_STRATEGY="clip",
+        CONTEXT_MAX_OUTPUT_TOKENS=1,
+        PRUNE_TRIGGER_RATIO=0.5,
+        TOOL_OUTPUT_RETENTION_TURNS=3,
+        TOOL_OUTPUT_PRUNING="every_turn",
+        CLIP_LAST_MESSAGES=6,
+        CLIP_MIN_MESSAGES=7,
+    )
+    settings = read_settings(valves, UserValves(CLIP_LAST_MESSAGES=8, CLIP_BYPASS=True))
+    assert settings.context == ContextSettings(
+        tool_output_retention_turns=3,
+        tool_output_pruning="every_turn",
+        context_strategy="clip",
+        context_max_output_tokens=1,
+        prune_trigger_ratio=0.5,
+        clip_last_messages=6,
+        clip_minimum_messages=7,
+        clip_user_limit=8,
+        clip_bypass=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "valves",
+    [
+        {"CLIP_LAST_MESSAGES": 0},
+        {"CLIP_LAST_MESSAGES": 51},
+        {"PRUNE_TRIGGER_RATIO": 0},
+        {"CONTEXT_STRATEGY": "summarize"},
+    ],
+)
+def test_values_without_a_meaning_are_refused(valves: dict[str, JsonValue]) -> None:
+    """Open WebUI shows the administrator what is wrong."""
+    with pytest.raises(ValueError, match=next(iter(valves))):
+        Valves.model_validate(valves)
+
+
+def test_vocabularies_are_looked_for_where_tiktoken_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own variable first; an empty one says that nothing is kept."""
+    monkeypatch.setenv("DATA_GYM_CACHE_DIR", "/old")
+    monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
+    assert vocabulary_folder() == Path("/old")
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "/new")
+    assert vocabulary_folder() == Path("/new")
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
+    assert vocabulary_folder() is None
