@@ -61,7 +61,10 @@ def given_reasoning(standin: StandIn, *answers: int) -> list[str]:
 def rows_in_sqlite(host: OpenWebUI, chat_id: str) -> list[tuple[Any, ...]]:
     """Kind, form and payload of a chat's rows in the order of their making, without the phases of messages."""
     with closing(sqlite3.connect(f"file:{host.data}/webui.db?mode=ro", uri=True)) as connection:
-        chosen = f"SELECT kind, typeof(payload), packing, key_id, payload FROM {TABLE} WHERE kind != 'message' AND chat_id = ?"
+        chosen = (
+            f"SELECT kind, typeof(payload), packing, key_id, payload FROM {TABLE} "
+            "WHERE kind != 'message' AND chat_id = ?"
+        )
         return connection.execute(f"{chosen} ORDER BY id", [chat_id]).fetchall()
 
 
