@@ -11,6 +11,7 @@ import fnmatch
 import logging
 import weakref
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -147,8 +148,9 @@ class App:
             ):
                 for notice in settings.notices:
                     yield Notice(notice)
-            async for output in outlet.drain():
-                yield output
+            async with aclosing(outlet.drain()) as outputs:
+                async for output in outputs:
+                    yield output
         finally:
             task.cancel()
             await asyncio.wait({task})

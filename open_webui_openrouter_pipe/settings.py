@@ -27,11 +27,13 @@ class Valves(BaseModel):
 
     API_KEY: str = Field(
         default="",
+        title="API key",
         description="API key of OpenRouter. Empty: the environment variable OPENROUTER_API_KEY.",
         json_schema_extra=_PASSWORD,
     )
     BASE_URL: str = Field(
         default="https://openrouter.ai/api/v1",
+        title="Base URL",
         description="Address of the OpenRouter API, without the trailing slash.",
     )
     MODELS: str = Field(
@@ -121,7 +123,9 @@ class Valves(BaseModel):
         description="How long to wait for the first byte of an answer, and between two pieces of it.",
     )
     HTTP_REFERER: str = Field(
-        default="", description="Address of your site, sent to OpenRouter for its statistics. Empty: none."
+        default="",
+        title="HTTP referer",
+        description="Address of your site, sent to OpenRouter for its statistics. Empty: none.",
     )
     APP_TITLE: str = Field(default="Open WebUI", description="Name of your site in OpenRouter's statistics.")
 

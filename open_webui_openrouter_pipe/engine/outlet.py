@@ -9,7 +9,7 @@ at once. A browser draws each event; gathering them is what keeps a fast answer 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 
 from ..ports import Output
@@ -67,7 +67,7 @@ class Outlet:
         self._something.set()
         self._urgent.set()
 
-    async def drain(self) -> AsyncIterator[Output]:
+    async def drain(self) -> AsyncGenerator[Output]:
         """Give the outputs in order until the channel is closed and empty."""
         last = -self._interval
         while True:

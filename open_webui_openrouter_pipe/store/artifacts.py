@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ..errors import SealBroken, StoreError
+from ..errors import SealBroken
 from ..ports import Artifact, HoleReason, Loaded
 from .rows import FoundRows, RowStore, SealedRow
 from .sealed import ItemTooLarge, Opened, Sealing, encode_item, seal, unseal
 
 if TYPE_CHECKING:
-    from ..responses.items import Item
+    pass
 
 # Larger payloads are sealed and opened in a thread: JSON holds the interpreter there as well, but compression and
 # AES let others go on. Smaller ones are opened in slices of this size.
@@ -54,13 +54,6 @@ class SealedArtifacts:
         self._sealing = sealing
         self._limits = limits
         self._clock = clock
-
-    def fits(self, item: Item) -> bool:
-        """Whether `put` takes the item; ask before its marker is written. False also for what is not JSON."""
-        try:
-            return len(encode_item(item)) <= self._limits.item_bytes
-        except StoreError:
-            return False
 
     async def put(self, artifacts: Sequence[Artifact]) -> None:
         """Seal the artifacts and make all of them durable together.
