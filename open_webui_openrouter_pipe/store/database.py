@@ -18,7 +18,6 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyErro
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from ..errors import ConfigurationError, StoreError, StoreUnavailable
-from .cancellation import passing_cancellation
 from .schema import migrate, tables
 
 TIMEOUT_SECONDS: Final = 15.0
@@ -66,6 +65,7 @@ class Database:
         self._ready = False
         self._preparing = asyncio.Lock()
         self._owned = False
+        self._working: set[asyncio.Task[Any]] = set()
 
     @classmethod
     def from_url(
@@ -95,18 +95,30 @@ class Database:
     async def _guarded(
         self, connect: Connect, work: Callable[[AsyncConnection], Awaitable[Answer]]
     ) -> Answer:
+        """Work in a task of its own: who is cancelled leaves at once, and no driver loses a connection by that."""
+        task = asyncio.create_task(self._work(connect, work))
+        self._working.add(task)
+        task.add_done_callback(self._worked)
+        return await asyncio.shield(task)
+
+    async def _work(self, connect: Connect, work: Callable[[AsyncConnection], Awaitable[Answer]]) -> Answer:
         deadline = time.monotonic() + self._timeout_seconds
         # SQLite works in a thread that cannot be interrupted; its own busy timeout ends each attempt.
         interrupt_after = None if self.dialect == "sqlite" else self._timeout_seconds
         try:
-            with passing_cancellation():
-                async with asyncio.timeout(interrupt_after):
-                    await self._prepare(deadline)
-                    return await _retry(connect, work, deadline)
+            async with asyncio.timeout(interrupt_after):
+                await self._prepare(deadline)
+                return await _retry(connect, work, deadline)
         except (DataError, IntegrityError) as error:
             raise StoreError("An artifact could not be stored.", detail=_first_line(error)) from error
         except (SQLAlchemyError, OSError, TimeoutError) as error:
             raise StoreUnavailable("The database cannot be reached.", detail=_first_line(error)) from error
+
+    def _worked(self, task: asyncio.Task[Any]) -> None:
+        """Forget the task; what it raised after its caller had left is nobody's any more."""
+        self._working.discard(task)
+        if not task.cancelled():
+            task.exception()
 
     def replacing(self, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Executable:
         """An insert that replaces the row with the same primary key, if the conditions hold for that row."""
@@ -119,7 +131,9 @@ class Database:
         return statement
 
     async def aclose(self) -> None:
-        """Close the connections of an engine that is our own."""
+        """Let what is under way end, and close the connections of an engine that is our own."""
+        if self._working:
+            await asyncio.wait(self._working)
         if self._owned:
             await self._engine.dispose()
 
