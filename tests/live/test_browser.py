@@ -106,3 +106,14 @@ def test_an_error_is_one_clear_line(page: Browser, standin: StandIn) -> None:
     page.wait_for_text("credits")
     page.screenshot("error")
     assert "\n" not in page.last_answer()
+
+
+def test_a_message_that_cannot_fit_says_what_takes_the_room(open_webui: OpenWebUI, page: Browser) -> None:
+    """The page shows one line with the sizes and what to do about them."""
+    sent, answer = open_webui.admin.ask("openrouter.standin/small", "one word and another " * 8_000)
+    message = answer["error"]["content"]["message"]
+    page.open_chat(sent.chat_id)
+    page.wait_for_text(message[:40])
+    page.screenshot("context-error")
+    assert "tokens" in page.last_answer()
+    assert "\n" not in message
