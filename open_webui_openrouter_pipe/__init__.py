@@ -13,12 +13,38 @@
     responses   the Responses vocabulary: items, events, stream   (pure)
     errors      the error tree
 
-`docs/architecture.md` tells how they work together.
+`docs/architecture.md` tells how they work together. Beside `Pipe`, the functions that turn a chat into input are given
+here, for tests that replay chats with artifacts of their own; `docs/history.md` shows how.
 """
 
 from __future__ import annotations
 
+from .engine.ids import generate_item_id
+from .history.artifacts import normalize_persisted_item
+from .history.markers import (
+    contains_marker,
+    extract_marker_ulid,
+    iter_marker_spans,
+    serialize_marker,
+    split_text_by_markers,
+)
+from .history.pruning import prune_tool_output
+from .history.tool_pairs import classify_function_call_artifacts
+from .history.transform import transform_messages_to_input
 from .pipe import Pipe
 
-__all__ = ["Pipe", "__version__"]
+__all__ = [
+    "Pipe",
+    "__version__",
+    "classify_function_call_artifacts",
+    "contains_marker",
+    "extract_marker_ulid",
+    "generate_item_id",
+    "iter_marker_spans",
+    "normalize_persisted_item",
+    "prune_tool_output",
+    "serialize_marker",
+    "split_text_by_markers",
+    "transform_messages_to_input",
+]
 __version__ = "0.1.0"

@@ -1,0 +1,38 @@
+"""What the package gives at its root."""
+
+from __future__ import annotations
+
+import pytest
+
+import open_webui_openrouter_pipe as package
+from open_webui_openrouter_pipe.responses.items import Reasoning
+
+pytestmark = pytest.mark.anyio
+
+THOUGHT = Reasoning(type="reasoning", id="rs_1", summary=[], encrypted_content="sealed")
+
+
+async def test_a_chat_is_replayed_with_artifacts_of_ones_own() -> None:
+    """An id is made, marked, found again, and its artifact stands in its place, by names of the root alone."""
+    ulid = package.generate_item_id()
+    answer = f"{package.serialize_marker(ulid)}\n\nHi"
+    messages = [{"role": "user", "content": "one"}, {"role": "assistant", "content": answer}]
+    transformed = await package.transform_messages_to_input(
+        messages, artifact_loader={ulid: THOUGHT}, chat_id="c"
+    )
+    assert package.contains_marker(answer)
+    assert [segment.ulids for segment in package.split_text_by_markers(answer)] == [(ulid,), ()]
+    assert [item["type"] for item in transformed.items] == ["message", "reasoning", "message"]
+    assert transformed.replayed_reasoning_refs == (("c", ulid),)
+
+
+def test_later_ids_sort_later() -> None:
+    """Ids begin with the time."""
+    first, second = package.generate_item_id(), package.generate_item_id()
+    assert len(first) == len(second) == 20
+    assert first[:16] <= second[:16]
+
+
+def test_every_public_name_is_there() -> None:
+    """Nothing is promised that is missing."""
+    assert [name for name in package.__all__ if not hasattr(package, name)] == []
