@@ -84,13 +84,6 @@ class Model:
     supported_efforts: tuple[str, ...] | None
 
 
-class Catalog(Protocol):
-    """The models that OpenRouter offers, from memory."""
-
-    def find(self, model_id: str) -> Model | None:
-        """Look a model up by its OpenRouter id (variants such as `:free` and `:online` fall back to their base)."""
-
-
 class Requests(Protocol):
     """Makes the body of POST /responses for one call of the host."""
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from ..errors import PipeError
 from ..ports import Model
+from .numbers import finite
 
 FRESH_SECONDS = 3600.0
 FIRST_LISTING_SECONDS = 3.0
@@ -43,7 +44,7 @@ def account_digest(base_url: str, api_key: str) -> str:
 
 
 class ModelCatalog:
-    """The port `Catalog`, and the listing.
+    """The list of models, and looking one up.
 
     One instance serves one account (base URL and key): the list on disk carries its digest, so that another
     account's list is never shown. Close it with `aclose`.
@@ -206,24 +207,14 @@ def _words(value: Any) -> frozenset[str]:
 
 
 def _tokens(value: Any) -> int | None:
-    number = _number(value)
+    number = finite(value)
     return int(number) if number and number >= 1 else None
 
 
 def _price(value: Any) -> float | None:
     """Dollars per token from a decimal string; a negative price marks a router whose price varies."""
-    number = _number(value)
+    number = finite(value)
     return number if number is not None and number >= 0 else None
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if abs(number) < float("inf") else None
 
 
 def _object(value: Any) -> dict[str, Any]:

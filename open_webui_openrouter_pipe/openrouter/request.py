@@ -8,7 +8,6 @@ reasoning needs.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any, TypeAlias, cast
 from ..ports import Model
 from ..responses.items import Item, is_function_call
 from ..responses.tool_names import wire_name
+from .numbers import finite
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _ENCRYPTED_REASONING = "reasoning.encrypted_content"
@@ -117,21 +117,11 @@ def _at_most(value: Any, limit: int | None) -> Any:
     return min(value, limit) if value is not None and limit else value
 
 
-def _float(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
 def _number(low: float, high: float) -> Callable[[Any], float | int | None]:
     """A number, clamped; whole ones stay whole so that the bytes do not change."""
 
     def read(value: Any) -> float | int | None:
-        number = _float(value)
+        number = finite(value)
         if number is None:
             return None
         clamped = float(min(max(number, low), high))
@@ -144,7 +134,7 @@ def _count(low: int, high: int | None = None) -> Callable[[Any], int | None]:
     """A whole number of at least `low`: one below is dropped, one above `high` is clamped."""
 
     def read(value: Any) -> int | None:
-        number = _float(value)
+        number = finite(value)
         if number is None or number < low:
             return None
         return int(number) if high is None else min(int(number), high)
