@@ -13,20 +13,24 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 
 from .context.breakpoints import cache_key
-from .context.budget import smallest_window
+from .context.budget import FALLBACK_WINDOW_TOKENS, smallest_window
 from .context.plan import ModelTerms
 from .context.pricing import CachePrices
+from .context.summary_request import SUMMARY_SCHEMA
 from .engine.dispatch import Ports
 from .engine.fitting import Fitting, Means, Terms
 from .engine.ids import generate_item_id
 from .engine.outlet import Outlet
 from .engine.recorder import Keeping, Origin
+from .engine.scribe import Scribe, Writer
+from .engine.summarize import Desk, Summarizer, Warmth
 from .engine.turn import Question, Reported, Turn
 from .errors import StoreError
 from .history.markers import erase_markers
@@ -36,16 +40,18 @@ from .host.records import Records
 from .openrouter.catalog import ModelCatalog, account_digest
 from .openrouter.client import ClientSettings, OpenRouterClient
 from .openrouter.composer import Composer
-from .ports import ArtifactStore, Model, Notice, Output, RequestBody
+from .ports import ArtifactStore, Model, Notice, Output, RequestBody, Summaries
 from .settings import Settings, StoreSettings, vocabulary_folder
 from .store.artifacts import epoch_seconds
 from .store.audit import AuditLog
-from .store.build import build_artifact_store, build_rows
+from .store.build import build_artifact_store, build_rows, build_summaries, build_summary_rows
 from .store.calibrations import StoredCalibrations
 from .store.database import Database
 from .store.link import RedisLink
+from .store.memory import MemorySummaries
 from .store.rows import RowStore
 from .store.sealed import Keyring, Sealing
+from .store.summary_rows import SummaryRows
 from .store.sweep import DAY_SECONDS, Host, Schedule, Sweep
 from .store.vocabulary import LocalVocabulary
 
@@ -57,6 +63,12 @@ _KEEPS_NOTHING = Keeping(reasoning="disabled", tools=False)
 _TASK_PARAMETERS = frozenset({"max_tokens", "max_completion_tokens", "temperature", "top_p", "stop"})
 """What a task takes over; the model's own tools, plugins and formats would only disturb it."""
 _TASK_EFFORT = "low"
+_SEARCHING = ":online"
+"""The variant of a model that reads search results with each request."""
+_SUMMARY_PARAMETERS: Final[Mapping[str, Any]] = {"reasoning_effort": "low"}
+_SUMMARY_FORM: Final[Mapping[str, Any]] = {
+    "text": {"format": {"type": "json_schema", "name": "summary", "strict": True, "schema": SUMMARY_SCHEMA}}
+}
 _SWEEP_LOOK_SECONDS: Final = 60 * 60.0
 """How often a worker that is in use asks the database whether a sweep is due."""
 
@@ -83,10 +95,18 @@ class Belongings:
 
     http: httpx.AsyncClient
     rows: RowStore
+    summary_rows: SummaryRows
     audit: AuditLog
     calibrations: StoredCalibrations
     catalogs: dict[str, ModelCatalog] = field(default_factory=dict)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin work that is given up when the app is closed."""
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
 
     async def aclose(self) -> None:
         """Stop what runs and close what is open."""
@@ -97,8 +117,17 @@ class Belongings:
             await catalog.aclose()
         await self.audit.aclose()
         await self.calibrations.aclose()
+        await self.summary_rows.aclose()
         await self.rows.aclose()
         await self.http.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is kept under the same keys."""
+
+    artifacts: ArtifactStore
+    summaries: Summaries
 
 
 class App:
@@ -111,14 +140,18 @@ class App:
         self._own = Belongings(
             http=httpx.AsyncClient(transport=transport, limits=limits),
             rows=build_rows(ground.database, redis=ground.redis),
+            summary_rows=build_summary_rows(ground.database),
             audit=AuditLog(ground.database),
             calibrations=StoredCalibrations(ground.database),
         )
         vocabulary = LocalVocabulary(ground.vocabulary_folder)
-        self._means = Means(self._own.audit, self._own.calibrations, vocabulary, generate_item_id)
         self._loop = asyncio.get_running_loop()
+        warmth = Warmth(self._loop.time)
+        self._means = Means(self._own.audit, self._own.calibrations, vocabulary, generate_item_id, warmth)
+        self._desk = Desk(start=self._own.start, clock=self._loop.time)
+        self._passing_summaries = MemorySummaries()
         self._look_at_seconds = self._loop.time()
-        self._stores: dict[StoreSettings, ArtifactStore] = {}
+        self._stores: dict[StoreSettings, _Kept] = {}
         self._reported = Reported()
         weakref.finalize(self, _close_soon, self._loop, self._own.aclose).atexit = False
 
@@ -139,9 +172,9 @@ class App:
         await self._catalog(settings.client).list()
         outlet = Outlet()
         ports = self._ports(call, settings)
-        fitting = self._fitting(call, settings, ports)
+        fitting = await self._fitting(call, settings, ports)
         turn = Turn(_question(call, settings), ports, outlet, reported=self._reported, fitting=fitting)
-        task = self._start(turn.run())
+        task = self._own.start(turn.run())
         try:
             if call.in_chat and self._reported.fresh(
                 [f"{call.user_id} {notice}" for notice in settings.notices]
@@ -159,20 +192,14 @@ class App:
         """Stop what runs and close what is open."""
         await self._own.aclose()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._own.tasks.add(task)
-        task.add_done_callback(self._own.tasks.discard)
-        return task
-
     def _have_it_swept(self, settings: StoreSettings) -> None:
         """Look beside the answer whether a sweep is due: at the first one, and then once in a while."""
         if self._loop.time() < self._look_at_seconds:
             return
         self._look_at_seconds = self._loop.time() + _SWEEP_LOOK_SECONDS
         schedule = Schedule(keep_days=settings.cleanup_days)
-        self._start(_sweep(Sweep(self._ground.database, self._ground.records, schedule)))
-        self._start(_forget_audit(self._own.audit, settings.cleanup_days))
+        self._own.start(_sweep(Sweep(self._ground.database, self._ground.records, schedule)))
+        self._own.start(_forget_audit(self._own.audit, settings.cleanup_days))
 
     def _ports(self, call: Call, settings: Settings) -> Ports:
         model = self._catalog(settings.client).find(call.model_id)
@@ -194,7 +221,7 @@ class App:
             parameters = {"cache_control": {"type": "ephemeral"}, **parameters}
         return parameters
 
-    def _fitting(self, call: Call, settings: Settings, ports: Ports) -> Fitting:
+    async def _fitting(self, call: Call, settings: Settings, ports: Ports) -> Fitting:
         """What fits the call's requests. A task is never shortened; what is not kept is recorded without a place."""
         body = ports.requests.build(())
         models = [
@@ -202,10 +229,49 @@ class App:
         ]
         context = replace(settings.context, context_strategy="off") if call.task else settings.context
         place = (call.chat_id, call.message_id) if call.keeps else ("", "")
-        return Fitting(
-            self._means,
-            Terms(context, _model_terms(call.model_id, models, body), tuple(body.get("tools", ()))),
-            Origin(call.user_id, *place, call.model_id),
+        terms = Terms(
+            context,
+            _model_terms(call.model_id, models, body),
+            tuple(body.get("tools", ())),
+            recorded=not call.task,
+            teaches=not body.get("plugins") and not call.model_id.endswith(_SEARCHING),
+        )
+        origin = Origin(call.user_id, *place, call.model_id)
+        summarizes = context.context_strategy == "summarize"
+        summarizer = await self._summarizer(call, settings, ports, terms, origin) if summarizes else None
+        return Fitting(self._means, terms, origin, summarizer=summarizer)
+
+    async def _summarizer(
+        self, call: Call, settings: Settings, ports: Ports, terms: Terms, origin: Origin
+    ) -> Summarizer:
+        """What makes the call's summaries: the chat's own model with all that it has cached, or one of its own."""
+        wished, model = settings.summary, terms.model
+        own_id = wished.model or model.id
+        own = self._catalog(settings.client).find(own_id)
+        chats = self._catalog(settings.client).find(model.id)
+        window_tokens = model.window_tokens or FALLBACK_WINDOW_TOKENS
+        rides = not wished.model and model.prices.rides
+        scribe = Scribe(
+            ports.responses,
+            live=Writer(model.id, ports.requests, window_tokens, bool(chats and chats.reasons))
+            if rides
+            else None,
+            own=Writer(
+                own_id,
+                Composer(_SUMMARY_PARAMETERS, model=own, model_id=own_id, aside=_SUMMARY_FORM),
+                (own.context_tokens if own else None) or FALLBACK_WINDOW_TOKENS,
+                bool(own and own.reasons),
+            ),
+            count=(await self._means.counter(own_id)).text,
+            time_limit_seconds=wished.timeout_seconds,
+        )
+        return Summarizer(
+            self._summaries(settings.store) if call.keeps else self._passing_summaries,
+            scribe,
+            self._desk,
+            origin=origin,
+            time_limit_seconds=wished.timeout_seconds,
+            record=partial(self._means.record, origin),
         )
 
     def _catalog(self, settings: ClientSettings) -> ModelCatalog:
@@ -220,11 +286,18 @@ class App:
         return catalogs[account]
 
     def _store(self, settings: StoreSettings) -> ArtifactStore:
-        """The store with the keys of these settings, derived once."""
+        return self._kept(settings).artifacts
+
+    def _summaries(self, settings: StoreSettings) -> Summaries:
+        return self._kept(settings).summaries
+
+    def _kept(self, settings: StoreSettings) -> _Kept:
+        """The stores with the keys of these settings, derived once."""
         if settings not in self._stores:
             keyring = Keyring((*settings.passphrases, self._ground.secret_key))
             sealing = Sealing(keyring, encrypt_all=settings.encrypt_all)
-            self._stores = {settings: build_artifact_store(self._own.rows, sealing)}
+            artifacts = build_artifact_store(self._own.rows, sealing)
+            self._stores = {settings: _Kept(artifacts, build_summaries(self._own.summary_rows, sealing))}
         return self._stores[settings]
 
 

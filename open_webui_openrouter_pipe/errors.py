@@ -52,7 +52,17 @@ class InvalidHistory(PipeError):
 
 
 class ContextBudgetExceeded(PipeError):
-    """What must not be dropped is larger than the model's input budget."""
+    """What must not be dropped is larger than the model's input budget.
+
+    `advice` is what the user can do about it; the line for the user ends with it and with the `code`.
+    """
+
+    code = "context_budget_exceeded"
+
+    def __init__(self, reason: str, *, advice: str, detail: str = "") -> None:
+        """Join what is the matter, what can be done and the code to the line for the user."""
+        super().__init__(f"{reason} {advice} ({self.code})", detail=detail)
+        self.advice = advice
 
 
 class ConnectionFailed(PipeError):

@@ -14,6 +14,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 from .context.audit import AuditRow
 from .context.calibration import Calibration
 from .context.plan import Marks
+from .context.segments import Segment
+from .context.summary import Summary
 from .context.tokens import Tally
 from .errors import PipeError
 from .responses.effects import Effect
@@ -66,6 +68,42 @@ class ArtifactStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class StoredSummary:
+    """A summary as it is kept: whose it is, in which chat it was made, what it stands for, and which model made it.
+
+    Found by its `user_id` and the two ends of its `segment` alone. `source_tokens` is the size of what it stands
+    for.
+    """
+
+    user_id: str
+    chat_id: str
+    segment: Segment
+    summary: Summary
+    model: str
+    source_tokens: int
+
+
+class Summaries(Protocol):
+    """What stands in for segments of the users' conversations, made once and found by content."""
+
+    async def find(self, user_id: str, chains: Sequence[bytes], *, chat_id: str) -> Mapping[Segment, Summary]:
+        """Find all summaries of the user whose both ends are among the chain digests, in one query.
+
+        `chat_id` is the chat that uses them from now on, empty when it is not kept. Never raises: a store that
+        is away or slow, or rows that do not open, give fewer.
+        """
+
+    async def keep(self, stored: StoredSummary) -> None:
+        """Make a summary durable; the first one of a segment stays. Raises StoreError."""
+
+    async def claim(self, user_id: str, segment: Segment, *, seconds: float) -> bool:
+        """Ask whether this caller may make the summary now; a claim ends by itself. Raises StoreError."""
+
+    async def release(self, user_id: str, segment: Segment) -> None:
+        """Give a claim back, if it is one's own; never raises."""
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """One model of the catalogue; sizes in tokens, prices in dollars per token, None where unknown."""
 
@@ -92,6 +130,11 @@ class Requests(Protocol):
 
         `marks` are the ends of the blocks that stay the same from request to request, None when unknown.
         """
+
+    def build_aside(
+        self, items: Sequence[Item], marks: Marks | None = None, *, output_tokens: int
+    ) -> RequestBody:
+        """The same for a question beside the chat, to be answered by text alone, of at most so many tokens."""
 
     def host_tool_name(self, name: str) -> str:
         """The host's own name for a tool whose name had to be changed for the wire."""
@@ -166,9 +209,10 @@ class Marked:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One status line for the user, in plain words."""
+    """One status line for the user, in plain words; one that is not `done` is followed by another."""
 
     text: str
+    done: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,17 +18,25 @@ from pathlib import Path
 from typing import Any
 
 from .context.media import family_of
+from .context.outline import outline
+from .context.plan import ModelTerms, plan
+from .context.pricing import CachePrices
 from .context.recent import Recent
+from .context.settings import ContextSettings
 from .context.tokens import Counter
+from .engine.fitting import conversation_of
 from .errors import ConfigurationError, InvalidHistory, PipeError
 from .history.artifacts import Artifacts
 from .history.exports import Chat, choose, moment, openrouter_id, read_artifacts, read_export
 from .history.messages import read_history
 from .history.report import Replay, as_json, as_text, list_as_json, list_as_text, printable
-from .history.transform import Options, build_input
+from .history.transform import Options, build_input, with_summaries
 from .responses.conformance import sdk_judge
 
 DONE, NOT_VALID, NOT_REPLAYED = 0, 1, 2
+
+ASSUMED_PRICES = CachePrices(read=0.1)
+"""An export holds no prices: cached input at a tenth, as several large providers have it."""
 
 _NOT_INSTALLED = "--check needs OpenRouter's official SDK, which is not installed: pip install openrouter"
 
@@ -44,10 +52,27 @@ def replay(
     found = moment(chat, at, model_id=model)
     model_id = openrouter_id(model or found.model)
     history = read_history(found.messages)
-    built = build_input(history, artifacts or {}, Options(model_id=model_id or None, chat_id=chat.id or None))
+    options = Options(model_id=model_id or None, chat_id=chat.id or None)
+    built = with_summaries(build_input(history, artifacts or {}, options))
     counter = Counter(Recent(), family=family_of(model_id))
     tokens = tuple(counter.item(item).tokens for item in built.items)
     return Replay(chat, found, model_id, history, built, tokens)
+
+
+def planned(replayed: Replay, window_tokens: int) -> str:
+    """What would be done to make the replayed chat fit a window, with the default settings and no summaries.
+
+    Raises:
+        ContextBudgetExceeded: It cannot be made to fit.
+    """
+    made = plan(
+        conversation_of(replayed.built, ()),
+        ContextSettings(context_strategy="prune"),
+        model=ModelTerms(replayed.model_id, window_tokens, prices=ASSUMED_PRICES),
+        counter=Counter(Recent(), family=family_of(replayed.model_id)),
+        facts=Recent(),
+    )
+    return outline(made, replayed.built.items, replayed.turns)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,6 +99,9 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--turn", metavar="N", help="as sent at turn N; or the id of the message to end with")
     parser.add_argument("--model", metavar="ID", help="as sent to this model instead of the chat's own")
     parser.add_argument(
+        "--window", metavar="TOKENS", type=int, help="tell on the error output how the chat is fitted into it"
+    )
+    parser.add_argument(
         "--artifacts", metavar="FILE", type=Path, help="JSON: the items by their markers' ULIDs"
     )
     parser.add_argument("--json", action="store_true", help="items, origins, repairs and all else as JSON")
@@ -96,6 +124,8 @@ def _run(options: argparse.Namespace) -> int:
     replayed = replay(chat, options.turn, model=options.model, artifacts=artifacts)
     issues = judge.issues(replayed.built.items) if judge else None
     _write(as_json(replayed, issues) if options.json else as_text(replayed, issues))
+    if options.window is not None:
+        sys.stderr.write(f"{planned(replayed, options.window)}\n")
     return NOT_VALID if issues else DONE
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from .context.settings import CLIP_RANGE_MESSAGES, ContextSettings, Pruning
+from .context.settings import CLIP_RANGE_MESSAGES, ContextSettings, Pruning, Strategy
 from .engine.recorder import Keeping, Retention
 from .host.native import Carrier
 from .openrouter.client import ClientSettings
@@ -75,18 +75,56 @@ class Valves(BaseModel):
     ARTIFACT_CLEANUP_DAYS: int = Field(
         default=90, ge=0, description="Days after its last use at which a stored item is deleted. 0: never."
     )
-    CONTEXT_STRATEGY: Literal["prune", "clip", "refuse", "off"] = Field(
-        default="prune",
+    CONTEXT_STRATEGY: Strategy = Field(
+        default="summarize",
         description=(
-            "What happens when a chat outgrows the model's window. `prune`: old turns are shortened, then left out, "
-            "oldest first. `clip`: only the last messages are sent, always. `refuse`: an error says what takes the "
-            "room. `off`: everything is sent, and the provider decides."
+            "What happens when a chat outgrows the model's window. `summarize`: old turns are told by summaries, which "
+            "are kept. `prune`: old turns are shortened, then left out, oldest first. `clip`: only the last messages "
+            "are sent, always. `refuse`: an error says what takes the room. `off`: everything is sent, and the "
+            "provider decides."
         ),
     )
     CONTEXT_MAX_OUTPUT_TOKENS: int = Field(
         default=2048,
         ge=1,
         description="Tokens kept free for the answer when the request sets no limit; at most a fifth of the window.",
+    )
+    SUMMARY_TRIGGER_RATIO: float = Field(
+        default=0.70,
+        gt=0,
+        le=1,
+        description="Share of the input budget from which on old turns are told by summaries.",
+    )
+    SUMMARY_AHEAD_RATIO: float = Field(
+        default=0.60,
+        gt=0,
+        le=1,
+        description=(
+            "Share of the input budget from which on the next summary is made in the background, after an answer. "
+            "1: never ahead of time."
+        ),
+    )
+    SUMMARY_TURN_TRIGGER: int = Field(
+        default=0,
+        ge=0,
+        description="Turns since the last summary after which the next one is made, however small they are. 0: off.",
+    )
+    SUMMARY_MODEL: str = Field(
+        default="",
+        description=(
+            "OpenRouter id of a model that writes the summaries, such as `openai/gpt-5-mini`. Empty: the chat's own "
+            "model, which reads the chat from its cache."
+        ),
+    )
+    SUMMARY_TIMEOUT_SECONDS: float = Field(
+        default=60.0,
+        gt=0,
+        description="How long a summary may take; it is tried twice, then the chat is shortened without it.",
+    )
+    PROTECTED_RECENT_TURNS: int = Field(
+        default=4,
+        ge=1,
+        description="Newest turns that summaries and pruning leave alone, the current one among them.",
     )
     PRUNE_TRIGGER_RATIO: float = Field(
         default=0.90,
@@ -144,6 +182,10 @@ class UserValves(BaseModel):
         description="Where chats are clipped: messages that are sent. 0: as the administrator says.",
     )
     CLIP_BYPASS: bool = Field(default=False, description="Where chats are clipped: do not clip mine.")
+    SUMMARY_BYPASS: bool = Field(
+        default=False,
+        description="Where chats are summarised: do not summarise mine; what does not fit is shortened instead.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +198,14 @@ class StoreSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SummarySettings:
+    """Who writes summaries (empty: the chat's own model), and how long one may take."""
+
+    model: str
+    timeout_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything one request goes by. `notices` are lines that explain a setting which was not followed."""
 
@@ -165,6 +215,7 @@ class Settings:
     carrier: Carrier
     model_patterns: tuple[str, ...]
     context: ContextSettings
+    summary: SummarySettings
     notices: tuple[str, ...] = ()
 
 
@@ -196,6 +247,7 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
         model_patterns=tuple(pattern for part in valves.MODELS.split(",") if (pattern := part.strip()))
         or ("*",),
         context=_context(valves, user_valves),
+        summary=SummarySettings(valves.SUMMARY_MODEL.strip(), valves.SUMMARY_TIMEOUT_SECONDS),
         notices=notices,
     )
 
@@ -208,11 +260,18 @@ def vocabulary_folder() -> Path | None:
 
 
 def _context(valves: Valves, user_valves: UserValves) -> ContextSettings:
+    strategy = valves.CONTEXT_STRATEGY
+    if strategy == "summarize" and user_valves.SUMMARY_BYPASS:
+        strategy = "prune"
     return ContextSettings(
         tool_output_retention_turns=valves.TOOL_OUTPUT_RETENTION_TURNS,
         tool_output_pruning=valves.TOOL_OUTPUT_PRUNING,
-        context_strategy=valves.CONTEXT_STRATEGY,
+        context_strategy=strategy,
         context_max_output_tokens=valves.CONTEXT_MAX_OUTPUT_TOKENS,
+        summary_trigger_ratio=valves.SUMMARY_TRIGGER_RATIO,
+        summary_ahead_ratio=valves.SUMMARY_AHEAD_RATIO,
+        summary_turn_trigger=valves.SUMMARY_TURN_TRIGGER,
+        protected_recent_turns=valves.PROTECTED_RECENT_TURNS,
         prune_trigger_ratio=valves.PRUNE_TRIGGER_RATIO,
         clip_last_messages=valves.CLIP_LAST_MESSAGES,
         clip_minimum_messages=valves.CLIP_MIN_MESSAGES,

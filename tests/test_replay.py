@@ -50,13 +50,13 @@ def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         shown(capsys, written(tmp_path, _MESSAGES))
         == f"""\
 chat without a title (no id)
-for an unknown model: 6 messages -> 7 items, about 1,550 tokens
+for an unknown model: 6 messages -> 7 items, about 1,553 tokens
 
 #  turn  tokens  from         repairs  item
 0     1       6  0 system              system: Be brief.
 1     1      11  1 user                user: Find it. [2Jnow
 2     1       7  2 assistant           assistant: Let me look.
-3     1      25  2 assistant  2        function_call find_it_8ca89c96 {{"q": 1}}
+3     1      28  2 assistant  2        function_call find_it_8ca89c96 {{"q": 1}}
 4     1      11  3 tool                function_call_output: found
 5     1      87  4 assistant           assistant: Here it is. Here it is. Here it is. Here it is....
 6     2    1403  5 robot      1        user: [input_image]
@@ -124,7 +124,7 @@ def test_turns_after_a_summary_keep_their_numbers(tmp_path: Path, capsys: pytest
         "",
         "#  turn  tokens  from      item",
         "0     2      12  0 system  system: [CONVERSATION SUMMARY] They met.",
-        "1     2       6  1 user    user: q2",
+        "1     2       9  1 user    user: q2",
     ]
 
 
@@ -156,6 +156,25 @@ def test_a_chosen_chat(capsys: pytest.CaptureFixture[str]) -> None:
     """It is shown as if it had been exported alone."""
     chosen = shown(capsys, _CHATS, "--chat", "The weather in Paris")
     assert chosen == shown(capsys, _WEATHER)
+
+
+def test_a_window_tells_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Budget, steps, epochs and losses on the error output, as the page shows them; the table stays as it is."""
+    talk = [said for at in range(1, 4) for said in (user(f"q{at}"), assistant(f"a{at} " + "word " * 900))]
+    export = written(tmp_path, [*talk, user("q4")])
+    table = shown(capsys, export)
+    assert main([export, "--window", "4000"]) == 0
+    told = capsys.readouterr()
+    page = (Path(__file__).parents[1] / "docs" / "replay.md").read_text("utf-8")
+    assert told.out == table
+    assert f"```\n{told.err}```" in page
+    assert told.err.splitlines()[-1] == "items left out: 4 (turns 1 to 2)"
+
+
+def test_a_chat_that_cannot_fit_its_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The user's own line, and exit code 2."""
+    assert main([written(tmp_path, [user("word " * 5000)]), "--window", "4000"]) == 2
+    assert "context_budget_exceeded" in capsys.readouterr().err
 
 
 def test_check_tells_what_is_invalid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

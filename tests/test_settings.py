@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 
 def test_the_defaults_of_the_context() -> None:
-    """The ladder without summaries, with everything else as the context's own defaults say."""
-    assert read_settings(Valves()).context == ContextSettings(context_strategy="prune")
+    """The valves and the context's own defaults say the same; a user may be without summaries."""
+    assert read_settings(Valves()).context == ContextSettings()
+    bypassed = read_settings(Valves(), UserValves(SUMMARY_BYPASS=True))
+    assert bypassed.context == ContextSettings(context_strategy="prune")
 
 
 def test_every_valve_of_the_context_is_read() -> None:
@@ -25,6 +27,10 @@ def test_every_valve_of_the_context_is_read() -> None:
         CONTEXT_STRATEGY="clip",
         CONTEXT_MAX_OUTPUT_TOKENS=1,
         PRUNE_TRIGGER_RATIO=0.5,
+        SUMMARY_TRIGGER_RATIO=0.4,
+        SUMMARY_AHEAD_RATIO=0.3,
+        SUMMARY_TURN_TRIGGER=8,
+        PROTECTED_RECENT_TURNS=2,
         TOOL_OUTPUT_RETENTION_TURNS=3,
         TOOL_OUTPUT_PRUNING="every_turn",
         CLIP_LAST_MESSAGES=6,
@@ -37,6 +43,10 @@ def test_every_valve_of_the_context_is_read() -> None:
         context_strategy="clip",
         context_max_output_tokens=1,
         prune_trigger_ratio=0.5,
+        summary_trigger_ratio=0.4,
+        summary_ahead_ratio=0.3,
+        summary_turn_trigger=8,
+        protected_recent_turns=2,
         clip_last_messages=6,
         clip_minimum_messages=7,
         clip_user_limit=8,
@@ -50,7 +60,9 @@ def test_every_valve_of_the_context_is_read() -> None:
         {"CLIP_LAST_MESSAGES": 0},
         {"CLIP_LAST_MESSAGES": 51},
         {"PRUNE_TRIGGER_RATIO": 0},
-        {"CONTEXT_STRATEGY": "summarize"},
+        {"SUMMARY_TRIGGER_RATIO": 1.1},
+        {"SUMMARY_TIMEOUT_SECONDS": 0},
+        {"CONTEXT_STRATEGY": "forget"},
     ],
 )
 def test_values_without_a_meaning_are_refused(valves: dict[str, JsonValue]) -> None:

@@ -37,19 +37,24 @@ def smallest_window(windows_tokens: Iterable[int | None]) -> int:
     return min(known, default=FALLBACK_WINDOW_TOKENS)
 
 
-def budget_of(window_tokens: int, *, output_tokens: int) -> Budget:
-    """Divide a window; `output_tokens` is what the request asks for, or the setting's reserve.
+class NoRoom(ContextBudgetExceeded):
+    """The window leaves no room for any input, whatever the request holds."""
 
-    Raises ContextBudgetExceeded when the window leaves no room for any input.
-    """
-    budget = Budget(
+    def __init__(self, budget: Budget) -> None:
+        """Name the window."""
+        self.budget = budget
+        self.limit_tokens = self.needed_tokens = 0
+        super().__init__(
+            f"The model's window of {budget.window_tokens:,} tokens leaves no room for any input.",
+            advice="Choose a model with a larger window.",
+            detail=str(budget),
+        )
+
+
+def budget_of(window_tokens: int, *, output_tokens: int) -> Budget:
+    """Divide a window; `output_tokens` is what the request asks for, or the setting's reserve."""
+    return Budget(
         window_tokens,
         min(output_tokens, int(window_tokens * OUTPUT_SHARE)),
         max(LEAST_OVERHEAD_TOKENS, int(window_tokens * OVERHEAD_SHARE)),
     )
-    if budget.input_tokens <= 0:
-        raise ContextBudgetExceeded(
-            f"The model's window of {window_tokens:,} tokens leaves no room. Choose a larger model.",
-            detail=f"context_budget_exceeded: {budget}",
-        )
-    return budget

@@ -29,6 +29,8 @@ SURPRISE_DEVIATIONS = 4.0
 ADMISSION_DEVIATIONS = 1.645
 """One-sided 95 %."""
 LEAST_TOKENS = 200
+LEAST_RATIO, MOST_RATIO = 0.4, 2.5
+"""Between which a tokenizer's count lies, as a share of the plain count."""
 FIRST_BILLS = 2
 
 Matrix = tuple[tuple[float, ...], ...]
@@ -62,8 +64,11 @@ class Calibration:
         return max(0, math.ceil(expected + ADMISSION_DEVIATIONS * spread))
 
     def observed(self, tally: Tally, billed_tokens: int) -> Calibration:
-        """What is known after a request with these counts was billed; too small ones teach nothing."""
-        if billed_tokens <= 0 or tally.tokens < LEAST_TOKENS:
+        """What is known after a request with these counts was billed.
+
+        Too small ones teach nothing, and neither do bills that no tokenizer explains: the provider has read more.
+        """
+        if tally.tokens < LEAST_TOKENS or not LEAST_RATIO <= billed_tokens / tally.tokens <= MOST_RATIO:
             return self
         shares = [count / billed_tokens for count in tally]
         surprise = 1.0 - _dot(self.weights, shares)

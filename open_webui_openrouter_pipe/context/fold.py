@@ -8,14 +8,15 @@ decisions of the shorter one. That is what keeps the prefix of a chat the same f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from .forms import Form, Forms
+from .forms import SENT_FORMS, Form, Forms
 from .pricing import CachePrices
 from .settings import ContextSettings
 
-Reason = Literal["retention", "clip", "prune", "landing"]
+Reason = Literal["retention", "clip", "summary", "prune", "landing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +38,42 @@ class Bounds:
 class Terms:
     """What the policies go by: settings, prices, and sizes in tokens.
 
-    `base_tokens` is what every request carries beside the parts, `limit_tokens` what a request may come to.
+    `base_tokens` is what every request carries beside the parts and the summaries. `limit_tokens` is what a request
+    may come to, and `budget_tokens` the same before any calibration. With `asking`, a summary that is missing counts
+    as one that will be there.
     """
 
     settings: ContextSettings
     prices: CachePrices
     base_tokens: int
     limit_tokens: int
+    budget_tokens: int
+    asking: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """What was paid for carrying old outputs since the frontier last moved, and old turns since the last were told."""
+
+    pruning_cost: float = 0.0
+    telling_cost: float = 0.0
+
+    def after(self, reasons: AbstractSet[Reason]) -> Waited:
+        """The same after a request that has changed the prefix for these reasons, if any."""
+        if not reasons:
+            return self
+        return Waited(telling_cost=0.0 if "summary" in reasons else self.telling_cost)
+
+    def plus(self, pruning_cost: float, telling_cost: float) -> Waited:
+        """The same after one more request."""
+        return Waited(self.pruning_cost + pruning_cost, self.telling_cost + telling_cost)
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
     """One request of the chat, as it is about to be sent: the parts before `end` in the forms of `bounds`.
 
-    `opens_turn` says that it is the first of its turn, `waited_cost` what was paid for carrying old outputs
-    since the frontier last moved.
+    `opens_turn` says that it is the first of its turn, `waited` what was paid for carrying what is old.
     """
 
     forms: Forms
@@ -59,7 +81,7 @@ class Moment:
     bounds: Bounds
     end: int
     opens_turn: bool = False
-    waited_cost: float = 0.0
+    waited: Waited = Waited()
 
     @property
     def turn(self) -> int:
@@ -67,16 +89,31 @@ class Moment:
         return self.forms.parts[self.end - 1].turn
 
     def tokens(self, bounds: Bounds | None = None) -> int:
-        """What the request comes to, with these bounds or its own."""
+        """What the request comes to, with these bounds or its own; summaries with all their room."""
         bounds = bounds or self.bounds
-        gone = bounds.ends[Form.GONE]
-        note = sum(self.forms.counter.entry(entry).tokens for entry in self.forms.note(gone))
-        return self.terms.base_tokens + note + self.parts_tokens(bounds)
+        told, gone = bounds.ends[Form.TOLD], bounds.ends[Form.GONE]
+        note = sum(self.forms.counter.entry(entry).tokens for entry in self.forms.note(told, gone))
+        return self.fixed_tokens(bounds) + note + self.parts_tokens(bounds)
+
+    def actual_tokens(self, bounds: Bounds | None = None) -> int:
+        """The same with the summaries as they are."""
+        told = (bounds or self.bounds).ends[Form.TOLD]
+        unused = self.forms.standing_room_tokens(told) - self.forms.standing_tokens(told)
+        return self.tokens(bounds) - unused
+
+    def fixed_tokens(self, bounds: Bounds) -> int:
+        """What stands before all parts: instructions, tools and summaries."""
+        return self.terms.base_tokens + self.forms.standing_room_tokens(bounds.ends[Form.TOLD])
 
     def parts_tokens(self, bounds: Bounds) -> int:
         """What the parts alone come to."""
-        ends = (self.end, *bounds.ends[1:], 0)
-        return sum(self.forms.tokens(form, ends[form + 1], ends[form]) for form in Form)
+        tokens, end = 0, self.end
+        for form in SENT_FORMS:
+            start = bounds.ends[form + 1]
+            if start < end:
+                tokens += self.forms.tokens(form, start, end)
+                end = start
+        return tokens
 
 
 Policy: TypeAlias = Callable[[Moment], Bounds]
@@ -98,32 +135,46 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The bounds of the current request and of the one before, those of retention alone, and every epoch."""
+    """What the requests of the past have come to: bounds (now, before, and of retention alone), epochs, costs."""
 
     bounds: Bounds = field(default_factory=Bounds)
     previous: Bounds = field(default_factory=Bounds)
     retained: Bounds = field(default_factory=Bounds)
     epochs: tuple[Epoch, ...] = ()
+    waited: Waited = Waited()
 
 
 def fold(forms: Forms, terms: Terms, policies: Sequence[tuple[Reason, Policy]]) -> Folded:
     """Replay the policies over all requests of the conversation, the current one last."""
     bounds = previous = retained = Bounds()
     epochs: list[Epoch] = []
-    waited_cost = 0.0
+    waited, carried = Waited(), 0
     turn = -1
     for end in _requests(forms):
-        moment = Moment(forms, terms, bounds, end, waited_cost=waited_cost)
+        moment = Moment(forms, terms, bounds, end, waited=waited)
         moment = replace(moment, opens_turn=moment.turn != turn)
         turn = moment.turn
         decided, begun = _decided(moment, policies)
         epochs += begun
-        if "retention" in {epoch.reason for epoch in begun}:
+        reasons = {epoch.reason for epoch in begun}
+        if "retention" in reasons:
             retained = retained.moved(Form.FACTS, retention_end(moment))
         previous, bounds = bounds, decided.bounds
-        waited_cost = 0.0 if begun else waited_cost
-        waited_cost += terms.prices.waiting_cost(prunable_tokens(decided))
-    return Folded(bounds, previous, retained, tuple(epochs))
+        if moment.opens_turn or begun:
+            carried = _tellable_tokens(decided)
+        waited = waited.after(reasons).plus(
+            terms.prices.waiting_cost(prunable_tokens(decided)), terms.prices.waiting_cost(carried)
+        )
+    return Folded(bounds, previous, retained, tuple(epochs), waited)
+
+
+def _tellable_tokens(moment: Moment) -> int:
+    """What would be won by telling all that may be told."""
+    settings = moment.terms.settings
+    if settings.context_strategy != "summarize":
+        return 0
+    count = moment.forms.shelf.count(moment.turn + 1 - settings.protected_turns)
+    return max(0, tellable_tokens(moment, count))
 
 
 def _decided(moment: Moment, policies: Sequence[tuple[Reason, Policy]]) -> tuple[Moment, list[Epoch]]:
@@ -140,8 +191,22 @@ def _decided(moment: Moment, policies: Sequence[tuple[Reason, Policy]]) -> tuple
 
 def prunable_tokens(moment: Moment) -> int:
     """What would be won now by stating as facts all outputs that are older than the retention turns."""
+    tokens = moment.forms.tokens
     start, end = moment.bounds.ends[Form.FACTS], retention_end(moment)
-    return moment.forms.tokens(Form.WHOLE, start, end) - moment.forms.tokens(Form.FACTS, start, end)
+    spent = min(max(start, moment.bounds.ends[Form.SPENT]), end)
+    now = tokens(Form.SPENT, start, spent) + tokens(Form.WHOLE, spent, end)
+    return now - tokens(Form.FACTS, start, end)
+
+
+def tellable_tokens(moment: Moment, count: int) -> int:
+    """What would be won now by telling the first `count` segments, with all the room that new summaries may take."""
+    forms, bounds = moment.forms, moment.bounds
+    told = forms.told(bounds.ends[Form.TOLD])
+    if count <= told:
+        return 0
+    rest = bounds.moved(Form.GONE, forms.start_of(forms.shelf.ends[count - 1]))
+    rooms = forms.shelf.rooms_tokens(told, count)
+    return moment.parts_tokens(bounds) - moment.parts_tokens(rest) - rooms
 
 
 def retention_end(moment: Moment) -> int:
@@ -155,3 +220,12 @@ def _requests(forms: Forms) -> Iterator[int]:
     yield from ends
     if forms.parts and (not ends or ends[-1] != len(forms.parts)):
         yield len(forms.parts)
+
+
+def halved(turns: int) -> Iterator[int]:
+    """A number of protected turns, halved down to the current one alone."""
+    turns = max(1, turns)
+    while turns > 1:
+        yield turns
+        turns //= 2
+    yield 1

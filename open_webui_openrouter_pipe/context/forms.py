@@ -1,6 +1,6 @@
 """The forms in which a part of a conversation can be sent, and what each costs.
 
-Owns the five forms from whole to gone, their items and their running token sums. It must not choose:
+Owns the forms from whole to told, their items and their running token sums. It must not choose:
 policies say which part has which form. A part is a round of a turn, or what the user said at its beginning.
 """
 
@@ -22,6 +22,7 @@ from ..responses.items import (
 )
 from .pins import NoteWriter, fitting_rules, omission_note, rules_of
 from .recent import Recent
+from .segments import Shelf
 from .tokens import CALL_OVERHEAD_TOKENS, Counter
 from .tool_facts import cut_middle, is_failure, state_fact, state_parts, text_of
 from .turns import Conversation, Entry, Turn, digest_of, entry_of, read_by_model
@@ -38,7 +39,7 @@ PINS_TOKENS = 500
 
 
 class Form(IntEnum):
-    """How much of a part is sent, from everything to nothing."""
+    """How much of a part is sent; from everything to nothing, or a summary in its place."""
 
     WHOLE = 0
     """As it is; a single huge output is capped."""
@@ -50,6 +51,12 @@ class Form(IntEnum):
     """Facts; failed and repeated calls, reasoning and the talk between calls are left out."""
     GONE = 4
     """Left out; the rules that the user set there stand in a note."""
+    TOLD = 5
+    """Told by a summary, which stands before everything else of the chat."""
+
+
+SENT_FORMS = (Form.WHOLE, Form.SPENT, Form.FACTS, Form.LEAN)
+"""Forms in which something of a part is sent itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +103,18 @@ class Forms:
     """
 
     def __init__(
-        self, conversation: Conversation, counter: Counter, facts: Recent[str], limits: Limits
+        self, conversation: Conversation, counter: Counter, facts: Recent[str], limits: Limits, shelf: Shelf
     ) -> None:
         """Lay out the parts; nothing is counted yet."""
         self.counter = counter
         self.limits = limits
+        self.shelf = shelf
         self.turns = conversation.turns
         self.parts = tuple(_parts(conversation.turns))
         self._remembered = facts
         self._sums: dict[Form, list[int]] = {form: [0] for form in Form}
         self._entries: dict[tuple[Form, int], tuple[Entry, ...]] = {}
-        self._notes: dict[int, tuple[Entry, ...]] = {}
+        self._notes: dict[tuple[int, int], tuple[Entry, ...]] = {}
         self._rules: dict[int, tuple[str, ...]] = {}
         self._repeated: Mapping[int, frozenset[str]] | None = None
         starts = {part.turn: at for at, part in reversed(list(enumerate(self.parts)))}
@@ -122,23 +130,48 @@ class Forms:
         return self._starts[max(0, turn)]
 
     def tokens(self, form: Form, start: int, end: int) -> int:
-        """What the parts from `start` to before `end` cost in a form."""
-        if form is Form.GONE or start >= end:
+        """What the parts from `start` to before `end` cost in a form, aside from what stands in for them."""
+        if form >= Form.GONE or start >= end:
             return 0
+        sums = self._sums[form]
+        if len(sums) <= end:
+            self._count_upto(form, end)
+        return sums[end] - sums[start]
+
+    def _count_upto(self, form: Form, end: int) -> None:
         sums, count = self._sums[form], self.counter.entry
         for at in range(len(sums) - 1, end):
             sums.append(sums[-1] + sum(map(sum, map(count, self.entries(form, at)))))
-        return sums[end] - sums[start]
 
-    def note(self, gone: int) -> tuple[Entry, ...]:
-        """The message that stands in for the parts before `gone`; none where nothing is to be said."""
-        if gone and gone not in self._notes:
-            turns = self.parts[gone - 1].turn + 1
-            newest_first = (self._rules_of(turn) for turn in reversed(range(turns)))
+    def turns_before(self, part: int) -> int:
+        """How many turns begin before a part."""
+        return self.parts[part - 1].turn + 1 if part else 0
+
+    def told(self, part: int) -> int:
+        """How many segments are told when all parts before `part` are."""
+        return self.shelf.count(self.turns_before(part))
+
+    def standing(self, told: int) -> tuple[Entry, ...]:
+        """The block that stands in for the parts before `told`."""
+        return self.shelf.entries(self.told(told))
+
+    def standing_room_tokens(self, told: int) -> int:
+        """What that block may come to."""
+        return self.shelf.room_tokens(self.told(told))
+
+    def standing_tokens(self, told: int) -> int:
+        """What that block comes to, as far as its summaries are at hand."""
+        return self.shelf.tokens(self.told(told))
+
+    def note(self, told: int, gone: int) -> tuple[Entry, ...]:
+        """The message that stands in for the parts from `told` to before `gone`; none where nothing is to be said."""
+        if gone > told and (told, gone) not in self._notes:
+            turns = range(self.turns_before(told), self.turns_before(gone))
+            newest_first = (self._rules_of(turn) for turn in reversed(turns))
             rules = fitting_rules(newest_first, self.counter.text, self.limits.pins_tokens)
-            note = self.limits.note(turns, rules)
-            self._notes[gone] = (entry_of(note),) if note else ()
-        return self._notes.get(gone, ())
+            note = self.limits.note(len(turns), rules)
+            self._notes[told, gone] = (entry_of(note),) if note else ()
+        return self._notes.get((told, gone), ())
 
     def entries(self, form: Form, at: int) -> tuple[Entry, ...]:
         """The entries of a part in a form."""
@@ -236,6 +269,7 @@ _FORM_RULES: Mapping[Form, Callable[[Forms, int], Iterator[Entry]]] = MappingPro
         Form.FACTS: Forms.facts,
         Form.LEAN: Forms.lean,
         Form.GONE: lambda _forms, _at: iter(()),
+        Form.TOLD: lambda _forms, _at: iter(()),
     }
 )
 

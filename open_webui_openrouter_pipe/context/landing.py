@@ -2,15 +2,15 @@
 
 Owns two policies. `relieve` shrinks what is old when the budget is nearly full; `land` does whatever is
 needed when it is over the limit, and lands well below it, so that the next turns need nothing. Both shrink
-from the oldest and keep from the newest. Never given up: instructions, the user's latest message, the calls
-of the current turn, and the rules that the user set.
+from the oldest and keep from the newest. Never given up: instructions, summaries, the user's latest message, the
+calls of the current turn, and the rules that the user set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .fold import Bounds, Moment
+from .fold import Bounds, Moment, halved
 from .forms import Form
 from .pins import NOTE_OVERHEAD_TOKENS
 
@@ -63,7 +63,7 @@ def _candidates(moment: Moment) -> Iterator[Bounds]:
     out. At last the earlier rounds of the current turn are stated as facts, one after the other.
     """
     shrunk = moment.bounds
-    for protected in _halved(moment.terms.settings.protected_recent_turns):
+    for protected in halved(moment.terms.settings.protected_recent_turns):
         start = _protected_start(moment, protected)
         for form in SHRINKING:
             shrunk = shrunk.moved(form, start)
@@ -77,7 +77,7 @@ def _candidates(moment: Moment) -> Iterator[Bounds]:
 def _without_oldest(moment: Moment, bounds: Bounds, latest_start: int) -> Bounds:
     """Keep as many of the newest turns as fit the target, and those after `latest_start` in any case."""
     note = moment.forms.limits.pins_tokens + NOTE_OVERHEAD_TOKENS
-    room = LANDING_SHARE * moment.terms.limit_tokens - moment.terms.base_tokens - note
+    room = LANDING_SHARE * moment.terms.limit_tokens - moment.fixed_tokens(bounds) - note
     gone = bounds.moved(Form.GONE, latest_start)
     for turn in range(moment.forms.parts[latest_start].turn - 1, -1, -1):
         longer = bounds.moved(Form.GONE, moment.forms.start_of(turn))
@@ -89,11 +89,3 @@ def _without_oldest(moment: Moment, bounds: Bounds, latest_start: int) -> Bounds
 
 def _protected_start(moment: Moment, turns: int) -> int:
     return moment.forms.start_of(moment.turn - turns + 1)
-
-
-def _halved(turns: int) -> Iterator[int]:
-    turns = max(1, turns)
-    while turns > 1:
-        yield turns
-        turns //= 2
-    yield 1

@@ -48,10 +48,8 @@ class ContextOverflow(ContextBudgetExceeded):
     """What has to be sent is over the limit.
 
     `needed_tokens` is what remains when all that may go is gone, `limit_tokens` what the request may come to,
-    `shares` says what takes how much, largest first, and `advice` what the user can do about the largest.
+    `shares` says what takes how much, largest first; the advice is about the largest.
     """
-
-    code = "context_budget_exceeded"
 
     def __init__(self, budget: Budget, limit_tokens: int, shares: Sequence[Share]) -> None:
         """Name the largest share in the line for the user, and all of them in the detail."""
@@ -60,13 +58,13 @@ class ContextOverflow(ContextBudgetExceeded):
         self.shares = tuple(sorted(shares, key=lambda share: -share.tokens))
         self.needed_tokens = sum(share.tokens for share in self.shares)
         largest = self.shares[0]
-        self.advice = _ADVICE[largest.name]
         listed = ", ".join(
             f"{share.name} {share.tokens:,}{'' if share.droppable else ' (kept)'}" for share in self.shares
         )
         super().__init__(
             f"This request needs about {self.needed_tokens:,} tokens, but only {limit_tokens:,} fit into the "
             f"model's window of {budget.window_tokens:,}. "
-            f"The largest part is: {largest.name}, {largest.tokens:,} tokens. {self.advice}",
-            detail=f"{self.code}: {listed}",
+            f"The largest part is: {largest.name}, {largest.tokens:,} tokens.",
+            advice=_ADVICE[largest.name],
+            detail=listed,
         )

@@ -1,8 +1,8 @@
 """The plan of one request: what is sent, what was done to make it fit, and what should be summarised.
 
-Owns the order of the steps: cap, retain, stand-ins, relieve, land, refuse. The steps themselves are
-elsewhere. It must not change a conversation's wording beyond what the steps say, and the same conversation
-gives the same bytes.
+Owns the order of the steps: cap, retain, tell, relieve, land, refuse. The steps themselves are elsewhere. It
+must not change a conversation's wording beyond what the steps say, and the same conversation with the same
+summaries gives the same bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from ..responses.items import Item
-from .budget import FALLBACK_WINDOW_TOKENS, Budget, budget_of
+from .budget import FALLBACK_WINDOW_TOKENS, Budget, NoRoom, budget_of
 from .calibration import Calibration
 from .clip import clip
 from .fold import Bounds, Epoch, Folded, Moment, Policy, Reason, Terms, fold
@@ -25,24 +25,26 @@ from .pins import omission_note, rules_note
 from .pricing import CachePrices
 from .recent import Recent
 from .retention import retain
-from .segments import Segment, wanted_segment
+from .segments import Segment, Shelf, Sizes, Stretch
 from .settings import ContextSettings, Strategy
+from .summary import Summary
+from .telling import soon_told, tell
 from .tokens import NOTHING, Counter, Tally
 from .turns import Conversation, Entry
 
 SCALE_STEPS_PER_UNIT = 10
 LEADING_BITS = 3
 
-StepName = Literal["cap", "retention", "prune", "landing"]
+StepName = Literal["cap", "retention", "summary", "prune", "landing"]
 
 _LADDER: tuple[tuple[Reason, Policy], ...] = (("retention", retain), ("prune", relieve), ("landing", land))
 _POLICIES: Mapping[Strategy, tuple[tuple[Reason, Policy], ...]] = MappingProxyType(
     {
-        "summarize": _LADDER,
+        "summarize": (_LADDER[0], ("summary", tell), *_LADDER[1:]),
         "prune": _LADDER,
         "clip": (("clip", clip), ("retention", retain), ("landing", land)),
         "refuse": (("retention", retain),),
-        "off": (("retention", retain),),
+        "off": (),
     }
 )
 LANDING: frozenset[Strategy] = frozenset({"summarize", "prune", "clip"})
@@ -54,13 +56,25 @@ class ModelTerms:
     """What a plan needs of the model that serves the request.
 
     `window_tokens` is the smallest of all that may serve it, None when unknown; `output_tokens` what the
-    request asks for, None when it leaves that open.
+    request asks for, None when it leaves that open. `calibration` is what its bills have taught so far.
     """
 
     id: str
     window_tokens: int | None = None
     output_tokens: int | None = None
     prices: CachePrices = field(default_factory=CachePrices)
+    calibration: Calibration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AtHand:
+    """The summaries that exist; with `asking`, a plan may name others that it takes, else it does with these."""
+
+    summaries: Mapping[Segment, Summary] = field(default_factory=dict)
+    asking: bool = False
+
+
+NOTHING_AT_HAND = AtHand()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +91,20 @@ class Marks:
     """Ends of the blocks that stay the same from request to request, as numbers of items."""
 
     instructions: int
+    """With the summaries."""
     unchanged: int
     """Up to the first change against the request before; up to the frontier when that is the same."""
     frontier: int
     completed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What the request before this one has brought to the provider's cache, as far as it belongs to the chat."""
+
+    items: tuple[Item, ...]
+    marks: Marks
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +113,11 @@ class Plan:
 
     `tokens_before` is what everything would have come to, `tokens` what `items` come to with tools, by the
     plain count; `tally` divides the latter by class, for the calibration. `epochs` are all changes of the
-    prefix so far; `breaks` are those of this request. `wanted` is what should be summarised for the next
-    one.
+    prefix so far; `breaks` are those of this request. `told` says how many turns are told by summaries,
+    `untold_tokens` what the request would come to without those that it begins to tell.
+    `wanted` are the summaries that are missing: the request must not be sent before they are there, or it has
+    been planned without asking for any. `soon` are those worth making for the next requests. `live` is what the
+    wanted ones can be asked for after, with most of it read from the cache.
     """
 
     model: str
@@ -104,7 +131,11 @@ class Plan:
     tally: Tally
     epochs: tuple[Epoch, ...]
     breaks: tuple[Epoch, ...]
-    wanted: Segment | None
+    told: int
+    untold_tokens: int
+    wanted: tuple[Stretch, ...]
+    soon: tuple[Stretch, ...]
+    live: Live | None
 
 
 def plan(
@@ -114,24 +145,29 @@ def plan(
     model: ModelTerms,
     counter: Counter,
     facts: Recent[str],
-    calibration: Calibration | None = None,
+    at_hand: AtHand = NOTHING_AT_HAND,
 ) -> Plan:
     """Fit a conversation into a model's window.
 
-    Raises ContextOverflow (a ContextBudgetExceeded) when what must be sent is over the limit, unless the
-    strategy is `off`. `calibration` moves the limit in steps, so that the landing does not move with each
-    observation.
+    Raises ContextOverflow or NoRoom (both are ContextBudgetExceeded) when what must be sent is over the limit,
+    unless the strategy is `off`. The model's calibration moves the limit in steps, so that the landing does not
+    move with each observation.
     """
     asked = model.output_tokens or settings.context_max_output_tokens
     budget = budget_of(model.window_tokens or FALLBACK_WINDOW_TOKENS, output_tokens=asked)
     bounded = settings.context_strategy != "off"
+    if bounded and budget.input_tokens <= 0:
+        raise NoRoom(budget)
     note = rules_note if settings.context_strategy == "clip" else omission_note
     limits = Limits(budget.input_tokens, note=note) if bounded else BOUNDLESS
-    forms = Forms(conversation, counter, facts, limits)
-    limit_tokens = int(budget.input_tokens / _scale(conversation, counter, calibration))
-    drafts = [_Draft(conversation, settings, model, budget, limit_tokens, forms)]
+    shelf = Shelf(conversation, counter, Sizes.of(settings, budget.input_tokens), at_hand.summaries)
+    forms = Forms(conversation, counter, facts, limits, shelf)
+    limit_tokens = int(budget.input_tokens / _scale(conversation, counter, model.calibration))
+    drafts = [_Draft(conversation, settings, model, budget, limit_tokens, forms, asking=at_hand.asking)]
     if settings.context_strategy in LANDING:
         drafts.append(replace(drafts[0], conversation=replace(conversation, volatile=())))
+    if settings.context_strategy == "summarize":  # summaries that take too much room give way as well
+        drafts.append(replace(drafts[1], settings=replace(settings, context_strategy="prune")))
     for draft in drafts:
         final = draft.final()
         if not bounded or final.tokens() <= limit_tokens:
@@ -150,7 +186,6 @@ def _scale(conversation: Conversation, counter: Counter, calibration: Calibratio
 
 def _everything(conversation: Conversation) -> Iterator[Entry]:
     yield from conversation.instructions
-    yield from conversation.standing
     yield from conversation.volatile
     for turn in conversation.turns:
         yield from turn.entries
@@ -180,36 +215,79 @@ class _Draft:
     budget: Budget
     limit_tokens: int
     forms: Forms
+    asking: bool
 
     def final(self) -> _Final:
         """Fold the past, and give the current request with the bounds that follow."""
         fixed, volatile = self._fixed_tokens(), self._tokens(self.conversation.volatile)
-        terms = Terms(self.settings, self.model.prices, fixed + _stepped(volatile), self.limit_tokens)
+        base = fixed + _stepped(volatile)
+        terms = Terms(
+            self.settings,
+            self.model.prices,
+            base,
+            self.limit_tokens,
+            self.budget.input_tokens,
+            asking=self.asking,
+        )
         folded = fold(self.forms, terms, _POLICIES[self.settings.context_strategy])
         actual = replace(terms, base_tokens=fixed + volatile)
-        return _Final(folded, Moment(self.forms, actual, folded.bounds, len(self.forms.parts)))
+        end = len(self.forms.parts)
+        return _Final(folded, Moment(self.forms, actual, folded.bounds, end, waited=folded.waited))
 
     def plan(self, final: _Final) -> Plan:
         """Put the request together."""
-        entries, starts = self._entries(final.folded.bounds)
+        bounds = final.folded.bounds
+        entries, starts = self._entries(bounds)
         tools = self.forms.counter.tools(self.conversation.tools)
-        everything = self._tokens(_everything(self.conversation))
-        steps = tuple(final.steps())
+        everything = self._tokens(_everything(self.conversation)) + self.forms.shelf.tokens(0)
+        told = self.forms.told(bounds.ends[Form.TOLD])
+        wanted = self._wanted(final, told)
         return Plan(
             model=self.model.id,
             items=tuple(entry.item for entry in entries),
-            marks=self._marks(final.folded, starts),
+            marks=self._marks(bounds, final.folded.previous, starts),
             budget=self.budget,
             limit_tokens=self.limit_tokens,
             tokens_before=everything + tools.tokens,
             tokens=final.tokens(),
-            steps=steps,
+            steps=tuple(final.steps()),
             tally=_sum([*_tallies(self.forms.counter, entries), tools]),
             epochs=final.folded.epochs,
             breaks=final.breaks,
-            wanted=wanted_segment(
-                self.conversation, self.settings, tokens=steps[1].tokens, limit_tokens=self.limit_tokens
-            ),
+            told=self.forms.turns_before(bounds.ends[Form.TOLD]),
+            untold_tokens=final.untold_tokens(),
+            wanted=wanted,
+            soon=self._soon(final, told),
+            live=self._live(final.folded.previous, opens_turn=final.opens_turn) if wanted else None,
+        )
+
+    def _soon(self, final: _Final, told: int) -> tuple[Stretch, ...]:
+        """What the next telling would ask for beyond what is in force, when it is worth making ahead of time."""
+        if self.settings.context_strategy != "summarize" or not self.forms.parts:
+            return ()
+        shelf = self.forms.shelf
+        moment = replace(final.moment, terms=replace(final.moment.terms, asking=True))
+        next_told = max(told, soon_told(moment))
+        in_force = {stretch.segment for stretch in (*shelf.missing(told), *shelf.wished(told))}
+        return tuple(stretch for stretch in shelf.wished(next_told) if stretch.segment not in in_force)
+
+    def _wanted(self, final: _Final, told: int) -> tuple[Stretch, ...]:
+        """What is missing; where the prefix changes anyway, with neighbours joined that should share a summary."""
+        shelf = self.forms.shelf
+        return shelf.wished(told) if final.begins_telling and self.asking else shelf.missing(told)
+
+    def _live(self, previous: Bounds, *, opens_turn: bool) -> Live:
+        """The chat in the form of the request before: up to the current turn when this request opens it."""
+        before = (
+            self if not opens_turn else replace(self, conversation=replace(self.conversation, volatile=()))
+        )
+        entries, starts = before._entries(previous)  # noqa: SLF001 - the same draft
+        end = starts[self.forms.current] if opens_turn and self.forms.parts else len(entries)
+        tools = self.forms.counter.tools(self.conversation.tools).tokens
+        return Live(
+            tuple(entry.item for entry in entries[:end]),
+            before._marks(previous, previous, starts),  # noqa: SLF001 - the same draft
+            tools + self._tokens(entries[:end]),
         )
 
     def shares(self, final: _Final) -> Iterator[Share]:
@@ -217,12 +295,12 @@ class _Draft:
         forms, conversation = self.forms, self.conversation
         bounds, end = final.folded.bounds, len(forms.parts)
         head = forms.current
-        gone = bounds.ends[Form.GONE]
+        told, gone = bounds.ends[Form.TOLD], bounds.ends[Form.GONE]
         yield Share("instructions", self._tokens(conversation.instructions), droppable=False)
         yield Share("tools", forms.counter.tools(conversation.tools).tokens, droppable=False)
-        yield Share("summaries", self._tokens(conversation.standing), droppable=False)
+        yield Share("summaries", forms.standing_tokens(told), droppable=False)
         yield Share("retrieved text", self._tokens(conversation.volatile), droppable=True)
-        yield Share("pinned rules", self._tokens(forms.note(gone)), droppable=False)
+        yield Share("pinned rules", self._tokens(forms.note(told, gone)), droppable=False)
         yield Share("earlier turns", self._parts_tokens(bounds, 0, head), droppable=True)
         yield Share("latest message", self._parts_tokens(bounds, head, min(end, head + 1)), droppable=False)
         yield Share("current tool calls", self._parts_tokens(bounds, head + 1, end), droppable=False)
@@ -230,8 +308,8 @@ class _Draft:
     def _entries(self, bounds: Bounds) -> tuple[list[Entry], list[int]]:
         """The entries in their order, and how many come before each part and at the end."""
         forms, conversation = self.forms, self.conversation
-        note = forms.note(bounds.ends[Form.GONE])
-        entries = [*conversation.instructions, *conversation.standing, *note]
+        told, gone = bounds.ends[Form.TOLD], bounds.ends[Form.GONE]
+        entries = [*conversation.instructions, *forms.standing(told), *forms.note(told, gone)]
         starts = []
         for at in range(len(forms.parts)):
             if at == forms.current:
@@ -240,15 +318,16 @@ class _Draft:
             entries += forms.entries(bounds.form_of(at), at)
         return entries, [*starts, len(entries)]
 
-    def _marks(self, folded: Folded, starts: Sequence[int]) -> Marks:
+    def _marks(self, bounds: Bounds, previous: Bounds, starts: Sequence[int]) -> Marks:
         """The ends of what stays the same, as the starts of parts."""
-        bounds, previous = folded.bounds, folded.previous
-        fixed = len(self.conversation.instructions) + len(self.conversation.standing)
+        instructions = len(self.conversation.instructions)
+        fixed = instructions + len(self.forms.standing(bounds.ends[Form.TOLD]))
         frontier = bounds.ends[Form.SPENT]
         kept = next((at for at in range(frontier) if bounds.form_of(at) != previous.form_of(at)), frontier)
+        unchanged = starts[kept] if bounds.ends[Form.GONE] == previous.ends[Form.GONE] else fixed
         return Marks(
-            instructions=len(self.conversation.instructions),
-            unchanged=starts[kept] if bounds.ends[Form.GONE] == previous.ends[Form.GONE] else fixed,
+            instructions=fixed,
+            unchanged=unchanged if bounds.ends[Form.TOLD] == previous.ends[Form.TOLD] else instructions,
             frontier=starts[frontier],
             completed=starts[self.forms.current] - len(self.conversation.volatile),
         )
@@ -256,7 +335,7 @@ class _Draft:
     def _fixed_tokens(self) -> int:
         conversation = self.conversation
         tools = self.forms.counter.tools(conversation.tools).tokens
-        return tools + self._tokens([*conversation.instructions, *conversation.standing])
+        return tools + self._tokens(conversation.instructions)
 
     def _tokens(self, entries: Iterable[Entry]) -> int:
         return sum(tally.tokens for tally in _tallies(self.forms.counter, entries))
@@ -274,20 +353,37 @@ class _Final:
 
     def tokens(self) -> int:
         """What the request comes to."""
-        return self.moment.tokens()
+        return self.moment.actual_tokens()
 
     @property
     def breaks(self) -> tuple[Epoch, ...]:
         """The changes of the prefix that begin with this request."""
         return tuple(epoch for epoch in self.folded.epochs if epoch.request == self.moment.end)
 
+    @property
+    def begins_telling(self) -> bool:
+        """Whether this request tells more than the one before."""
+        return "summary" in {epoch.reason for epoch in self.breaks}
+
+    def untold_tokens(self) -> int:
+        """What the request would come to without what it begins to tell, or without any summary."""
+        folded = self.folded
+        return self.moment.actual_tokens(folded.previous if self.begins_telling else folded.retained)
+
+    @property
+    def opens_turn(self) -> bool:
+        """Whether the current turn has had no answer yet."""
+        return self.moment.end - self.moment.forms.current <= 1
+
     def steps(self) -> Iterator[Step]:
         """What the request came to after each step."""
         reasons = {epoch.reason for epoch in self.breaks}
-        bounds = self.folded.bounds
-        kept = Bounds((*bounds.ends[: Form.GONE], 0))
-        whole, retained = self.moment.tokens(Bounds()), self.moment.tokens(self.folded.retained)
-        yield Step("cap", whole, triggered=False)
-        yield Step("retention", retained, triggered="retention" in reasons)
-        yield Step("prune", self.moment.tokens(kept), triggered="prune" in reasons)
-        yield Step("landing", self.moment.tokens(), triggered=bool(reasons & {"landing", "clip"}))
+        bounds, retained = self.folded.bounds, self.folded.retained
+        told = bounds.ends[Form.TOLD]
+        kept = Bounds((*bounds.ends[: Form.GONE], told, told))
+        yield Step("cap", self.moment.actual_tokens(Bounds()), triggered=False)
+        yield Step("retention", self.moment.actual_tokens(retained), triggered="retention" in reasons)
+        summarised = self.moment.actual_tokens(retained.moved(Form.TOLD, told))
+        yield Step("summary", summarised, triggered="summary" in reasons)
+        yield Step("prune", self.moment.actual_tokens(kept), triggered="prune" in reasons)
+        yield Step("landing", self.moment.actual_tokens(), triggered=bool(reasons & {"landing", "clip"}))

@@ -18,6 +18,8 @@ PATIENCE = 0.6
 only and so is late by half a turn on average, and because each change makes the next one cheaper."""
 
 RATIO_DIGITS = 2
+CHEAP_READ = 0.25
+"""Price up to which reading a whole chat from the cache costs less than reading its old turns alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,11 @@ class CachePrices:
             return cls()
         write = price_input if price_write is None else price_write
         return cls(round(price_read / price_input, RATIO_DIGITS), round(write / price_input, RATIO_DIGITS))
+
+    @property
+    def rides(self) -> bool:
+        """Whether a question is asked best at the end of a chat that is in the cache, or else by itself."""
+        return self.read <= CHEAP_READ
 
     def waiting_cost(self, prunable_tokens: int) -> float:
         """What one more request pays for carrying what could be pruned."""

@@ -30,7 +30,7 @@ def _pays(moment: Moment, won_tokens: int) -> bool:
     frontier = moment.bounds.ends[Form.FACTS]
     following = moment.forms.tokens(Form.WHOLE, max(frontier, moment.bounds.ends[Form.SPENT]), moment.end)
     prices = moment.terms.prices
-    return prices.pays(moment.waited_cost, prices.change_cost(following, won_tokens))
+    return prices.pays(moment.waited.pruning_cost, prices.change_cost(following, won_tokens))
 
 
 _PRUNING_RULES: Mapping[Pruning, Callable[[Moment, int], bool]] = MappingProxyType(

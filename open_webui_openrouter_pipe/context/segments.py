@@ -1,17 +1,37 @@
-"""Where summaries stand in for turns.
+"""Where summaries may stand in for turns.
 
-Owns the names of segments (by chain digests, never by index), the replacement of whole turns by what stands
-in for them, and the choice of the turns that should be summarised next. It must not write a summary.
+Owns the cut of a chat into segments, their names (by chain digests, never by index), and the shelf: which
+segments the summaries at hand cover, what they come to, and which are missing. The cut follows from the content
+of the turns alone, so that a chat finds its summaries again after an edit, on another branch, and under another
+model with a window of the same order. It must not write a summary, nor decide when one is due.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, groupby
 
-from ..responses.items import InputMessage
+from ..responses.items import is_reasoning
 from .settings import ContextSettings
-from .turns import Conversation, entry_of
+from .summary import Summary, room_tokens
+from .summary_block import HEADER, block
+from .tokens import MESSAGE_OVERHEAD_TOKENS, Counter
+from .turns import Conversation, Entry, Turn, entry_of
+
+MOST_SOURCE_TOKENS = 32_768
+CLOSING_SHARE = 0.50
+LEAST_SHARE = 0.25
+WINDOW_SHARE = 1 / 3
+"""A segment is at most this share of the budget; rounded down to a power of two, so that windows of the same
+order cut alike."""
+
+BLOCK_SHARE = 0.12
+LEAST_SUMMARIES = 2
+JOINED = 4
+"""How many neighbours share a summary when there are too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,39 +44,187 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class StandIn:
-    """A message that stands in for a segment."""
+class Sizes:
+    """How large segments are, in tokens of source, and how many summaries stand beside each other at most.
+
+    A segment ends with the turn that brings it to `closing_tokens`, or before one that would bring it over
+    `most_tokens` once it has `least_tokens`; with `most_turns` also after so many turns (0: any number).
+    """
+
+    least_tokens: int
+    closing_tokens: int
+    most_tokens: int
+    most_turns: int
+    most_summaries: int
+
+    @classmethod
+    def of(cls, settings: ContextSettings, budget_tokens: int) -> Sizes:
+        """The sizes for an input budget."""
+        fitting = 1 << max(0, int(budget_tokens * WINDOW_SHARE).bit_length() - 1)
+        most = min(MOST_SOURCE_TOKENS, fitting)
+        closing = int(most * CLOSING_SHARE)
+        return cls(
+            least_tokens=int(most * LEAST_SHARE),
+            closing_tokens=closing,
+            most_tokens=most,
+            most_turns=settings.summary_turn_trigger,
+            most_summaries=max(LEAST_SUMMARIES, int(budget_tokens * BLOCK_SHARE) // room_tokens(closing)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Neighbouring turns that one summary covers: their segment, what they are, and how large both sides are."""
 
     segment: Segment
-    message: InputMessage
+    turns: tuple[Turn, ...]
+    source_tokens: int
+
+    @property
+    def room_tokens(self) -> int:
+        """How large the summary may be."""
+        return room_tokens(self.source_tokens)
 
 
-def with_stand_ins(conversation: Conversation, stand_ins: Sequence[StandIn]) -> Conversation:
-    """Replace the conversation's oldest turns, as far as stand-ins cover them without a gap.
+def cut(sources_tokens: Sequence[int], sizes: Sizes) -> tuple[int, ...]:
+    """Where segments end, as numbers of turns; turns after the last end belong to no segment yet."""
+    ends: list[int] = []
+    begun, tokens = 0, 0
+    for at, source_tokens in enumerate(sources_tokens):
+        if at > begun and tokens >= sizes.least_tokens and tokens + source_tokens > sizes.most_tokens:
+            ends.append(at)
+            begun, tokens = at, 0
+        tokens += source_tokens
+        if tokens >= sizes.closing_tokens or 0 < sizes.most_turns <= at + 1 - begun:
+            ends.append(at + 1)
+            begun, tokens = at + 1, 0
+    return tuple(ends)
 
-    A stand-in whose segment is not a part of this conversation (an edit, another branch) is passed over. The
-    current turn is never replaced.
+
+def layout(count: int, most: int) -> tuple[range, ...]:
+    """Which of the oldest `count` segments share a summary, so that there are hardly more than `most`.
+
+    Each time there would be more, runs of equal neighbours are joined, so that a segment is summarised anew only
+    as often as the number of segments quadruples. A longer chat keeps the groups of a shorter one in between.
     """
-    by_start = {stand_in.segment.start: stand_in for stand_in in stand_ins}
-    place = {turn.chain: at for at, turn in enumerate(conversation.turns[:-1], start=1)}
-    chain, covered, standing = conversation.before, 0, list(conversation.standing)
-    while (found := by_start.pop(chain, None)) and place.get(found.segment.end, 0) > covered:
-        chain = found.segment.end
-        covered = place[chain]
-        standing.append(entry_of(found.message))
-    return replace(conversation, turns=conversation.turns[covered:], standing=tuple(standing), before=chain)
+    groups: list[int] = []
+    for _ in range(count):
+        groups.append(1)
+        if len(groups) > most:
+            groups = _joined(groups)
+    ends = [sum(groups[: at + 1]) for at in range(len(groups))]
+    return tuple(range(end - size, end) for size, end in zip(groups, ends, strict=True))
 
 
-def wanted_segment(
-    conversation: Conversation, settings: ContextSettings, *, tokens: int, limit_tokens: int
-) -> Segment | None:
-    """Name the turns to summarise: all but the protected ones, once the request is large or long enough."""
-    if settings.context_strategy != "summarize":
-        return None
-    every = settings.summary_turn_trigger
-    large = tokens >= settings.summary_trigger_ratio * limit_tokens
-    long = 0 < every <= len(conversation.turns) - 1
-    turns = conversation.turns[: -max(1, settings.protected_recent_turns)]
-    if not turns or not (large or long):
-        return None
-    return Segment(conversation.before, turns[-1].chain, len(turns))
+def _joined(groups: Sequence[int]) -> list[int]:
+    joined: list[int] = []
+    for size, run in groupby(groups):
+        whole, rest = divmod(len(list(run)), JOINED)
+        joined += [size * JOINED] * whole + [size] * rest
+    return joined
+
+
+class Shelf:
+    """The segments of a conversation, and the summaries of them that are at hand."""
+
+    def __init__(
+        self, conversation: Conversation, counter: Counter, sizes: Sizes, at_hand: Mapping[Segment, Summary]
+    ) -> None:
+        """Nothing is cut or counted yet. The current turn is in no segment."""
+        self._conversation = conversation
+        self._counter = counter
+        self._sizes = sizes
+        self._at_hand = at_hand
+        self._rooms: dict[int, int] = {}
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """How many turns the first, the first two, ... segments hold."""
+        return cut(self._sources_tokens, self._sizes)
+
+    def count(self, turns: int) -> int:
+        """How many segments lie within the oldest `turns` turns."""
+        return bisect_right(self.ends, turns) if turns > 0 else 0
+
+    def source_tokens(self, first: int, end: int) -> int:
+        """What the segments from `first` to before `end` come to as sources."""
+        start = self.ends[first - 1] if first else 0
+        return sum(self._sources_tokens[start : self.ends[end - 1]])
+
+    def rooms_tokens(self, first: int, end: int) -> int:
+        """How much room the summaries of the segments from `first` to before `end` have, each by itself."""
+        return self._room_sums[end] - self._room_sums[first]
+
+    def room_tokens(self, count: int) -> int:
+        """What the block may come to that stands in for the first `count` segments.
+
+        Decisions go by the room, not by the summaries: they are the same before and after these are written.
+        """
+        if count not in self._rooms:
+            rooms = sum(stretch.room_tokens for stretch in self._cover(count))
+            foreign = block((), self._conversation.foreign)
+            header = self._counter.text(HEADER) + MESSAGE_OVERHEAD_TOKENS if rooms else 0
+            fixed = self._counter.entry(entry_of(foreign)).tokens if foreign else header
+            self._rooms[count] = rooms + fixed
+        return self._rooms[count]
+
+    def tokens(self, count: int) -> int:
+        """What the block comes to, as far as its summaries are at hand."""
+        return sum(self._counter.entry(entry).tokens for entry in self.entries(count))
+
+    def entries(self, count: int) -> tuple[Entry, ...]:
+        """The block for the first `count` segments, as far as their summaries are at hand; none when it is empty."""
+        present = [self._at_hand[stretch.segment] for stretch in self._cover(count) if self._has(stretch)]
+        message = block(present, self._conversation.foreign)
+        return (entry_of(message),) if message else ()
+
+    def missing(self, count: int) -> tuple[Stretch, ...]:
+        """The stretches whose summaries must be made before the first `count` segments can be told."""
+        return tuple(stretch for stretch in self._cover(count) if not self._has(stretch))
+
+    def wished(self, count: int) -> tuple[Stretch, ...]:
+        """The stretches that should have one summary each, and have none; several may be at hand for their parts."""
+        groups = layout(count, self._sizes.most_summaries)
+        return tuple(stretch for stretch in map(self._stretch, groups) if not self._has(stretch))
+
+    @cached_property
+    def _room_sums(self) -> tuple[int, ...]:
+        rooms = (room_tokens(self.source_tokens(at, at + 1)) for at in range(len(self.ends)))
+        return tuple(accumulate(rooms, initial=0))
+
+    @cached_property
+    def _sources_tokens(self) -> tuple[int, ...]:
+        return tuple(map(self._source_tokens, self._conversation.turns[:-1]))
+
+    def _source_tokens(self, turn: Turn) -> int:
+        """What a turn says. Reasoning comes and goes, and media are counted by each family in its own way."""
+        tallies = (self._counter.entry(entry) for entry in turn.entries if not is_reasoning(entry.item))
+        return sum(tally.tokens - tally.media for tally in tallies)
+
+    def _cover(self, count: int) -> tuple[Stretch, ...]:
+        groups = layout(count, self._sizes.most_summaries)
+        return tuple(stretch for group in groups for stretch in self._resolved(group))
+
+    def _resolved(self, group: range) -> Iterator[Stretch]:
+        """The group as one, unless only its parts (or theirs) are at hand."""
+        whole = self._stretch(group)
+        if self._has(whole) or len(group) == 1:
+            yield whole
+            return
+        each = len(group) // JOINED
+        parts = [
+            part
+            for start in range(group.start, group.stop, each)
+            for part in self._resolved(range(start, start + each))
+        ]
+        yield from parts if any(map(self._has, parts)) else [whole]
+
+    def _stretch(self, group: range) -> Stretch:
+        turns = self._conversation.turns
+        first, end = self.ends[group.start - 1] if group.start else 0, self.ends[group.stop - 1]
+        start = turns[first - 1].chain if first else self._conversation.before
+        segment = Segment(start, turns[end - 1].chain, end - first)
+        return Stretch(segment, turns[first:end], self.source_tokens(group.start, group.stop))
+
+    def _has(self, stretch: Stretch) -> bool:
+        return stretch.segment in self._at_hand

@@ -23,13 +23,17 @@ CLIP_RANGE_MESSAGES = (1, 50)
 
 @dataclass(frozen=True, slots=True)
 class ContextSettings:
-    """How a conversation is fitted to its window. Ratios are shares of the input budget."""
+    """How a conversation is fitted to its window. Ratios are shares of the input budget.
+
+    From `summary_ahead_ratio` on the next summary is worth making ahead of time; at `summary_trigger_ratio` it is due.
+    """
 
     tool_output_retention_turns: int = 10
     tool_output_pruning: Pruning = "batched"
     context_strategy: Strategy = "summarize"
     context_max_output_tokens: int = 2048
     summary_trigger_ratio: float = 0.70
+    summary_ahead_ratio: float = 0.60
     summary_turn_trigger: int = 0
     prune_trigger_ratio: float = 0.90
     protected_recent_turns: int = 4
@@ -46,6 +50,11 @@ class ContextSettings:
         low, high = CLIP_RANGE_MESSAGES
         wanted = self.clip_last_messages if self.clip_user_limit is None else self.clip_user_limit
         return min(max(wanted, low), high)
+
+    @property
+    def protected_turns(self) -> int:
+        """Newest turns that are left alone; the current one is always among them."""
+        return max(1, self.protected_recent_turns)
 
     @property
     def retention_turns(self) -> int:

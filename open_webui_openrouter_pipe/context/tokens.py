@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -66,15 +66,13 @@ NOTHING = Tally()
 class Counter:
     """Counts items for one family of models.
 
-    `encode` is the `encode_ordinary` of a vocabulary that is at hand, or None. `billed_reasoning` gives the
-    billed tokens of reasoning items by id, where they are known. `counts` remembers what was
+    `encode` is the `encode_ordinary` of a vocabulary that is at hand, or None. `counts` remembers what was
     counted: counters of different families or vocabularies must not share it.
     """
 
     counts: Recent[Tally]
     encode: Callable[[str], Sequence[int]] | None = None
     family: media.Family = "other"
-    billed_reasoning: Mapping[str, int] = field(default_factory=dict)
 
     def text(self, text: str) -> int:
         """The tokens of a text; a vocabulary that fails on it gives way to the estimate."""
@@ -86,8 +84,6 @@ class Counter:
 
     def entry(self, entry: Entry) -> Tally:
         """The tokens of an item, remembered by its content."""
-        if self.billed_reasoning and (billed := self.billed_reasoning.get(str(entry.item.get("id")))):
-            return Tally(sealed=billed)
         found = self.counts.find(entry.digest)
         return self.counts.keep(entry.digest, self.item(entry.item)) if found is None else found
 

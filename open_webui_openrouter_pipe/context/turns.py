@@ -54,8 +54,8 @@ class Turn:
 class Conversation:
     """What a request is made of, oldest first.
 
-    `instructions` stand before everything, `standing` (what stands in for turns before `turns`) follows
-    them, and `volatile` (text that changes from request to request, such as retrieved sources) comes
+    `instructions` stand before everything, `foreign` (what others have summarised of turns before `turns`)
+    follows them, and `volatile` (text that changes from request to request, such as retrieved sources) comes
     directly before the current turn, which is the last.
     """
 
@@ -63,7 +63,7 @@ class Conversation:
     turns: tuple[Turn, ...]
     tools: tuple[Tool, ...] = ()
     volatile: tuple[Entry, ...] = ()
-    standing: tuple[Entry, ...] = ()
+    foreign: tuple[str, ...] = ()
     before: bytes = CHAIN_START
     """The chain digest before the first of `turns`."""
 
@@ -75,6 +75,7 @@ def conversation(
     instructions: Sequence[Item] = (),
     tools: Sequence[Tool] = (),
     volatile: Sequence[Item] = (),
+    foreign: Sequence[str] = (),
 ) -> Conversation:
     """Divide the items into turns; `turn_of_item` names the turn of each item and never decreases."""
     turns: list[Turn] = []
@@ -89,6 +90,7 @@ def conversation(
         tuple(turns),
         tuple(tools),
         tuple(entry_of(item) for item in volatile),
+        tuple(foreign),
     )
 
 

@@ -1,25 +1,28 @@
 """Fits a chat into the model's window, on the way between history and dispatch.
 
 Owns the translation of a history into a conversation and its plan, the thread in which a large chat is planned,
-the words for the user, and what is learned and recorded when the bill comes. What is shortened, and when, is
-decided in `context` alone.
+the order of planning and summarising, the words for the user, and what is learned and recorded when the bill comes.
+What is shortened, and when, is decided in `context` alone.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ..context.audit import AuditRow, audit_row, rejected_row
+from ..context.budget import NoRoom
 from ..context.fold import Reason
 from ..context.media import Family, family_of
 from ..context.overflow import ContextOverflow
-from ..context.plan import LANDING, ModelTerms, Plan, plan
+from ..context.plan import LANDING, AtHand, Live, ModelTerms, Plan, plan
 from ..context.recent import Recent
+from ..context.segments import Segment
 from ..context.settings import ContextSettings
+from ..context.summary import Summary
 from ..context.tokens import Counter, Tally
 from ..context.turns import Conversation, Tool, conversation
 from ..errors import ContextBudgetExceeded
@@ -28,6 +31,7 @@ from ..ports import Audit, Audited, Calibrations, Notice, Vocabulary
 from ..responses.effects import ResponseFailed, ResponseFinished
 from ..responses.items import is_function_call, is_message, is_reasoning
 from .recorder import Origin
+from .summarize import Made, Summarizer, Warmth
 
 LARGE_ITEMS: Final = 200
 LARGE_CHARACTERS: Final = 200_000
@@ -44,6 +48,9 @@ _TOLD: Final[Mapping[Reason, str]] = {
     "landing": "The oldest parts of this chat were left out to fit the model's window.",
 }
 
+Tell: TypeAlias = Callable[[Notice], Awaitable[None]]
+"""Shows the user a line while the answer is being prepared."""
+
 
 @dataclass(frozen=True, slots=True)
 class Means:
@@ -53,6 +60,7 @@ class Means:
     calibrations: Calibrations
     vocabulary: Vocabulary
     new_id: Callable[[], str]
+    warmth: Warmth
     facts: Recent[str] = field(default_factory=Recent)
     counts: dict[tuple[Family, bool], Recent[Tally]] = field(default_factory=dict)
 
@@ -63,6 +71,10 @@ class Means:
         counts = self.counts.setdefault((family, encode is not None), Recent())
         return Counter(counts, encode, family)
 
+    def record(self, origin: Origin, row: AuditRow) -> None:
+        """Write a row of the audit, beside the request."""
+        self.audit.write(Audited(self.new_id(), origin.user_id, origin.chat_id, origin.message_id, row))
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -71,24 +83,81 @@ class Terms:
     settings: ContextSettings
     model: ModelTerms
     tools: tuple[Tool, ...] = ()
+    recorded: bool = True
+    """Whether the audit has a row for each request; the host's tasks are no turns of a chat."""
+    teaches: bool = True
+    """Whether a bill is for the input alone; plugins add to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chat:
+    """A conversation, and whether planning it is for a thread of its own."""
+
+    conversation: Conversation
+    in_thread: bool
 
 
 class Fitting:
     """Fits the requests of one call of the host."""
 
-    def __init__(self, means: Means, terms: Terms, origin: Origin) -> None:
-        """`origin` is whose request the audit says it was."""
+    def __init__(
+        self, means: Means, terms: Terms, origin: Origin, *, summarizer: Summarizer | None = None
+    ) -> None:
+        """`origin` is whose request the audit says it was; without a summarizer, no summary is used or made."""
         self._means = means
         self._terms = terms
         self._origin = origin
+        self._summarizer = summarizer
+        self._at_hand: Mapping[Segment, Summary] = {}
+        self._said: set[Notice] = set()
 
-    async def fit(self, transformed: Transformed) -> Plan:
-        """Plan the request. Raises ContextBudgetExceeded, and records it, when it cannot be made to fit."""
+    async def fit(self, transformed: Transformed, tell: Tell) -> Plan:
+        """Plan the request, with the summaries that it takes, and tell the user what is done to the chat.
+
+        Raises ContextBudgetExceeded, and records it, when the request cannot be made to fit.
+        """
+        chat = await self._read(transformed)
         try:
-            return await self._plan(transformed, self._terms.model)
-        except ContextOverflow as overflow:
-            self._record(rejected_row(self._terms.model.id, overflow))
+            fitted = await self._plan(chat, self._terms.model, asking=self._summarizer is not None)
+            if self._summarizer is not None and (fitted.told or fitted.soon):
+                fitted = await self._told(chat, self._summarizer, tell)
+        except (ContextOverflow, NoRoom) as overflow:
+            self._means.record(self._origin, rejected_row(self._terms.model.id, overflow))
             raise
+        for notice in notices(fitted):
+            if notice not in self._said:
+                self._said.add(notice)
+                await tell(notice)
+        return fitted
+
+    async def _told(self, chat: _Chat, summarizer: Summarizer, tell: Tell) -> Plan:
+        """Plan the request with what is at hand, and with what can be made now."""
+        self._at_hand = await summarizer.at_hand(chat.conversation)
+        asking = await self._plan(chat, self._terms.model, asking=True)
+        if not asking.wanted:
+            if "summary" in {epoch.reason for epoch in asking.breaks}:
+                await tell(_summarized(asking.untold_tokens, asking, Made()))
+            return asking
+        if not summarizer.may_try:
+            return await self._plan(chat, self._terms.model, asking=False)
+        before = asking.untold_tokens
+        await tell(Notice(f"Summarizing conversation ({before:,} tokens)...", done=False))
+        made = await summarizer.make(asking.wanted, asking.live if self._is_warm else None)
+        self._at_hand = {**self._at_hand, **made.summaries}
+        fitted = await self._plan(chat, self._terms.model, asking=True)
+        if fitted.wanted:
+            fitted = await self._plan(chat, self._terms.model, asking=False)
+        await tell(_summarized(before, fitted, made))
+        return fitted
+
+    def prepare(self, sent: Plan) -> None:
+        """Have what the next requests will want summarised beside the chat; `sent` is in the provider's cache."""
+        if self._summarizer is not None:
+            self._summarizer.prepare(sent.soon, Live(sent.items, sent.marks, sent.tokens))
+
+    @property
+    def _is_warm(self) -> bool:
+        return self._means.warmth.is_warm(self._origin.chat_id, self._terms.model.id)
 
     async def fit_lower(self, transformed: Transformed, refused: Plan) -> Plan | None:
         """Plan anew after the provider has counted more than its window; None when nothing more may go."""
@@ -100,41 +169,52 @@ class Fitting:
         share = min(1.0, refused.tokens / refused.limit_tokens) * SMALLER_SHARE
         smaller = replace(self._terms.model, window_tokens=int(window_tokens * share))
         try:
-            lower = await self._plan(transformed, smaller)
+            lower = await self._plan(await self._read(transformed), smaller, asking=False)
         except ContextBudgetExceeded:
             return None
-        return lower if lower.tokens < refused.tokens else None
+        return replace(lower, budget=refused.budget) if lower.tokens < refused.tokens else None
 
     def settle(self, sent: Plan, end: ResponseFinished | ResponseFailed | None) -> None:
         """Learn from the bill and record the request; `end` is None for one that never ended."""
         row = audit_row(sent)
         if end is not None and end.usage is not None:
             row = row.with_usage(end.usage)
-            if _was_read_once(end):
+            self._means.warmth.note(self._origin.chat_id, sent.model)
+            if self._terms.teaches and _was_read_once(end):
                 self._means.calibrations.learn(sent.model, sent.tally, end.usage.input_tokens)
-        self._record(row)
+        if self._terms.recorded:
+            self._means.record(self._origin, row)
 
-    async def _plan(self, transformed: Transformed, model: ModelTerms) -> Plan:
+    async def _read(self, transformed: Transformed) -> _Chat:
+        in_thread = is_large(transformed.items)
+        work = partial(conversation_of, transformed, self._terms.tools)
+        return _Chat(await asyncio.to_thread(work) if in_thread else work(), in_thread)
+
+    async def _plan(self, chat: _Chat, model: ModelTerms, *, asking: bool) -> Plan:
         work = partial(
-            _planned,
-            transformed,
-            replace(self._terms, model=model),
-            await self._means.counter(model.id),
+            plan,
+            chat.conversation,
+            self._terms.settings,
+            model=replace(model, calibration=await self._means.calibrations.find(model.id)),
+            counter=await self._means.counter(model.id),
             facts=self._means.facts,
-            calibration=await self._means.calibrations.find(model.id),
+            at_hand=AtHand(self._at_hand, asking),
         )
-        return await asyncio.to_thread(work) if is_large(transformed.items) else work()
-
-    def _record(self, row: AuditRow) -> None:
-        origin = self._origin
-        self._means.audit.write(
-            Audited(self._means.new_id(), origin.user_id, origin.chat_id, origin.message_id, row)
-        )
+        return await asyncio.to_thread(work) if chat.in_thread else work()
 
 
 def notices(sent: Plan) -> list[Notice]:
     """What the user is told: once when something begins to be shortened, not with every request after it."""
-    return [Notice(text) for text in dict.fromkeys(_TOLD[epoch.reason] for epoch in sent.breaks)]
+    reasons = dict.fromkeys(epoch.reason for epoch in sent.breaks)
+    return [Notice(_TOLD[reason]) for reason in reasons if reason in _TOLD]
+
+
+def _summarized(before_tokens: int, fitted: Plan, made: Made) -> Notice:
+    """What became of the summaries, and what they cost."""
+    if made.failure and not fitted.told:
+        return Notice(f"The conversation could not be summarized: {made.failure}.")
+    cost = f" (${made.cost:.4f})" if made.cost else ""
+    return Notice(f"Summarized: {before_tokens:,} → {fitted.tokens:,} tokens{cost}")
 
 
 def conversation_of(transformed: Transformed, tools: Sequence[Tool]) -> Conversation:
@@ -154,6 +234,7 @@ def conversation_of(transformed: Transformed, tools: Sequence[Tool]) -> Conversa
         instructions=[numbered[at][0] for at in fixed],
         tools=tools,
         volatile=[numbered[at][0] for at in sorted(volatile)] if rest else (),
+        foreign=transformed.summaries,
     )
 
 
@@ -167,11 +248,6 @@ def _characters(value: Any) -> int:
         return len(value)
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return sum(map(_characters, inner))
-
-
-def _planned(transformed: Transformed, terms: Terms, counter: Counter, **memory: Any) -> Plan:
-    chat = conversation_of(transformed, terms.tools)
-    return plan(chat, terms.settings, model=terms.model, counter=counter, **memory)
 
 
 def _was_read_once(end: ResponseFinished | ResponseFailed) -> bool:

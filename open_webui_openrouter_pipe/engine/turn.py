@@ -16,7 +16,7 @@ from ..errors import ContextTooLong, PipeError, ReasoningRejected, StoreError
 from ..history.transform import History, Options, Transformed, build_input, read_history
 from ..ports import Failed, Notice
 from .dispatch import Ports, Round
-from .fitting import Fitting, notices
+from .fitting import Fitting
 from .outlet import Outlet
 from .recorder import Keeping, Origin
 from .rehydrate import Rehydrated, describe_holes, rehydrate
@@ -114,9 +114,7 @@ class Turn:
 
     async def _send(self, transformed: Transformed) -> None:
         """Fit the input and dispatch it; once more with less when the provider counts more than its window."""
-        fitted = await self._fitting.fit(transformed)
-        for notice in notices(fitted):
-            await self._outlet.put(notice)
+        fitted = await self._fitting.fit(transformed, self._outlet.put)
         try:
             await self._dispatch(fitted, transformed)
         except ContextTooLong:
@@ -125,6 +123,9 @@ class Turn:
                 raise
             await self._outlet.put(Notice(_SHORTENED))
             await self._dispatch(lower, transformed)
+        else:
+            if self._round.ended_turn:
+                self._fitting.prepare(fitted)
 
     async def _dispatch(self, fitted: Plan, transformed: Transformed) -> None:
         self._round = self._new_round()

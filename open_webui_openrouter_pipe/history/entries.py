@@ -117,9 +117,11 @@ Entry: TypeAlias = Instruction | UserMessage | ToolImages | Said | Marked | Call
 class History:
     """A chat, read: its turns, the ULIDs of its markers in order and once each, and what was mended.
 
-    The first turn also holds what stands before the first user message.
+    The first turn also holds what stands before the first user message. `summaries` are the texts of messages that
+    are nothing but someone's summary; they are no part of any turn.
     """
 
     turns: tuple[tuple[Entry, ...], ...]
     wanted: tuple[str, ...]
     repairs: tuple[Repair, ...]
+    summaries: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from ..errors import InvalidHistory
 from .artifacts import Artifacts, LoadedArtifact
 from .cleaning import clean_text
 from .entries import UserMessage
-from .instructions import SUMMARY_HEADING
+from .foreign_summaries import SUMMARY_HEADING
 from .messages import read_history
 
 _FOREIGN = "This is no chat of Open WebUI and no list of messages."

@@ -3,12 +3,11 @@
 A prompt cache holds a request as far as its bytes stay the same. The host writes retrieved sources and its
 own summary into the system prompt, and a template around the user's latest words; the metadata's
 `base_system_prompt` and `base_user_prompt` tell what was there before. Owns taking the two apart again, so
-that what changes stands near the end. It adds no words of its own.
+that what changes stands near the end, and summaries stand nowhere among them. It adds no words of its own.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -16,42 +15,46 @@ from typing import cast
 from ..responses.items import InputMessage, InputPart, InputText
 from .cleaning import clean_text
 from .entries import Instruction
+from .foreign_summaries import split_summaries
 from .parts import text_part
-
-SUMMARY_HEADING = "[CONVERSATION SUMMARY]"
-"""The line with which the host begins its own summary of earlier messages."""
-
-_HEADING = re.compile(rf"(?:^|\n){re.escape(SUMMARY_HEADING)}\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A system prompt taken apart: what stays, the host's summaries, and what changes with each question."""
+    """A system prompt taken apart: what stays, the summaries in it, and what changes with each question."""
 
     stable: str
     summaries: tuple[str, ...]
     volatile: str
 
 
-def instruction_items(
-    instruction: Instruction, base_prompt: str | None
-) -> tuple[list[InputMessage], list[InputMessage]]:
-    """Give the messages for the own place, and those for the place before the latest user message."""
+@dataclass(frozen=True, slots=True)
+class Instructed:
+    """An instruction taken apart: messages for its own place, and for that before the latest user message."""
+
+    here: tuple[InputMessage, ...]
+    volatile: tuple[InputMessage, ...]
+    summaries: tuple[str, ...]
+
+
+def instruct(instruction: Instruction, base_prompt: str | None) -> Instructed:
+    """Take an instruction apart; `base_prompt` is that of its first text, see `split_prompt`."""
     first = split_prompt(instruction.texts[0], base_prompt)
-    stable = "\n\n".join(filter(None, (first.stable, *instruction.texts[1:])))
-    here = [_message(instruction, text) for text in (stable, *first.summaries) if text]
-    return here, [_message(instruction, first.volatile)] if first.volatile else []
+    others = [split_prompt(text, None) for text in instruction.texts[1:]]
+    stable = "\n\n".join(filter(None, (prompt.stable for prompt in (first, *others))))
+    return Instructed(
+        _messages(instruction, stable),
+        _messages(instruction, first.volatile),
+        tuple(summary for prompt in (first, *others) for summary in prompt.summaries),
+    )
 
 
 def split_prompt(text: str, base_prompt: str | None) -> Prompt:
     """Take a system prompt apart. `base_prompt` is the host's: "" for none, None when that is unknown."""
-    stable, volatile = _cut_after(text, clean_text(base_prompt) if base_prompt is not None else None)
-    stable, *early = _HEADING.split(stable)
-    volatile, *late = _HEADING.split(volatile)
-    summaries = dict.fromkeys(
-        f"{SUMMARY_HEADING}\n{summary}" for summary in (*early, *late) if summary.strip()
-    )
-    return Prompt(_unless_blank(stable), tuple(summaries), _unless_blank(volatile))
+    before, behind = _cut_after(text, clean_text(base_prompt) if base_prompt is not None else None)
+    stable, early = split_summaries(before)
+    volatile, late = split_summaries(behind)
+    return Prompt(_unless_blank(stable), (*early, *late), _unless_blank(volatile))
 
 
 def split_user_parts(parts: Sequence[InputPart], base_prompt: str | None) -> list[InputPart]:
@@ -104,5 +107,6 @@ def _unless_blank(text: str) -> str:
     return text if text.strip() else ""
 
 
-def _message(instruction: Instruction, text: str) -> InputMessage:
-    return {"type": "message", "role": instruction.role, "content": [text_part(text)]}
+def _messages(instruction: Instruction, text: str) -> tuple[InputMessage, ...]:
+    message: InputMessage = {"type": "message", "role": instruction.role, "content": [text_part(text)]}
+    return (message,) if text else ()

@@ -8,6 +8,7 @@ families or instructions' final places, since those need artifacts or settings.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from ..errors import InvalidHistory
@@ -28,6 +29,7 @@ from .entries import (
     UserMessage,
 )
 from .folded import FoldedCall, Piece, unfold
+from .foreign_summaries import summary_messages
 from .host_output import TOOL_IMAGES_TEXT, unfold_output
 from .markers import is_ulid, split_text_by_markers
 from .parts import left_out, read_content, text_part
@@ -37,6 +39,9 @@ REFERENCE_TYPE = "openrouter_pipe.artifact"
 
 EMPTY_MESSAGE = "[empty message]"
 """What stands for a user message without any content: providers refuse an empty one."""
+
+_ANSWERING = frozenset({"assistant", "tool"})
+"""With one of these a chat begins whose first messages the host has cut off; its instructions stay in front."""
 
 Wire = Mapping[str, Any]
 
@@ -49,14 +54,16 @@ def read_history(messages: Any) -> History:
     """
     if not isinstance(messages, Sequence) or isinstance(messages, str):
         raise InvalidHistory("The chat could not be read: its messages are not a list.")
+    summaries = summary_messages(messages)
     reader = _Reader()
     for index, message in enumerate(messages):
-        reader.read(index, message)
-    return reader.finish()
+        if index not in summaries:
+            reader.read(index, message)
+    return replace(reader.finish(), summaries=tuple(summaries[index] for index in sorted(summaries)))
 
 
 class _Reader:
-    """The turns so far, and the instructions that wait for the next user message."""
+    """The turns so far, and the instructions that wait for the next user message, or for the first of all."""
 
     def __init__(self) -> None:
         self._turns: list[list[Entry]] = [[]]
@@ -74,6 +81,8 @@ class _Reader:
             self._repair("message", origin, f"not an object: {type(message).__name__}")
             return
         self._readable = True
+        if origin.role in _ANSWERING and self._turns == [[]]:
+            self._place_instructions()
         handler = _ROLES.get(origin.role)
         if handler is None:
             self._repair("message", origin, "unknown role, read as the user's")

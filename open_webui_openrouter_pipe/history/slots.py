@@ -5,7 +5,7 @@ Owns the values that `turns` notes and `settling` turns into items.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,15 +21,14 @@ SlotKind = Literal["ready", "text", "reasoning", "opaque", "call", "output", "im
 class Rules:
     """What holds for all turns of a request.
 
-    `target` is the family of the model that will read it, None when unknown. The first instruction and the
-    latest user message come with the items that they become, since the host mixes into these two.
+    `target` is the family of the model that will read it, None when unknown. The instructions and the latest user
+    message come with the items that they become, since the host mixes into these.
     """
 
     artifacts: Artifacts
     target: str | None = None
     strip_reasoning: bool = False
-    first_instruction: Instruction | None = None
-    first_items: Sequence[InputMessage] = ()
+    instructions: Mapping[Instruction, Sequence[InputMessage]] = field(default_factory=dict)
     latest_user: UserMessage | None = None
     latest_items: Sequence[InputMessage] = ()
 

@@ -1,7 +1,8 @@
 """From a read history and its artifacts to the `input[]` of a request.
 
 Two pure halves for whoever loads artifacts in between: `read_history` finds the markers, `build_input`
-fills them. `transform_messages_to_input` joins the halves around one call of a loader. The same messages,
+fills them. `transform_messages_to_input` joins the halves around one call of a loader, and puts the summaries that
+others made back in front. The same messages,
 artifacts and options give the same bytes, and what comes later never changes what an earlier turn became.
 """
 
@@ -12,11 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from ..errors import InvalidHistory
-from ..responses.items import Item
+from ..responses.items import InputMessage, Item, is_message
 from .artifacts import Artifacts
 from .entries import History, Instruction, Origin, Repair, UserMessage
-from .instructions import instruction_items, split_user_parts
+from .foreign_summaries import SUMMARY_HEADING, each_once
+from .instructions import Instructed, instruct, split_user_parts
 from .messages import read_history
+from .parts import text_part
 from .reasoning import family
 from .settling import settle_turn
 from .slots import Draft, Rules, Written
@@ -32,6 +35,7 @@ __all__ = [
     "build_input",
     "read_history",
     "transform_messages_to_input",
+    "with_summaries",
 ]
 
 ArtifactLoader: TypeAlias = Callable[[str | None, str | None, Sequence[str]], Awaitable[Artifacts]]
@@ -71,7 +75,8 @@ class Transformed:
 
     `items` may share objects with the artifacts: treat them as read-only. `turns` and `origins` tell for
     each item which turn it belongs to and where it comes from. `missing` names the markers whose artifact
-    could not be had, with its kind where that is known.
+    could not be had, with its kind where that is known. `summaries` are the texts of what others, such as the host,
+    made of messages that are not in the chat any more: oldest first, each once, and not among `items`.
     """
 
     items: list[Item]
@@ -80,6 +85,7 @@ class Transformed:
     replayed: tuple[ReplayedReasoning, ...]
     missing: Mapping[str, str | None]
     repairs: tuple[Repair, ...]
+    summaries: tuple[str, ...] = ()
 
     @property
     def replayed_reasoning_refs(self) -> tuple[tuple[str | None, str], ...]:
@@ -106,6 +112,7 @@ async def transform_messages_to_input(
     """Turn a chat into valid input, asking the loader once for all markers, and only if there are any.
 
     The loader may also be a mapping from ULID to artifact. A `chat_id` given here wins over that of the options.
+    Summaries that others made are among the items: nobody puts them into a block of their own.
 
     Raises:
         InvalidHistory: The messages are no chat, or hold nothing that could be sent.
@@ -117,7 +124,28 @@ async def transform_messages_to_input(
     elif artifact_loader is not None and history.wanted:
         artifacts = await artifact_loader(chat_id, message_id, history.wanted)
     options = options or Options()
-    return build_input(history, artifacts, replace(options, chat_id=chat_id or options.chat_id))
+    return with_summaries(
+        build_input(history, artifacts, replace(options, chat_id=chat_id or options.chat_id))
+    )
+
+
+def with_summaries(transformed: Transformed) -> Transformed:
+    """Put the summaries back among the items, as one message behind the instructions."""
+    if not transformed.summaries:
+        return transformed
+    at = _instructions_end(transformed)
+    message: InputMessage = {
+        "type": "message",
+        "role": "system",
+        "content": [text_part(f"{SUMMARY_HEADING}\n{summary}") for summary in transformed.summaries],
+    }
+    return replace(
+        transformed,
+        items=[*transformed.items[:at], message, *transformed.items[at:]],
+        turns=(*transformed.turns[:at], transformed.turns[0], *transformed.turns[at:]),
+        origins=(*transformed.origins[:at], Origin(0, "system"), *transformed.origins[at:]),
+        summaries=(),
+    )
 
 
 def build_input(history: History, artifacts: Artifacts, options: Options) -> Transformed:
@@ -126,7 +154,8 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Tra
     Raises:
         InvalidHistory: Nothing is left that could be sent.
     """
-    rules = _rules(history, artifacts, options)
+    instructed = _instructed(history, options)
+    rules = _rules(history, artifacts, options, instructed)
     written, ids = Written(), CallIds()
     missing: dict[str, str | None] = {}
     repairs = list(history.repairs)
@@ -147,23 +176,49 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Tra
         ),
         missing=missing,
         repairs=tuple(repairs),
+        summaries=each_once(
+            (*(text for told in instructed.values() for text in told.summaries), *history.summaries)
+        ),
     )
 
 
-def _rules(history: History, artifacts: Artifacts, options: Options) -> Rules:
-    """Take apart what the host mixes into: the system prompt and the latest user message."""
-    entries = [entry for turn in history.turns for entry in turn]
-    first = next((entry for entry in entries if isinstance(entry, Instruction)), None)
-    latest = next((entry for entry in reversed(entries) if isinstance(entry, UserMessage)), None)
-    base = options.base_system_prompt if latest else None
-    here, volatile = instruction_items(first, base) if first else ([], [])
+def _instructed(history: History, options: Options) -> dict[Instruction, Instructed]:
+    """Take the instructions apart. The host writes into the first, if there is a user message to answer."""
+    found = [entry for turn in history.turns for entry in turn if isinstance(entry, Instruction)]
+    base = options.base_system_prompt if _latest_user(history) else None
+    return {entry: instruct(entry, base if entry is found[0] else None) for entry in found}
+
+
+def _latest_user(history: History) -> UserMessage | None:
+    entries = (entry for turn in reversed(history.turns) for entry in reversed(turn))
+    return next((entry for entry in entries if isinstance(entry, UserMessage)), None)
+
+
+def _rules(
+    history: History,
+    artifacts: Artifacts,
+    options: Options,
+    instructed: Mapping[Instruction, Instructed],
+) -> Rules:
+    """What the host mixes into the system prompt and the latest user message has its own place."""
+    latest = _latest_user(history)
+    volatile = [message for told in instructed.values() for message in told.volatile]
     parts = split_user_parts(latest.parts, options.base_user_prompt) if latest else []
     return Rules(
         artifacts=artifacts,
         target=family(options.model_id),
         strip_reasoning=options.strip_reasoning,
-        first_instruction=first,
-        first_items=here,
+        instructions={entry: told.here for entry, told in instructed.items()},
         latest_user=latest,
         latest_items=[*volatile, user_message(parts)],
     )
+
+
+def _instructions_end(transformed: Transformed) -> int:
+    """How many items are instructions of their own; the host's additions have the origin of the user's message."""
+    pairs = zip(transformed.items, transformed.origins, strict=True)
+    told = [
+        is_message(item) and item["role"] in {"system", "developer"} and origin.role != "user"
+        for item, origin in pairs
+    ]
+    return told.index(False) if False in told else len(told)

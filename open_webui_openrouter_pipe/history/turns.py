@@ -13,7 +13,6 @@ from ..responses.items import InputMessage, InputPart
 from ..responses.tool_names import wire_name
 from .artifacts import LostArtifact, normalize_persisted_item
 from .entries import Answered, Called, Entry, Instruction, Marked, Origin, Said, ToolImages, UserMessage
-from .instructions import instruction_items
 from .reasoning import family, unusable
 from .slots import Draft, Rules, Slot
 from .tool_pairs import CALL_TYPES, OUTPUT_TYPES, Fields, Mention, Pair, PairBook
@@ -55,8 +54,7 @@ class _Noter:
         self._phase: tuple[tuple[int, int], str] | None = None
 
     def instruction(self, entry: Instruction) -> None:
-        is_first = entry is self._rules.first_instruction
-        self._ready(self._rules.first_items if is_first else instruction_items(entry, None)[0], entry.origin)
+        self._ready(self._rules.instructions[entry], entry.origin)
 
     def user(self, entry: UserMessage) -> None:
         is_latest = entry is self._rules.latest_user

@@ -150,7 +150,7 @@ class NativeWriter:
         return had_calls
 
     def _status(self, notice: Notice) -> list[HostEvent]:
-        return [{"event": {"type": "status", "data": {"description": notice.text, "done": True}}}]
+        return [{"event": {"type": "status", "data": {"description": notice.text, "done": notice.done}}}]
 
     def _ignore(self, _output: CitationAdded) -> list[HostEvent]:
         """Citations reach the host with their finished message."""

@@ -73,6 +73,7 @@ class AuditLog:
             avg_prompt_tokens=float(row.prompt_tokens) / max(1, sent),
             cached_share=float(row.cached_tokens) / max(1, int(row.billed_tokens)),
             cost=float(row.cost),
+            summary_cost=float(row.summary_cost),
         )
 
     async def forget(self, before: int) -> None:
@@ -104,18 +105,21 @@ class AuditLog:
 def figures(table: sa.Table) -> sa.Select[Any]:
     """The sums that the metrics are made of; `context.audit.metrics` says what each of them means."""
     row = table.c
-    sent = sa.not_(row.overflow_rejected)
+    answer = row.purpose == "answer"
+    summary = row.purpose != "answer"
+    sent = sa.and_(answer, sa.not_(row.overflow_rejected))
     pruned = sa.or_(row.retention_triggered, row.prune_triggered, row.landing_triggered)
     prompt = sa.case((row.billed_tokens > 0, row.billed_tokens), else_=row.tokens_after_landing)
     return sa.select(
-        sa.func.count().label("requests"),
-        _sum_where(row.summary_wanted, 1, "context_summary_count"),
-        _sum_where(pruned, 1, "context_prune_count"),
-        _sum_where(row.overflow_rejected, 1, "context_overflow_reject_count"),
+        _sum_where(answer, 1, "requests"),
+        _sum_where(sa.and_(summary, row.failure == ""), 1, "context_summary_count"),
+        _sum_where(sa.and_(answer, pruned), 1, "context_prune_count"),
+        _sum_where(sa.and_(answer, row.overflow_rejected), 1, "context_overflow_reject_count"),
         _sum_where(sent, prompt, "prompt_tokens"),
         _sum_where(sent, row.billed_tokens, "billed_tokens"),
         _sum_where(sent, row.cached_tokens, "cached_tokens"),
         _sum_where(sent, row.cost, "cost"),
+        _sum_where(summary, row.cost, "summary_cost"),
     ).select_from(table)
 
 

@@ -5,6 +5,9 @@ SealedArtifacts      artifacts ↔ sealed rows, limits
     └── CachedRows       Redis: what was used a short while ago        (with Redis)
         └── ShelteredRows    Redis: writes while the database is away  (with Redis)
             └── SqlRows          SQLite or PostgreSQL
+
+SealedSummaries      summaries ↔ sealed rows
+└── SummaryRows          SQLite or PostgreSQL; claims, and notes of use
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from .rows import RowStore
 from .sealed import Sealing
 from .shelter import ShelteredRows
 from .sql import SqlRows
+from .summaries import SealedSummaries
+from .summary_rows import SummaryRows
 from .touch import TouchingRows
 
 
@@ -45,3 +50,15 @@ def build_artifact_store(
 ) -> SealedArtifacts:
     """Compose the engine's store over rows that live longer. Cheap: make another when settings change."""
     return SealedArtifacts(rows, sealing, limits or Limits(), clock=clock)
+
+
+def build_summary_rows(database: Database, *, clock: Callable[[], int] = epoch_seconds) -> SummaryRows:
+    """Compose what a process keeps for its whole life; its owner awaits `aclose`."""
+    return SummaryRows(database, clock=clock)
+
+
+def build_summaries(
+    rows: SummaryRows, sealing: Sealing, *, clock: Callable[[], int] = epoch_seconds
+) -> SealedSummaries:
+    """Compose the engine's summaries over rows that live longer; they are sealed, whatever else is not."""
+    return SealedSummaries(rows, sealing.keyring, clock=clock)

@@ -41,15 +41,17 @@ class StoredCalibrations:
         """What the bills so far have taught, None when there was none yet; asks the database once a model."""
         if model_id not in self._known:
             loaded = await self._load(model_id)
+            if loaded is None:  # not to be written over with what little is learned meanwhile
+                return None
             self._known.setdefault(model_id, loaded)
         known = self._known[model_id]
         return known if known.seen else None
 
     def learn(self, model_id: str, tally: Tally, billed_tokens: int) -> None:
-        """Take in what was billed for a request with these counts."""
-        before = self._known.get(model_id, Calibration())
-        after = before.observed(tally, billed_tokens)
-        if after is not before:
+        """Take in what was billed for a request with these counts; before `find` has succeeded, nothing is learned."""
+        before = self._known.get(model_id)
+        after = before.observed(tally, billed_tokens) if before is not None else None
+        if after is not None and after is not before:
             self._known[model_id] = after
             self._deferred.add(model_id)
 
@@ -61,14 +63,18 @@ class StoredCalibrations:
         """Let what is under way end."""
         await self._deferred.aclose()
 
-    async def _load(self, model_id: str) -> Calibration:
+    async def _load(self, model_id: str) -> Calibration | None:
         chosen = sa.select(self._table.c.state).where(self._table.c.model == model_id)
         try:
             async with asyncio.timeout(_LOAD_SECONDS):
                 state = await self._database.read(lambda connection: connection.scalar(chosen))
+        except (StoreError, TimeoutError) as error:
+            _log.warning("the calibration of %s could not be read and is not used now: %s", model_id, error)
+            return None
+        try:
             return Calibration.of_state(json.loads(state)) if state else Calibration()
-        except (StoreError, TimeoutError, ValueError) as error:
-            _log.warning("the calibration of %s could not be read and is learned anew: %s", model_id, error)
+        except ValueError as error:
+            _log.warning("the calibration of %s is unreadable and is learned anew: %s", model_id, error)
             return Calibration()
 
     async def _save(self, model_ids: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Self, TypeVar
 
@@ -92,6 +92,16 @@ class Database:
         """Do the work, which is a single query. Raises as `run` does."""
         return await self._guarded(self._reader.connect, work)
 
+    async def change(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> int:
+        """Execute the statement in a transaction of its own; how many rows it changed. Raises as `run` does."""
+
+        async def work(connection: AsyncConnection) -> int:
+            # SQLAlchemy counts updates and deletions by itself, but not insertions.
+            options = {"preserve_rowcount": True}
+            return (await connection.execute(statement, values, execution_options=options)).rowcount
+
+        return await self.run(work)
+
     async def _guarded(
         self, connect: Connect, work: Callable[[AsyncConnection], Awaitable[Answer]]
     ) -> Answer:
@@ -110,7 +120,7 @@ class Database:
                 await self._prepare(deadline)
                 return await _retry(connect, work, deadline)
         except (DataError, IntegrityError) as error:
-            raise StoreError("An artifact could not be stored.", detail=_first_line(error)) from error
+            raise StoreError("An item could not be stored.", detail=_first_line(error)) from error
         except (SQLAlchemyError, OSError, TimeoutError) as error:
             raise StoreUnavailable("The database cannot be reached.", detail=_first_line(error)) from error
 
@@ -120,15 +130,23 @@ class Database:
         if not task.cancelled():
             task.exception()
 
+    def adding(self, table: sa.Table) -> sa.Executable:
+        """An insert that leaves a row with the same primary key as it is."""
+        statement: sa.Executable = self._insert(table).on_conflict_do_nothing()
+        return statement
+
     def replacing(self, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Executable:
         """An insert that replaces the row with the same primary key, if the conditions hold for that row."""
-        insert: Any = postgresql.insert(table) if self.dialect == "postgresql" else sqlite.insert(table)
+        insert = self._insert(table)
         values = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
         keys = list(table.primary_key)
         statement: sa.Executable = insert.on_conflict_do_update(
             index_elements=keys, set_=values, where=sa.and_(*conditions) if conditions else None
         )
         return statement
+
+    def _insert(self, table: sa.Table) -> Any:
+        return postgresql.insert(table) if self.dialect == "postgresql" else sqlite.insert(table)
 
     async def aclose(self) -> None:
         """Let what is under way end, and close the connections of an engine that is our own."""

@@ -31,6 +31,7 @@ class Deferred(Generic[Value]):
         self._name = name
         self._write = write
         self._waiting: list[Value] = []
+        self._writing = 0
         self._task: asyncio.Task[None] | None = None
 
     def add(self, value: Value) -> None:
@@ -54,12 +55,13 @@ class Deferred(Generic[Value]):
         _, late = await asyncio.wait({self._task}, timeout=_PATIENCE_SECONDS)
         for task in late:
             task.cancel()
-            _log.warning("%s: %d not written before the end", self._name, len(self._waiting))
+            _log.warning("%s: %d not written before the end", self._name, len(self._waiting) + self._writing)
         await asyncio.gather(*late, return_exceptions=True)
 
     async def _work(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:_BATCH], self._waiting[_BATCH:]
+            self._writing = len(batch)
             try:
                 await self._write(batch)
             except StoreError as error:

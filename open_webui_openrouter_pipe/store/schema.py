@@ -18,6 +18,7 @@ LEASE_TABLE: Final = "openrouter_pipe_lease"
 SCHEMA_TABLE: Final = "openrouter_pipe_schema"
 AUDIT_TABLE: Final = "turn_context_audit"
 CALIBRATION_TABLE: Final = "context_calibration"
+SUMMARY_TABLE: Final = "session_summaries"
 
 # Any number will do, as long as every worker takes the same one: the first bytes of "openrouter_pipe".
 _ADVISORY_LOCK: Final = int.from_bytes(b"openrout", "big")
@@ -27,7 +28,8 @@ _ADVISORY_LOCK: Final = int.from_bytes(b"openrout", "big")
 class Migration:
     """Statements that lead from one version to the next.
 
-    `{bytes}` and the tables' names are filled in: `{artifact}`, `{lease}`, `{audit}` and `{calibration}`.
+    `{bytes}` and the tables' names are filled in: `{artifact}`, `{lease}`, `{audit}`, `{calibration}` and
+    `{summary}`.
     """
 
     everywhere: tuple[str, ...]
@@ -82,6 +84,24 @@ _FIRST_CALIBRATION: Final = """
 CREATE TABLE {calibration} (model TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL, updated BIGINT NOT NULL)
 """
 
+_FIRST_SUMMARY: Final = """
+CREATE TABLE {summary} (
+    user_id TEXT NOT NULL,
+    start_chain TEXT NOT NULL,
+    end_chain TEXT NOT NULL,
+    turns BIGINT NOT NULL,
+    chat_id TEXT NOT NULL,
+    model TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    packing INTEGER NOT NULL,
+    payload {bytes} NOT NULL,
+    source_tokens BIGINT NOT NULL,
+    created BIGINT NOT NULL,
+    last_used BIGINT NOT NULL,
+    PRIMARY KEY (user_id, start_chain, end_chain)
+)
+"""
+
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(
         everywhere=(
@@ -104,6 +124,21 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
             _FIRST_CALIBRATION,
         ),
     ),
+    Migration(
+        everywhere=(
+            _FIRST_SUMMARY,
+            f"CREATE INDEX ix_{SUMMARY_TABLE}_chat_id ON {{summary}} (chat_id)",
+            f"CREATE INDEX ix_{SUMMARY_TABLE}_last_used ON {{summary}} (last_used)",
+            "ALTER TABLE {audit} RENAME COLUMN summary_wanted TO summary_triggered",
+            "ALTER TABLE {audit} ADD COLUMN tokens_after_summary BIGINT NOT NULL DEFAULT 0",
+            "ALTER TABLE {audit} ADD COLUMN purpose TEXT NOT NULL DEFAULT 'answer'",
+            "ALTER TABLE {audit} ADD COLUMN facts_lost BIGINT NOT NULL DEFAULT 0",
+            "ALTER TABLE {audit} ADD COLUMN failure TEXT NOT NULL DEFAULT ''",
+            # There were no summaries: the step before them is what a request came to.
+            "UPDATE {audit} SET tokens_after_summary = tokens_after_retention",
+        ),
+        on_postgresql=("ALTER TABLE {summary} ALTER COLUMN payload SET STORAGE EXTERNAL",),
+    ),
 )
 
 
@@ -116,6 +151,7 @@ class Tables:
     version: sa.Table
     audit: sa.Table
     calibration: sa.Table
+    summary: sa.Table
 
 
 def tables(schema: str | None) -> Tables:
@@ -141,23 +177,25 @@ def tables(schema: str | None) -> Tables:
         sa.Column("until", sa.BigInteger, nullable=False),
     )
     version = sa.Table(SCHEMA_TABLE, metadata, sa.Column("version", sa.Integer, primary_key=True))
-    return Tables(artifact, lease, version, _audit_table(metadata), _calibration_table(metadata))
+    context = _audit_table(metadata), _calibration_table(metadata), _summary_table(metadata)
+    return Tables(artifact, lease, version, *context)
 
 
 def _audit_table(metadata: sa.MetaData) -> sa.Table:
     """The audit of contexts: a column for each figure of the audit's row, named alike."""
     before = ("window_tokens", "budget_tokens", "limit_tokens", "tokens_before")
-    after = (f"tokens_after_{step}" for step in ("cap", "retention", "prune", "landing"))
-    triggers = ("summary_wanted", "retention_triggered", "prune_triggered", "landing_triggered")
+    after = (f"tokens_after_{step}" for step in ("cap", "retention", "summary", "prune", "landing"))
+    triggers = (f"{step}_triggered" for step in ("retention", "summary", "prune", "landing"))
     return sa.Table(
         AUDIT_TABLE,
         metadata,
         sa.Column("id", sa.Text, primary_key=True),
-        *(_required(name, sa.Text) for name in ("user_id", "chat_id", "message_id", "model")),
+        *(_required(name, sa.Text) for name in ("user_id", "chat_id", "message_id", "model", "purpose")),
         *(_required(name, sa.BigInteger) for name in (*before, *after)),
         *(_required(name, sa.Boolean) for name in (*triggers, "overflow_rejected")),
-        *(_required(name, sa.BigInteger) for name in ("billed_tokens", "cached_tokens")),
+        *(_required(name, sa.BigInteger) for name in ("billed_tokens", "cached_tokens", "facts_lost")),
         _required("cost", sa.Double),
+        _required("failure", sa.Text),
         _required("created", sa.BigInteger),
     )
 
@@ -169,6 +207,20 @@ def _calibration_table(metadata: sa.MetaData) -> sa.Table:
         sa.Column("model", sa.Text, primary_key=True),
         _required("state", sa.Text),
         _required("updated", sa.BigInteger),
+    )
+
+
+def _summary_table(metadata: sa.MetaData) -> sa.Table:
+    """Summaries, in the order of `summary_rows.SummaryRow`."""
+    return sa.Table(
+        SUMMARY_TABLE,
+        metadata,
+        *(sa.Column(name, sa.Text, primary_key=True) for name in ("user_id", "start_chain", "end_chain")),
+        _required("turns", sa.BigInteger),
+        *(_required(name, sa.Text) for name in ("chat_id", "model", "key_id")),
+        _required("packing", sa.Integer),
+        _required("payload", sa.LargeBinary),
+        *(_required(name, sa.BigInteger) for name in ("source_tokens", "created", "last_used")),
     )
 
 
@@ -210,5 +262,6 @@ def _fill_in(statement: str, connection: sa.Connection, names: Tables) -> str:
         lease=name_of(names.lease),
         audit=name_of(names.audit),
         calibration=name_of(names.calibration),
+        summary=name_of(names.summary),
         bytes=binary,
     )

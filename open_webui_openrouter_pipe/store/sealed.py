@@ -1,9 +1,9 @@
-"""Sealing: an artifact becomes a row that only its owner's place and our key can open.
+"""Sealing: what is stored becomes bytes that only our key opens, and only in the place where they were put.
 
-The item is written as compact JSON, compressed when it is large, and sealed with
-AES-256-GCM. The seal covers the row's format, packing, id, owner, kind and model: a payload that was altered,
-or moved to another row, does not open. Chat and message stay outside the seal; they take no part in finding a
-row and may change.
+A JSON object is written compactly, compressed when it is large, and sealed with AES-256-GCM. The seal covers the
+packing and the names of the row, of an artifact its id, owner, kind and model: a payload that was altered, or
+moved to another row, does not open. Chat and message stay outside the seal; they take no part in finding a row
+and may change.
 
 Keys come from passphrases by HKDF-SHA256. The first seals, all of them open, so a key can be replaced while
 old rows stay readable. This module owns keys and bytes; it knows neither databases nor caches.
@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -45,7 +45,7 @@ _COMPRESSED_FROM_BYTES: Final = 4096
 _COMPRESSION_LEVEL: Final = 1
 # `json.loads` spends a quarter of its time on looking for spaces that compact JSON does not have.
 _JSON: Final = json.JSONDecoder()
-_UNREADABLE: Final = "A stored artifact could not be opened."
+_UNREADABLE: Final = "A stored item could not be opened."
 
 
 class Keyring:
@@ -86,13 +86,67 @@ class ItemTooLarge(StoreError):
     """An item is larger than what the reader or writer accepts."""
 
 
-def encode_item(item: Item) -> bytes:
-    """Write an item as compact JSON with its key order; lone surrogates survive. Raises StoreError."""
+class Packed(NamedTuple):
+    """Bytes as a row holds them; `SealedRow` says what the fields mean."""
+
+    key_id: str
+    packing: int
+    payload: bytes
+
+
+def encode_item(item: Mapping[str, Any]) -> bytes:
+    """Write an object as compact JSON with its key order; lone surrogates survive. Raises StoreError."""
     try:
         text = json.dumps(item, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
-        raise StoreError("An artifact could not be stored.", detail=f"not JSON: {error}") from error
+        raise StoreError("An item could not be stored.", detail=f"not JSON: {error}") from error
     return text.encode("utf-8", "surrogatepass")
+
+
+def decode_item(data: bytes) -> dict[str, Any]:
+    """Read what `encode_item` wrote. Raises SealBroken."""
+    item: Any
+    try:
+        text = data.decode("utf-8", "surrogatepass")
+        item, end = _JSON.raw_decode(text)
+    except (ValueError, RecursionError) as error:
+        raise SealBroken(_UNREADABLE, detail=f"not JSON: {error}") from error
+    if end != len(text) or not isinstance(item, dict):
+        raise SealBroken(_UNREADABLE, detail="not an item")
+    return item
+
+
+def pack(data: bytes, names: Sequence[str], keyring: Keyring | None) -> Packed:
+    """Make bytes ready for a row: compressed when they are large, and sealed, unless `keyring` is None.
+
+    The seal is bound to `names`, which tell the row from every other; none of them contains a NUL.
+    """
+    payload, packing = _compress(data)
+    if keyring is None:
+        return Packed("", packing, payload)
+    packing |= SEALED
+    nonce = os.urandom(_NONCE_BYTES)
+    sealed = keyring.cipher(keyring.first_id).encrypt(nonce, payload, _bound(packing, names))
+    return Packed(keyring.first_id, packing, _FORMAT + nonce + sealed)
+
+
+def unpack(packed: Packed, names: Sequence[str], keyring: Keyring, *, limit_bytes: int) -> bytes:
+    """Give back what was packed under these names. Raises SealBroken, or ItemTooLarge when it is over the limit."""
+    payload = packed.payload
+    if packed.packing & SEALED:
+        payload = _decrypt(packed, names, keyring)
+    if packed.packing & COMPRESSED:
+        payload = _decompress(payload, limit_bytes)
+    if len(payload) > limit_bytes:
+        raise ItemTooLarge(_UNREADABLE, detail=f"more than {limit_bytes} bytes")
+    return payload
+
+
+def require_storable(*texts: str) -> None:
+    """Raise StoreError for what PostgreSQL does not take as text: NUL and lone surrogates."""
+    for text in texts:
+        if "\0" in text or not _encodable(text):
+            raise StoreError("An item could not be stored.", detail=f"not storable as text: {text!r}")
 
 
 def seal(artifact: Artifact, data: bytes, sealing: Sealing, *, now: int) -> SealedRow:
@@ -100,15 +154,10 @@ def seal(artifact: Artifact, data: bytes, sealing: Sealing, *, now: int) -> Seal
 
     Raises StoreError when a name of the artifact is not storable as text.
     """
-    _require_storable(artifact)
-    payload, packing = _compress(data)
-    key_id = ""
-    if sealing.encrypt_all or artifact.kind in ALWAYS_SEALED:
-        packing |= SEALED
-        key_id = sealing.keyring.first_id
-        nonce = os.urandom(_NONCE_BYTES)
-        bound = _bound(artifact.user_id, artifact.id, artifact.kind, artifact.model, packing)
-        payload = _FORMAT + nonce + sealing.keyring.cipher(key_id).encrypt(nonce, payload, bound)
+    names = _names(artifact)
+    require_storable(*names, artifact.chat_id, artifact.message_id)
+    sealed = sealing.encrypt_all or artifact.kind in ALWAYS_SEALED
+    packed = pack(data, names, sealing.keyring if sealed else None)
     return SealedRow(
         user_id=artifact.user_id,
         id=artifact.id,
@@ -116,9 +165,9 @@ def seal(artifact: Artifact, data: bytes, sealing: Sealing, *, now: int) -> Seal
         message_id=artifact.message_id,
         kind=artifact.kind,
         model=artifact.model,
-        key_id=key_id,
-        packing=packing,
-        payload=payload,
+        key_id=packed.key_id,
+        packing=packed.packing,
+        payload=packed.payload,
         created=now,
         last_used=now,
     )
@@ -126,15 +175,10 @@ def seal(artifact: Artifact, data: bytes, sealing: Sealing, *, now: int) -> Seal
 
 def unseal(row: SealedRow, keyring: Keyring, *, limit_bytes: int) -> Opened:
     """Open a row. Raises SealBroken, or ItemTooLarge when the item's JSON is over the limit."""
-    payload = row.payload
-    if row.packing & SEALED:
-        payload = _decrypt(row, keyring)
-    elif row.kind in ALWAYS_SEALED:
+    if row.kind in ALWAYS_SEALED and not row.packing & SEALED:
         raise SealBroken(_UNREADABLE, detail="a plain row of a kind that is always sealed")
-    if row.packing & COMPRESSED:
-        payload = _decompress(payload, limit_bytes)
-    if len(payload) > limit_bytes:
-        raise ItemTooLarge(_UNREADABLE, detail=f"more than {limit_bytes} bytes")
+    packed = Packed(row.key_id, row.packing, row.payload)
+    data = unpack(packed, _names(row), keyring, limit_bytes=limit_bytes)
     artifact = Artifact(
         id=row.id,
         user_id=row.user_id,
@@ -142,9 +186,9 @@ def unseal(row: SealedRow, keyring: Keyring, *, limit_bytes: int) -> Opened:
         message_id=row.message_id,
         kind=row.kind,
         model=row.model,
-        item=_decode_item(payload),
+        item=cast("Item", decode_item(data)),
     )
-    return Opened(artifact, len(payload))
+    return Opened(artifact, len(data))
 
 
 def _derive(passphrase: str) -> bytes:
@@ -156,23 +200,14 @@ def _fingerprint(key: bytes) -> str:
     return hashlib.sha256(b"key id" + key).hexdigest()[:_KEY_ID_CHARACTERS]
 
 
-def _bound(user_id: str, artifact_id: str, kind: str, model: str, packing: int) -> bytes:
-    """What a seal covers besides the payload; none of the texts contains the separator."""
-    return "\0".join((str(packing), user_id, artifact_id, kind, model)).encode("utf-8", "surrogatepass")
+def _names(artifact: Artifact | SealedRow) -> tuple[str, ...]:
+    """What the seal of an artifact is bound to."""
+    return artifact.user_id, artifact.id, artifact.kind, artifact.model
 
 
-def _require_storable(artifact: Artifact) -> None:
-    """PostgreSQL takes neither NUL nor lone surrogates in text; say so before anything is written."""
-    for text in (
-        artifact.user_id,
-        artifact.id,
-        artifact.chat_id,
-        artifact.message_id,
-        artifact.kind,
-        artifact.model,
-    ):
-        if "\0" in text or not _encodable(text):
-            raise StoreError("An artifact could not be stored.", detail=f"not storable as text: {text!r}")
+def _bound(packing: int, names: Sequence[str]) -> bytes:
+    """What a seal covers besides the payload."""
+    return "\0".join((str(packing), *names)).encode("utf-8", "surrogatepass")
 
 
 def _encodable(text: str) -> bool:
@@ -190,13 +225,12 @@ def _compress(data: bytes) -> tuple[bytes, int]:
     return zlib.compress(data, _COMPRESSION_LEVEL), COMPRESSED
 
 
-def _decrypt(row: SealedRow, keyring: Keyring) -> bytes:
-    if row.payload[:1] != _FORMAT:
+def _decrypt(packed: Packed, names: Sequence[str], keyring: Keyring) -> bytes:
+    if packed.payload[:1] != _FORMAT:
         raise SealBroken(_UNREADABLE, detail="unknown format")
-    nonce, sealed = row.payload[1 : 1 + _NONCE_BYTES], row.payload[1 + _NONCE_BYTES :]
-    bound = _bound(row.user_id, row.id, row.kind, row.model, row.packing)
+    nonce, sealed = packed.payload[1 : 1 + _NONCE_BYTES], packed.payload[1 + _NONCE_BYTES :]
     try:
-        return keyring.cipher(row.key_id).decrypt(nonce, sealed, bound)
+        return keyring.cipher(packed.key_id).decrypt(nonce, sealed, _bound(packed.packing, names))
     except (InvalidTag, ValueError) as error:
         raise SealBroken(_UNREADABLE, detail="altered, or moved to another row") from error
 
@@ -207,15 +241,3 @@ def _decompress(data: bytes, limit_bytes: int) -> bytes:
         return zlib.decompressobj().decompress(data, limit_bytes + 1)
     except zlib.error as error:
         raise SealBroken(_UNREADABLE, detail=str(error)) from error
-
-
-def _decode_item(payload: bytes) -> Item:
-    item: Any
-    try:
-        text = payload.decode("utf-8", "surrogatepass")
-        item, end = _JSON.raw_decode(text)
-    except (ValueError, RecursionError) as error:
-        raise SealBroken(_UNREADABLE, detail=f"not JSON: {error}") from error
-    if end != len(text) or not isinstance(item, dict):
-        raise SealBroken(_UNREADABLE, detail="not an item")
-    return cast("Item", item)

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Sequence
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..errors import StoreError
 from .database import Database
+from .dialects import DIALECTS
 from .rows import FoundRows, SealedRow
 
 
 class SqlRows:
-    """A RowStore in SQLite or PostgreSQL.
-
-    A list of ids travels as one parameter (JSON for SQLite, an array for PostgreSQL): no list is too long for
-    the database, and the statement is the same for every length, so that drivers can keep it prepared.
-    """
+    """A RowStore in SQLite or PostgreSQL."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        dialect = _DIALECTS[database.dialect]
+        dialect = DIALECTS[database.dialect]
         table = database.tables.artifact
         named = (table.c.user_id == sa.bindparam("owner"), dialect.is_one_of(table.c.id))
         self._id_list = dialect.id_list
@@ -66,25 +59,3 @@ class SqlRows:
     async def aclose(self) -> None:
         """Close what the database opened itself."""
         await self._database.aclose()
-
-
-@dataclass(frozen=True, slots=True)
-class _Dialect:
-    """What the two databases say differently."""
-
-    is_one_of: Callable[[sa.Column[str]], sa.ColumnElement[bool]]
-    id_list: Callable[[Sequence[str]], Any]
-
-
-def _in_json(column: sa.Column[str]) -> sa.ColumnElement[bool]:
-    return column.in_(sa.text("SELECT value FROM json_each(:ids)"))
-
-
-def _in_array(column: sa.Column[str]) -> sa.ColumnElement[bool]:
-    return column == sa.any_(sa.bindparam("ids", type_=ARRAY(sa.Text)))
-
-
-_DIALECTS: Final = {
-    "sqlite": _Dialect(_in_json, json.dumps),
-    "postgresql": _Dialect(_in_array, list),
-}

@@ -1,9 +1,10 @@
-"""Deletes rows that nobody needs any more: of deleted users, of deleted chats, and unused for a long time.
+"""Deletes artifacts and summaries that nobody needs: of deleted users, of deleted chats, and unused for long.
 
 One worker at a time sweeps, by a lease in the database, in small batches with pauses between them, so that
 requests never wait. Nothing is deleted that was in use within `GRACE_SECONDS`: a chat that is being made, a
-temporary chat, or a copy of a deleted chat that was opened a moment ago keeps its artifacts. A row whose chat
-is gone, but which another chat of the same user still names, moves to that chat instead.
+temporary chat, or a copy of a deleted chat that was opened a moment ago keeps its rows. An artifact whose chat
+is gone, but which another chat of the same user still names, moves to that chat instead; a summary belongs to the
+chat that used it last.
 
 What exists is the host's knowledge, asked through `Host`. This module owns the decision and its queries.
 """
@@ -11,7 +12,6 @@ What exists is the host's knowledge, asked through `Host`. This module owns the 
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from ..errors import StoreError
 from .artifacts import epoch_seconds
 from .database import Database
+from .leases import Leases
 
 DAY_SECONDS: Final = 24 * 60 * 60
 # Twice the exactness of `last_used`.
@@ -83,52 +84,66 @@ class Sweep:
         self._host = host
         self._schedule = schedule
         self._clock = clock
-        self._holder = secrets.token_hex(8)
-        self._rows = database.tables.artifact
-        self._lease = database.tables.lease
+        self._leases = Leases(database, clock=clock)
+        self._artifacts = database.tables.artifact
+        self._summaries = database.tables.summary
+        self._tables = (self._artifacts, self._summaries)
 
     async def run(self) -> Swept | None:
         """Sweep once; None when another worker is at it, or was within the interval.
 
         Raises StoreUnavailable when the database is away, and what the host raises.
         """
-        if not await self._take_lease():
+        if not await self._leases.take(_LEASE, _LEASE_SECONDS):
             return None
         try:
+            await self._leases.forget_ended()
             unused = await self._delete_unused()
             of_deleted_users = await self._delete_of_deleted_users()
             of_deleted_chats, moved = await self._clear_deleted_chats()
+            of_deleted_chats += await self._delete_summaries_of_deleted_chats()
         except _LeaseLost:
             return None
-        await self._hold_lease(self._schedule.interval_seconds)
+        await self._leases.hold(_LEASE, self._schedule.interval_seconds)
         return Swept(unused, of_deleted_users, of_deleted_chats, moved)
 
     async def _delete_unused(self) -> int:
         if not self._schedule.keep_days:
             return 0
-        return await self._delete_all(self._unused_for(self._schedule.keep_days * DAY_SECONDS))
+        deleted = 0
+        for table in self._tables:
+            deleted += await self._delete_all(
+                table, self._unused_for(self._schedule.keep_days * DAY_SECONDS, table)
+            )
+        return deleted
 
     async def _delete_of_deleted_users(self) -> int:
         deleted = 0
-        async for users in self._pages(self._rows.c.user_id):
-            for user_id in sorted(set(users) - await self._host.existing_users(users)):
-                deleted += await self._delete_all(
-                    self._rows.c.user_id == user_id, self._unused_for(GRACE_SECONDS)
-                )
+        for table in self._tables:
+            async for users in self._pages(table.c.user_id):
+                for user_id in sorted(set(users) - await self._host.existing_users(users)):
+                    theirs = table.c.user_id == user_id
+                    deleted += await self._delete_all(table, theirs, self._unused_for(GRACE_SECONDS, table))
+        return deleted
+
+    async def _delete_summaries_of_deleted_chats(self) -> int:
+        table, deleted = self._summaries, 0
+        async for chat_id in self._deleted_chats(table):
+            here = table.c.chat_id == chat_id
+            deleted += await self._delete_all(table, here, self._unused_for(GRACE_SECONDS, table))
         return deleted
 
     async def _clear_deleted_chats(self) -> tuple[int, int]:
-        """Delete or move the rows of deleted chats; how many of each."""
-        deleted = moved = 0
-        async for chats in self._pages(self._rows.c.chat_id):
-            for chat_id in sorted(set(chats) - await self._host.existing_chats(chats)):
-                here = (self._rows.c.chat_id == chat_id, self._unused_for(GRACE_SECONDS))
-                while owned := await self._some_by_owner(*here):
-                    for user_id, ids in owned.items():
-                        own = (*here, self._rows.c.user_id == user_id)
-                        moved += await self._move(own, await self._homes(user_id, ids, chat_id))
-                        deleted += await self._change(sa.delete(self._rows).where(*own, self._is_one_of(ids)))
-                    await self._pause()
+        """Delete or move the artifacts of deleted chats; how many of each."""
+        table, deleted, moved = self._artifacts, 0, 0
+        async for chat_id in self._deleted_chats(table):
+            here = (table.c.chat_id == chat_id, self._unused_for(GRACE_SECONDS, table))
+            while owned := await self._some_by_owner(*here):
+                for user_id, ids in owned.items():
+                    own = (*here, table.c.user_id == user_id)
+                    moved += await self._move(own, await self._homes(user_id, ids, chat_id))
+                    deleted += await self._database.change(sa.delete(table).where(*own, table.c.id.in_(ids)))
+                await self._pause()
         return deleted, moved
 
     async def _homes(self, user_id: str, ids: Sequence[str], gone: str) -> dict[str, list[str]]:
@@ -140,30 +155,37 @@ class Sweep:
         return homes
 
     async def _move(self, own: Sequence[Condition], homes: Mapping[str, Sequence[str]]) -> int:
-        moved = 0
+        table, moved = self._artifacts, 0
         for chat_id, ids in homes.items():
-            statement = sa.update(self._rows).where(*own, self._is_one_of(ids)).values(chat_id=chat_id)
-            moved += await self._change(statement)
+            here = sa.update(table).where(*own, table.c.id.in_(ids))
+            moved += await self._database.change(here.values(chat_id=chat_id))
         return moved
 
-    async def _delete_all(self, *conditions: Condition) -> int:
+    async def _delete_all(self, table: sa.Table, *conditions: Condition) -> int:
         """Delete rows in batches; how many there were."""
-        some = sa.select(self._rows.c.user_id, self._rows.c.id).where(*conditions)
-        named = sa.tuple_(self._rows.c.user_id, self._rows.c.id).in_(some.limit(self._schedule.batch_rows))
-        deleted = 0
+        key = list(table.primary_key)
+        some = sa.select(*key).where(*conditions).limit(self._schedule.batch_rows)
         # The conditions stand outside, too: a row that is touched meanwhile stays.
-        while count := await self._change(sa.delete(self._rows).where(named, *conditions)):
+        batch = sa.delete(table).where(sa.tuple_(*key).in_(some), *conditions)
+        deleted = 0
+        while count := await self._database.change(batch):
             deleted += count
             await self._pause()
         return deleted
 
     async def _some_by_owner(self, *conditions: Condition) -> dict[str, list[str]]:
-        """The ids of a batch of rows, by owner."""
-        some = sa.select(self._rows.c.user_id, self._rows.c.id).where(*conditions)
+        """The ids of a batch of artifacts, by owner."""
+        some = sa.select(self._artifacts.c.user_id, self._artifacts.c.id).where(*conditions)
         owned: dict[str, list[str]] = {}
         for user_id, row_id in await self._fetch(some.limit(self._schedule.batch_rows)):
             owned.setdefault(user_id, []).append(row_id)
         return owned
+
+    async def _deleted_chats(self, table: sa.Table) -> AsyncIterator[str]:
+        """The chats that rows of the table belong to and that the host does not know."""
+        async for chats in self._pages(table.c.chat_id):
+            for chat_id in sorted(set(chats) - await self._host.existing_chats(chats)):
+                yield chat_id
 
     async def _pages(self, column: sa.Column[str]) -> AsyncIterator[list[str]]:
         """The different values of an indexed column, in order; empty ones are left out."""
@@ -173,38 +195,14 @@ class Sweep:
             last = page[-1]
             await self._pause()
 
-    def _unused_for(self, seconds: int) -> Condition:
-        return self._rows.c.last_used < self._clock() - seconds
-
-    def _is_one_of(self, ids: Sequence[str]) -> Condition:
-        return self._rows.c.id.in_(ids)
-
-    async def _take_lease(self) -> bool:
-        now = self._clock()
-        values = {"name": _LEASE, "holder": self._holder, "until": now + _LEASE_SECONDS}
-        taking = self._database.replacing(self._lease, self._lease.c.until <= now)
-        return await self._change(taking, values) == 1
+    def _unused_for(self, seconds: int, table: sa.Table) -> Condition:
+        return table.c.last_used < self._clock() - seconds
 
     async def _pause(self) -> None:
         """Let requests through, and keep the lease meanwhile. Raises _LeaseLost."""
         await asyncio.sleep(self._schedule.pause_seconds)
-        await self._hold_lease(_LEASE_SECONDS)
-
-    async def _hold_lease(self, seconds: float) -> None:
-        mine = (self._lease.c.name == _LEASE, self._lease.c.holder == self._holder)
-        until = self._clock() + int(seconds)
-        if not await self._change(sa.update(self._lease).where(*mine).values(until=until)):
+        if not await self._leases.hold(_LEASE, _LEASE_SECONDS):
             raise _LeaseLost
-
-    async def _change(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> int:
-        """Execute the statement in a transaction of its own; how many rows it changed."""
-
-        async def work(connection: AsyncConnection) -> int:
-            # SQLAlchemy counts updates and deletions by itself, but not insertions.
-            options = {"preserve_rowcount": True}
-            return (await connection.execute(statement, values, execution_options=options)).rowcount
-
-        return await self._database.run(work)
 
     async def _fetch(self, statement: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
         async def work(connection: AsyncConnection) -> Sequence[sa.Row[Any]]:

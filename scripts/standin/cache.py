@@ -29,10 +29,15 @@ DIGEST_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of the prompt that the provider sees as one block, and whether a cache breakpoint ends it."""
+    """A piece of the prompt that the provider sees as one block, and whether a cache breakpoint ends it.
+
+    ``keyed_with`` are settings that are no part of the prompt, but without which an explicit cache knows neither
+    this block nor those behind it. Automatic caches look at the tokens alone.
+    """
 
     tokens: Sequence[int]
     breakpoint: bool = False
+    keyed_with: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +134,14 @@ def _automatic(rule: CacheRule, segments: Sequence[Segment], entries: dict[bytes
     if len(tokens) < rule.minimum_tokens:
         return _Found()
     size = rule.block_tokens
-    digests = list(_chain(tokens[at : at + size] for at in range(0, len(tokens) - size + 1, size)))
+    digests = list(_chain(tokens[at : at + size].tobytes() for at in range(0, len(tokens) - size + 1, size)))
     hits = next((at for at, digest in enumerate(digests) if digest not in entries), len(digests)) * size
     cached = hits if hits >= rule.minimum_tokens else 0
     return _Found(cached, len(digests) * size - cached, tuple(digests))
 
 
 def _explicit(rule: CacheRule, segments: Sequence[Segment], entries: dict[bytes, float]) -> _Found:
-    digests = list(_chain(array("Q", segment.tokens) for segment in segments))
+    digests = list(_chain(segment.keyed_with + array("Q", segment.tokens).tobytes() for segment in segments))
     ends = _ends(segments)
     marks = [at for at, segment in enumerate(segments) if segment.breakpoint][-MAX_BREAKPOINTS:]
     reachable = {at for mark in marks for at in range(max(0, mark - LOOKBACK_SEGMENTS), mark + 1)}
@@ -148,10 +153,10 @@ def _explicit(rule: CacheRule, segments: Sequence[Segment], entries: dict[bytes,
     return _Found(cached, written, tuple(digests[at] for at in renewed))
 
 
-def _chain(pieces: Iterable[array[int]]) -> Iterator[bytes]:
+def _chain(pieces: Iterable[bytes]) -> Iterator[bytes]:
     running = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for piece in pieces:
-        running.update(piece.tobytes())
+        running.update(piece)
         yield running.copy().digest()
 
 

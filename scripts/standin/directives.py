@@ -83,6 +83,19 @@ def without(text: str) -> str:
     return "".join([*pieces, text[end:]]).strip()
 
 
+def bracketed(text: str) -> str:
+    """The text as directives, whether or not it has their brackets."""
+    return text if OPENING in text else f"{OPENING} {text}{CLOSING}"
+
+
+def spoken(text: str) -> str:
+    """A text without its directives, if it has any that can be read."""
+    try:
+        return without(text) if OPENING in text else text
+    except DirectiveError:
+        return text
+
+
 def _directive(text: str, at: int) -> tuple[Directive, int]:
     pairs: list[tuple[str, Any]] = []
     while not text.startswith(CLOSING, at := _past_blanks(text, at)):

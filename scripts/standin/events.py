@@ -112,6 +112,10 @@ class Response:
         error = {"code": cut.code, "message": cut.message}
         return self.head("failed", error=error, error_type=cut.error_type)
 
+    def whole(self) -> Item:
+        """The response object as a request without a stream gets it."""
+        return self.failed(self.plan.cut) if self.plan.cut else self.finished()
+
     def sealed(self, item: Item) -> Item:
         """An item with its seal, where it has one."""
         return {**item, **self.seals.get(item.get("id", ""), {})}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from .events import is_delta
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 COMMENT = ": OPENROUTER PROCESSING"
 BARE_COMMENT = ": "
 DONE = "data: [DONE]"
+SILENCE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ def frames(events: Iterable[dict[str, Any]], delivery: Delivery) -> Iterator[Chu
     """The chunks that carry the events, as the delivery wants them."""
     comment = BARE_COMMENT if delivery.bare_comments else COMMENT
     yield from _chunks([comment] * delivery.comments, delivery, delivery.first_delay_seconds)
+    if delivery.silence != "no":
+        yield from repeat(Chunk((comment + delivery.newline * 2).encode(), SILENCE_SECONDS))
     deltas = 0
     for event in events:
         delta = is_delta(event)

@@ -7,6 +7,7 @@ item comes to be, this module what it is in the end.
 from __future__ import annotations
 
 import base64
+import math
 import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -57,12 +58,10 @@ class Maker:
 
     def limited(self, plan: Plan, limit: int | None) -> Plan:
         """The plan cut to an output limit in tokens, and halved where its ending asks for it."""
+        left, steps = math.inf if limit is None else limit, list[Any]()
         if plan.ending != "completed":
             total = sum(self.tokens(step) for step in plan.steps[:-1])
-            limit = total + max(1, self.tokens(plan.steps[-1]) // 2)
-        elif limit is None:
-            return plan
-        left, steps = limit, list[Any]()
+            left = min(left, total + max(1, self.tokens(plan.steps[-1]) // 2))
         for step in plan.steps:
             cost = self.tokens(step)
             if cost > left:

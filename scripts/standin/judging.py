@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import catalogue, validate
+from . import catalogue, summary_request, validate
 from .cache import MAX_BREAKPOINTS
 from .errors import RefusalError, provider_error, router_error
 from .prompt import PromptReader, input_items
@@ -42,10 +42,11 @@ def judge(service: Service, record: RecordedRequest) -> Judged:
     """
     record.warnings.extend([*validate.check(record.body), *_header_warnings(record.headers)])
     body = record.body
+    record.is_summary = summary_request.is_asked(body)
     model = _chosen_model(body)
     _check_abilities(body, model)
     seals = service.sealer.verify(input_items(body), model)
-    prompt = PromptReader(service.tokenizer).read(body, seals)
+    prompt = PromptReader(service.tokenizer).read(body, seals, model)
     if (
         model.family == "anthropic"
         and sum(segment.breakpoint for segment in prompt.segments) > MAX_BREAKPOINTS

@@ -16,10 +16,11 @@ SECRET_HEADERS = frozenset({"authorization", "cookie"})
 
 @dataclass(slots=True)
 class RecordedRequest:
-    """One request; ``status`` and what follows are filled in while it is answered.
+    """One request; ``status`` (0 until and unless it is sent) and what follows are filled in while it is answered.
 
     ``usage`` and ``output`` are those of the terminal event, ``disconnected`` says that the client left before the end,
-    ``finished`` that the last byte was handed over. The times are seconds on the stand-in's clock.
+    ``finished`` that the last byte was handed over, ``is_summary`` that it asks for a summary. The times are seconds
+    on the stand-in's clock.
     """
 
     method: str
@@ -36,6 +37,7 @@ class RecordedRequest:
     output: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     error: str = ""
+    is_summary: bool = False
     disconnected: bool = False
     finished: bool = False
     ended_at: float | None = None

@@ -18,6 +18,7 @@ SearchKind = Literal["server", "native"]
 Ending = Literal["completed", "max_output_tokens", "content_filter"]
 BreakKind = Literal["failed", "response.error", "nested", "flat", "eof"]
 Newline = Literal["\n", "\r\n"]
+Silence = Literal["no", "comments", "whole"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,10 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How the bytes travel: pauses in seconds, the framing, and the oddities on the way."""
+    """How the bytes travel: pauses in seconds, the framing, and the oddities on the way.
+
+    A ``silence`` takes the place of an answer: nothing but comments without end, or nothing at all.
+    """
 
     first_delay_seconds: float = 0.0
     delay_seconds: float = 0.0
@@ -111,6 +115,7 @@ class Delivery:
     late_arguments: bool = False
     unknown_event: bool = False
     big_bytes: int = 0
+    silence: Silence = "no"
 
 
 @dataclass(frozen=True, slots=True)

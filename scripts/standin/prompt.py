@@ -1,25 +1,33 @@
 """A request's prompt as the provider sees it: blocks of tokens, in order.
 
-Owns the serialized order tools, instructions, input items, the counting rules for what is not text, and the
-key of a conversation. It must not judge the request; that has happened.
+Owns the serialized order tools, instructions, input items, the counting rules for what is not text, what
+beside the text decides whether a cache knows a block, and the key of a conversation. It must not judge the
+request; that has happened.
 
 Counting: text by the tokenizer; an image IMAGE_TOKENS; audio and video MEDIA_TOKENS; a data-URL file one
 token per FILE_BYTES_PER_TOKEN decoded bytes; sealed reasoning the tokens it was billed at, whatever its
 characters.
+
+What beside the text decides (the vendors' guides to prompt caching and structured outputs): the schema of a
+structured answer is part of the prompt, for OpenAI before everything, for Anthropic before the system prompt.
+At Anthropic another ``tool_choice`` or another thinking budget keeps tools and system cached, but no message.
+The budget follows from the effort and the output limit, so another output limit counts as another budget.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from .cache import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from .catalogue import Model
     from .seal import Sealed
     from .tokens import Tokenizer
 
@@ -27,6 +35,10 @@ IMAGE_TOKENS = 768
 MEDIA_TOKENS = 1500
 FILE_BYTES_PER_TOKEN = 8
 BASE64_BYTES_PER_CHAR = 3 / 4
+SYSTEM_ROLES = frozenset({"system", "developer"})
+EFFORT_SHARES = {"max": 0.95, "xhigh": 0.95, "high": 0.8, "medium": 0.5, "low": 0.2, "minimal": 0.1}
+LEAST_THINKING_TOKENS = 1024
+MOST_THINKING_TOKENS = 128_000
 HEAVY_KEYS = ("image_url", "file_data", "video_url", "data")
 
 
@@ -49,15 +61,38 @@ class PromptReader:
 
     tokenizer: Tokenizer
 
-    def read(self, body: dict[str, Any], seals: Mapping[str, Sealed]) -> Prompt:
-        """The prompt of an accepted request; ``seals`` are the verified seals of its reasoning items."""
+    def read(self, body: dict[str, Any], seals: Mapping[str, Sealed], model: Model | None = None) -> Prompt:
+        """The prompt of an accepted request.
+
+        Args:
+            body: The request.
+            seals: The verified seals of its reasoning items.
+            model: Whose prompt it is; None for a provider that looks at tools, instructions and items alone.
+        """
+        items = input_items(body)
+        opening = len(list(takewhile(lambda item: item.get("role") in SYSTEM_ROLES, items)))
         tools = [self._segment(tool) for tool in body.get("tools") or []]
         instructions = [self._segment({"instructions": text}) for text in [body.get("instructions")] if text]
-        pieces = [segment for item in input_items(body) for segment in self._item(item, seals)]
-        segments = [*tools, *instructions, *pieces]
+        system = [*instructions, *self._items(items[:opening], seals)]
+        chat = list(self._items(items[opening:], seals))
+        form = self._form(body)
+        family = model.family if model else None
+        if model and family == "anthropic" and chat:
+            chat[0] = replace(chat[0], keyed_with=_message_key(body, model))
+        before, between = {"openai": (form, []), "anthropic": ([], form)}.get(family or "", ([], []))
+        segments = [*before, *tools, *between, *system, *chat]
         if body.get("cache_control") and segments:
-            segments[-1] = Segment(segments[-1].tokens, breakpoint=True)
+            segments[-1] = replace(segments[-1], breakpoint=True)
         return Prompt(tuple(segments), sum(len(segment.tokens) for segment in tools))
+
+    def _form(self, body: dict[str, Any]) -> list[Segment]:
+        """The form that the answer must have, where it is not plain text."""
+        form = (body.get("text") or {}).get("format") or {"type": "text"}
+        return [] if form["type"] == "text" else [self._segment({"format": form})]
+
+    def _items(self, items: Sequence[dict[str, Any]], seals: Mapping[str, Sealed]) -> Iterator[Segment]:
+        for item in items:
+            yield from self._item(item, seals)
 
     def _item(self, item: dict[str, Any], seals: Mapping[str, Sealed]) -> Iterator[Segment]:
         if item.get("type") == "reasoning":
@@ -98,6 +133,27 @@ def text_of(item: dict[str, Any]) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(part["text"] for part in content or [] if "text" in part)
+
+
+def _message_key(body: dict[str, Any], model: Model) -> bytes:
+    """What Anthropic's cache of messages depends on beside their text."""
+    choice = body.get("tool_choice", "auto") if body.get("tools") else None
+    return json.dumps([choice, _thinking_tokens(body, model)], sort_keys=True).encode()
+
+
+def _thinking_tokens(body: dict[str, Any], model: Model) -> int | None:
+    """The budget for thinking that the router asks Anthropic for: 0 when off, None when nothing was said."""
+    asked = body.get("reasoning") or {}
+    effort, enabled, tokens = (asked.get(key) for key in ("effort", "enabled", "max_tokens"))
+    if enabled is False or effort == "none":
+        return 0
+    if tokens:
+        return int(tokens)
+    if not effort and not enabled:
+        return None
+    limit = body.get("max_output_tokens") or model.max_output_tokens or 0
+    wanted = int(limit * EFFORT_SHARES[effort or "medium"])
+    return max(min(wanted, MOST_THINKING_TOKENS), LEAST_THINKING_TOKENS)
 
 
 def _without_breakpoint(part: Any) -> Any:

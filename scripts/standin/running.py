@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import uvicorn
 
-from .server import API, create_app, script
+from .server import API, create_app, script, summarize
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -77,12 +77,21 @@ class StandIn:
         return [record for record in self.requests if record.path == "/responses"]
 
     def reset(self) -> None:
-        """Forget log, queue, prompt cache and generations; the clock runs true again."""
+        """Forget log, queue, prompt cache and generations; clock and summarizer are as at the start."""
         self.service.reset()
 
     def script(self, *entries: str | dict[str, Any]) -> None:
         """Queue behaviours for the next requests, each once or as its entry says."""
         script(self.service, [{"do": entry} if isinstance(entry, str) else entry for entry in entries])
+
+    @property
+    def summarizer(self) -> str:
+        """How requests for a summary are answered; one of the kinds of ``summarizers``."""
+        return self.service.summarizer
+
+    @summarizer.setter
+    def summarizer(self, kind: str) -> None:
+        summarize(self.service, {"kind": kind})
 
     def advance(self, seconds: float) -> None:
         """Move the clock on."""

@@ -1,8 +1,8 @@
 """From a request to the plan of its answer: directives first, then what a person would expect.
 
 Owns the meaning of directives, of the ``standin/...`` model names and of natural chat ("call get_weather"),
-and the JSON answers to Open WebUI's task prompts. It sends nothing. The directives (syntax:
-``directives``):
+and what comes before what: queued directives, a summary, Open WebUI's own prompts, the directives of the
+text, natural chat. It sends nothing. The directives (syntax: ``directives``):
 
     reasoning=summary|raw|encrypted   text= parts= items=     reasoning before calls and before the answer
     text="..."                                                the final answer
@@ -35,10 +35,13 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import directives
+from . import directives, tasks
 from .errors import documented, own_rate_limit
 from .plan import Break, Call, Citation, Delivery, Image, Message, Plan, Reasoning, Search, Unknown
 from .prompt import input_items, text_of
+from .summarizers import KINDS, Assignment
+from .summary_request import SummaryRequest
+from .tokens import ByteTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,14 +49,13 @@ if TYPE_CHECKING:
     from .catalogue import Family, Model
     from .directives import Directive
     from .plan import BreakKind, Ending, Newline, ReasoningKind, SearchKind, Step
+    from .tokens import Tokenizer
 
 DEAF_MODEL = "standin/plain"
 SLOW_MODEL_SECONDS = 20.0
 SLOW_DELTAS_PER_SECOND = 10
 QUOTED_OUTPUT_CHARS = 2000
-TITLE_WORDS = 4
 NATURAL_CALL = re.compile(r"\bcall\s+`?([A-Za-z0-9_-]+)`?", re.IGNORECASE)
-USER_LINE = re.compile(r"^USER: (.*)$", re.MULTILINE)
 INPUT_ROLES = ("user", "system", "developer")
 KIND_OF_FAMILY: dict[Family, ReasoningKind] = {"anthropic": "raw", "raw": "raw"}
 REASONING_KINDS: tuple[ReasoningKind, ...] = ("summary", "raw", "encrypted")
@@ -115,6 +117,11 @@ class Draft:
     plan: Plan = field(default_factory=Plan)
 
     @property
+    def answered(self) -> bool:
+        """Whether a directive has said what the answer is."""
+        return self.text is not None or bool(self.calls) or self.plan.refusal is not None
+
+    @property
     def rounds_done(self) -> int:
         """Rounds of calls that this turn has behind it; parallel calls may come back interleaved or not."""
         return self.situation.calls_done // len(self.calls) if self.calls else 0
@@ -124,23 +131,38 @@ class Draft:
         self.plan = replace(self.plan, delivery=replace(self.plan.delivery, **changes))
 
 
-def compose(body: dict[str, Any], model: Model, *, queued: str = "", pace_seconds: float = 0.0) -> Plan:
-    """The plan for an accepted request.
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What stands outside the chat: how this stand-in answers.
 
-    Args:
-        body: The request.
-        model: Its model.
-        queued: Directives that a test has queued; they stand before those of the text.
-        pace_seconds: The pause between deltas of an answer whose directives set none.
+    ``queued`` are directives that a test has queued; they stand before those of the text. ``summarizer`` is how
+    a summary is made: a kind of ``summarizers``, or directives to obey on the way to an honest one.
+    ``pace_seconds`` is the pause between deltas of an answer whose directives set none.
+    """
+
+    queued: str = ""
+    summarizer: str = "keep"
+    pace_seconds: float = 0.0
+    tokenizer: Tokenizer = field(default_factory=ByteTokenizer)
+
+
+def compose(body: dict[str, Any], model: Model, orders: Orders | None = None) -> Plan:
+    """The plan for an accepted request to a model.
 
     Raises:
         DirectiveError: A directive cannot be read.
     """
+    orders = orders or Orders()
     situation = Situation.of(body, model)
-    draft = Draft(situation, plan=Plan(delivery=Delivery(delay_seconds=pace_seconds)))
-    task = _task_answer(situation.text)
+    draft = Draft(situation, plan=Plan(delivery=Delivery(delay_seconds=orders.pace_seconds)))
+    for directive in directives.parse(orders.queued):
+        _obey(draft, directive)
+    asked = SummaryRequest.of(body)
+    if asked:
+        return _summarized(draft, asked, orders, body.get("max_output_tokens"))
+    task = tasks.answer(situation.text)
     told = () if task or model.id == DEAF_MODEL else directives.parse(situation.text)
-    for directive in (*directives.parse(queued), *told):
+    for directive in told:
         _obey(draft, directive)
     if task and draft.text is None:
         draft.text = task
@@ -151,6 +173,38 @@ def compose(body: dict[str, Any], model: Model, *, queued: str = "", pace_second
     if not draft.reasoning and situation.thinks:
         draft.reasoning = [_default_reasoning(situation)]
     return _finished(draft)
+
+
+def summarizer(text: str) -> list[Directive]:
+    """The directives that tell how to summarise, the last one a kind.
+
+    Raises:
+        DirectiveError: One of them is neither a kind nor a directive.
+    """
+    told = directives.parse(directives.bracketed(text))
+    for directive in told:
+        if directive.name not in KINDS and directive.name not in MEANINGS:
+            raise directives.DirectiveError(f"neither a kind of summarizer nor a directive: {directive.name}")
+    kinds = [directive for directive in told if directive.name in KINDS]
+    others = [directive for directive in told if directive.name not in KINDS]
+    return [*others, *(kinds[-1:] or [directives.Directive("keep", None, {})])]
+
+
+def _summarized(draft: Draft, asked: SummaryRequest, orders: Orders, limit_tokens: int | None) -> Plan:
+    *others, kind = summarizer(orders.summarizer)
+    _fail_by_name(draft)
+    for directive in () if draft.answered else others:
+        _obey(draft, directive)
+    if not draft.reasoning and (draft.situation.thinks or kind.name == "reasoning"):
+        draft.reasoning = [_default_reasoning(draft.situation)]
+    if draft.answered:
+        return _finished(draft)
+    left = limit_tokens
+    if left is not None:
+        left -= sum(len(orders.tokenizer.encode(item.text())) for item in draft.reasoning)
+    given = Assignment(asked, kind, orders.tokenizer, left, tuple(draft.situation.schemas))
+    plan = KINDS[kind.name](draft.plan, given)
+    return replace(plan, steps=(*draft.reasoning, *plan.steps))
 
 
 def _obey(draft: Draft, told: Directive) -> None:
@@ -340,10 +394,15 @@ def _by_model_name(draft: Draft) -> None:
     model = draft.situation.model.id
     if model == "standin/slow" and not draft.deltas:
         _slow(draft, directives.Directive("slow", SLOW_MODEL_SECONDS, {}))
-    if model == "standin/failing" and draft.plan.cut is None and draft.plan.refusal is None:
-        draft.plan = replace(draft.plan, refusal=documented(503))
+    _fail_by_name(draft)
     if model == "standin/tools" and not draft.calls:
         draft.calls = [example_call(name, schema) for name, schema in draft.situation.schemas.items()][:1]
+
+
+def _fail_by_name(draft: Draft) -> None:
+    fails = draft.situation.model.id == "standin/failing"
+    if fails and draft.plan.cut is None and draft.plan.refusal is None:
+        draft.plan = replace(draft.plan, refusal=documented(503))
 
 
 def _natural_calls(situation: Situation) -> list[Call]:
@@ -388,7 +447,7 @@ def _default_reasoning(situation: Situation) -> Reasoning:
 
 
 def _default_text(situation: Situation) -> str:
-    lines = [f"You said: {_said(situation.text)}"]
+    lines = [f"You said: {directives.spoken(situation.text)}"]
     if situation.outputs:
         lines.append("The tools answered:")
         lines.append(
@@ -398,33 +457,8 @@ def _default_text(situation: Situation) -> str:
     return "\n\n".join(lines)
 
 
-def _said(text: str) -> str:
-    """A text without its directives, if it has any that can be read."""
-    try:
-        return directives.without(text) if directives.OPENING in text else text
-    except directives.DirectiveError:
-        return text
-
-
 def _counted(items: int) -> str:
     return f"{items} input item{'' if items == 1 else 's'}"
-
-
-def _task_answer(text: str) -> str | None:
-    """The JSON that one of Open WebUI's own task prompts asks for; None for any other text."""
-    if not text.startswith("### Task:"):
-        return None
-    said = USER_LINE.findall(text)
-    topic = " ".join((_said(said[-1]) if said else "New chat").split()[:TITLE_WORDS])
-    answers: dict[str, Any] = {
-        '{ "title":': {"title": topic.title()},
-        '{ "tags":': {"tags": ["General", "Testing"]},
-        '"follow_ups":': {"follow_ups": ["Tell me more.", "Why is that?", "Show an example."]},
-        '"queries":': {"queries": [topic]},
-        '{ "text":': {"text": "and so on."},
-        '"prompt":': {"prompt": f"A picture of {topic}"},
-    }
-    return next((json.dumps(answer) for sign, answer in answers.items() if sign in text), None)
 
 
 # --- reading the request ---

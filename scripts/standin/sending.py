@@ -1,4 +1,4 @@
-"""Sending a response as server-sent events, and noticing when the client leaves.
+"""Sending a response, at once or late or never, and noticing when the client leaves.
 
 Owns the two tasks of a stream, one that sends and one that listens; both end with the response.
 """
@@ -9,7 +9,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from . import events, framing
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from .log import RecordedRequest
+
+
+NOT_SENT = 0
 
 
 class StreamedResponse(Response):
@@ -67,6 +70,49 @@ class StreamedResponse(Response):
                 self._record.usage = self._made.usage
                 self._record.output = event["response"]["output"]
             yield event
+
+
+class WholeResponse(JSONResponse):
+    """A response sent in one piece, after a pause; with ``pause_seconds`` None it is never sent.
+
+    The bill counts as the client's only when the answer is sent.
+    """
+
+    def __init__(
+        self,
+        response: events.Response | None,
+        record: RecordedRequest,
+        clock: Callable[[], float],
+        pause_seconds: float | None,
+    ) -> None:
+        headers = {"X-Generation-Id": response.id} if response else {}
+        super().__init__(response.whole() if response else None, headers=headers)
+        self._made = response
+        self._record = record
+        self._clock = clock
+        self._pause_seconds = pause_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Wait, then send; or stop as soon as the client is gone."""
+        left = await _left_within(self._pause_seconds, receive)
+        self._record.ended_at = self._clock()
+        self._record.finished, self._record.disconnected = not left, left
+        if left:
+            self._record.status = NOT_SENT
+            return
+        if self._made and not self._made.plan.cut:
+            self._record.usage, self._record.output = self._made.usage, self._made.finished()["output"]
+        await super().__call__(scope, receive, send)
+
+
+async def _left_within(seconds: float | None, receive: Receive) -> bool:
+    """Whether the client leaves in that time; None is for ever."""
+    try:
+        async with asyncio.timeout(seconds):
+            await _left(receive)
+    except TimeoutError:
+        return False
+    return True
 
 
 async def _left(receive: Receive) -> None:

@@ -11,6 +11,7 @@ planned, answered and sent. All state lives in one ``Service`` that the app carr
     POST /_standin/reset         forget log, queue, prompt cache, generations; the clock runs true again
     POST /_standin/script        [{"do": "error=429 retry_after=1", "times": 2, "path": "/responses"}, ...]
     POST /_standin/clock         {"advance": seconds}
+    POST /_standin/summarizer    {"kind": "drop"}
 """
 
 from __future__ import annotations
@@ -30,15 +31,14 @@ from .errors import Refusal, RefusalError, bad_prompt, documented, router_error
 from .judging import judge
 from .log import RecordedRequest
 from .plan import Break
-from .script import compose
-from .sending import StreamedResponse
+from .script import Orders, compose, summarizer
+from .sending import StreamedResponse, WholeResponse
 from .service import Options, Queued, Service
 from .tokens import local_tokenizer
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from . import events
     from .catalogue import Model
     from .plan import Plan
 
@@ -82,7 +82,7 @@ def _endpoint(service: Service, reply: Reply) -> Callable[[Request], Awaitable[R
         except directives.DirectiveError as error:
             response = _refused(bad_prompt(f"stand-in directive: {error}"), record)
         record.status = response.status_code
-        if not isinstance(response, StreamedResponse):
+        if not isinstance(response, StreamedResponse | WholeResponse):
             record.finished, record.ended_at = True, service.now()
         return response
 
@@ -132,7 +132,7 @@ def _authorize(request: Request) -> str:
 def _scripted(service: Service, path: str) -> None:
     told = service.queued(path)
     if told:
-        plan = compose({"input": "x"}, catalogue.BY_ID["standin/script"], queued=told)
+        plan = compose({"input": "x"}, catalogue.BY_ID["standin/script"], Orders(told))
         if plan.refusal:
             raise RefusalError(plan.refusal)
 
@@ -230,16 +230,22 @@ async def _responses(service: Service, request: Request, record: RecordedRequest
     if len(record.raw) > MAX_BODY_BYTES:
         raise RefusalError(documented(413))
     judged = judge(service, record)
-    pace = service.options.pace_seconds
-    plan = compose(judged.body, judged.model, queued=service.queued("/responses"), pace_seconds=pace)
+    plan = compose(judged.body, judged.model, _orders(service))
     if plan.refusal and plan.refusal.family != "C":
         raise RefusalError(plan.refusal)
+    streamed = bool(judged.body.get("stream"))
+    if plan.delivery.silence == "whole" or (plan.delivery.silence != "no" and not streamed):
+        return WholeResponse(None, record, service.now, None)
     response = answer(service, record, judged, _failing_softly(plan))
     record.response_id = response.id
-    headers = {"X-Generation-Id": response.id}
-    if judged.body.get("stream"):
-        return StreamedResponse(response, record, service.now, headers)
-    return JSONResponse(_whole(response, record), headers=headers)
+    if streamed:
+        return StreamedResponse(response, record, service.now, {"X-Generation-Id": response.id})
+    return WholeResponse(response, record, service.now, plan.delivery.first_delay_seconds)
+
+
+def _orders(service: Service) -> Orders:
+    pace_seconds = service.options.pace_seconds
+    return Orders(service.queued("/responses"), service.summarizer, pace_seconds, service.tokenizer)
 
 
 def _failing_softly(plan: Plan) -> Plan:
@@ -250,14 +256,6 @@ def _failing_softly(plan: Plan) -> Plan:
     return replace(plan, refusal=None, cut=cut)
 
 
-def _whole(response: events.Response, record: RecordedRequest) -> dict[str, Any]:
-    if response.plan.cut:
-        return response.failed(response.plan.cut)
-    finished = response.finished()
-    record.usage, record.output = response.usage, finished["output"]
-    return finished
-
-
 # --- the stand-in's own controls ---
 
 
@@ -266,7 +264,10 @@ def _control(
 ) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         raw = await request.body()
-        return JSONResponse(act(service, json.loads(raw) if raw else None))
+        try:
+            return JSONResponse(act(service, json.loads(raw) if raw else None))
+        except directives.DirectiveError as error:
+            return JSONResponse({"error": str(error)}, 400)
 
     return endpoint
 
@@ -300,9 +301,21 @@ def _advance(service: Service, told: dict[str, float]) -> dict[str, float]:
     return {"now": service.now()}
 
 
+def summarize(service: Service, told: dict[str, str]) -> dict[str, str]:
+    """Choose how requests for a summary are answered from now on.
+
+    Raises:
+        DirectiveError: There is no such kind.
+    """
+    summarizer(told["kind"])
+    service.summarizer = told["kind"]
+    return {"kind": service.summarizer}
+
+
 CONTROLS: tuple[tuple[str, str, Callable[[Service, Any], Any]], ...] = (
     ("/requests", "GET", _show_requests),
     ("/reset", "POST", _reset),
     ("/script", "POST", script),
     ("/clock", "POST", _advance),
+    ("/summarizer", "POST", summarize),
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .cache import PromptCache
-from .directives import CLOSING, OPENING
+from .directives import bracketed
 from .log import RecordedRequest
 from .seal import Sealer
 from .tokens import Tokenizer
@@ -23,11 +23,16 @@ RECORDED_REQUESTS = 5000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a stand-in runs; ``pace_seconds`` is the pause between the deltas of an ordinary answer."""
+    """How a stand-in runs.
+
+    ``pace_seconds`` is the pause between the deltas of an ordinary answer, ``summarizer`` how requests for a
+    summary are answered (the kinds: ``summarizers``).
+    """
 
     pace_seconds: float = 0.0
     clock: Callable[[], float] = time.time
     tokenizer: Tokenizer | None = None
+    summarizer: str = "keep"
 
 
 @dataclass(slots=True)
@@ -51,18 +56,23 @@ class Service:
     generations: dict[str, dict[str, Any]] = field(default_factory=dict)
     sealer: Sealer = field(default_factory=lambda: Sealer(first_serial=time.time_ns()))
     advanced_seconds: float = 0.0
+    summarizer: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.summarizer = self.options.summarizer
 
     def now(self) -> float:
         """The time in seconds on the stand-in's own clock."""
         return self.options.clock() + self.advanced_seconds
 
     def reset(self) -> None:
-        """Forget everything but the seals, which stay valid."""
+        """Forget everything but the seals, which stay valid; the summarizer is that of the options again."""
         self.requests.clear()
         self.queue.clear()
         self.cache.clear()
         self.generations.clear()
         self.advanced_seconds = 0.0
+        self.summarizer = self.options.summarizer
 
     def queued(self, path: str) -> str:
         """The directives queued for a request to this path; each use counts."""
@@ -72,4 +82,4 @@ class Service:
         entry.times -= 1
         if entry.times <= 0:
             self.queue.remove(entry)
-        return entry.do if OPENING in entry.do else f"{OPENING} {entry.do}{CLOSING}"
+        return bracketed(entry.do)

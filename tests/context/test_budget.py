@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from open_webui_openrouter_pipe.context.budget import Budget, budget_of, smallest_window
-from open_webui_openrouter_pipe.errors import ContextBudgetExceeded
+from open_webui_openrouter_pipe.context.budget import Budget, NoRoom, budget_of, smallest_window
+from open_webui_openrouter_pipe.context.plan import ModelTerms
+from open_webui_openrouter_pipe.context.settings import ContextSettings
+from tests.support.chats import SYSTEM, history, planned, user
 
 
 @pytest.mark.parametrize(
@@ -25,9 +27,11 @@ def test_the_window_is_divided(window: int, asked: int, budget: Budget) -> None:
 
 
 def test_a_window_without_room_is_refused() -> None:
-    """A budget of nothing or less is an error."""
-    with pytest.raises(ContextBudgetExceeded, match="no room"):
-        budget_of(1024, output_tokens=100)
+    """A budget of nothing or less is an error, unless the provider is to decide."""
+    tiny, chat = ModelTerms("vendor/model", 1024, output_tokens=100), history([user("Hello")])
+    with pytest.raises(NoRoom, match=r"no room .* \(context_budget_exceeded\)"):
+        planned(chat, model=tiny)
+    assert planned(chat, ContextSettings(context_strategy="off"), tiny).items == (SYSTEM, *chat.items)
 
 
 def test_the_smallest_window_holds() -> None:

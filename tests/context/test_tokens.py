@@ -68,12 +68,6 @@ def test_media_are_counted_by_their_rule() -> None:
     assert vocabulary.asked == ["look", "hello"]
 
 
-def test_billed_reasoning_goes_before_the_ratio() -> None:
-    """Where the bill is known, it is the count."""
-    counter = Counter(Recent(), billed_reasoning={"rs_1": 321})
-    assert counter.entry(entry_of(reasoning("A" * 9000))) == Tally(sealed=321)
-
-
 def test_tools_are_counted() -> None:
     """Each definition by its JSON."""
     tool = {"type": "function", "name": "f", "parameters": {}}

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.context.plan import Marks, ModelTerms
+from open_webui_openrouter_pipe.context.plan import Marks, ModelTerms, Plan
 from open_webui_openrouter_pipe.context.settings import ContextSettings
 from open_webui_openrouter_pipe.engine.dispatch import Ports
-from open_webui_openrouter_pipe.engine.fitting import Fitting, Means, Terms
+from open_webui_openrouter_pipe.engine.fitting import Fitting, Terms
 from open_webui_openrouter_pipe.engine.outlet import Outlet
 from open_webui_openrouter_pipe.engine.recorder import Keeping, Origin
 from open_webui_openrouter_pipe.engine.turn import Question, Reported, Turn
@@ -153,8 +153,22 @@ class FakeRequests:
     def build(self, items: Sequence[Item], marks: Marks | None = None) -> RequestBody:
         return {"input": list(items)}
 
+    def build_aside(
+        self, items: Sequence[Item], marks: Marks | None = None, *, output_tokens: int
+    ) -> RequestBody:
+        raise AssertionError
+
     def host_tool_name(self, name: str) -> str:
         return name
+
+
+class Watched(Fitting):
+    """A fitting that writes down for which plans the next summary was to be made."""
+
+    prepared: list[Plan]
+
+    def prepare(self, sent: Plan) -> None:
+        self.prepared.append(sent)
 
 
 class Scene:
@@ -173,8 +187,9 @@ class Scene:
         self.store = FakeStore(self.log)
         self.question = Question(messages or FIRST_TURN, ORIGIN, keeping)
         self.reported = reported or Reported()
+        self.prepared: list[Plan] = []
         self.books = Books()
-        self.means = Means(self.books, self.books, self.books, lambda: f"audit{len(self.books.written)}")
+        self.means = self.books.means()
         self.terms = Terms(ContextSettings(), ModelTerms(ORIGIN.model, 100_000))
 
     def hold_old_thought(self) -> None:
@@ -182,7 +197,8 @@ class Scene:
 
     def turn(self, outlet: Outlet, new_id: Callable[[], str]) -> Turn:
         ports = Ports(self.router, FakeRequests(), self.store, new_id)
-        fitting = Fitting(self.means, self.terms, ORIGIN)
+        fitting = Watched(self.means, self.terms, ORIGIN)
+        fitting.prepared = self.prepared
         return Turn(self.question, ports, outlet, reported=self.reported, fitting=fitting)
 
     async def play(self) -> list[Output]:
@@ -461,3 +477,17 @@ async def test_a_stopped_request_is_recorded() -> None:
     turn.cancel()
     await asyncio.wait({turn})
     assert [record.row.billed_tokens for record in scene.books.written] == [0]
+
+
+@pytest.mark.parametrize(
+    ("stream", "times"),
+    [(answer(TEXT), 1), (answer(THOUGHT, CALL), 0), (answer(TEXT)[:1], 0), (ConnectionFailed("no"), 0)],
+    ids=["ended", "calls", "broken", "unreachable"],
+)
+async def test_the_next_summary_is_made_once_a_turn_has_ended(
+    stream: list[Event] | PipeError, times: int
+) -> None:
+    """A request that the next round follows at once is no time for it, nor one that failed."""
+    scene = Scene(FakeOpenRouter(stream))
+    await scene.play()
+    assert len(scene.prepared) == times

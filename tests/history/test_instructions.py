@@ -9,7 +9,8 @@ import pytest
 from open_webui_openrouter_pipe.history.instructions import Prompt, split_prompt, split_user_parts
 from tests.history.builders import text
 
-SUMMARY = "[CONVERSATION SUMMARY]\nThey spoke of foxes."
+TOLD = "They spoke of foxes."
+SUMMARY = f"[CONVERSATION SUMMARY]\n{TOLD}"
 
 PROMPTS: list[tuple[str, str, str | None, Prompt]] = [
     ("nothing known", "Be brief.\nSources: x", None, Prompt("Be brief.\nSources: x", (), "")),
@@ -23,26 +24,32 @@ PROMPTS: list[tuple[str, str, str | None, Prompt]] = [
     ),
     ("base not in it", "Be loud.", "Be brief.", Prompt("Be loud.", (), "")),
     ("the host has none", "Sources: x", "", Prompt("", (), "Sources: x")),
-    ("summary alone", SUMMARY, None, Prompt("", (SUMMARY,), "")),
-    ("summary appended", f"Be brief.\n{SUMMARY}", None, Prompt("Be brief.", (SUMMARY,), "")),
+    ("summary alone", SUMMARY, None, Prompt("", (TOLD,), "")),
+    ("summary appended", f"Be brief.\n{SUMMARY}", None, Prompt("Be brief.", (TOLD,), "")),
     (
         "summary in the base, sources after it",
         f"Be brief.\n{SUMMARY}\nSources: x",
         f"Be brief.\n{SUMMARY}",
-        Prompt("Be brief.", (SUMMARY,), "Sources: x"),
+        Prompt("Be brief.", (TOLD,), "Sources: x"),
     ),
     (
         "the same summary again behind the sources",
         f"Be brief.\n{SUMMARY}\nSources: x\n{SUMMARY}",
         f"Be brief.\n{SUMMARY}",
-        Prompt("Be brief.", (SUMMARY,), "Sources: x"),
+        Prompt("Be brief.", (TOLD, TOLD), "Sources: x"),
+    ),
+    (
+        "a summary of the tool loop behind that of the chat",
+        f"Be brief.\n{SUMMARY}\n[CONVERSATION SUMMARY]\nThey look for more.",
+        f"Be brief.\n{SUMMARY}",
+        Prompt("Be brief.", (TOLD, "They look for more."), ""),
     ),
 ]
 
 
 @pytest.mark.parametrize(("given", "base", "expected"), [p[1:] for p in PROMPTS], ids=[p[0] for p in PROMPTS])
 def test_split_prompt(given: str, base: str | None, expected: Prompt) -> None:
-    """The base stays first, each summary is named once, and what was appended stands alone."""
+    """The base stays first, summaries leave both halves, and what was appended stands alone."""
     assert split_prompt(given, base) == expected
 
 

@@ -92,6 +92,18 @@ def test_instructions_gather_before_the_next_user_turn() -> None:
     ]
 
 
+def test_instructions_stay_first_where_the_host_has_cut_off_the_first_question() -> None:
+    """A chat that begins with an answer, as after the host's own compaction, has its system prompt before it."""
+    chat = [system("S\nV"), assistant("a"), system("T"), user("q")]
+    assert items(chat, base_system_prompt="S") == [
+        said("system", "S"),
+        answered("a"),
+        said("system", "T"),
+        said("system", "V"),
+        said("user", "q"),
+    ]
+
+
 def test_empty_turns() -> None:
     """An empty user message is named, empty instructions and answers are nothing."""
     chat = [system(""), user(""), assistant(None), user([]), assistant(" \n"), user(None)]
@@ -683,23 +695,78 @@ def test_replayed_reasoning() -> None:
 # --- what the host mixes in ---
 
 
+SUMMARISED = [
+    system("Be brief.\n[CONVERSATION SUMMARY]\nFoxes.\nSources: x"),
+    user("1"),
+    assistant("a"),
+    user("Template\n2"),
+]
+MIXED_IN = Options(
+    base_system_prompt="Be brief.\n[CONVERSATION SUMMARY]\nFoxes.", base_user_prompt="2", chat_id="chat"
+)
+
+
 def test_volatile_text_stands_near_the_end() -> None:
     """Sources and summaries leave the system prompt; the user's own words stay first in their message."""
-    chat = [
-        system("Be brief.\n[CONVERSATION SUMMARY]\nFoxes.\nSources: x"),
-        user("1"),
-        assistant("a"),
-        user("Template\n2"),
-    ]
-    base = "Be brief.\n[CONVERSATION SUMMARY]\nFoxes."
-    assert items(chat, base_system_prompt=base, base_user_prompt="2") == [
+    built = build_input(read_history(SUMMARISED), {}, MIXED_IN)
+    assert built.summaries == ("Foxes.",)
+    assert [_without_id(item) for item in built.items] == [
         said("system", "Be brief."),
-        said("system", "[CONVERSATION SUMMARY]\nFoxes."),
         said("user", "1"),
         answered("a"),
         said("system", "Sources: x"),
         said("user", "2", "Template"),
     ]
+
+
+async def test_summaries_are_put_back_for_who_has_no_block_for_them() -> None:
+    """Without an engine they are a message behind the instructions, and nothing of the chat is missing."""
+    built = await transform_messages_to_input(SUMMARISED, artifact_loader=None, options=MIXED_IN)
+    assert_valid(built.items)
+    assert [(_without_id(item), turn) for item, turn in zip(built.items, built.turns, strict=True)] == [
+        (said("system", "Be brief."), 0),
+        (said("system", "[CONVERSATION SUMMARY]\nFoxes."), 0),
+        (said("user", "1"), 0),
+        (answered("a"), 0),
+        (said("system", "Sources: x"), 1),
+        (said("user", "2", "Template"), 1),
+    ]
+    assert (built.summaries, len(built.origins)) == ((), len(built.items))
+
+
+async def test_summaries_are_put_back_before_sources_of_the_first_turn() -> None:
+    """The host's additions are no instructions of their own, so a changed source leaves the summary where it is."""
+    chat = [system("[CONVERSATION SUMMARY]\nFoxes.\nSources: x"), user("1")]
+    options = Options(base_system_prompt="[CONVERSATION SUMMARY]\nFoxes.")
+    built = await transform_messages_to_input(chat, artifact_loader=None, options=options)
+    assert built.items == [
+        said("system", "[CONVERSATION SUMMARY]\nFoxes."),
+        said("system", "Sources: x"),
+        said("user", "1"),
+    ]
+
+
+def test_summaries_of_all_places_are_gathered() -> None:
+    """Those of system text come first, then whole messages; each is told once and is no turn."""
+    chat = [
+        system("S"),
+        system("[CONVERSATION SUMMARY]\nFoxes."),
+        user("<auto_compaction_context>Hens.</auto_compaction_context>"),
+        user("1"),
+        system("T\n[CONVERSATION SUMMARY]\nFoxes."),
+        user("2"),
+    ]
+    built = build(chat)
+    assert built.summaries == ("Foxes.", "Hens.")
+    assert built.items == [said("system", "S"), said("user", "1"), said("system", "T"), said("user", "2")]
+    assert (built.turns, [origin.message for origin in built.origins]) == ((0, 0, 1, 1), [0, 3, 4, 5])
+
+
+def test_a_summary_changes_no_byte_of_the_instructions() -> None:
+    """With and without it, and with another one, the items are the same."""
+    texts = ["S", "S\n[CONVERSATION SUMMARY]\nFoxes.", "S\n[CONVERSATION SUMMARY]\nHens.\nAnd geese."]
+    asked = [user("1"), assistant("a"), user("2")]
+    assert len({compact(build([system(told), *asked], base_system_prompt=told).items) for told in texts}) == 1
 
 
 def test_volatile_text_in_a_tool_round() -> None:
@@ -802,3 +869,7 @@ def test_messages_are_not_changed() -> None:
     before = compact([chat, stored])
     build(chat, stored, base_system_prompt="S")
     assert compact([chat, stored]) == before
+
+
+def _without_id(item: Any) -> Any:
+    return {key: value for key, value in item.items() if key != "id"}

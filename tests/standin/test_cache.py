@@ -150,3 +150,15 @@ def test_reads_never_exceed_the_common_prefix(shared: int, own: int) -> None:
     usage = cache.account(AUTOMATIC, "s", [text(shared), text(own, first=20_000)], 1)
     blocks = shared // 128 * 128
     assert usage.cached_tokens == (blocks if blocks >= 1024 else 0)
+
+
+def test_an_explicit_cache_knows_a_block_only_with_its_key() -> None:
+    """Another key keeps what stands before the block, and nothing from it on."""
+    cache = PromptCache()
+
+    def cached(key: bytes) -> int:
+        chat = Segment(tuple(range(1000)), keyed_with=key)
+        prompt = [text(2000, marked=True), chat, text(500, marked=True)]
+        return cache.account(EXPLICIT, "s", prompt, 0).cached_tokens
+
+    assert [cached(key) for key in (b"auto", b"auto", b"none", b"auto")] == [0, 3500, 2000, 3500]

@@ -8,6 +8,8 @@ import pytest
 from openrouter.components.openresponsesresult import OpenResponsesResult
 
 from scripts.standin import oracle
+from scripts.standin.summarizers import KINDS
+from scripts.standin.summary_request import FIELDS
 from tests.standin.client import CLOCK, WEATHER, Client, output, user
 
 if TYPE_CHECKING:
@@ -58,6 +60,23 @@ def test_all_regular_events_are_valid(client: Client, name: str, model: str) -> 
     events = client.stream(BEHAVIOURS[name], model=model, tools=[WEATHER, CLOCK])
     assert [issue for event in events for issue in issues_of(event)] == []
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"hang", "slow"}))
+def test_all_events_of_a_summary_are_valid(client: Client, kind: str) -> None:
+    """Of each kind, and the same response comes without a stream."""
+    client.standin.summarizer = kind
+    ask = [user("Put 12 kg of tea on the ship"), user(", ".join(FIELDS))]
+    events = client.stream(ask, model="openai/gpt-5.2", tools=[CLOCK])
+    whole = client.done(ask, model="openai/gpt-5.2", tools=[CLOCK])
+    assert [issue for event in events for issue in issues_of(event)] == []
+    assert oracle.against(OpenResponsesResult, whole, ()) == []
+    ends = [
+        (end["status"], [(item["type"], item.get("content")) for item in end["output"]])
+        for end in (events[-1]["response"], whole)
+    ]
+    assert ends[0] == ends[1]
+    assert [record.is_summary for record in client.standin.responses] == [True, True]
 
 
 def types(events: list[dict[str, Any]]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 
 from scripts.standin.framing import Chunk, frames
@@ -54,3 +56,9 @@ def test_split_bytes_are_the_same_bytes(size: int) -> None:
 def test_a_first_pause_needs_no_comment() -> None:
     """Without comments an empty chunk carries it."""
     assert next(frames([END], Delivery(comments=0, first_delay_seconds=3))) == Chunk(b"", 3)
+
+
+def test_a_silence_is_comments_without_end() -> None:
+    """After the opening comments, twice a second; no event follows."""
+    chunks = list(islice(frames([DELTA, END], Delivery(comments=0, silence="comments")), 1, 1000))
+    assert set(chunks) == {Chunk(b": OPENROUTER PROCESSING\n\n", 0.5)}

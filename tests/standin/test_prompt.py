@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from scripts.standin import catalogue
 from scripts.standin.prompt import IMAGE_TOKENS, Prompt, PromptReader, conversation
 from scripts.standin.seal import Sealed
 from scripts.standin.tokens import VOCABULARY_URL, ByteTokenizer, VocabularyTokenizer, local_tokenizer
@@ -52,6 +53,84 @@ def test_breakpoints_are_those_of_parts_and_of_the_request() -> None:
         for fields in ({}, {"cache_control": {"type": "ephemeral"}})
     ]
     assert marks == [[True, False, False], [True, False, True]]
+
+
+FORM = {"type": "json_schema", "name": "summary", "schema": {"type": "object"}}
+SYSTEM = {"role": "system", "content": "Be kind"}
+
+
+def blocks(slug: str, **fields: Any) -> list[tuple[int, bytes]]:
+    """Tokens and keys of the blocks of one tool, instructions, a system and a user message."""
+    body = {"input": [SYSTEM, user("Hi")], "instructions": "Be brief", "tools": [CLOCK], **fields}
+    segments = READER.read(body, {}, catalogue.BY_ID[slug]).segments
+    return [(len(segment.tokens), segment.keyed_with) for segment in segments]
+
+
+@pytest.mark.parametrize(
+    ("slug", "place"),
+    [("openai/gpt-5.2", 0), ("anthropic/claude-sonnet-4.5", 1), ("deepseek/deepseek-v3.2", None)],
+)
+def test_the_form_of_an_answer_is_part_of_the_prompt(slug: str, place: int | None) -> None:
+    """Before everything for OpenAI, behind the tools for Anthropic; plain text is no form."""
+    plain = blocks(slug)
+    formed = blocks(slug, text={"format": FORM})
+    assert blocks(slug, text={"format": {"type": "text"}}) == blocks(slug, text={"verbosity": "low"}) == plain
+    assert len(formed) - len(plain) == (0 if place is None else 1)
+    if place is not None:
+        assert formed.pop(place)[0] > 15
+    assert formed == plain
+
+
+CLAUDE = "anthropic/claude-sonnet-4.5"
+
+
+def keys(**fields: Any) -> list[bytes]:
+    """The keys of a Claude prompt's blocks."""
+    return [key for _, key in blocks(CLAUDE, **fields)]
+
+
+def test_claude_keys_its_messages_alone() -> None:
+    """Tool, instructions and system message have no key; other models have none at all."""
+    assert [bool(key) for key in keys()] == [False, False, False, True]
+    assert not any(
+        key for _, key in blocks("openai/gpt-5.2", tool_choice="none", reasoning={"effort": "low"})
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "others"),
+    [
+        ({}, {"tool_choice": "auto"}),
+        ({"tools": [], "tool_choice": "none"}, {"tools": []}),
+        ({"reasoning": {"effort": "none"}}, {"reasoning": {"enabled": False}}),
+        ({"reasoning": {"effort": "medium"}}, {"reasoning": {"enabled": True}}),
+        ({"reasoning": {"max_tokens": 32_000}}, {"reasoning": {"effort": "medium"}}),
+        ({"reasoning": {"effort": "medium"}}, {"reasoning": {"effort": "low"}, "max_output_tokens": 160_000}),
+        ({"max_output_tokens": 500}, {"reasoning": {"summary": "auto"}}),
+        (
+            {"reasoning": {"effort": "low"}, "max_output_tokens": 500},
+            {"reasoning": {"effort": "high"}, "max_output_tokens": 1000},
+        ),
+    ],
+)
+def test_claude_knows_messages_by_choice_and_budget(fields: dict[str, Any], others: dict[str, Any]) -> None:
+    """Not by how these were said: an effort is a share of the output limit, at least 1024 tokens."""
+    assert keys(**fields)[-1] == keys(**others)[-1]
+
+
+def test_another_choice_or_budget_is_another_key() -> None:
+    """Each of these starts the messages anew, though their text is the same."""
+    changes: list[dict[str, Any]] = [
+        {},
+        {"tool_choice": "none"},
+        {"tool_choice": "required"},
+        {"tool_choice": {"type": "function", "name": "get_time"}},
+        {"reasoning": {"effort": "none"}},
+        {"reasoning": {"effort": "high"}},
+        {"reasoning": {"effort": "high"}, "max_output_tokens": 4000},
+        {"reasoning": {"max_tokens": 2000}},
+    ]
+    assert len({keys(**change)[-1] for change in changes}) == len(changes)
 
 
 def test_images_count_the_same_whatever_their_bytes() -> None:

@@ -10,7 +10,7 @@ import pytest
 from scripts.standin import catalogue
 from scripts.standin.directives import DirectiveError
 from scripts.standin.plan import Break, Call, Citation, Delivery, Message, Plan, Reasoning
-from scripts.standin.script import compose
+from scripts.standin.script import Orders, compose
 from tests.standin.client import CLOCK, WEATHER, output, user
 
 PLAIN = catalogue.BY_ID["standin/plain"]
@@ -155,7 +155,7 @@ def test_task_prompts_get_json(name: str) -> None:
 
 def test_a_queued_answer_stands_above_a_task() -> None:
     """A test that queues an answer gets it, whatever the prompt."""
-    plan = compose({"input": TASKS["title"]}, SCRIPT, queued="[[standin: text=Mine]]")
+    plan = compose({"input": TASKS["title"]}, SCRIPT, Orders(queued="[[standin: text=Mine]]"))
     assert plan.steps == (Message("Mine"),)
 
 

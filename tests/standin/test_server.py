@@ -10,6 +10,7 @@ import pytest
 from openrouter import components, operations
 
 from scripts.standin import Options, StandIn, create_app, oracle
+from scripts.standin.directives import DirectiveError
 from scripts.standin.judging import ROUTING_DOCS
 from tests.standin.client import CLOCK, KEY, WEATHER, Client, events_of, user
 
@@ -409,6 +410,102 @@ def test_the_controls_work_over_http(client: Client) -> None:
     assert (record["path"], record["status"], record["body"]["input"]) == ("/responses", 500, "Hi")
     assert httpx.post(f"{url}/reset").json() == {"ok": True}
     assert httpx.get(f"{url}/requests").json() == []
+
+
+# --- summaries ---
+
+SUMMARY = "Write summary_text, key_facts, open_questions, decisions and action_items."
+
+
+def test_summaries_are_counted(client: Client) -> None:
+    """In the log and over HTTP, refused ones too; those that are no valid request are not."""
+    client.standin.script({"do": "error=500", "path": "/responses"})
+    for text in (SUMMARY, SUMMARY, "Hi"):
+        client.post(text)
+    client.post(SUMMARY + LONG * 20, model="standin/small")
+    client.post(SUMMARY, store=True)
+    expected = [(500, True), (200, True), (200, False), (400, True), (400, False)]
+    assert [(record.status, record.is_summary) for record in client.standin.responses] == expected
+    shown = httpx.get(client.standin.url + "/_standin/requests").json()
+    assert [(record["status"], record["is_summary"]) for record in shown] == expected
+
+
+def test_the_summarizer_is_chosen_at_any_time(client: Client) -> None:
+    """By a property, and over HTTP; a reset brings back the first one."""
+    url = client.standin.url + "/_standin/summarizer"
+    kinds = [client.standin.summarizer]
+    client.standin.summarizer = "drop"
+    kinds.append(client.standin.summarizer)
+    assert httpx.post(url, json={"kind": "error=429 retry_after=3"}).json() == {
+        "kind": "error=429 retry_after=3"
+    }
+    answer = client.post(SUMMARY)
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "3")
+    assert client.post("Hi").status_code == 200
+    client.standin.reset()
+    assert [*kinds, client.standin.summarizer] == ["keep", "drop", "keep"]
+
+
+def test_an_unknown_summarizer_is_refused(client: Client) -> None:
+    """The one before stays."""
+    refused = httpx.post(client.standin.url + "/_standin/summarizer", json={"kind": "forget"})
+    message = "neither a kind of summarizer nor a directive: forget"
+    assert (refused.status_code, refused.json()) == (400, {"error": message})
+    with pytest.raises(DirectiveError):
+        client.standin.summarizer = "forget"
+    assert client.standin.summarizer == "keep"
+
+
+@pytest.mark.anyio
+async def test_the_first_summarizer_is_an_option() -> None:
+    """For a stand-in that runs in another process."""
+    transport = httpx.ASGITransport(app=create_app(Options(summarizer="text=Mine")))
+    headers = {"Authorization": f"Bearer {KEY}"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://standin", headers=headers) as http:
+        answer = await http.post("/api/v1/responses", json={"model": "standin/script", "input": SUMMARY})
+    assert answer.json()["output"][0]["content"][0]["text"] == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("limit", "kinds"),
+    [(10, ["reasoning"]), (30, ["reasoning", "message"]), (2000, ["reasoning", "message"])],
+)
+def test_a_summary_obeys_its_output_limit(client: Client, limit: int, kinds: list[str]) -> None:
+    """Thinking counts; one that is longer than the limit is cut off."""
+    client.standin.summarizer = "drop"
+    done = client.done([user("Hi"), user(SUMMARY)], model="openai/gpt-5.2", max_output_tokens=limit)
+    assert [item["type"] for item in done["output"]] == kinds
+    assert done["usage"]["output_tokens"] <= limit
+    assert done["status"] == ("completed" if limit == 2000 else "incomplete")
+
+
+def test_a_summary_at_the_end_of_a_chat_reads_its_cache(client: Client) -> None:
+    """More than nine tenths, as long as all before it is the same."""
+    chat = [user(LONG), {"role": "assistant", "content": LONG}]
+    client.done([*chat, user("Go on")], session_id="a")
+    usage = client.done([*chat, user(SUMMARY)], session_id="a")["usage"]
+    assert usage["input_tokens_details"]["cached_tokens"] / usage["input_tokens"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("fields", "share"),
+    [({}, 0.9), ({"tool_choice": "none"}, 0.0), ({"reasoning": {"effort": "low"}}, 0.0)],
+)
+def test_claude_reads_its_cache_only_with_the_same_settings(
+    client: Client, fields: dict[str, Any], share: float
+) -> None:
+    """Another tool_choice or thinking budget leaves only tools and system, here too short to be cached."""
+    common: dict[str, Any] = {
+        "model": "anthropic/claude-sonnet-4.5",
+        "session_id": "a",
+        "tools": [CLOCK],
+        "cache_control": {"type": "ephemeral"},
+    }
+    chat = [user(LONG), {"role": "assistant", "content": LONG}]
+    client.done([*chat, user("Go on")], **common)
+    usage = client.done([*chat, user("Go on"), user(SUMMARY)], **common, **fields)["usage"]
+    read = usage["input_tokens_details"]["cached_tokens"] / usage["input_tokens"]
+    assert share <= read <= share + 0.1
 
 
 # --- the bill ---

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from open_webui_openrouter_pipe.context.audit import AuditRow, Metrics, metrics
+from open_webui_openrouter_pipe.context.audit import AuditRow, Metrics, Summarized, metrics, summary_row
+from open_webui_openrouter_pipe.context.budget import Budget
 from open_webui_openrouter_pipe.ports import Audited
+from open_webui_openrouter_pipe.responses.usage import Usage
 from open_webui_openrouter_pipe.store.audit import AuditLog, Chosen
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.schema import tables
@@ -29,10 +31,11 @@ SENT = AuditRow(
     tokens_before=9000,
     tokens_after_cap=8000,
     tokens_after_retention=7000,
+    tokens_after_summary=6500,
     tokens_after_prune=6000,
     tokens_after_landing=5000,
-    summary_wanted=True,
     retention_triggered=True,
+    summary_triggered=True,
     prune_triggered=False,
     landing_triggered=True,
     overflow_rejected=False,
@@ -41,9 +44,21 @@ SENT = AuditRow(
     cost=0.0125,
 )
 UNBILLED = replace(SENT, billed_tokens=0, cached_tokens=0, cost=0.0, retention_triggered=False)
-CALM = replace(SENT, summary_wanted=False, retention_triggered=False, landing_triggered=False, model="other")
-REJECTED = replace(UNBILLED, overflow_rejected=True, landing_triggered=False, summary_wanted=False)
-ROWS = (SENT, UNBILLED, CALM, REJECTED)
+CALM = replace(
+    SENT, summary_triggered=False, retention_triggered=False, landing_triggered=False, model="other"
+)
+REJECTED = replace(UNBILLED, overflow_rejected=True, landing_triggered=False, summary_triggered=False)
+BILLED = Usage(input_tokens=30_000, cached_tokens=29_000, cost=0.25)
+SUMMARY = summary_row(
+    "vendor/model",
+    Summarized(8000, 900, facts_lost=3),
+    ahead=False,
+    budget=Budget(10_000, 0, 0),
+    usage=BILLED,
+)
+AHEAD = replace(SUMMARY, purpose="summary_ahead")
+FAILED = replace(SUMMARY, failure="longer than its source")
+ROWS = (SENT, UNBILLED, CALM, REJECTED, SUMMARY, AHEAD, FAILED)
 
 
 def record(number: int, row: AuditRow = SENT, *, user_id: str = "ada", chat_id: str = "c1") -> Audited:
@@ -84,7 +99,9 @@ class Contract:
         assert await log.metrics() == metrics(ROWS)
         assert await log.metrics(Chosen(model="other")) == metrics([CALM])
         assert (
-            await log.metrics(Chosen(user_id="nobody")) == metrics([]) == Metrics(0, 0, 0, 0, 0.0, 0.0, 0.0)
+            await log.metrics(Chosen(user_id="nobody"))
+            == metrics([])
+            == Metrics(0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
         )
 
     async def test_the_documented_query_gives_the_metrics(self, database: Database, log: AuditLog) -> None:
@@ -102,6 +119,7 @@ class Contract:
             "context_prune_count": expected.prune_count,
             "context_overflow_reject_count": expected.overflow_reject_count,
             "avg_prompt_tokens_per_turn": pytest.approx(expected.avg_prompt_tokens),
+            "summary_cost": pytest.approx(expected.summary_cost),
         }
 
     async def test_old_records_are_forgotten(self, database: Database) -> None:

@@ -1,15 +1,37 @@
-"""Rows in memory keep the contract."""
+"""What lives in memory keeps the contracts, and has an end."""
 
 from __future__ import annotations
 
 import pytest
 
-from open_webui_openrouter_pipe.store.memory import MemoryRows
+from open_webui_openrouter_pipe.ports import Summaries
+from open_webui_openrouter_pipe.store.memory import MemoryRows, MemorySummaries
 from open_webui_openrouter_pipe.store.rows import RowStore
 from tests.store.contract import StoreContract
+from tests.store.summary_contract import Clock, SummariesContract, chains, segment, stored
+
+pytestmark = pytest.mark.anyio
 
 
 class TestMemoryRows(StoreContract):
     @pytest.fixture
     def rows(self) -> RowStore:
         return MemoryRows()
+
+
+class TestMemorySummaries(SummariesContract):
+    @pytest.fixture
+    def store(self, clock: Clock) -> Summaries:
+        return MemorySummaries(clock=clock)
+
+
+async def test_what_was_not_used_for_long_makes_room() -> None:
+    """The summaries of temporary chats cannot fill the memory; those in use stay."""
+    store = MemorySummaries(limit=3)
+    for start in (0, 1, 2):
+        await store.keep(stored(start, start + 1))
+    await store.find("ada", chains(0, 1), chat_id="")
+    for start in (3, 4):
+        await store.keep(stored(start, start + 1))
+    found = await store.find("ada", chains(*range(9)), chat_id="")
+    assert found.keys() == {segment(0, 1), segment(3, 4), segment(4, 5)}

@@ -14,11 +14,19 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.store.artifacts import Limits, SealedArtifacts
+from open_webui_openrouter_pipe.store.build import build_summaries, build_summary_rows
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.shelter import ShelteredRows
 from open_webui_openrouter_pipe.store.sql import SqlRows
 from tests.store.contract import SEALING
-from tests.store.workers import ARTIFACTS_OF_A_TURN, Place, live_through_outages, write_until_killed
+from tests.store.summary_contract import chains, segment
+from tests.store.workers import (
+    ARTIFACTS_OF_A_TURN,
+    Place,
+    claim_segments,
+    live_through_outages,
+    write_until_killed,
+)
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -97,6 +105,38 @@ async def test_no_marker_without_its_artifact_on_postgres(
     """The same on PostgreSQL, at fifty points."""
     place = Place(postgres_server.url, postgres_schema)
     await check_killing(processes, place, tmp_path / "markers", points=50)
+
+
+async def check_claiming(processes: ForkServerContext, place: Place, journal: Path) -> None:
+    """Four workers ask for the same forty segments at once: each is made once."""
+    database = Database.from_url(place.database_url, schema=place.schema)
+    store = build_summaries(build_summary_rows(database), SEALING)
+    await store.find("ada", chains(0, 1), chat_id="chat-1")
+    workers = [
+        processes.Process(target=claim_segments, args=(place, journal, number, 40)) for number in range(4)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0] * 4
+    assert sorted(map(int, _lines(journal))) == list(range(40))
+    found = await store.find("ada", chains(*range(41)), chat_id="chat-1")
+    assert found.keys() == {segment(0, number + 1) for number in range(40)}
+    await database.aclose()
+
+
+async def test_workers_make_each_summary_once(processes: ForkServerContext, tmp_path: Path) -> None:
+    """Of all workers' callers one has the claim."""
+    await check_claiming(processes, Place(f"sqlite:///{tmp_path}/rows.db"), tmp_path / "claims")
+
+
+@pytest.mark.servers
+async def test_workers_make_each_summary_once_on_postgres(
+    processes: ForkServerContext, tmp_path: Path, postgres_server: PostgresServer, postgres_schema: str
+) -> None:
+    """The same on PostgreSQL."""
+    await check_claiming(processes, Place(postgres_server.url, postgres_schema), tmp_path / "claims")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

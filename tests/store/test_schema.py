@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from open_webui_openrouter_pipe.context.audit import AuditRow
+from open_webui_openrouter_pipe.ports import Audited
+from open_webui_openrouter_pipe.store.audit import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.schema import MIGRATIONS, Migration, migrate, tables
 from open_webui_openrouter_pipe.store.sql import SqlRows
@@ -58,7 +62,7 @@ def expected(schema: str | None) -> dict[str, set[str]]:
     known = tables(schema)
     return {
         table.name: {f"{column.name} {'' if column.nullable else 'NOT NULL'}" for column in table.c}
-        for table in (known.artifact, known.lease, known.version, known.audit, known.calibration)
+        for table in (getattr(known, field.name) for field in fields(known))
     }
 
 
@@ -82,7 +86,7 @@ async def check_migrating(database: Database, schema: str | None) -> None:
     name = tables(schema)
     notes = await values(database, sa.select(sa.column("note")).select_from(name.artifact))
     versions = await values(database, sa.select(name.version.c.version))
-    assert (notes, versions) == (["from version one"], [1, 2, 3, 4])
+    assert (notes, versions) == (["from version one"], [1, 2, 3, 4, 5])
     assert (await SqlRows(database).load("ada", [row(1).id])).rows.keys() == {row(1).id}
 
 
@@ -97,33 +101,87 @@ async def test_postgres_moves_forward(postgres_database: Database, postgres_sche
     await check_migrating(postgres_database, postgres_schema)
 
 
-async def check_from_version_one(url: str, schema: str | None) -> None:
-    """A database that the first release made gets the tables of the second, and keeps its rows."""
+async def check_from_version(version: int, url: str, schema: str | None, *, before: str = "") -> Database:
+    """A database that an earlier release made gets the tables of this one, and keeps its rows."""
     made = row(1)
     scheme, _, rest = url.partition("://")
     engine = create_async_engine(f"{ASYNC_DRIVERS[scheme]}://{rest}")
     async with engine.begin() as connection:
-        await connection.run_sync(migrate, schema, migrations=MIGRATIONS[:1])
+        await connection.run_sync(migrate, schema, migrations=MIGRATIONS[:version])
         await connection.execute(tables(schema).artifact.insert().values(made._asdict()))
+        if before:
+            await connection.exec_driver_sql(before)
     database = Database(engine, schema=schema)
     found = await SqlRows(database).load("ada", [made.id])
     versions = await values(database, sa.select(tables(schema).version.c.version))
-    assert (found.rows, versions) == ({made.id: made}, [1, 2])
+    assert (found.rows, versions) == ({made.id: made}, [1, 2, 3])
     assert await described(database, schema) == expected(schema)
-    await engine.dispose()
+    return database
+
+
+async def check_from_version_two(url: str, schema: str | None) -> None:
+    """What was recorded of requests before there were summaries is read like what is recorded now."""
+    table = f'"{schema}".turn_context_audit' if schema else "turn_context_audit"
+    old = f"""
+        INSERT INTO {table} VALUES (
+            'id', 'ada', 'chat', 'message', 'vendor/model', 10000, 6976, 6500,
+            9000, 8000, 7000, 6000, 5000, TRUE, FALSE, TRUE, FALSE, FALSE, 5100, 4000, 0.5, 1750000000
+        )
+    """
+    database = await check_from_version(2, url, schema, before=old)
+    expected_row = AuditRow(
+        model="vendor/model",
+        window_tokens=10_000,
+        budget_tokens=6976,
+        limit_tokens=6500,
+        tokens_before=9000,
+        tokens_after_cap=8000,
+        tokens_after_retention=7000,
+        tokens_after_summary=7000,
+        tokens_after_prune=6000,
+        tokens_after_landing=5000,
+        retention_triggered=False,
+        summary_triggered=True,
+        prune_triggered=True,
+        landing_triggered=False,
+        overflow_rejected=False,
+        billed_tokens=5100,
+        cached_tokens=4000,
+        cost=0.5,
+    )
+    log = AuditLog(database)
+    log.write(new := Audited("id2", "ada", "chat", "message", replace(expected_row, purpose="summary")))
+    await log.idle()
+    assert await log.records() == [new, Audited("id", "ada", "chat", "message", expected_row)]
+    await database._engine.dispose()
 
 
 async def test_sqlite_moves_on_from_version_one(tmp_path: Path) -> None:
-    """The audit's and the calibration's tables come to a database that has artifacts."""
-    await check_from_version_one(f"sqlite:///{tmp_path}/rows.db", None)
+    """The tables that came later come to a database that has artifacts."""
+    database = await check_from_version(1, f"sqlite:///{tmp_path}/rows.db", None)
+    await database._engine.dispose()
+
+
+async def test_sqlite_moves_on_from_version_two(tmp_path: Path) -> None:
+    """Summaries get their table, and the audit its new columns."""
+    await check_from_version_two(f"sqlite:///{tmp_path}/rows.db", None)
 
 
 @pytest.mark.servers
 async def test_postgres_moves_on_from_version_one(
     postgres_server: PostgresServer, postgres_schema: str
 ) -> None:
-    """The audit's and the calibration's tables come to a database that has artifacts."""
-    await check_from_version_one(postgres_server.url, postgres_schema)
+    """The tables that came later come to a database that has artifacts."""
+    database = await check_from_version(1, postgres_server.url, postgres_schema)
+    await database._engine.dispose()
+
+
+@pytest.mark.servers
+async def test_postgres_moves_on_from_version_two(
+    postgres_server: PostgresServer, postgres_schema: str
+) -> None:
+    """Summaries get their table, and the audit its new columns."""
+    await check_from_version_two(postgres_server.url, postgres_schema)
 
 
 async def test_a_newer_database_is_left_as_it_is(tmp_path: Path) -> None:

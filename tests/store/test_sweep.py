@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
+from open_webui_openrouter_pipe.store.build import build_summaries, build_summary_rows
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.sql import SqlRows
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS, GRACE_SECONDS, Schedule, Sweep, Swept
-from tests.store.contract import NOW, row
+from tests.store.contract import NOW, SEALING, row
+from tests.store.summary_contract import chains, segment, stored
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
+    from open_webui_openrouter_pipe.ports import StoredSummary
     from open_webui_openrouter_pipe.store.rows import SealedRow
 
 pytestmark = pytest.mark.anyio
@@ -189,22 +192,86 @@ async def test_a_worker_that_was_held_up_gives_way(database: Database) -> None:
     assert await left(database) == []
 
 
+async def put_summaries(database: Database, *kept: StoredSummary, now: int) -> None:
+    """Keep summaries that were last used at that time."""
+    store = build_summaries(build_summary_rows(database), SEALING, clock=lambda: now)
+    for each in kept:
+        await store.keep(each)
+
+
+async def summaries_left(database: Database) -> list[tuple[str, str, int]]:
+    """Owner, chat and length of all summaries."""
+    table = database.tables.summary
+    chosen = sa.select(table.c.user_id, table.c.chat_id, table.c.turns).order_by(table.c.turns)
+    found = await database.run(lambda connection: connection.execute(chosen))
+    return [tuple(each) for each in found]
+
+
+async def test_summaries_that_nobody_used_go(database: Database) -> None:
+    """As artifacts do, in batches, and beside them."""
+    old = NOW - 90 * DAY_SECONDS - 1
+    await SqlRows(database).put([row(1, now=old)])
+    await put_summaries(database, *(stored(0, end) for end in range(1, 9)), now=old)
+    await put_summaries(database, stored(0, 9), now=old + 2)
+    assert await sweep(database, Known()) == Swept(unused=9)
+    assert await summaries_left(database) == [("ada", "chat-1", 9)]
+
+
+async def test_summaries_of_deleted_users_and_chats_go(database: Database) -> None:
+    """Those in use a moment ago, of chats that exist, and without a chat stay."""
+    gone = [stored(0, end, user_id="eve") for end in (1, 2, 3, 4)]
+    gone += [stored(0, end, chat_id="gone") for end in (5, 6, 7, 8, 9)]
+    kept = [stored(0, 10), stored(0, 11, chat_id="")]
+    fresh = [stored(0, 12, chat_id="gone"), stored(0, 13, user_id="eve")]
+    await put_summaries(database, *gone, *kept, now=AGED)
+    await put_summaries(database, *fresh, now=FRESH)
+    assert await sweep(database, Known()) == Swept(of_deleted_users=4, of_deleted_chats=5)
+    left_over = [("ada", "chat-1", 10), ("ada", "", 11), ("ada", "gone", 12), ("eve", "chat-1", 13)]
+    assert await summaries_left(database) == left_over
+
+
+async def test_a_summary_belongs_to_the_chat_that_used_it_last(database: Database) -> None:
+    """The clone of a deleted chat keeps what it took over."""
+    await put_summaries(database, stored(0, 5), stored(5, 9), now=AGED - DAY_SECONDS)
+    rows = build_summary_rows(database, clock=lambda: AGED)
+    await build_summaries(rows, SEALING).find("ada", chains(*range(7)), chat_id="clone")
+    await rows.idle()
+    assert await sweep(database, Known(chats={"clone"})) == Swept(of_deleted_chats=1)
+    assert await summaries_left(database) == [("ada", "clone", 5)]
+
+
+async def test_claims_that_ended_are_forgotten(database: Database) -> None:
+    """Workers that died leave nothing behind for ever; a claim that still holds stays."""
+    early, late = (
+        build_summaries(build_summary_rows(database, clock=lambda now=now: now), SEALING)  # type: ignore[misc]
+        for now in (NOW - 100, NOW - 10)
+    )
+    assert await early.claim("ada", segment(0, 1), seconds=100)
+    assert await late.claim("ada", segment(0, 2), seconds=100)
+    await sweep(database, Known())
+    table = database.tables.lease
+    found = await database.run(lambda connection: connection.execute(sa.select(table.c.until)))
+    assert sorted(found.scalars()) == [NOW + 90, NOW + 3600]
+
+
 async def explain(explained: sa.TextClause, connection: AsyncConnection) -> list[Any]:
     """How the database goes about a statement; its values do not matter for that."""
     return list(await connection.execute(explained, {"value": "x"}))
 
 
 async def test_batches_go_by_indexes(sqlite_database: Database) -> None:
-    """Neither the old rows, nor those of a chat, nor the different chats are found by reading the table."""
+    """Neither the old rows, nor those of a chat, nor the different chats are found by reading a table."""
     await SqlRows(sqlite_database).put([row(1)])
+    await put_summaries(sqlite_database, stored(0, 1), now=NOW)
     seen: list[str] = []
     engine = sqlite_database._engine.sync_engine
     sa.event.listen(engine, "before_cursor_execute", lambda *args: seen.append(args[2]))
     await sweep(sqlite_database, Known(users=set(), chats=set()))
     plans = []
-    for statement in {each for each in seen if "openrouter_pipe_artifact" in each}:
+    tables = ("openrouter_pipe_artifact", "session_summaries")
+    for statement in {each for each in seen if any(table in each for table in tables)}:
         explained = sa.text(f"EXPLAIN QUERY PLAN {statement.replace('?', ':value')}")
         plan = await sqlite_database.run(partial(explain, explained))
         plans += [line[3] for line in plan]
-    assert len(plans) > 5
-    assert [line for line in plans if line.startswith("SCAN openrouter_pipe")] == []
+    assert len(plans) > 10
+    assert [line for line in plans if any(line.startswith(f"SCAN {table}") for table in tables)] == []

@@ -14,6 +14,7 @@ from typing import Any, cast
 from redis.asyncio import Redis
 
 from open_webui_openrouter_pipe.store.artifacts import Limits, SealedArtifacts
+from open_webui_openrouter_pipe.store.build import build_summaries, build_summary_rows
 from open_webui_openrouter_pipe.store.cache import CachedRows
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.link import RedisLink
@@ -21,6 +22,7 @@ from open_webui_openrouter_pipe.store.shelter import ShelteredRows
 from open_webui_openrouter_pipe.store.sql import SqlRows
 from open_webui_openrouter_pipe.store.sweep import Schedule, Sweep
 from tests.store.contract import SEALING, AwayRows, artifact
+from tests.store.summary_contract import segment, stored
 
 ARTIFACTS_OF_A_TURN = 3
 
@@ -78,6 +80,23 @@ async def sweep_again_and_again(sweep: Sweep) -> None:
     while True:
         await sweep.run()
         await asyncio.sleep(0.02)
+
+
+def claim_segments(place: Place, journal: Path, worker: int, segments: int) -> None:
+    """Ask for one segment after the other as fast as the others do, and note which this worker may make."""
+
+    async def work() -> None:
+        database = Database.from_url(place.database_url, schema=place.schema)
+        rows = build_summary_rows(database)
+        store = build_summaries(rows, SEALING)
+        for number in range(segments):
+            if await store.claim("ada", segment(0, number + 1), seconds=600):
+                await store.keep(stored(0, number + 1, f"by {worker}"))
+                log(journal, [str(number)])
+        await rows.aclose()
+        await database.aclose()
+
+    asyncio.run(work())
 
 
 def live_through_outages(place: Place, journal: Path, worker: int, turns: int) -> None:

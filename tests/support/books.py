@@ -1,13 +1,18 @@
-"""A fitting's books in memory: the audit, the calibrations and a vocabulary that is not there."""
+"""A fitting's books in memory: audit, calibrations, a vocabulary that is not there, and what the user is told."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from open_webui_openrouter_pipe.engine.fitting import Means
+from open_webui_openrouter_pipe.engine.summarize import Warmth
 
 if TYPE_CHECKING:
     from open_webui_openrouter_pipe.context.calibration import Calibration
     from open_webui_openrouter_pipe.context.tokens import Tally
-    from open_webui_openrouter_pipe.ports import Audited, Encode
+    from open_webui_openrouter_pipe.ports import Audited, Encode, Notice
 
 
 class Books:
@@ -33,3 +38,18 @@ class Books:
     async def encode(self) -> Encode | None:
         """Tokens are estimated."""
         return None
+
+    def means(self, clock: Callable[[], float] = time.monotonic) -> Means:
+        """What a worker has of these; `clock` gives monotonic seconds."""
+        return Means(self, self, self, lambda: f"id{len(self.written)}", Warmth(clock))
+
+
+class Screen:
+    """Takes the lines that a user would see."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    async def __call__(self, notice: Notice) -> None:
+        """Show a line."""
+        self.lines.append(notice.text)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from selenium import webdriver
+from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support import expected_conditions as expected
@@ -14,7 +16,7 @@ from scripts import machine
 from scripts.paths import ARTIFACTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from selenium.webdriver.remote.webelement import WebElement
@@ -35,9 +37,15 @@ _FLAGS = (
     "--disable-dev-shm-usage",
     "--window-size=1280,1400",
 )
-_ANSWER = (By.CSS_SELECTOR, "#messages-container #response-content-container")
+_CONTENT = "#response-content-container"
+_ANSWER = (By.CSS_SELECTOR, f"#messages-container {_CONTENT}")
 _INPUT = (By.ID, "chat-input")
 _STOP = (By.CSS_SELECTOR, "button[aria-label='Stop']")
+_MESSAGES = "#messages-container [id^='message-']:not([id^='message-edit-'])"
+_IN_MOTION = """
+return document.getAnimations().some(
+  each => each.playState === 'running' && each.effect.getComputedTiming().endTime !== Infinity)
+"""
 
 
 class Browser:
@@ -83,10 +91,53 @@ class Browser:
 
     def send(self, text: str) -> None:
         """Write into the message field and send; returns when the answer has begun."""
-        before = len(self.driver.find_elements(*_ANSWER))
+        before = self.message_ids()
         self.click(*_INPUT)
         self.find(*_INPUT).send_keys(text, Keys.ENTER)
-        self.wait(lambda: len(self.driver.find_elements(*_ANSWER)) > before, STEP_SECONDS)
+        self._wait_for_another_answer(before)
+
+    def edit(self, message_id: str, text: str) -> None:
+        """Change a question and send it again, wherever it stands; returns when the answer has begun."""
+        self.scroll_to(message_id)
+        before = self.message_ids()
+        self._press(message_id, "Edit")
+        field = self.find(By.ID, f"message-edit-{message_id}")
+        field.send_keys(Keys.CONTROL, "a")
+        field.send_keys(text)
+        self.click(By.ID, "confirm-edit-message-button")
+        self._wait_for_another_answer(before)
+
+    def regenerate(self) -> None:
+        """Have the last question answered again; returns when the answer has begun."""
+        before = self.message_ids()
+        self._press(before[-1], "Regenerate")
+        self.click(By.XPATH, "//button[normalize-space()='Try Again']")
+        self._wait_for_another_answer(before)
+
+    def previous_branch(self, message_id: str) -> None:
+        """Go to the branch that begins with the message's older sibling; returns when its end is shown."""
+        self.scroll_to(message_id)
+        before = self.message_ids()
+        self._press(message_id, "Previous message")
+        self._wait_for_another_answer(before)
+
+    def scroll_to(self, message_id: str) -> None:
+        """Scroll up until the message is there: the page shows older ones only then."""
+        for_more = "document.getElementById('messages-container').scrollTop = 0"
+        while message_id not in (shown := self.message_ids()):
+            self.driver.execute_script(for_more)
+            self.wait(partial(self._shows_others, shown), STEP_SECONDS)
+        into_view = "document.getElementById(arguments[0]).scrollIntoView({block: 'center'})"
+        self.driver.execute_script(into_view, f"message-{message_id}")
+
+    def show_statuses(self) -> None:
+        """Unfold the status line of the last answer."""
+        self.driver.find_elements(By.CSS_SELECTOR, "button[aria-label='Toggle status history']")[-1].click()
+
+    def message_ids(self) -> list[str]:
+        """The ids of the messages on the page, oldest first; of a long chat only the last ones are."""
+        script = "return [...document.querySelectorAll(arguments[0])].map(each => each.id)"
+        return [name.removeprefix("message-") for name in self.driver.execute_script(script, _MESSAGES)]
 
     def wait_for_answer(self, seconds: float = ANSWER_SECONDS) -> str:
         """Wait until nothing is being generated, and return the visible text of the last answer."""
@@ -107,8 +158,14 @@ class Browser:
         script = "return [...document.querySelectorAll(arguments[0])].at(-1)?.innerText ?? ''"
         return str(self.driver.execute_script(script, _ANSWER[1])).strip()
 
+    def last_message(self) -> str:
+        """The visible text of the last message, with its status lines and buttons."""
+        script = "return [...document.querySelectorAll(arguments[0])].at(-1)?.innerText ?? ''"
+        return str(self.driver.execute_script(script, _MESSAGES))
+
     def screenshot(self, name: str) -> Path:
-        """Keep what is seen now as `.artifacts/screenshots/NAME.png`."""
+        """Keep what is seen, once nothing fades in any more, as `.artifacts/screenshots/NAME.png`."""
+        self.wait(lambda: not self.driver.execute_script(_IN_MOTION), STEP_SECONDS)
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         path = SCREENSHOTS / f"{name}.png"
         self.driver.save_screenshot(str(path))
@@ -126,5 +183,25 @@ class Browser:
         """Wait until the condition holds; selenium's TimeoutException otherwise."""
         self._waiting(seconds).until(lambda _: condition())
 
+    def _press(self, message_id: str, label: str) -> None:
+        """Point at a message, and click one of the buttons that appear."""
+        message = self.driver.find_element(By.ID, f"message-{message_id}")
+        ActionChains(self.driver).move_to_element(message).perform()
+        self.click(By.CSS_SELECTOR, f"[id='message-{message_id}'] button[aria-label='{label}']")
+
+    def _shows_others(self, before: Sequence[str]) -> bool:
+        return self.message_ids() != before
+
+    def _wait_for_another_answer(self, before: Sequence[str]) -> None:
+        def is_there() -> bool:
+            last = self.message_ids()[-1:]
+            return last != before[-1:] and any(self.driver.find_elements(*_answer_in(name)) for name in last)
+
+        self.wait(is_there, STEP_SECONDS)
+
     def _waiting(self, seconds: float) -> WebDriverWait[webdriver.Chrome]:
         return WebDriverWait(self.driver, seconds, poll_frequency=0.1)
+
+
+def _answer_in(message_id: str) -> tuple[str, str]:
+    return By.CSS_SELECTOR, f"[id='message-{message_id}'] {_CONTENT}"

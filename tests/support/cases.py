@@ -11,7 +11,7 @@ CHATS = 4_000 if IS_FULL else 50
 """Chats that each law of history is tried on."""
 
 SHARES = range(5)
-"""The main law of history is tried this many times over, in shares that workers can divide among them."""
+"""The main laws of history and context are tried this many times over, in shares that workers can divide."""
 
-HISTORIES = 1_250 if IS_FULL else 40
-"""Histories that each of the eight laws of context is tried on."""
+HISTORIES = 2_000 if IS_FULL else 20
+"""Histories that all laws of context are tried on, in each share."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
@@ -16,7 +16,7 @@ from open_webui_openrouter_pipe.context.calibration import Calibration
 from open_webui_openrouter_pipe.context.plan import ModelTerms, Plan, plan
 from open_webui_openrouter_pipe.context.recent import Recent
 from open_webui_openrouter_pipe.context.settings import ContextSettings
-from open_webui_openrouter_pipe.context.tokens import Counter
+from open_webui_openrouter_pipe.context.tokens import Counter, Tally
 from open_webui_openrouter_pipe.context.turns import conversation
 from open_webui_openrouter_pipe.responses.items import InputMessage, Item
 
@@ -91,12 +91,16 @@ def history(*turns: Sequence[Item]) -> History:
 
 
 _SAID = "the ship sailed north and nobody knew why it must never return or always carry salt"
-_WORDS = _SAID.split()
-_TEXTS = st.builds(
-    lambda words, times: " ".join(words) * times,
-    st.lists(st.sampled_from(_WORDS), min_size=1, max_size=12),
-    st.sampled_from([1, 1, 1, 3, 40]),
+_WORDS = _SAID.split() * 2
+_TEXTS = st.sampled_from(
+    [
+        " ".join(_WORDS[first : first + length]) * times
+        for times in (1, 1, 1, 3, 40)
+        for length in range(1, 13)
+        for first in range(len(_WORDS) // 2)
+    ]
 )
+"""Ready-made, because drawing a chat takes longer than planning it."""
 _OUTPUTS = st.one_of(
     _TEXTS,
     st.builds(rows, st.sampled_from([0, 1, 5, 60, 400])),
@@ -131,6 +135,14 @@ def _turn(draw: st.DrawFn, number: int) -> list[Item]:
     return items
 
 
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What plans of one worker remember of items."""
+
+    counts: Recent[Tally] = field(default_factory=Recent)
+    facts: Recent[str] = field(default_factory=Recent)
+
+
 SYSTEM = system("You are brief. Never guess.")
 PLAIN = ContextSettings()
 ROOMY = ModelTerms("vendor/model", 1_000_000)
@@ -141,13 +153,14 @@ def planned(
     policy: ContextSettings = PLAIN,
     model: ModelTerms = ROOMY,
     calibration: Calibration | None = None,
+    memory: Memory | None = None,
 ) -> Plan:
-    """The plan of a chat with a fresh memory, without a vocabulary."""
+    """The plan of a chat, by default with a fresh memory; without a vocabulary."""
+    memory = memory or Memory()
     return plan(
         conversation(chat.items, chat.turn_of_item, instructions=[SYSTEM]),
         policy,
-        model=model,
-        counter=Counter(Recent()),
-        facts=Recent(),
-        calibration=calibration,
+        model=replace(model, calibration=calibration),
+        counter=Counter(memory.counts),
+        facts=memory.facts,
     )

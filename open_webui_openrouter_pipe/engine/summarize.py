@@ -1,0 +1,215 @@
+"""Carries out the summaries that a plan asks for, each once in all workers.
+
+Owns the finding of what exists, the claims on what is to be made, waiting for what another worker makes, the
+pause after failures, what is recorded of each request to a writer, and the jobs that run beside the chat. How a
+summary is written is the scribe's; when one is due is decided in `context` alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ..context.audit import AuditRow, Summarized, summary_row
+from ..context.budget import Budget
+from ..context.plan import Live
+from ..context.recent import Recent
+from ..context.segments import Segment, Stretch
+from ..context.summary import Summary
+from ..context.turns import Conversation
+from ..errors import StoreError
+from ..ports import StoredSummary, Summaries
+from .breaker import Breaker
+from .recorder import Origin
+from .scribe import ATTEMPTS, Scribe, Written
+
+WARM_SECONDS: Final = 240.0
+"""For so long after a request its input may be expected in the provider's cache (Anthropic keeps it five minutes)."""
+
+_AT_ONCE: Final = 3
+_POLL_SECONDS: Final = 0.5
+_LEASE_SLACK_SECONDS: Final = 30.0
+
+log = logging.getLogger(__name__)
+
+
+class Warmth:
+    """What a worker remembers of when a chat was last sent to a model, bounded."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock` gives monotonic seconds."""
+        self._clock = clock
+        self._sent: Recent[float] = Recent(limit=4_096)
+
+    def note(self, chat_id: str, model: str) -> None:
+        """The chat has just been sent."""
+        self._sent.keep(f"{model} {chat_id}".encode(), self._clock())
+
+    def is_warm(self, chat_id: str, model: str) -> bool:
+        """Whether the provider may still have it in its cache."""
+        sent = self._sent.find(f"{model} {chat_id}".encode())
+        return bool(chat_id) and sent is not None and self._clock() - sent < WARM_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What all summarizers of a worker share.
+
+    `start` begins work that goes on beside the chat and is given up when the worker stops.
+    """
+
+    start: Callable[[Coroutine[Any, Any, None]], object]
+    clock: Callable[[], float]
+    breaker: Breaker = field(default_factory=Breaker)
+    ahead: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came of an order: the summaries by segment, what they cost, and why the first of the others failed."""
+
+    summaries: Mapping[Segment, Summary] = field(default_factory=dict)
+    cost: float = 0.0
+    failure: str = ""
+
+
+class Summarizer:
+    """Finds and makes the summaries of one call of the host."""
+
+    def __init__(
+        self,
+        summaries: Summaries,
+        scribe: Scribe,
+        desk: Desk,
+        *,
+        origin: Origin,
+        time_limit_seconds: float,
+        record: Callable[[AuditRow], None],
+    ) -> None:
+        """`origin` is whose they are; its model names the breaker. `record` takes the audit's rows."""
+        self._summaries = summaries
+        self._scribe = scribe
+        self._desk = desk
+        self._origin = origin
+        self._patience_seconds = ATTEMPTS * time_limit_seconds
+        self._record = record
+        self._failed = False
+
+    @property
+    def may_try(self) -> bool:
+        """Whether the model has failed neither in this call nor again and again a moment ago."""
+        return not (self._failed or self._desk.breaker.is_open(self._origin.model))
+
+    async def at_hand(self, chat: Conversation) -> Mapping[Segment, Summary]:
+        """All summaries of the user that fit the conversation; never raises."""
+        chains = [chat.before, *(turn.chain for turn in chat.turns)]
+        return await self._summaries.find(self._origin.user_id, chains, chat_id=self._origin.chat_id)
+
+    async def make(self, stretches: Sequence[Stretch], live: Live | None) -> Made:
+        """Have the summaries made, or wait for them where another worker is at it."""
+        limit = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(stretch: Stretch) -> Made:
+            async with limit:
+                return await self._one(stretch, live, ahead=False)
+
+        made = _together(await asyncio.gather(*map(one, stretches)))
+        self._judge(made)
+        return made
+
+    def prepare(self, stretches: Sequence[Stretch], live: Live | None) -> None:
+        """Have the summaries made beside the chat, one after the other."""
+        if stretches and self.may_try:
+            self._desk.start(self._prepare(stretches, live))
+
+    async def _prepare(self, stretches: Sequence[Stretch], live: Live | None) -> None:
+        try:
+            async with self._desk.ahead:
+                for stretch in stretches:
+                    made = await self._one(stretch, live, ahead=True)
+                    self._judge(made)
+                    if made.failure:
+                        return
+        except Exception:  # nobody awaits this task, and the next request may still ask for the summary
+            log.exception("a summary was not prepared")
+
+    def _judge(self, made: Made) -> None:
+        """Note a success or a failure; an order that came to something is no failure."""
+        if made.summaries:
+            self._desk.breaker.succeeded(self._origin.model)
+        elif made.failure:
+            self._failed = True
+            self._desk.breaker.failed(self._origin.model)
+
+    async def _one(self, stretch: Stretch, live: Live | None, *, ahead: bool) -> Made:
+        """One summary: made under a claim, or, unless it is not needed yet, awaited from whoever has the claim."""
+        until = self._desk.clock() + self._patience_seconds
+        try:
+            while not await self._claim(stretch.segment):
+                if ahead:
+                    return Made()
+                if self._desk.clock() >= until:
+                    return Made(failure="timed out")
+                await asyncio.sleep(_POLL_SECONDS)
+        except StoreError as error:
+            log.warning("a summary was not made: %s", error)
+            return Made(failure="the database is away")
+        try:
+            # Whoever had the claim before may have finished since the conversation's summaries were looked up.
+            return await self._found(stretch.segment) or await self._write(stretch, live, ahead=ahead)
+        finally:
+            await self._summaries.release(self._origin.user_id, stretch.segment)
+
+    async def _claim(self, segment: Segment) -> bool:
+        lease_seconds = self._patience_seconds + _LEASE_SLACK_SECONDS
+        return await self._summaries.claim(self._origin.user_id, segment, seconds=lease_seconds)
+
+    async def _write(self, stretch: Stretch, live: Live | None, *, ahead: bool) -> Made:
+        written = await self._scribe.write(stretch, live)
+        self._record_attempts(stretch, written, ahead=ahead)
+        cost = sum(attempt.usage.cost for attempt in written.attempts if attempt.usage)
+        summary = written.summary
+        if summary is None:
+            return Made(cost=cost, failure=written.attempts[-1].failure)
+        origin, model = self._origin, written.attempts[-1].writer.model
+        stored = StoredSummary(
+            origin.user_id, origin.chat_id, stretch.segment, summary, model, stretch.source_tokens
+        )
+        try:
+            await self._summaries.keep(stored)
+        except StoreError as error:
+            log.warning("a summary serves this request alone: %s", error)
+        return Made({stretch.segment: summary}, cost)
+
+    async def _found(self, segment: Segment) -> Made | None:
+        origin = self._origin
+        found = await self._summaries.find(
+            origin.user_id, [segment.start, segment.end], chat_id=origin.chat_id
+        )
+        return Made({segment: found[segment]}) if segment in found else None
+
+    def _record_attempts(self, stretch: Stretch, written: Written, *, ahead: bool) -> None:
+        """A row for each request; what the last one came to stands in its row."""
+        for attempt in written.attempts:
+            gave = attempt is written.attempts[-1] and written.summary is not None
+            summarized = Summarized(
+                source_tokens=stretch.source_tokens,
+                summary_tokens=written.tokens if gave else 0,
+                facts_lost=len(written.summary.lost) if gave and written.summary else 0,
+                failure=attempt.failure,
+            )
+            budget = Budget(attempt.writer.window_tokens, attempt.output_tokens, 0)
+            model = attempt.writer.model
+            self._record(summary_row(model, summarized, ahead=ahead, budget=budget, usage=attempt.usage))
+
+
+def _together(made: Sequence[Made]) -> Made:
+    """What came of several orders as one."""
+    return Made(
+        {segment: summary for each in made for segment, summary in each.summaries.items()},
+        sum(each.cost for each in made),
+        next((each.failure for each in made if each.failure), ""),
+    )

@@ -1,0 +1,221 @@
+"""Plays a chat for real, in a whole Open WebUI or in the pipe alone, and hands over every request that is made.
+
+Owns the stand-in's part as the model, and the hosts. It must not price anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+
+from scripts.benchmarks._screenplay import TOOL, Chat
+from scripts.standin import StandIn
+from scripts.standin.prompt import input_items, text_of
+from scripts.standin.summary_request import FIELDS, is_asked
+from tests.support.page import Page, PipeInProcess
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from tests.support.host import OpenWebUI
+
+Json = dict[str, Any]
+Pay = Callable[["Sent"], None]
+
+SUMMARY_WORDS = 780
+"""What one summary says, whoever asks for it: about 790 tokens. Open WebUI allows 1,000 by default."""
+HOST_TASK = "### Task:\nSummarize the conversation history"
+BACKGROUND_SECONDS = 0.1
+BACKGROUND_LOOKS = 100
+
+HOSTED_VALVES = {"CONTEXT_STRATEGY": "off", "TOOL_OUTPUT_PRUNING": "off"}
+HOSTED_MODEL_ID = "anthropic/claude-sonnet-128k"
+"""Requests to it carry cache breakpoints, which cost nothing where they mean nothing."""
+HOSTED_MODEL: Json = {
+    "base_model_id": None,
+    "name": "The chat's model",
+    "params": {},
+    "meta": {"capabilities": {"builtin_tools": False}},
+}
+"""Open WebUI's own tools would be some thousands of tokens more in each request."""
+TOOLKIT = '''
+import json
+from pathlib import Path
+
+
+class Tools:
+    def query(self, query: str) -> str:
+        """
+        Query the database.
+
+        :param query: The query.
+        """
+        return json.loads(Path("{outputs}").read_text("utf-8"))[query]
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request as the provider gets it; `summary_tokens` is what it says when it is one for a summary."""
+
+    body: Json
+    summary_tokens: int = 0
+
+
+def asks_for_summary(body: Json) -> bool:
+    """Whether a request is one for a summary, of the pipe's kind or of Open WebUI's."""
+    return is_asked(body) or _asks_as_host(body)
+
+
+def _asks_as_host(body: Json) -> bool:
+    return text_of(input_items(body)[-1]).startswith(HOST_TASK)
+
+
+class Actor(StandIn):
+    """A stand-in whose model says a chat's lines, whatever the request holds, and sums up when asked to."""
+
+    def __init__(self, chat: Chat) -> None:
+        super().__init__()
+        self._chat = chat
+        self._lines: Iterator[str] = iter(())
+        self._rand = random.Random(7)  # noqa: S311 - a seeded simulation
+        self._app.add_middleware(_Prompter, actor=self)
+
+    def turn(self, number: int) -> None:
+        """The next requests belong to this turn."""
+        self._lines = self._chat.lines(number)
+
+    def prompt(self, body: Json) -> None:
+        """Lay out what the model says to a request that is about to be answered."""
+        self.script(self._summary(body) if asks_for_summary(body) else next(self._lines))
+
+    def finish(self) -> None:
+        """Check that a turn's lines have all been said; raises ValueError when the host took another way."""
+        left = list(self._lines)
+        failed = [record.error for record in self.responses if record.error]
+        if left or failed:
+            raise ValueError(f"{len(left)} lines were not said; errors: {failed}")
+
+    def _summary(self, body: Json) -> str:
+        text = " ".join(self._rand.choices(self._chat.system.split(), k=SUMMARY_WORDS))
+        told = {FIELDS[0]: text, **{name: [] for name in FIELDS[1:]}}
+        said = text if _asks_as_host(body) else json.dumps(told)
+        return f"text={json.dumps(said)}"
+
+
+class _Prompter:
+    """Lets the actor see each request before the stand-in does."""
+
+    def __init__(self, app: ASGIApp, actor: Actor) -> None:
+        self._app = app
+        self._actor = actor
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].endswith("/responses"):
+            await self._app(scope, receive, send)
+            return
+        raw = await Request(scope, receive).body()
+        self._actor.prompt(json.loads(raw))
+
+        replayed = iter(({"type": "http.request", "body": raw, "more_body": False},))
+
+        async def again() -> Message:
+            return next(replayed, None) or await receive()
+
+        await self._app(scope, again, send)
+
+
+# --- in Open WebUI -----------------------------------------------------------------------------
+
+
+def hosted(chat: Chat, pay: Pay) -> None:
+    """The chat in a real Open WebUI with its own compaction on, through this pipe without a strategy."""
+    from tests.support.host import OpenWebUI
+
+    with tempfile.TemporaryDirectory() as folder, Actor(chat) as actor:
+        host = OpenWebUI(Path(folder) / "host", {"ENABLE_CONTEXT_COMPACTION": "true"})
+        try:
+            _converse(host, chat, actor, pay)
+        finally:
+            host.close()
+
+
+def _converse(host: OpenWebUI, chat: Chat, actor: Actor, pay: Pay) -> None:
+    from scripts import build
+    from scripts.launch import pipe
+
+    content = build.build(target=host.data / "dist").read_text("utf-8")
+    pipe.install(host.admin.api, content, pipe.Upstream(pipe.STANDIN_KEY, actor.base_url))
+    host.admin.api.set_valves(pipe.FUNCTION_ID, HOSTED_VALVES)
+    outputs = host.data / "outputs.json"
+    outputs.write_text(json.dumps(chat.outputs()), "utf-8")
+    host.add_tool(TOOL, TOOLKIT.format(outputs=str(outputs)))
+    model = f"{pipe.FUNCTION_ID}.{HOSTED_MODEL_ID}"
+    host.admin.api.post("/api/v1/models/create", {"id": model, **HOSTED_MODEL})
+    host.admin.api.models()
+    instructions = {"role": "system", "content": chat.system}
+    fields: Json = {"messages": [instructions], "tool_ids": [TOOL] if chat.outputs() else []}
+    sent = None
+    for number, turn in enumerate(chat.turns):
+        actor.turn(number)
+        sent, _ = host.admin.ask(model, turn.text, after=sent, **fields)
+        _settle(actor, pay)
+
+
+def _settle(actor: Actor, pay: Pay) -> None:
+    """Pay for the requests that have come to their end, once the turn is over, and forget them."""
+    actor.finish()
+    for record in actor.responses:
+        if record.usage:
+            said_tokens: int = record.usage["output_tokens"]
+            pay(Sent(record.body, said_tokens if asks_for_summary(record.body) else 0))
+            actor.service.requests.remove(record)
+
+
+# --- in the pipe alone -----------------------------------------------------------------------------------------------
+
+
+def piped(chat: Chat, pay: Pay, *, model_id: str, strategy: str) -> None:
+    """The chat through the pipe in this process; prices, and so its decisions, are the model's."""
+    asyncio.run(_piped(chat, pay, model_id, strategy))
+
+
+async def _piped(chat: Chat, pay: Pay, model_id: str, strategy: str) -> None:
+    outputs = chat.outputs()
+    tools = {TOOL: lambda given: outputs[given["query"]]} if outputs else {}
+    with tempfile.TemporaryDirectory() as folder, Actor(chat) as actor:
+        valves: Json = {"base_url": actor.base_url, "CONTEXT_STRATEGY": strategy}
+        async with PipeInProcess(Path(folder), **valves) as pipe:
+            page = InstructedPage(pipe, model_id, tools=tools)
+            page.instructions = chat.system
+            for number, turn in enumerate(chat.turns):
+                actor.turn(number)
+                await page.ask(turn.text)
+                await _background_work(actor)
+                _settle(actor, pay)
+
+
+async def _background_work(actor: Actor) -> None:
+    """Let what the pipe does after an answer come to its end: the user reads meanwhile."""
+    for _ in range(BACKGROUND_LOOKS):
+        await asyncio.sleep(BACKGROUND_SECONDS)
+        if all(record.usage for record in actor.responses):
+            return
+
+
+class InstructedPage(Page):
+    """A page whose chat has a system prompt."""
+
+    instructions: str
+
+    def messages(self) -> list[Json]:
+        """The system prompt, and the chat."""
+        return [{"role": "system", "content": self.instructions}, *super().messages()]

@@ -1,0 +1,298 @@
+"""What long chats cost under different ways of keeping them inside a window of 128,000 tokens.
+
+Two chats, request by request, always the same texts: the agent's chat of the context benchmark (80 turns of four
+requests, with a tool) and a plain one (240 turns, no tools). The ways:
+
+    truncation     the oldest turns go until the request fits
+    open_webui     Open WebUI's own compaction with its defaults, run in a real Open WebUI on this pipe
+    resummarised   over 100,000 tokens, all but the last ten messages are summed up anew on every turn; tool
+                   outputs become facts
+    summarize      this pipe
+
+All requests are priced by the stand-in's model of the providers' caches, 20 seconds apart, those for summaries
+included, with what they say. What the answers say costs the same everywhere and is left out. Costs are thousands of
+base-token equivalents: dollars divided by the plain input price. `python -m scripts.benchmarks.compaction` prints
+them as tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cache, partial
+from importlib.util import find_spec
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any
+
+from open_webui_openrouter_pipe.context.budget import budget_of
+from open_webui_openrouter_pipe.context.settings import ContextSettings
+from open_webui_openrouter_pipe.context.tool_facts import state_fact
+from scripts.benchmarks._screenplay import Chat, agent_chat, message, plain_chat
+from scripts.benchmarks._stage import Pay, Sent, hosted, piped
+from scripts.benchmarks.context import SECONDS_BETWEEN_REQUESTS, vocabulary
+from scripts.standin import catalogue
+from scripts.standin.cache import CachedModel, PromptCache
+from scripts.standin.prompt import PromptReader
+from scripts.standin.tokens import local_tokenizer
+
+if TYPE_CHECKING:
+    from scripts.standin.cache import Segment
+
+NAME = "compaction"
+
+Json = dict[str, Any]
+Figures = dict[str, float]
+Policy = Callable[[Chat, Pay], None]
+
+MARKETS = {
+    "anthropic": "anthropic/claude-sonnet-128k",
+    "openai": "openai/gpt-4o",
+    "deepseek": "deepseek/deepseek-chat-v3.1",
+    "no_cache": "mistralai/mistral-large-2411",
+}
+WINDOW_TOKENS = 128_000
+AGENT_TURNS = 80
+PLAIN_TURNS = 240
+WORKERS = 2
+SPANS = ("average_context_tokens", "summaries")
+
+RESUMMARISED_TRIGGER_TOKENS = 100_000
+RESUMMARISED_KEPT_MESSAGES = 10
+RESUMMARISED_PROMPT = (
+    "Summarise the following conversation in a narrative form. Keep decisions, findings and open questions. "
+    "Lines that begin with [Tool: are results of tools; do not restate their figures.\n\n"
+)
+SUMMARY_TOKENS = 790
+"""What the stand-in's summaries come to as well."""
+
+
+def run() -> dict[str, Any]:
+    """Play both chats in every way, and give the figures by chat, way and market."""
+    return {
+        "agent_80_turns": costs(agent_chat(AGENT_TURNS)),
+        "plain_240_turns": costs(plain_chat(PLAIN_TURNS)),
+    }
+
+
+def costs(chat: Chat, markets: Mapping[str, str] = MARKETS) -> dict[str, dict[str, Figures]]:
+    """The figures of one chat; Open WebUI's are missing where it is not installed."""
+    shared: dict[str, Policy] = {"truncation": truncated, "resummarised": resummarised}
+    if find_spec("open_webui"):
+        shared["open_webui"] = hosted
+    figures = {name: billed(chat, policy, markets) for name, policy in shared.items()}
+    with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
+        jobs = {name: pool.submit(_summarized, chat, name, model_id) for name, model_id in markets.items()}
+        return {**figures, "summarize": {name: job.result() for name, job in jobs.items()}}
+
+
+def billed(chat: Chat, policy: Policy, markets: Mapping[str, str]) -> dict[str, Figures]:
+    """What a chat costs in several markets when its requests are the same in all of them."""
+    ledger = Ledger(reader(), markets)
+    policy(chat, ledger.pay)
+    return ledger.figures()
+
+
+def _summarized(chat: Chat, market: str, model_id: str) -> Figures:
+    """Prices decide what the pipe does, so each market has a chat of its own."""
+    policy = partial(piped, model_id=model_id, strategy="summarize")
+    return billed(chat, policy, {market: model_id})[market]
+
+
+def table(costs: Mapping[str, Mapping[str, Figures]]) -> str:
+    """One chat's costs as a table in Markdown; in brackets what of it is for summaries."""
+    rows = [f"| {' | '.join(['way', *MARKETS, 'average context', 'summaries'])} |"]
+    rows.append("| --- " * (len(MARKETS) + 3) + "|")
+    for name, by_market in costs.items():
+        cells = [
+            f"{found['cost_kilotokens']:,} ({found['of_which_summaries']:,})" for found in by_market.values()
+        ]
+        rows.append(f"| {' | '.join([name, *cells, *map(partial(_range, by_market), SPANS)])} |")
+    return "\n".join(rows)
+
+
+def _range(by_market: Mapping[str, Figures], name: str) -> str:
+    values = sorted({found[name] for found in by_market.values()})
+    return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
+
+
+# --- bills ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Bill:
+    """What the requests of one chat have cost so far in one market."""
+
+    model: CachedModel
+    cache: PromptCache = field(default_factory=PromptCache)
+    now: float = 0.0
+    cost: Decimal = Decimal(0)
+    summary_cost: Decimal = Decimal(0)
+    answers: int = 0
+    answers_tokens: int = 0
+    cached_tokens: int = 0
+    most_tokens: int = 0
+    summaries: int = 0
+
+    def add(self, segments: Sequence[Segment], summary_tokens: int) -> None:
+        """Take one more request."""
+        usage = self.cache.account(self.model, "chat", segments, self.now)
+        cost = usage.input_cost + summary_tokens * self.model.prices.completion
+        self.now += SECONDS_BETWEEN_REQUESTS
+        self.cost += cost
+        if summary_tokens:
+            self.summaries += 1
+            self.summary_cost += cost
+            return
+        self.answers += 1
+        self.answers_tokens += usage.input_tokens
+        self.cached_tokens += usage.cached_tokens
+        self.most_tokens = max(self.most_tokens, usage.input_tokens)
+
+    def figures(self) -> Figures:
+        """In thousands of base tokens, dollars, tokens and requests."""
+        kilotoken = 1000 * self.model.prices.prompt
+        return {
+            "cost_kilotokens": round(float(self.cost / kilotoken)),
+            "of_which_summaries": round(float(self.summary_cost / kilotoken)),
+            "dollars": round(float(self.cost), 3),
+            "summaries": self.summaries,
+            "answers": self.answers,
+            "average_context_tokens": round(self.answers_tokens / max(1, self.answers)),
+            "largest_context_tokens": self.most_tokens,
+            "cached_share": round(self.cached_tokens / max(1, self.answers_tokens), 3),
+        }
+
+
+class Ledger:
+    """The bills of one chat in several markets."""
+
+    def __init__(self, reader: PromptReader, markets: Mapping[str, str]) -> None:
+        self._reader = reader
+        self._bills = {name: Bill(_model(model_id).cached) for name, model_id in markets.items()}
+
+    def pay(self, sent: Sent) -> None:
+        """Take one more request."""
+        segments = self._reader.read(sent.body, {}).segments
+        for bill in self._bills.values():
+            bill.add(segments, sent.summary_tokens)
+
+    def figures(self) -> dict[str, Figures]:
+        """The figures by market."""
+        return {name: bill.figures() for name, bill in self._bills.items()}
+
+
+def _model(model_id: str) -> catalogue.Model:
+    found = catalogue.find(model_id)
+    if found is None:
+        raise LookupError(f"the stand-in has no model {model_id}")
+    return found
+
+
+@cache
+def reader() -> PromptReader:
+    """Counts like the stand-in, by o200k_base where its vocabulary lies in the cache directory."""
+    vocabulary("o200k_base")
+    return PromptReader(local_tokenizer())
+
+
+# --- policies that need no pipe ------------------------------------------------------------------------------
+
+
+def truncated(chat: Chat, pay: Pay) -> None:
+    """Each request without the oldest turns that do not fit."""
+    output_tokens = ContextSettings().context_max_output_tokens
+    budget_tokens = budget_of(WINDOW_TOKENS, output_tokens=output_tokens).input_tokens
+    turns = [chat.items(number) for number in range(len(chat.turns))]
+    sizes = [_tokens(items) for items in turns]
+    head = [message("system", chat.system)]
+    for number, items in enumerate(turns):
+        for current in _requests(items):
+            room_tokens = budget_tokens - _tokens(head) - _tokens(current)
+            first = number
+            while first and room_tokens >= sizes[first - 1]:
+                first -= 1
+                room_tokens -= sizes[first]
+            pay(Sent(_body([*head, *_joined(turns[first:number]), *current])))
+
+
+def resummarised(chat: Chat, pay: Pay) -> None:
+    """Over the threshold, everything but the last messages is told anew on each turn."""
+    turns = [chat.items(number) for number in range(len(chat.turns))]
+    facts = [_facts(items) for items in turns]
+    sizes = [_tokens(items) for items in turns]
+    system = message("system", chat.system)
+    kept = RESUMMARISED_KEPT_MESSAGES // 2 - 1
+    for number, items in enumerate(turns):
+        head, first = [system], 0
+        if _tokens([system, items[0]]) + sum(sizes[:number]) > RESUMMARISED_TRIGGER_TOKENS:
+            first = max(0, number - kept)
+            source = _newest(facts[:first])
+            pay(Sent({"input": [message("user", RESUMMARISED_PROMPT + source)]}, SUMMARY_TOKENS))
+            head = [system, message("system", _block(number, facts[:first]))]
+        for current in _requests(items):
+            pay(Sent(_body([*head, *_joined(turns[first:number]), *current])))
+
+
+def _facts(items: Sequence[Json]) -> list[tuple[str, str]]:
+    """A turn as it is told to a summariser: roles and texts, a tool's output as its fact."""
+    return [
+        ("tool", state_fact(item["output"]))
+        if "output" in item
+        else (item["role"], item["content"][0]["text"])
+        for item in items
+        if item["type"] != "function_call"
+    ]
+
+
+def _newest(facts: Sequence[list[tuple[str, str]]]) -> str:
+    """As many of the newest turns as a summariser with the same window can read."""
+    texts = ["\n".join(f"{role}: {text}" for role, text in turn) for turn in facts]
+    room_tokens = WINDOW_TOKENS - SUMMARY_TOKENS - 1_000
+    first = len(texts)
+    while first and room_tokens > 0:
+        room_tokens -= len(reader().tokenizer.encode(texts[first - 1]))
+        first -= room_tokens > 0
+    return "\n".join(texts[first:])
+
+
+def _block(number: int, facts: Sequence[list[tuple[str, str]]]) -> str:
+    """The summary's words, which are others each time, and all lines of tools."""
+    words = f"summary-{number} " * (SUMMARY_TOKENS // len(reader().tokenizer.encode(f"summary-{number} ")))
+    lines = "\n".join(f"- {text}" for turn in facts for role, text in turn if role == "tool")
+    return f"[Previous conversation summary]\n{words}\n[Tool calls]\n{lines}\n[End of summary]"
+
+
+def _requests(items: Sequence[Json]) -> Iterator[Sequence[Json]]:
+    """What of a turn each of its requests holds."""
+    return (items[:end] for end, item in enumerate(items, 1) if end < len(items) and _is_read(item))
+
+
+def _is_read(item: Json) -> bool:
+    return item.get("role") == "user" or item["type"] == "function_call_output"
+
+
+def _joined(turns: Sequence[Sequence[Json]]) -> list[Json]:
+    return [item for items in turns for item in items]
+
+
+def _body(items: Sequence[Json]) -> Json:
+    """With breakpoints after the instructions, the latest user message and the end of the request."""
+    last = max(at for at, item in enumerate(items) if item.get("role") == "user")
+    marked = {at for at, item in enumerate(items) if item.get("role") == "system"} | {last}
+    told = [_marked(item) if at in marked else item for at, item in enumerate(items)]
+    return {"input": told, "cache_control": {"type": "ephemeral"}}
+
+
+def _marked(item: Json) -> Json:
+    return {**item, "content": [{**item["content"][0], "prompt_cache_breakpoint": {"mode": "explicit"}}]}
+
+
+def _tokens(items: Sequence[Json]) -> int:
+    return reader().read({"input": list(items)}, {}).tokens
+
+
+if __name__ == "__main__":
+    for title, found in run().items():
+        print(f"{title}\n\n{table(found)}\n")

@@ -1,0 +1,488 @@
+"""Summaries in a real Open WebUI: what the page shows, what is found again, who pays, and what happens without.
+
+The chats are those of a small model without the host's own tools, so that a dozen turns fill its window.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sqlite3
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from scripts import build
+from scripts.launch import pipe
+from scripts.standin.summarizers import PROSE
+from tests.support.host import Account, OpenWebUI, Sent
+from tests.support.talks import asked_for_summaries, blocks, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scripts.standin import StandIn
+    from scripts.standin.log import RecordedRequest
+    from tests.support.browser import Browser
+    from tests.support.servers import PostgresServer, RedisServer
+
+pytestmark = pytest.mark.live
+
+PRESET = "logbook"
+PRESET_FORM = {
+    "id": PRESET,
+    "base_model_id": "openrouter.standin/small",
+    "name": "Logbook",
+    "meta": {"capabilities": {"builtin_tools": False}},
+    "params": {"system": "Be brief."},
+    "access_grants": [{"principal_type": "user", "principal_id": "*", "permission": "read"}],
+}
+LATER = {"SUMMARY_AHEAD_RATIO": 1.0}
+"""Nothing is made ahead of time, so that the user sees it made."""
+VALVES = (
+    *LATER,
+    "SUMMARY_TRIGGER_RATIO",
+    "SUMMARY_MODEL",
+    "SUMMARY_TIMEOUT_SECONDS",
+)
+TURNS = 11
+"""So many fill the window nearly up to the trigger: it is crossed with the next."""
+RULE = "Never book berth 4 at night."
+NOTES = (
+    "Berth {a} is taken by the Anna Maria for {b} days at {c} EUR a day.",
+    "The crane on quay {a} lifted {c} containers in {b} hours.",
+    "Pilot {b} asks for a new radio, see HB-{c}.",
+    "Diesel costs 1.{b} EUR a litre, and {c} litres were sold on quay {a}.",
+    "The gate stood open until 1{a}:{b}, and {c} lorries went through.",
+)
+SUMMARIZING = re.compile(r"Summarizing conversation \(([\d,]+) tokens\)\.\.\.")
+SUMMARIZED = re.compile(r"Summarized: ([\d,]+) → ([\d,]+) tokens( \(\$\d+\.\d{4}\))?")
+SCHEMA = "summaries_live"
+
+
+def add_preset(host: OpenWebUI) -> None:
+    """Offer the small model without the host's many tools, whose tokens would count."""
+    host.admin.api.post("/api/v1/models/create", PRESET_FORM)
+    host.admin.api.models()
+
+
+@pytest.fixture(scope="module")
+def harbour(open_webui: OpenWebUI, live_pipe: list[str]) -> OpenWebUI:
+    """The session's Open WebUI with the pipe and the preset."""
+    assert PRESET_FORM["base_model_id"] in live_pipe
+    add_preset(open_webui)
+    return open_webui
+
+
+@pytest.fixture(autouse=True)
+def valves(harbour: OpenWebUI) -> Iterator[None]:
+    """Nothing is made ahead of time; other tests find the valves as they were."""
+    harbour.admin.api.set_valves("openrouter", LATER)
+    yield
+    harbour.admin.api.set_valves("openrouter", dict.fromkeys(VALVES))
+
+
+def day(number: int, notes: int = 23) -> str:
+    """What somebody writes into the log, the same for the same day."""
+    chance = random.Random(number)
+    written = [
+        chance.choice(NOTES).format(
+            a=chance.randint(1, 9), b=chance.randint(10, 59), c=chance.randint(99, 999)
+        )
+        for _ in range(notes)
+    ]
+    return " ".join([f"Day {number}.", *([RULE] if number % 100 == 0 else []), *written])
+
+
+def grow(account: Account) -> Sent:
+    """Write day after day into the log, up to the one before the trigger."""
+    after = None
+    for number in range(TURNS):
+        after, answer = account.ask(PRESET, day(number), after=after)
+        assert statuses(answer) == []
+    assert after is not None
+    return after
+
+
+def grow_until_said(
+    account: Account, *, base: int = 0, after: Sent | None = None
+) -> tuple[Sent, dict[str, Any]]:
+    """Write day after day into the log until the user is told something; gives that answer."""
+    for number in range(base, base + 2 * TURNS):
+        after, answer = account.ask(PRESET, day(number), after=after)
+        if statuses(answer):
+            return after, answer
+    raise AssertionError(f"nothing was said in {2 * TURNS} turns")
+
+
+def statuses(answer: dict[str, Any]) -> list[str]:
+    """The lines that the user was shown with an answer."""
+    return [status["description"] for status in answer.get("statusHistory", [])]
+
+
+def were_made(answer: dict[str, Any]) -> bool:
+    """Whether summaries were made before the answer, and the user saw that they made the chat shorter."""
+    assert "error" not in answer
+    announced, done = statuses(answer)
+    begun, ended = SUMMARIZING.fullmatch(announced), SUMMARIZED.fullmatch(done)
+    assert begun
+    assert ended
+    return begun[1] == ended[1] and tokens(ended[1]) > tokens(ended[2])
+
+
+def tokens(shown: str) -> int:
+    """A number of tokens as the user sees it."""
+    return int(shown.replace(",", ""))
+
+
+def calls(standin: StandIn) -> int:
+    """How many requests for summaries there were."""
+    return len(asked_for_summaries(standin))
+
+
+def answered(standin: StandIn) -> RecordedRequest:
+    """The last request for an answer, the host's own tasks aside."""
+    others = [request for request in standin.responses if b"### Task:" not in request.raw]
+    return [request for request in others if not request.is_summary][-1]
+
+
+def id_of(account: Account) -> str:
+    """The user's id."""
+    return str(account.api.get("/api/v1/auths/")["id"])
+
+
+def rows(host: OpenWebUI, chosen: str, account: Account) -> list[tuple[Any, ...]]:
+    """What a query for the account's rows finds in the database file."""
+    with closing(sqlite3.connect(f"file:{host.data}/webui.db?mode=ro", uri=True)) as connection:
+        return connection.execute(f"{chosen} WHERE user_id = ?", [id_of(account)]).fetchall()
+
+
+def questions_of(account: Account, chat_id: str) -> list[str]:
+    """The ids of the questions on the chat's current branch, oldest first."""
+    history = account.chat(chat_id)["history"]
+    found, at = [], history["currentId"]
+    while at:
+        found += [at] if history["messages"][at]["role"] == "user" else []
+        at = history["messages"][at]["parentId"]
+    return found[::-1]
+
+
+def end_of(account: Account, chat_id: str) -> Sent:
+    """The last answer on the chat's current branch."""
+    return Sent(chat_id, account.chat(chat_id)["history"]["currentId"])
+
+
+# --- on the page ---
+
+
+@pytest.fixture
+def page(harbour: OpenWebUI, browser: Browser) -> Browser:
+    """The browser, logged in."""
+    browser.log_in(harbour.login.email, harbour.login.password)
+    return browser
+
+
+def say(page: Browser, text: str) -> None:
+    """Say something on the page, and see the answer to it."""
+    page.send(text)
+    assert page.wait_for_answer().startswith(f"You said: {text}")
+
+
+@pytest.mark.browser
+def test_the_page_says_what_is_done_and_the_chat_goes_on(
+    harbour: OpenWebUI, page: Browser, standin: StandIn
+) -> None:
+    """One line while it is made and one when it is; an answer made again and a restart cost no further call."""
+    sent = grow(harbour.admin)
+    page.open_chat(sent.chat_id)
+    standin.summarizer = "slow=2"
+    page.send(day(TURNS, 3))
+    page.wait(lambda: bool(SUMMARIZING.search(page.last_message())), 30)
+    page.screenshot("summary-being-made")
+    answer = page.wait_for_answer()
+    page.wait(lambda: bool(SUMMARIZED.search(page.last_message())), 30)
+    page.screenshot("summary-made")
+    page.show_statuses()
+    page.wait(lambda: bool(SUMMARIZING.search(page.last_message())), 30)
+    page.screenshot("summary-history")
+    made = calls(standin)
+    assert made > 0
+
+    page.regenerate()
+    assert page.wait_for_answer() == answer
+    page.screenshot("summary-regenerated")
+    say(page, "Thank you, go on.")
+    page.screenshot("summary-gone-on")
+    harbour.stop()
+    harbour.start()
+    harbour.admin.api.models()
+    page.open_chat(sent.chat_id)
+    say(page, "Good morning.")
+    page.screenshot("summary-after-restart")
+    assert (calls(standin), blocks(answered(standin))) == (made, [1])
+    assert {request.status for request in standin.responses} == {200}
+
+
+@pytest.mark.browser
+def test_an_edit_keeps_what_stands_before_it(harbour: OpenWebUI, page: Browser, standin: StandIn) -> None:
+    """Only what the edited question is part of, or what follows it, is made anew; the way back costs nothing."""
+    admin = harbour.admin
+    sent, _ = grow_until_said(admin, base=100)
+    made = calls(standin)
+    page.open_chat(sent.chat_id)
+    page.edit(questions_of(admin, sent.chat_id)[4], "That day was quiet.")
+    assert page.wait_for_answer().startswith("You said: That day was quiet.")
+    page.screenshot("summary-edited")
+    branch = end_of(admin, sent.chat_id)
+    page.previous_branch(page.message_ids()[-2])
+    say(page, "And now?")
+    page.screenshot("summary-other-branch")
+    assert (calls(standin), blocks(answered(standin))) == (made, [1])
+
+    _, answer = grow_until_said(admin, base=120, after=branch)
+    page.open_chat(sent.chat_id)
+    page.wait(lambda: bool(SUMMARIZED.search(page.last_message())), 30)
+    page.screenshot("summary-edited-branch")
+    anew = asked_for_summaries(standin)[made:]
+    assert were_made(answer)
+    assert 0 < len(anew) < made
+    assert not any("Day 100." in text for request in anew for text in texts(request))
+    assert {request.status for request in standin.responses} == {200}
+
+
+# --- who has it, and who does not ---
+
+
+def test_a_copy_costs_nothing_and_another_user_pays(harbour: OpenWebUI, standin: StandIn) -> None:
+    """A clone and a fork find the summaries of their owner; the same chat of somebody else has its own."""
+    owner, other = harbour.add_user("owner"), harbour.add_user("other")
+    sent, answer = grow_until_said(owner)
+    assert were_made(answer)
+    first, made = answered(standin), calls(standin)
+    for way in ("clone", "fork"):
+        copy = owner.api.post(f"/api/v1/chats/{sent.chat_id}/{way}", {})
+        _, answer = owner.ask(PRESET, "And now?", after=end_of(owner, copy["id"]))
+        assert statuses(answer) == []
+        assert texts(answered(standin))[1] == texts(first)[1]
+    assert calls(standin) == made
+
+    copy = other.api.post("/api/v1/chats/new", {"chat": owner.chat(sent.chat_id)})
+    other.ask(PRESET, "And now?", after=end_of(other, copy["id"]))
+    assert calls(standin) == 2 * made
+    count = "SELECT count(*) FROM session_summaries"
+    assert [rows(harbour, count, account) for account in (owner, other)] == [[(made,)]] * 2
+
+
+def test_a_row_is_sealed(harbour: OpenWebUI, standin: StandIn) -> None:
+    """What the model said is nowhere in the database file, and what stands in the chat is not in the row."""
+    account = harbour.add_user("sealed")
+    grow_until_said(account)
+    stored = rows(
+        harbour, "SELECT typeof(payload), packing & 1, payload, model FROM session_summaries", account
+    )
+    told = [json.loads(request.output[-1]["content"][0]["text"]) for request in asked_for_summaries(standin)]
+    files = [harbour.data / "webui.db", harbour.data / "webui.db-wal"]
+    everything = b"".join(file.read_bytes() for file in files if file.exists())
+    assert {(form, sealed, model) for form, sealed, _, model in stored} == {("blob", 1, "standin/small")}
+    assert len(stored) == len(told) > 0
+    assert RULE in texts(answered(standin))[1]
+    for summary, (*_, payload, _) in zip(told, stored, strict=True):
+        assert payload in everything
+        assert summary["summary_text"].encode() not in everything
+        assert not any(word in payload for word in (b"Day", b"summary_text", b"berth", b"EUR"))
+
+
+def test_a_temporary_chat_is_summarised_in_memory_alone(harbour: OpenWebUI, standin: StandIn) -> None:
+    """It works and is not made twice; no row is left, and the audit does not know the chat."""
+    account = harbour.add_user("passer")
+    made = []
+    said = [
+        [{"role": "user", "content": day(at)}, {"role": "assistant", "content": day(at)}] for at in range(12)
+    ]
+    messages = [message for turn in said for message in turn]
+    with account.session() as session:
+        for count, text in enumerate(("And now?", "And then?"), start=1):
+            body = {
+                "stream": True,
+                "model": PRESET,
+                "session_id": session.id,
+                "chat_id": f"temporary:{session.id}",
+                "id": f"answer-{count}",
+                "messages": [*messages, {"role": "user", "content": text}],
+            }
+            account.api.post("/api/chat/completions", body)
+            session.wait_for("chat:active", count=2 * count)
+            made.append(calls(standin))
+        lines = [status["description"] for status in session.of_type("status")]
+    assert SUMMARIZING.fullmatch(lines[0])
+    assert blocks(answered(standin)) == [1]
+    answers = [request for request in standin.responses if not request.is_summary]
+    assert [request.status for request in answers] == [200, 200]
+    assert made[0] == made[1] > 0
+    assert rows(harbour, "SELECT * FROM session_summaries", account) == []
+    purposes = rows(harbour, "SELECT DISTINCT purpose, chat_id, message_id FROM turn_context_audit", account)
+    assert sorted(purposes) == [("answer", "", ""), ("summary", "", "")]
+
+
+# --- when it does not work ---
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "seconds"), [("junk", "malformed", 60.0), ("hang", "timed out", 1.0)]
+)
+def test_without_a_summary_the_answer_comes_all_the_same(
+    harbour: OpenWebUI, standin: StandIn, kind: str, reason: str, seconds: float
+) -> None:
+    """The page says so, nothing of it is sent, and the next turn tries again."""
+    account = harbour.add_user(kind)
+    harbour.admin.api.set_valves("openrouter", {"SUMMARY_TIMEOUT_SECONDS": seconds})
+    sent = grow(account)
+    standin.summarizer = kind
+    began = time.monotonic()
+    sent, answer = account.ask(PRESET, day(TURNS, 3), after=sent)
+    waited = time.monotonic() - began
+    assert waited < 6.0
+    assert [SUMMARIZING.sub("", line) for line in statuses(answer)] == [
+        "",
+        f"The conversation could not be summarized: {reason}.",
+    ]
+    assert "error" not in answer
+    assert blocks(answered(standin)) == []
+    assert PROSE not in "\n".join(texts(answered(standin)))
+    standin.summarizer = "keep"
+    _, answer = account.ask(PRESET, "And now?", after=sent)
+    assert were_made(answer)
+    assert blocks(answered(standin)) == [1]
+
+
+def test_stop_ends_a_summary_too(harbour: OpenWebUI, standin: StandIn) -> None:
+    """The provider's work ends with it, and the next turn makes the summary without waiting for anybody."""
+    account = harbour.add_user("stopper")
+    sent = grow(account)
+    standin.summarizer = "hang"
+    with account.session() as session:
+        sent = account.send(PRESET, day(TURNS, 3), after=sent, session_id=session.id)
+        session.wait_for("status")
+        account.stop(sent)
+        account.wait(sent)
+    standin.summarizer = "keep"
+    began = time.monotonic()
+    _, answer = account.ask(PRESET, "And now?", after=sent)
+    assert were_made(answer)
+    assert time.monotonic() - began < 6.0
+    hung = [request for request in asked_for_summaries(standin) if request.status == 0]
+    assert len(hung) > 0
+    assert all(request.disconnected for request in hung)
+
+
+# --- who decides ---
+
+
+def test_a_user_may_go_without(harbour: OpenWebUI, standin: StandIn) -> None:
+    """Nothing is summarised for whoever switched it off, until they switch it on again."""
+    account = harbour.add_user("bypasser")
+    account.api.set_user_valves("openrouter", {"SUMMARY_BYPASS": True})
+    sent, answer = account.ask(PRESET, day(TURNS, 3), after=grow(account))
+    assert (calls(standin), statuses(answer)) == (0, [])
+    account.api.set_user_valves("openrouter", {})
+    _, answer = account.ask(PRESET, "And now?", after=sent)
+    assert calls(standin) > 0
+    assert blocks(answered(standin)) == [1]
+
+
+def test_another_model_may_write_them(harbour: OpenWebUI, standin: StandIn) -> None:
+    """The administrator names it; it gets the conversation and neither the chat's tools nor its prompt."""
+    account = harbour.add_user("employer")
+    harbour.admin.api.set_valves("openrouter", {"SUMMARY_MODEL": "openai/gpt-4.1-mini"})
+    _, answer = grow_until_said(account)
+    assert were_made(answer)
+    assert {request.body["model"] for request in asked_for_summaries(standin)} == {"openai/gpt-4.1-mini"}
+    assert not any("Be brief." in text for request in asked_for_summaries(standin) for text in texts(request))
+    assert answered(standin).body["model"] == "standin/small"
+    stored = rows(harbour, "SELECT DISTINCT model FROM session_summaries", account)
+    assert stored == [("openai/gpt-4.1-mini",)]
+
+
+def test_a_summary_is_made_while_nobody_waits(harbour: OpenWebUI, standin: StandIn) -> None:
+    """Ahead of time: the user only reads that the chat became shorter."""
+    account = harbour.add_user("hurrier")
+    ratios = {"SUMMARY_AHEAD_RATIO": 0.3, "SUMMARY_TRIGGER_RATIO": 0.45}
+    harbour.admin.api.set_valves("openrouter", ratios)
+    after, lines = None, []
+    for number in range(16):
+        after, answer = account.ask(PRESET, day(number, 10), after=after)
+        lines += statuses(answer)
+    assert len(lines) == 1
+    assert SUMMARIZED.fullmatch(lines[0])
+    purposes = rows(harbour, "SELECT DISTINCT purpose FROM turn_context_audit", account)
+    assert sorted(purposes) == [("answer",), ("summary_ahead",)]
+
+
+def test_the_hosts_own_tasks_summarise_nothing(harbour: OpenWebUI, standin: StandIn) -> None:
+    """Title and questions are asked for with all of a chat that is summarised when it is about an answer."""
+    account = harbour.add_user("titled")
+    messages = [
+        {"role": role, "content": day(number)} for number in range(14) for role in ("user", "assistant")
+    ]
+    body = {"model": PRESET, "messages": messages}
+    answers = [account.api.post(f"/api/v1/tasks/{task}/completions", body) for task in ("title", "follow_up")]
+    assert all(answer["choices"][0]["message"]["content"] for answer in answers)
+    assert (calls(standin), {request.status for request in standin.responses}) == (0, {200})
+    account.complete(PRESET, [*messages, {"role": "user", "content": "And now?"}])
+    assert calls(standin) > 0
+
+
+# --- on servers ---
+
+
+@pytest.fixture
+def served(
+    postgres_server: PostgresServer,
+    redis_server: RedisServer,
+    standin_session: StandIn,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[OpenWebUI]:
+    """An Open WebUI with the pipe on PostgreSQL, in a schema, and on Redis."""
+    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
+        connection.execute(f'CREATE SCHEMA "{SCHEMA}"')
+    variables = {
+        "DATABASE_URL": postgres_server.url.replace("postgresql:", "postgresql+psycopg:"),
+        "DATABASE_SCHEMA": SCHEMA,
+        "REDIS_URL": redis_server.url,
+        "REDIS_KEY_PREFIX": SCHEMA,
+    }
+    host = OpenWebUI(tmp_path_factory.mktemp("served"), variables)
+    content = build.build(target=tmp_path_factory.mktemp("dist")).read_text("utf-8")
+    try:
+        pipe.install(host.admin.api, content, pipe.Upstream(pipe.STANDIN_KEY, standin_session.base_url))
+        host.admin.api.set_valves("openrouter", LATER)
+        add_preset(host)
+        yield host
+    finally:
+        host.close()
+
+
+@pytest.mark.servers
+def test_on_servers_it_is_made_once_and_found_after_a_restart(
+    served: OpenWebUI, standin: StandIn, postgres_server: PostgresServer
+) -> None:
+    """With PostgreSQL and Redis: as many rows as requests, no claim is left, and a restart costs nothing."""
+    sent, answer = grow_until_said(served.admin)
+    assert were_made(answer)
+    made = calls(standin)
+    served.stop()
+    served.start()
+    served.admin.api.models()
+    _, answer = served.admin.ask(PRESET, "And now?", after=sent)
+    assert (statuses(answer), blocks(answered(standin)), calls(standin)) == ([], [1], made)
+    with psycopg.connect(postgres_server.url) as connection:
+        found = connection.execute(f'SELECT user_id, chat_id FROM "{SCHEMA}".session_summaries').fetchall()
+        claims = connection.execute(
+            f"SELECT name FROM \"{SCHEMA}\".openrouter_pipe_lease WHERE name LIKE 'summary:%'"
+        ).fetchall()
+    assert found == [(id_of(served.admin), sent.chat_id)] * made
+    assert claims == []
