@@ -37,6 +37,7 @@ _WORD: Final = re.compile(
 )
 """A word with the marks inside it, or a number with spaces between its groups."""
 _SAID_NUMBER: Final = re.compile(r"(?<!\d)(?<!\d\.)\d++\.\d++(?!\.\d)|\d++")
+_SHORT_VERSION: Final = re.compile(r"(?<![\d.])\d{1,4}\.\d{1,4}(?=\.\d)")
 _QUANTITY: Final = re.compile(
     rf"(?:(?i:mid|pre|post|early|late|sub|top|over|under|non|circa|ca)-|[A-Za-z]{{1,2}}(?=\d+\Z))?"
     rf"(?:{NUMBER})(?:[-/x:](?:{NUMBER.replace('mark', 'sign')}))?(?:[-./]?[^\W\d]+)*+"
@@ -69,7 +70,8 @@ class Source:
 
     words: frozenset[str]
     numbers: frozenset[str]
-    days: frozenset[Day]
+    days: frozenset[tuple[Day, str]]
+    """Each with its year, empty where none stands beside it."""
     clocks: frozenset[str]
     pieces: str
     """Every run of letters and every run of digits, with one space between two."""
@@ -84,14 +86,15 @@ class Source:
         }
         _, dates = dates_in(text)
         _, clocks = clocks_in(text)
-        numbers = {value for number in set(_SAID_NUMBER.findall(text)) for value in values(number)}
+        said = {*_SAID_NUMBER.findall(text), *_SHORT_VERSION.findall(text)}
+        numbers = {value for number in said for value in values(number)}
         numbers |= {value for word in words if _GROUPED.search(word) for value in _values_in(word)}
         numbers |= {f"20{year}" for _, year in dates if len(year) == 2}
         numbers |= {value for word, value in NUMBER_WORDS.items() if f" {word} " in pieces}
         return cls(
             frozenset(map(str.casefold, words)),
             frozenset(numbers | multiplied_in(text)),
-            frozenset(day for days, _ in dates for day in days),
+            frozenset((day, shown) for days, year in dates for day in days for shown in _years(year)),
             frozenset(shown for clock in clocks for time in clock for shown in (time, time[:-3])),
             pieces,
         )
@@ -105,7 +108,7 @@ class Source:
         text, dates = dates_in(text)
         text, clocks = clocks_in(text)
         return (
-            all(days & self.days and self._has_year(year) for days, year in dates)
+            all(any(self._has_date(day, year) for day in days) for days, year in dates)
             and not any(map(self.clocks.isdisjoint, clocks))
             and all(map(self._has, links))
             and all(map(self._has_place, places))
@@ -117,8 +120,13 @@ class Source:
         pieces = _pieces(_NEEDLESS.sub("", name))
         return pieces.isspace() or pieces in self.pieces
 
-    def _has_year(self, year: str) -> bool:
-        return not year or not self.numbers.isdisjoint({year, f"20{year}"})
+    def _has_date(self, day: Day, year: str) -> bool:
+        """Whether a day stands here: in its year, or one of them without a year while the year stands elsewhere."""
+        years = _years(year)
+        if not year:
+            return any(found == day for found, _ in self.days)
+        apart = (day, "") in self.days and not self.numbers.isdisjoint(years)
+        return apart or any((day, shown) in self.days for shown in years)
 
     def _has_place(self, place: str) -> bool:
         """Whether a path stands here; of a file without a folder, its name without the ending is enough."""
@@ -166,6 +174,11 @@ def founded(told: Told, texts: Iterable[str]) -> tuple[Told, tuple[str, ...]]:
     text = "".join(sentence + end for sentence, end in sentences if stays(sentence)).strip()
     lists = (tuple(filter(stays, getattr(told, name))) for name in TOLD_LISTS)
     return Told(text, *lists), tuple(left_out)
+
+
+def _years(year: str) -> frozenset[str]:
+    """How a year may be written."""
+    return frozenset({year, f"20{year}" if len(year) == len("24") else year})
 
 
 def _plain(text: str) -> str:

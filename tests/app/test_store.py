@@ -218,15 +218,15 @@ async def test_a_request_starts_the_sweep_with_its_settings(
 
 async def test_workers_sweep_once_a_day_together(tmp_path: Path, standin: StandIn) -> None:
     """Of three workers with two questions each, one looks through the rows."""
+    async with aclosing(open_app(tmp_path)) as app:
+        await ask_until_idle(app, Chat(app, settings(standin)), "zero")
+    await age(tmp_path, 0)
     records = Everything()
     for _ in range(3):
         async with aclosing(open_app(tmp_path, records)) as app:
             chat = Chat(app, settings(standin))
             await ask_until_idle(app, chat, "one")
             await ask_until_idle(app, chat, "two")
-    await age(tmp_path, 0)
-    async with aclosing(open_app(tmp_path, records)) as app:
-        await ask_until_idle(app, Chat(app, settings(standin)), "one")
     assert records.asked == 1
 
 

@@ -339,9 +339,9 @@ async def test_a_small_summary_model_reads_in_parts(office: Office, standin: Sta
     ("model", "ratio"),
     [
         ("anthropic/claude-sonnet-128k", 0.25),
-        ("anthropic/claude-sonnet-4.5", 0.035),
-        ("openai/gpt-5.2", 0.08),
-        ("google/gemini-3-flash", 0.035),
+        ("anthropic/claude-sonnet-4.5", 0.03),
+        ("openai/gpt-5.2", 0.075),
+        ("google/gemini-3-flash", 0.03),
         ("deepseek/deepseek-v3.2", 0.2),
     ],
 )

@@ -166,8 +166,8 @@ def _said(item: Any) -> list[str]:
 
 
 SAID = (
-    "We met on March 3\u20137 with twelve people in building B2. See src/app/main.py and README.md. Node 20 runs "
-    "at 1920x1080, 64-bit, p95 is 40 ms (5.0 %), it costs 2.5 million USD. Call +49 30 1234567."
+    "We met on March 3\u20137 with twelve people in building B2. See src/app/main.py and README.md. Node 20 and "
+    "Python 3.12.4 run at 1920x1080, 64-bit, p95 is 40 ms (5.0 %), it costs 2.5 million USD. Call +49 30 1234567."
 )
 
 
@@ -179,7 +179,7 @@ SAID = (
         "12 people from 3 to 7 March",
         "On 5 things they agreed: read/write/execute, and/or nothing",
         "Read README.md and `main.py` under src/app/main.py",
-        "Node.js 20",
+        "Node.js 20 and Python 3.12",
         "a 95th percentile of 40ms, at 5%",
         "64 bit; 1920 \u00d7 1080",
         "$2.5M or 2,500,000 US dollars",
