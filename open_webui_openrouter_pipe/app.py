@@ -65,7 +65,8 @@ _TASK_PARAMETERS = frozenset({"max_tokens", "max_completion_tokens", "temperatur
 _TASK_EFFORT = "low"
 _SEARCHING = ":online"
 """The variant of a model that reads search results with each request."""
-_SUMMARY_PARAMETERS: Final[Mapping[str, Any]] = {"reasoning_effort": "low"}
+_SUMMARY_PARAMETERS = frozenset({"provider", "user", "safety_identifier"})
+_DATA_POLICIES = frozenset({"data_collection", "zdr"})
 _SUMMARY_FORM: Final[Mapping[str, Any]] = {
     "text": {"format": {"type": "json_schema", "name": "summary", "strict": True, "schema": SUMMARY_SCHEMA}}
 }
@@ -258,7 +259,7 @@ class App:
             else None,
             own=Writer(
                 own_id,
-                Composer(_SUMMARY_PARAMETERS, model=own, model_id=own_id, aside=_SUMMARY_FORM),
+                Composer(_summary_parameters(call, own_id), model=own, model_id=own_id, aside=_SUMMARY_FORM),
                 (own.context_tokens if own else None) or FALLBACK_WINDOW_TOKENS,
                 bool(own and own.reasons),
             ),
@@ -372,6 +373,15 @@ def _without_markers(message: Mapping[str, Any]) -> Mapping[str, Any]:
 def _task_parameters(call: Call) -> Mapping[str, Any]:
     kept = {key: value for key, value in call.parameters.items() if key in _TASK_PARAMETERS}
     return {**kept, "reasoning_effort": _TASK_EFFORT}
+
+
+def _summary_parameters(call: Call, writer_id: str) -> Mapping[str, Any]:
+    """What a request with a prompt of its own takes over from the chat: who asks, and who may see the data."""
+    kept = {key: value for key, value in call.parameters.items() if key in _SUMMARY_PARAMETERS}
+    routing = kept.pop("provider", None)
+    if isinstance(routing, Mapping) and writer_id != call.model_id:
+        routing = {key: value for key, value in routing.items() if key in _DATA_POLICIES}
+    return {**kept, "provider": routing, "reasoning_effort": _TASK_EFFORT}
 
 
 def _is_offered(model_id: str, patterns: tuple[str, ...]) -> bool:

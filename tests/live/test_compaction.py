@@ -92,14 +92,20 @@ def answering(standin: StandIn) -> list[RecordedRequest]:
 
 
 def texts_of(request: RecordedRequest) -> str:
-    """All texts of the messages in a request."""
+    """All texts of the messages in a request, without the marks before the lines of a record."""
     messages = [item for item in request.body["input"] if item["type"] == "message"]
-    return "\n\n".join(part["text"] for item in messages for part in item["content"])
+    texts = "\n\n".join(part["text"] for item in messages for part in item["content"])
+    return texts.replace("\n> ", "\n")
 
 
 def counts(request: RecordedRequest, texts: Sequence[str]) -> list[int]:
-    """How often each text occurs in a request."""
-    return [texts_of(request).count(text) for text in texts]
+    """How often each text occurs in a request, blank lines aside."""
+    whole = _packed(texts_of(request))
+    return [whole.count(_packed(text)) for text in texts]
+
+
+def _packed(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if line.strip())
 
 
 def system_of(request: RecordedRequest) -> str:

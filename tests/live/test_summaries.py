@@ -49,8 +49,8 @@ VALVES = (
     "SUMMARY_MODEL",
     "SUMMARY_TIMEOUT_SECONDS",
 )
-TURNS = 11
-"""So many fill the window nearly up to the trigger: it is crossed with the next."""
+MOST_TURNS = 24
+"""More than the window holds."""
 RULE = "Never book berth 4 at night."
 NOTES = (
     "Berth {a} is taken by the Anna Maria for {b} days at {c} EUR a day.",
@@ -98,10 +98,19 @@ def day(number: int, notes: int = 23) -> str:
     return " ".join([f"Day {number}.", *([RULE] if number % 100 == 0 else []), *written])
 
 
-def grow(account: Account) -> Sent:
+@pytest.fixture(scope="module")
+def turns(harbour: OpenWebUI) -> int:
+    """So many fill the window nearly up to the trigger: it is crossed with the next."""
+    harbour.admin.api.set_valves("openrouter", LATER)
+    prober = harbour.add_user("prober")
+    sent, _ = grow_until_said(prober)
+    return len(questions_of(prober, sent.chat_id)) - 1
+
+
+def grow(account: Account, turns: int) -> Sent:
     """Write day after day into the log, up to the one before the trigger."""
     after = None
-    for number in range(TURNS):
+    for number in range(turns):
         after, answer = account.ask(PRESET, day(number), after=after)
         assert statuses(answer) == []
     assert after is not None
@@ -112,11 +121,11 @@ def grow_until_said(
     account: Account, *, base: int = 0, after: Sent | None = None
 ) -> tuple[Sent, dict[str, Any]]:
     """Write day after day into the log until the user is told something; gives that answer."""
-    for number in range(base, base + 2 * TURNS):
+    for number in range(base, base + MOST_TURNS):
         after, answer = account.ask(PRESET, day(number), after=after)
         if statuses(answer):
             return after, answer
-    raise AssertionError(f"nothing was said in {2 * TURNS} turns")
+    raise AssertionError(f"nothing was said in {MOST_TURNS} turns")
 
 
 def statuses(answer: dict[str, Any]) -> list[str]:
@@ -194,13 +203,13 @@ def say(page: Browser, text: str) -> None:
 
 @pytest.mark.browser
 def test_the_page_says_what_is_done_and_the_chat_goes_on(
-    harbour: OpenWebUI, page: Browser, standin: StandIn
+    harbour: OpenWebUI, page: Browser, standin: StandIn, turns: int
 ) -> None:
     """One line while it is made and one when it is; an answer made again and a restart cost no further call."""
-    sent = grow(harbour.admin)
+    sent = grow(harbour.admin, turns)
     page.open_chat(sent.chat_id)
     standin.summarizer = "slow=2"
-    page.send(day(TURNS, 3))
+    page.send(day(turns))
     page.wait(lambda: bool(SUMMARIZING.search(page.last_message())), 30)
     page.screenshot("summary-being-made")
     answer = page.wait_for_answer()
@@ -250,7 +259,7 @@ def test_an_edit_keeps_what_stands_before_it(harbour: OpenWebUI, page: Browser, 
     anew = asked_for_summaries(standin)[made:]
     assert were_made(answer)
     assert 0 < len(anew) < made
-    assert not any("Day 100." in text for request in anew for text in texts(request))
+    assert not any("<first_user_message>Day 100." in text for request in anew for text in texts(request))
     assert {request.status for request in standin.responses} == {200}
 
 
@@ -335,15 +344,15 @@ def test_a_temporary_chat_is_summarised_in_memory_alone(harbour: OpenWebUI, stan
     ("kind", "reason", "seconds"), [("junk", "malformed", 60.0), ("hang", "timed out", 1.0)]
 )
 def test_without_a_summary_the_answer_comes_all_the_same(
-    harbour: OpenWebUI, standin: StandIn, kind: str, reason: str, seconds: float
+    harbour: OpenWebUI, standin: StandIn, turns: int, *, kind: str, reason: str, seconds: float
 ) -> None:
     """The page says so, nothing of it is sent, and the next turn tries again."""
     account = harbour.add_user(kind)
     harbour.admin.api.set_valves("openrouter", {"SUMMARY_TIMEOUT_SECONDS": seconds})
-    sent = grow(account)
+    sent = grow(account, turns)
     standin.summarizer = kind
     began = time.monotonic()
-    sent, answer = account.ask(PRESET, day(TURNS, 3), after=sent)
+    sent, answer = account.ask(PRESET, day(turns), after=sent)
     waited = time.monotonic() - began
     assert waited < 6.0
     assert [SUMMARIZING.sub("", line) for line in statuses(answer)] == [
@@ -359,13 +368,13 @@ def test_without_a_summary_the_answer_comes_all_the_same(
     assert blocks(answered(standin)) == [1]
 
 
-def test_stop_ends_a_summary_too(harbour: OpenWebUI, standin: StandIn) -> None:
+def test_stop_ends_a_summary_too(harbour: OpenWebUI, standin: StandIn, turns: int) -> None:
     """The provider's work ends with it, and the next turn makes the summary without waiting for anybody."""
     account = harbour.add_user("stopper")
-    sent = grow(account)
+    sent = grow(account, turns)
     standin.summarizer = "hang"
     with account.session() as session:
-        sent = account.send(PRESET, day(TURNS, 3), after=sent, session_id=session.id)
+        sent = account.send(PRESET, day(turns), after=sent, session_id=session.id)
         session.wait_for("status")
         account.stop(sent)
         account.wait(sent)
@@ -382,11 +391,11 @@ def test_stop_ends_a_summary_too(harbour: OpenWebUI, standin: StandIn) -> None:
 # --- who decides ---
 
 
-def test_a_user_may_go_without(harbour: OpenWebUI, standin: StandIn) -> None:
+def test_a_user_may_go_without(harbour: OpenWebUI, standin: StandIn, turns: int) -> None:
     """Nothing is summarised for whoever switched it off, until they switch it on again."""
     account = harbour.add_user("bypasser")
     account.api.set_user_valves("openrouter", {"SUMMARY_BYPASS": True})
-    sent, answer = account.ask(PRESET, day(TURNS, 3), after=grow(account))
+    sent, answer = account.ask(PRESET, day(turns), after=grow(account, turns))
     assert (calls(standin), statuses(answer)) == (0, [])
     account.api.set_user_valves("openrouter", {})
     _, answer = account.ask(PRESET, "And now?", after=sent)
