@@ -60,13 +60,15 @@ log = logging.getLogger(__name__)
 _CATALOGUE_FILE = "openrouter_pipe_models.json"
 _MAX_CONNECTIONS = 200
 _KEEPS_NOTHING = Keeping(reasoning="disabled", tools=False)
-_TASK_PARAMETERS = frozenset({"max_tokens", "max_completion_tokens", "temperature", "top_p", "stop"})
+_TASK_PARAMETERS = frozenset(
+    {"max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "provider"}
+)
 """What a task takes over; the model's own tools, plugins and formats would only disturb it."""
 _TASK_EFFORT = "low"
 _SEARCHING = ":online"
 """The variant of a model that reads search results with each request."""
 _SUMMARY_PARAMETERS = frozenset({"provider", "user", "safety_identifier"})
-_DATA_POLICIES = frozenset({"data_collection", "zdr"})
+_DATA_POLICIES = frozenset({"data_collection", "zdr", "only", "ignore"})
 _SUMMARY_FORM: Final[Mapping[str, Any]] = {
     "text": {"format": {"type": "json_schema", "name": "summary", "strict": True, "schema": SUMMARY_SCHEMA}}
 }
@@ -247,11 +249,11 @@ class App:
     ) -> Summarizer:
         """What makes the call's summaries: the chat's own model with all that it has cached, or one of its own."""
         wished, model = settings.summary, terms.model
-        own_id = wished.model or model.id
+        own_id = wished.model or model.id.removesuffix(_SEARCHING)
         own = self._catalog(settings.client).find(own_id)
         chats = self._catalog(settings.client).find(model.id)
         window_tokens = model.window_tokens or FALLBACK_WINDOW_TOKENS
-        rides = not wished.model and model.prices.rides
+        rides = not wished.model and model.prices.rides and not model.id.endswith(_SEARCHING)
         scribe = Scribe(
             ports.responses,
             live=Writer(model.id, ports.requests, window_tokens, bool(chats and chats.reasons))

@@ -205,7 +205,7 @@ def tellable_tokens(moment: Moment, count: int) -> int:
     if count <= told:
         return 0
     rest = bounds.moved(Form.GONE, forms.start_of(forms.shelf.ends[count - 1]))
-    rooms = forms.shelf.rooms_tokens(told, count)
+    rooms = forms.shelf.room_tokens(count) - forms.shelf.room_tokens(told)
     return moment.parts_tokens(bounds) - moment.parts_tokens(rest) - rooms
 
 

@@ -64,6 +64,8 @@ class ModelTerms:
     output_tokens: int | None = None
     prices: CachePrices = field(default_factory=CachePrices)
     calibration: Calibration | None = None
+    cut_tokens: int | None = None
+    """The window that segments are cut for, where this request has to make do with less than the model's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,8 @@ def plan(
         raise NoRoom(budget)
     note = rules_note if settings.context_strategy == "clip" else omission_note
     limits = Limits(budget.input_tokens, note=note) if bounded else BOUNDLESS
-    shelf = Shelf(conversation, counter, Sizes.of(settings, budget.input_tokens), at_hand.summaries)
+    sizes = Sizes.of(settings, model.cut_tokens or budget.window_tokens)
+    shelf = Shelf(conversation, counter, sizes, at_hand.summaries)
     forms = Forms(conversation, counter, facts, limits, shelf)
     limit_tokens = int(budget.input_tokens / _scale(conversation, counter, model.calibration))
     drafts = [_Draft(conversation, settings, model, budget, limit_tokens, forms, asking=at_hand.asking)]

@@ -8,17 +8,20 @@ model with a window of the same order. It must not write a summary, nor decide w
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, groupby
+from itertools import groupby
 
 from ..responses.items import is_reasoning
+from .budget import OUTPUT_SHARE
+from .pins import RULE_OVERHEAD_TOKENS, rules_of
 from .settings import ContextSettings
 from .summary import Summary, room_tokens
 from .summary_block import HEADER, block
-from .tokens import MESSAGE_OVERHEAD_TOKENS, Counter
+from .tokens import MESSAGE_OVERHEAD_TOKENS, Counter, Tally
 from .turns import Conversation, Entry, Turn, entry_of
 
 MOST_SOURCE_TOKENS = 32_768
@@ -30,6 +33,7 @@ order cut alike."""
 
 BLOCK_SHARE = 0.12
 LEAST_SUMMARIES = 2
+LEAST_CLOSING_TOKENS = 2_048
 JOINED = 4
 """How many neighbours share a summary when there are too many."""
 
@@ -58,11 +62,14 @@ class Sizes:
     most_summaries: int
 
     @classmethod
-    def of(cls, settings: ContextSettings, budget_tokens: int) -> Sizes:
-        """The sizes for an input budget."""
+    def of(cls, settings: ContextSettings, window_tokens: int) -> Sizes:
+        """The sizes for a window; what a request reserves of it for its answer does not move them."""
+        budget_tokens = window_tokens * (1 - OUTPUT_SHARE)
         fitting = 1 << max(0, int(budget_tokens * WINDOW_SHARE).bit_length() - 1)
         most = min(MOST_SOURCE_TOKENS, fitting)
         closing = int(most * CLOSING_SHARE)
+        if closing < LEAST_CLOSING_TOKENS:
+            return NO_SEGMENTS
         return cls(
             least_tokens=int(most * LEAST_SHARE),
             closing_tokens=closing,
@@ -72,18 +79,31 @@ class Sizes:
         )
 
 
+NO_SEGMENTS = Sizes(sys.maxsize, sys.maxsize, sys.maxsize, 0, LEAST_SUMMARIES)
+"""Of a window in which a summary would be about as large as its source."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Neighbouring turns that one summary covers: their segment, what they are, and how large both sides are."""
+    """Neighbouring turns that one summary covers: their segment, what they are, and how large both sides are.
+
+    `rules_tokens` is what the user's rules in them come to, which are kept in any case.
+    """
 
     segment: Segment
     turns: tuple[Turn, ...]
     source_tokens: int
+    rules_tokens: int = 0
+
+    @property
+    def words_tokens(self) -> int:
+        """How large the summary may be beside the rules."""
+        return room_tokens(self.source_tokens)
 
     @property
     def room_tokens(self) -> int:
         """How large the summary may be."""
-        return room_tokens(self.source_tokens)
+        return self.words_tokens + self.rules_tokens
 
 
 def cut(sources_tokens: Sequence[int], sizes: Sizes) -> tuple[int, ...]:
@@ -136,6 +156,7 @@ class Shelf:
         self._sizes = sizes
         self._at_hand = at_hand
         self._rooms: dict[int, int] = {}
+        self._missing: dict[int, tuple[Stretch, ...]] = {}
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
@@ -151,17 +172,13 @@ class Shelf:
         start = self.ends[first - 1] if first else 0
         return sum(self._sources_tokens[start : self.ends[end - 1]])
 
-    def rooms_tokens(self, first: int, end: int) -> int:
-        """How much room the summaries of the segments from `first` to before `end` have, each by itself."""
-        return self._room_sums[end] - self._room_sums[first]
-
     def room_tokens(self, count: int) -> int:
         """What the block may come to that stands in for the first `count` segments.
 
         Decisions go by the room, not by the summaries: they are the same before and after these are written.
         """
         if count not in self._rooms:
-            rooms = sum(stretch.room_tokens for stretch in self._cover(count))
+            rooms = sum(stretch.room_tokens for stretch in self._layout(count))
             foreign = block((), self._conversation.foreign)
             header = self._counter.text(HEADER) + MESSAGE_OVERHEAD_TOKENS if rooms else 0
             fixed = self._counter.entry(entry_of(foreign)).tokens if foreign else header
@@ -180,17 +197,14 @@ class Shelf:
 
     def missing(self, count: int) -> tuple[Stretch, ...]:
         """The stretches whose summaries must be made before the first `count` segments can be told."""
-        return tuple(stretch for stretch in self._cover(count) if not self._has(stretch))
+        if count not in self._missing:
+            cover = self._cover(count)
+            self._missing[count] = tuple(stretch for stretch in cover if not self._has(stretch))
+        return self._missing[count]
 
     def wished(self, count: int) -> tuple[Stretch, ...]:
         """The stretches that should have one summary each, and have none; several may be at hand for their parts."""
-        groups = layout(count, self._sizes.most_summaries)
-        return tuple(stretch for stretch in map(self._stretch, groups) if not self._has(stretch))
-
-    @cached_property
-    def _room_sums(self) -> tuple[int, ...]:
-        rooms = (room_tokens(self.source_tokens(at, at + 1)) for at in range(len(self.ends)))
-        return tuple(accumulate(rooms, initial=0))
+        return tuple(stretch for stretch in self._layout(count) if not self._has(stretch))
 
     @cached_property
     def _sources_tokens(self) -> tuple[int, ...]:
@@ -200,6 +214,15 @@ class Shelf:
         """What a turn says. Reasoning comes and goes, and media are counted by each family in its own way."""
         tallies = (self._counter.entry(entry) for entry in turn.entries if not is_reasoning(entry.item))
         return sum(tally.tokens - tally.media for tally in tallies)
+
+    def _rules_tokens(self, turn: Turn) -> int:
+        def count() -> Tally:
+            return Tally(sum(self._counter.text(rule) + RULE_OVERHEAD_TOKENS for rule in rules_of(turn)))
+
+        return self._counter.counts.recall(turn.chain + b"rules", count).tokens
+
+    def _layout(self, count: int) -> Iterator[Stretch]:
+        return map(self._stretch, layout(count, self._sizes.most_summaries))
 
     def _cover(self, count: int) -> tuple[Stretch, ...]:
         groups = layout(count, self._sizes.most_summaries)
@@ -224,7 +247,8 @@ class Shelf:
         first, end = self.ends[group.start - 1] if group.start else 0, self.ends[group.stop - 1]
         start = turns[first - 1].chain if first else self._conversation.before
         segment = Segment(start, turns[end - 1].chain, end - first)
-        return Stretch(segment, turns[first:end], self.source_tokens(group.start, group.stop))
+        rules_tokens = sum(map(self._rules_tokens, turns[first:end]))
+        return Stretch(segment, turns[first:end], self.source_tokens(group.start, group.stop), rules_tokens)
 
     def _has(self, stretch: Stretch) -> bool:
         return stretch.segment in self._at_hand

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..responses.items import Item, Message, is_function_call, is_message, is_reasoning
+from ..responses.items import Item, Message, is_message, is_reasoning
 from .summary import TOLD_FIELDS, TOLD_LISTS, SummaryRefused, Told
 
 MOST_CANDIDATES = 16
@@ -32,7 +32,7 @@ def said(items: Sequence[Item], *, complete: bool) -> str:
     messages = [item for item in items if is_message(item)]
     if not complete or any(item.get("status") == "incomplete" for item in items):
         raise SummaryRefused("cut off")
-    if any(map(is_function_call, items)):
+    if any(item["type"].endswith("_call") for item in items):
         raise SummaryRefused("calls a tool")
     if any(part["type"] == "refusal" for message in messages for part in message["content"]):
         raise SummaryRefused("refused")

@@ -26,6 +26,9 @@ SOURCE_SHARE = 0.3
 """What a summary's source comes to with tool outputs as facts, usually."""
 WRITING_COST = 2.0
 """What a token of a summary's room costs to write: half of it is written, and output costs about four times input."""
+MISCOUNT_STEPS = (1.0, 1.5, 2.25)
+TOLERANCE = 1.25
+"""How much more than a step the provider may count: 70 % of the budget are then 88 % of what it takes."""
 LEAST_WON_SHARE = 0.10
 """A telling that wins less than this share would be due again soon: it waits until pruning is due as well."""
 
@@ -60,30 +63,38 @@ def soon_told(moment: Moment) -> int:
     later = replace(moment, waited=replace(moment.waited, telling_cost=cost))
     if paying := _paying(later, eligible_turns, more_tokens=growth_tokens):
         return paying
-    if moment.tokens() < settings.summary_ahead_ratio * moment.terms.budget_tokens:
+    if moment.tokens() < settings.summary_ahead_ratio * _base_tokens(moment):
         return 0
-    return _choose(moment, eligible_turns, _target_tokens(moment) - growth_tokens)[0]
+    count, won_tokens = _choose(moment, eligible_turns, _target_tokens(moment) - growth_tokens)
+    return count if won_tokens > LEAST_WON_SHARE * _base_tokens(moment) else 0
 
 
 def _count(moment: Moment, eligible_turns: int, *, full: bool) -> int:
     """How many segments to tell now: as many as pay, or as few as it takes."""
     if paying := _paying(moment, eligible_turns):
         return paying
-    large = moment.tokens() >= moment.terms.settings.summary_trigger_ratio * moment.terms.budget_tokens
+    large = moment.tokens() >= moment.terms.settings.summary_trigger_ratio * _base_tokens(moment)
     if not (large or full or _is_long_ago(moment)):
         return 0
     count, won_tokens = _choose(moment, eligible_turns, _target_tokens(moment))
-    least_tokens = 0 if full or _is_long_ago(moment) else LEAST_WON_SHARE * moment.terms.budget_tokens
+    least_tokens = 0 if full or _is_long_ago(moment) else LEAST_WON_SHARE * _base_tokens(moment)
     return count if won_tokens > least_tokens else 0
 
 
 def _paying(moment: Moment, eligible_turns: int, *, more_tokens: float = 0.0) -> int:
     """How many segments it pays to tell; 0 where it does not, and where the chat is small beside its window."""
-    base_tokens = moment.terms.budget_tokens
+    base_tokens = _base_tokens(moment)
     if moment.tokens() + more_tokens < PAYING_SHARE * base_tokens:
         return 0
     count, won_tokens = _choose(moment, eligible_turns, LOWEST_SHARE * base_tokens - more_tokens)
     return count if won_tokens > LEAST_WON_SHARE * base_tokens and _pays(moment, count) else 0
+
+
+def _base_tokens(moment: Moment) -> float:
+    """What shares are taken of: the budget by the plain count, in coarse steps less where the provider counts more."""
+    miscount = moment.terms.budget_tokens / max(1, moment.terms.limit_tokens)
+    step = next((step for step in MISCOUNT_STEPS if miscount <= step * TOLERANCE), MISCOUNT_STEPS[-1])
+    return moment.terms.budget_tokens / step
 
 
 def _is_long_ago(moment: Moment) -> bool:
@@ -122,7 +133,7 @@ def _pays(moment: Moment, count: int) -> bool:
 
 def _target_tokens(moment: Moment) -> float:
     """Where to land: at a share of the limit, or lower where that would be full again within a few turns."""
-    base_tokens = moment.terms.budget_tokens
+    base_tokens = _base_tokens(moment)
     growth_tokens, _ = _usual_turn(moment)
     trigger_tokens = moment.terms.settings.summary_trigger_ratio * base_tokens
     return min(LANDING_SHARE * base_tokens, trigger_tokens - QUIET_TURNS * growth_tokens)

@@ -28,6 +28,8 @@ from .turns import Turn
 ARGUMENTS_CHARACTERS = 160
 HEAD_SHARE = 0.6
 CUT_MARGIN = 0.9
+READ_CHARACTERS = 400_000
+"""Of a text; reading all figures of five megabytes would hold up others for seconds."""
 CUT_ATTEMPTS = 10
 
 _FRAME = re.compile(
@@ -61,8 +63,14 @@ def tool_lines(turns: Sequence[Turn]) -> tuple[str, ...]:
 
 
 def everything_in(turns: Sequence[Turn]) -> Iterator[str]:
-    """All that was said and done, tool outputs whole; without reasoning and the bytes of media."""
-    return (text for item in _items(turns) if not is_reasoning(item) for text in _texts_in(item))
+    """All that was said and done, of huge texts both ends; without reasoning and the bytes of media."""
+    texts = (text for item in _items(turns) if not is_reasoning(item) for text in _texts_in(item))
+    return (end for text in texts for end in _ends(text))
+
+
+def _ends(text: str) -> tuple[str, ...]:
+    half = READ_CHARACTERS // 2
+    return (text,) if len(text) <= READ_CHARACTERS else (text[:half], text[-half:])
 
 
 def transcript(turns: Sequence[Turn]) -> str:

@@ -167,7 +167,9 @@ class Fitting:
         if self._terms.settings.context_strategy not in LANDING:
             return None
         share = min(1.0, refused.tokens / refused.limit_tokens) * SMALLER_SHARE
-        smaller = replace(self._terms.model, window_tokens=int(window_tokens * share))
+        smaller = replace(
+            self._terms.model, window_tokens=int(window_tokens * share), cut_tokens=window_tokens
+        )
         try:
             lower = await self._plan(await self._read(transformed), smaller, asking=False)
         except ContextBudgetExceeded:
@@ -211,10 +213,11 @@ def notices(sent: Plan) -> list[Notice]:
 
 def _summarized(before_tokens: int, fitted: Plan, made: Made) -> Notice:
     """What became of the summaries, and what they cost."""
-    if made.failure and not fitted.told:
+    if made.failure and not made.summaries:
         return Notice(f"The conversation could not be summarized: {made.failure}.")
     cost = f" (${made.cost:.4f})" if made.cost else ""
-    return Notice(f"Summarized: {before_tokens:,} → {fitted.tokens:,} tokens{cost}")
+    failed = f"; a part could not be: {made.failure}" if made.failure else ""
+    return Notice(f"Summarized: {before_tokens:,} → {fitted.tokens:,} tokens{cost}{failed}")
 
 
 def conversation_of(transformed: Transformed, tools: Sequence[Tool]) -> Conversation:

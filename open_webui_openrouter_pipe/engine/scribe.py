@@ -19,8 +19,16 @@ from ..context.summary import Summary, SummaryRefused, Told, joined
 from ..context.summary_answer import read_told, said
 from ..context.summary_block import rendered
 from ..context.summary_completion import completed
-from ..context.summary_request import own_request, source_parts, suffix_instruction
-from ..errors import AuthenticationFailed, ConfigurationError, PaymentRequired, PipeError, RateLimited
+from ..context.summary_request import names_its_part, own_request, source_parts, suffix_instruction
+from ..errors import (
+    AccessDenied,
+    AuthenticationFailed,
+    ConfigurationError,
+    ModelNotFound,
+    PaymentRequired,
+    PipeError,
+    RateLimited,
+)
 from ..ports import Requests, Responses
 from ..responses.effects import ResponseFailed, ResponseFinished
 from ..responses.items import InputMessage, Item
@@ -40,7 +48,14 @@ WINDOW_SHARE: Final = 0.8
 LEAST_SOURCE_SHARE: Final = 0.25
 LEAST_TOLD_TOKENS: Final = 200
 
-_USELESS_TO_REPEAT: Final = (AuthenticationFailed, PaymentRequired, RateLimited, ConfigurationError)
+_USELESS_TO_REPEAT: Final = (
+    AuthenticationFailed,
+    PaymentRequired,
+    AccessDenied,
+    ModelNotFound,
+    RateLimited,
+    ConfigurationError,
+)
 _WORDS_OF_NAME: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 log = logging.getLogger(__name__)
@@ -154,7 +169,11 @@ class Scribe:
         except SummaryRefused as refused:
             attempts[-1] = replace(attempts[-1], failure=refused.reason)
             return None
-        return Written(tuple(attempts), summary, self._count(rendered(summary)))
+        tokens = self._count(rendered(summary))
+        if tokens >= stretch.source_tokens:
+            attempts[-1] = replace(attempts[-1], failure="longer than its source")
+            return None
+        return Written(tuple(attempts), summary, tokens)
 
     def _ways(self, stretch: Stretch, live: Live | None) -> Iterator[Sequence[_Question]]:
         """What is asked at the first attempt, and at the second."""
@@ -168,14 +187,14 @@ class Scribe:
             yield self._own_questions(stretch)
 
     def _suffix(self, writer: Writer, stretch: Stretch, live: Live) -> _Question:
-        told_tokens = int(stretch.room_tokens * TOLD_SHARE)
+        told_tokens = int(stretch.words_tokens * TOLD_SHARE)
         instruction = suffix_instruction(stretch.turns, room_tokens=told_tokens)
         items = (*live.items, instruction)
         return _Question(writer, items, _text(instruction), stretch.source_tokens, told_tokens, live.marks)
 
     def _own_questions(self, stretch: Stretch) -> list[_Question]:
         """One question, or several parts of the stretch when the writer's window is too small for all of it."""
-        told_tokens = int(stretch.room_tokens * TOLD_SHARE)
+        told_tokens = int(stretch.words_tokens * TOLD_SHARE)
         window_tokens = int(self._own.window_tokens * WINDOW_SHARE) - self._own.output_tokens(told_tokens)
         source_room = max(window_tokens, int(self._own.window_tokens * LEAST_SOURCE_SHARE))
         parts = source_parts(stretch.turns, count=self._count, room_tokens=source_room)
@@ -228,9 +247,9 @@ class Scribe:
 
 
 def _shows(live: Live, stretch: Stretch) -> bool:
-    """Whether the request holds what is to be summarised, rather than an earlier summary of it."""
+    """Whether the request holds what is to be summarised, rather than an earlier summary, and can say which part."""
     first = next((entry.item for turn in stretch.turns for entry in turn.entries), None)
-    return any(item is first for item in live.items)
+    return any(item is first for item in live.items) and names_its_part(stretch.turns, live.items)
 
 
 def _text(item: Item) -> str:

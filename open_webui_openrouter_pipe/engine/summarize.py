@@ -31,7 +31,10 @@ WARM_SECONDS: Final = 240.0
 
 _AT_ONCE: Final = 3
 _POLL_SECONDS: Final = 0.5
+_GRACE_SECONDS: Final = 2.0
 _LEASE_SLACK_SECONDS: Final = 30.0
+
+ELSEWHERE: Final = "another worker is still at it"
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +92,7 @@ class Summarizer:
         time_limit_seconds: float,
         record: Callable[[AuditRow], None],
     ) -> None:
-        """`origin` is whose they are; its model names the breaker. `record` takes the audit's rows."""
+        """`origin` is whose they are: a model that fails in one user's chats is left alone in these."""
         self._summaries = summaries
         self._scribe = scribe
         self._desk = desk
@@ -97,11 +100,12 @@ class Summarizer:
         self._patience_seconds = ATTEMPTS * time_limit_seconds
         self._record = record
         self._failed = False
+        self._name = f"{origin.user_id} {origin.model}"
 
     @property
     def may_try(self) -> bool:
         """Whether the model has failed neither in this call nor again and again a moment ago."""
-        return not (self._failed or self._desk.breaker.is_open(self._origin.model))
+        return not (self._failed or self._desk.breaker.is_open(self._name))
 
     async def at_hand(self, chat: Conversation) -> Mapping[Segment, Summary]:
         """All summaries of the user that fit the conversation; never raises."""
@@ -109,16 +113,30 @@ class Summarizer:
         return await self._summaries.find(self._origin.user_id, chains, chat_id=self._origin.chat_id)
 
     async def make(self, stretches: Sequence[Stretch], live: Live | None) -> Made:
-        """Have the summaries made, or wait for them where another worker is at it."""
-        limit = asyncio.Semaphore(_AT_ONCE)
+        """Have the summaries made, or wait for them where another worker is at it.
 
-        async def one(stretch: Stretch) -> Made:
+        All of them together have as long as one may take; after a failure no other is begun.
+        """
+        limit, made = asyncio.Semaphore(_AT_ONCE), list[Made]()
+
+        async def one(stretch: Stretch) -> None:
             async with limit:
-                return await self._one(stretch, live, ahead=False)
+                if not any(each.failure for each in made):
+                    made.append(await self._one(stretch, live, ahead=False))
 
-        made = _together(await asyncio.gather(*map(one, stretches)))
-        self._judge(made)
-        return made
+        tasks = [asyncio.create_task(one(stretch)) for stretch in stretches]
+        try:
+            _, late = await asyncio.wait(tasks, timeout=self._patience_seconds + _GRACE_SECONDS)
+        finally:
+            for task in tasks:
+                task.cancel()
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+        together = _together([*made, Made(failure="timed out")] if late else made)
+        self._judge(together)
+        return together
 
     def prepare(self, stretches: Sequence[Stretch], live: Live | None) -> None:
         """Have the summaries made beside the chat, one after the other."""
@@ -139,20 +157,20 @@ class Summarizer:
     def _judge(self, made: Made) -> None:
         """Note a success or a failure; an order that came to something is no failure."""
         if made.summaries:
-            self._desk.breaker.succeeded(self._origin.model)
-        elif made.failure:
+            self._desk.breaker.succeeded(self._name)
+        elif made.failure and made.failure != ELSEWHERE:
             self._failed = True
-            self._desk.breaker.failed(self._origin.model)
+            self._desk.breaker.failed(self._name)
 
     async def _one(self, stretch: Stretch, live: Live | None, *, ahead: bool) -> Made:
         """One summary: made under a claim, or, unless it is not needed yet, awaited from whoever has the claim."""
-        until = self._desk.clock() + self._patience_seconds
+        until = self._desk.clock() + self._patience_seconds / ATTEMPTS
         try:
             while not await self._claim(stretch.segment):
                 if ahead:
                     return Made()
                 if self._desk.clock() >= until:
-                    return Made(failure="timed out")
+                    return Made(failure=ELSEWHERE)
                 await asyncio.sleep(_POLL_SECONDS)
         except StoreError as error:
             log.warning("a summary was not made: %s", error)
@@ -160,6 +178,9 @@ class Summarizer:
         try:
             # Whoever had the claim before may have finished since the conversation's summaries were looked up.
             return await self._found(stretch.segment) or await self._write(stretch, live, ahead=ahead)
+        except Exception:  # a summary is never worth an answer
+            log.exception("a summary was not made")
+            return Made(failure="unexpected error")
         finally:
             await self._summaries.release(self._origin.user_id, stretch.segment)
 

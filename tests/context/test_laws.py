@@ -29,7 +29,7 @@ from open_webui_openrouter_pipe.responses.items import (
     is_reasoning,
 )
 from tests.support.cases import HISTORIES, SHARES
-from tests.support.chats import SYSTEM, History, Memory, histories, planned
+from tests.support.chats import SYSTEM, History, Memory, histories, told
 
 lawful = settings(max_examples=HISTORIES, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -37,7 +37,8 @@ _policies = st.builds(
     ContextSettings,
     tool_output_retention_turns=st.integers(1, 4),
     tool_output_pruning=st.sampled_from(["batched", "every_turn", "off"]),
-    context_strategy=st.sampled_from(["summarize", "clip", "refuse"]),
+    context_strategy=st.sampled_from(["summarize", "summarize", "prune", "clip", "refuse"]),
+    summary_turn_trigger=st.sampled_from([0, 0, 2]),
     protected_recent_turns=st.integers(1, 4),
     clip_last_messages=st.integers(1, 6),
 )
@@ -69,7 +70,7 @@ def attempted(
 ) -> Plan | ContextOverflow:
     """The plan of the chat, or its refusal."""
     try:
-        return planned(chat, policy, model, memory=memory)
+        return told(chat, policy, model, memory)
     except ContextOverflow as overflow:
         return overflow
 
@@ -94,14 +95,16 @@ def request_before(chat: History) -> History | None:
 def test_every_law_holds(share: int, chat: History, policy: ContextSettings, model: ModelTerms) -> None:
     """For each history, each policy and each window: the plan obeys every law, or is a refusal with reasons."""
     memory = Memory()
+    earlier = request_before(chat)
+    before = attempted(earlier, policy, model, memory) if earlier else None
     made = attempted(chat, policy, model, memory)
-    the_same_history_gives_the_same_bytes(made, attempted(chat, policy, model, Memory()))
+    again = Memory(summaries=memory.summaries)
+    the_same_history_gives_the_same_bytes(made, attempted(chat, policy, model, again))
     if isinstance(made, ContextOverflow):
         assert made.code == "context_budget_exceeded"
         assert made.needed_tokens > made.limit_tokens
         return
-    earlier = request_before(chat)
-    before = attempted(earlier, policy, model, memory) if earlier else None
+    assert made.wanted == ()
     sent = Sent(chat, made, before if isinstance(before, Plan) else None)
     for law in LAWS:
         law(sent)

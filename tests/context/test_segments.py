@@ -80,10 +80,15 @@ def test_a_group_stays_until_the_next_joining() -> None:
 def test_windows_of_the_same_order_cut_alike() -> None:
     """From 128,000 tokens on a segment has 8,192 to 32,768 tokens; smaller windows have smaller segments."""
     settings = ContextSettings()
-    cuts = {window: Sizes.of(settings, window) for window in (12_000, 100_000, 119_000, 950_000)}
-    assert [size.most_tokens for size in cuts.values()] == [2048, 32_768, 32_768, 32_768]
-    assert [size.least_tokens for size in cuts.values()] == [512, 8192, 8192, 8192]
-    assert [size.most_summaries for size in cuts.values()] == [2, 4, 5, 46]
+    cuts = [Sizes.of(settings, window) for window in (16_384, 128_000, 1_000_000)]
+    assert [size.most_tokens for size in cuts] == [4096, 32_768, 32_768]
+    assert [size.least_tokens for size in cuts] == [1024, 8192, 8192]
+    assert [size.most_summaries for size in cuts] == [3, 5, 39]
+
+
+def test_a_tiny_window_has_no_segments() -> None:
+    """A summary would be about as large as what it stands for."""
+    assert cut([1000] * 20, Sizes.of(ContextSettings(), 8_192)) == ()
 
 
 def talk(turns: int) -> Conversation:

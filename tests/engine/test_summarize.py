@@ -9,7 +9,14 @@ import pytest
 
 from open_webui_openrouter_pipe.engine.breaker import PAUSE_SECONDS, Breaker
 from open_webui_openrouter_pipe.engine.recorder import Origin
-from open_webui_openrouter_pipe.engine.summarize import WARM_SECONDS, Desk, Made, Summarizer, Warmth
+from open_webui_openrouter_pipe.engine.summarize import (
+    ELSEWHERE,
+    WARM_SECONDS,
+    Desk,
+    Made,
+    Summarizer,
+    Warmth,
+)
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.store.memory import MemorySummaries
 from tests.engine.bureau import COST, GOOD, Bureau, Reply, live, scribe, stretch
@@ -108,7 +115,7 @@ async def test_nobody_waits_for_ever() -> None:
     """A worker that died holds its claim longer than anybody waits."""
     office = Office(GOOD)
     await office.summaries.claim("ada", ONE.segment, seconds=1_000)
-    assert await office.summarizer(seconds=0.01).make([ONE], None) == Made(failure="timed out")
+    assert await office.summarizer(seconds=0.01).make([ONE], None) == Made(failure=ELSEWHERE)
     assert office.bureau.asked == []
 
 

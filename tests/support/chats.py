@@ -13,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.context.calibration import Calibration
-from open_webui_openrouter_pipe.context.plan import ModelTerms, Plan, plan
+from open_webui_openrouter_pipe.context.plan import AtHand, ModelTerms, Plan, plan
 from open_webui_openrouter_pipe.context.recent import Recent
+from open_webui_openrouter_pipe.context.segments import Segment
 from open_webui_openrouter_pipe.context.settings import ContextSettings
+from open_webui_openrouter_pipe.context.summary import Summary, Told
 from open_webui_openrouter_pipe.context.tokens import Counter, Tally
 from open_webui_openrouter_pipe.context.turns import conversation
 from open_webui_openrouter_pipe.responses.items import InputMessage, Item
@@ -141,6 +143,7 @@ class Memory:
 
     counts: Recent[Tally] = field(default_factory=Recent)
     facts: Recent[str] = field(default_factory=Recent)
+    summaries: dict[Segment, Summary] = field(default_factory=dict)
 
 
 SYSTEM = system("You are brief. Never guess.")
@@ -155,12 +158,27 @@ def planned(
     calibration: Calibration | None = None,
     memory: Memory | None = None,
 ) -> Plan:
-    """The plan of a chat, by default with a fresh memory; without a vocabulary."""
+    """The plan of a chat, by default with a fresh memory; without a vocabulary and without summaries."""
     memory = memory or Memory()
+    return _planned(chat, policy, replace(model, calibration=calibration), memory, asking=False)
+
+
+def told(chat: History, policy: ContextSettings, model: ModelTerms, memory: Memory) -> Plan:
+    """The same with every summary that it wants, made at once."""
+    for stretch in _planned(chat, policy, model, memory, asking=True).wanted:
+        summary = Summary(Told(f"{stretch.segment.turns} turns, up to {stretch.segment.end.hex()}."))
+        memory.summaries[stretch.segment] = summary
+    return _planned(chat, policy, model, memory, asking=True)
+
+
+def _planned(
+    chat: History, policy: ContextSettings, model: ModelTerms, memory: Memory, *, asking: bool
+) -> Plan:
     return plan(
         conversation(chat.items, chat.turn_of_item, instructions=[SYSTEM]),
         policy,
-        model=replace(model, calibration=calibration),
+        model=model,
         counter=Counter(memory.counts),
         facts=memory.facts,
+        at_hand=AtHand(memory.summaries, asking),
     )
