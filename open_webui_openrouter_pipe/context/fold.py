@@ -91,9 +91,15 @@ class Moment:
     def tokens(self, bounds: Bounds | None = None) -> int:
         """What the request comes to, with these bounds or its own; summaries with all their room."""
         bounds = bounds or self.bounds
+        known = self.forms.sizes.get((self.end, bounds))
+        if known is None:
+            known = self.forms.sizes[self.end, bounds] = self._parts_and_note_tokens(bounds)
+        return self.fixed_tokens(bounds) + known
+
+    def _parts_and_note_tokens(self, bounds: Bounds) -> int:
         told, gone = bounds.ends[Form.TOLD], bounds.ends[Form.GONE]
         note = sum(self.forms.counter.entry(entry).tokens for entry in self.forms.note(told, gone))
-        return self.fixed_tokens(bounds) + note + self.parts_tokens(bounds)
+        return note + self.parts_tokens(bounds)
 
     def actual_tokens(self, bounds: Bounds | None = None) -> int:
         """The same with the summaries as they are."""

@@ -7,7 +7,7 @@ policies say which part has which form. A part is a round of a turn, or what the
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
@@ -109,6 +109,8 @@ class Forms:
         self.counter = counter
         self.limits = limits
         self.shelf = shelf
+        self.sizes: dict[tuple[int, Hashable], int] = {}
+        """What requests came to that were looked at before, by their number of parts and their bounds."""
         self.turns = conversation.turns
         self.parts = tuple(_parts(conversation.turns))
         self._remembered = facts

@@ -326,7 +326,8 @@ class _Draft:
         instructions = len(self.conversation.instructions)
         fixed = instructions + len(self.forms.standing(bounds.ends[Form.TOLD]))
         frontier = bounds.ends[Form.SPENT]
-        kept = next((at for at in range(frontier) if bounds.form_of(at) != previous.form_of(at)), frontier)
+        changed = range(frontier) if bounds != previous else range(0)
+        kept = next((at for at in changed if bounds.form_of(at) != previous.form_of(at)), frontier)
         unchanged = starts[kept] if bounds.ends[Form.GONE] == previous.ends[Form.GONE] else fixed
         return Marks(
             instructions=fixed,

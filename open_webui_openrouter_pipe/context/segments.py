@@ -155,8 +155,14 @@ class Shelf:
         self._counter = counter
         self._sizes = sizes
         self._at_hand = at_hand
+        self._stretches: dict[range, Stretch] = {}
         self._rooms: dict[int, int] = {}
         self._missing: dict[int, tuple[Stretch, ...]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no summary is at hand."""
+        return not self._at_hand
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
@@ -243,6 +249,11 @@ class Shelf:
         yield from parts if any(map(self._has, parts)) else [whole]
 
     def _stretch(self, group: range) -> Stretch:
+        if group not in self._stretches:
+            self._stretches[group] = self._cut_out(group)
+        return self._stretches[group]
+
+    def _cut_out(self, group: range) -> Stretch:
         turns = self._conversation.turns
         first, end = self.ends[group.start - 1] if group.start else 0, self.ends[group.stop - 1]
         start = turns[first - 1].chain if first else self._conversation.before

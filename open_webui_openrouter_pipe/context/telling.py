@@ -40,7 +40,7 @@ def tell(moment: Moment) -> Bounds:
     """
     settings = moment.terms.settings
     full = moment.tokens() >= settings.prune_trigger_ratio * moment.terms.limit_tokens
-    if not (full or moment.opens_turn):
+    if not (full or moment.opens_turn) or (moment.forms.shelf.is_empty and not moment.terms.asking):
         return moment.bounds
     for protected in halved(settings.protected_turns):
         count = _count(moment, moment.turn + 1 - protected, full=full)

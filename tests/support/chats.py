@@ -165,10 +165,11 @@ def planned(
 
 def told(chat: History, policy: ContextSettings, model: ModelTerms, memory: Memory) -> Plan:
     """The same with every summary that it wants, made at once."""
-    for stretch in _planned(chat, policy, model, memory, asking=True).wanted:
+    asked = _planned(chat, policy, model, memory, asking=True)
+    for stretch in asked.wanted:
         summary = Summary(Told(f"{stretch.segment.turns} turns, up to {stretch.segment.end.hex()}."))
         memory.summaries[stretch.segment] = summary
-    return _planned(chat, policy, model, memory, asking=True)
+    return _planned(chat, policy, model, memory, asking=True) if asked.wanted else asked
 
 
 def _planned(
