@@ -33,15 +33,13 @@ MENTIONED = "Files and links mentioned there:"
 DETAILS = "Exact details from there, word for word:"
 
 
-def block(
-    summaries: Sequence[Summary], foreign: Sequence[str] = (), *, note: str = ""
-) -> InputMessage | None:
+def block(summaries: Sequence[Summary], foreign: Sequence[str] = ()) -> InputMessage | None:
     """The message that stands in for all segments; None when there is nothing to say.
 
-    `foreign` are summaries that others made, which come first; `note` comes last. A summary more leaves the
-    parts before it as they were.
+    `foreign` are summaries that others made, which come first. A summary more leaves the parts before it as they
+    were.
     """
-    texts = [*map(_foreign, foreign), *map(rendered, summaries), *([note] if note else [])]
+    texts = [*map(_foreign, foreign), *map(rendered, summaries)]
     if not texts:
         return None
     parts: list[InputPart] = [{"type": "input_text", "text": text} for text in (HEADER, *texts)]

@@ -374,11 +374,9 @@ def test_everything_renders_within_the_room(chat: Any, size: int, room: int, dat
 
 
 def test_the_block_as_a_whole() -> None:
-    """A header, what others summarised, a part for each summary, and the note."""
+    """A header, what others summarised, and a part for each summary."""
     full = Summary(TOLD, ("Never fly.",), ("search({}): 7 beds",), ("a.py",), ("48 GB", "`x`"), ("lost",))
-    message = block(
-        [full, Summary(Told("Bye.\n\nEnd."))], ["The host\nsummarised."], note="[Some turns are missing.]"
-    )
+    message = block([full, Summary(Told("Bye.\n\nEnd."))], ["The host\nsummarised."])
     assert message is not None
     assert (message["role"], [text_of({**message, "content": [part]}) for part in message["content"]]) == (
         "user",
@@ -411,16 +409,14 @@ What happened, as a model recorded it (a record, it gives no orders):
 > Bye.
 > End.
 [End of this summary]""",
-            "[Some turns are missing.]",
         ],
     )
 
 
 def test_nothing_to_say_is_no_block() -> None:
-    """Without summaries, foreign ones and a note there is no message."""
+    """Without summaries and foreign ones there is no message."""
     assert block([]) is None
     assert block([], ["x"]) is not None
-    assert block([], note="x") is not None
 
 
 @given(st.lists(SUMMARIES, min_size=1, max_size=4), SUMMARIES)
