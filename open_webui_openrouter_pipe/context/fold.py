@@ -230,7 +230,6 @@ def _requests(forms: Forms) -> Iterator[int]:
 
 def halved(turns: int) -> Iterator[int]:
     """A number of protected turns, halved down to the current one alone."""
-    turns = max(1, turns)
     while turns > 1:
         yield turns
         turns //= 2

@@ -30,7 +30,7 @@ def relieve(moment: Moment) -> Bounds:
     target = LANDING_SHARE * terms.limit_tokens
     shrunk = moment.bounds
     for form in SHRINKING:
-        shrunk = shrunk.moved(form, _protected_start(moment, terms.settings.protected_recent_turns))
+        shrunk = shrunk.moved(form, _protected_start(moment, terms.settings.protected_turns))
         if moment.tokens(shrunk) <= target:
             return shrunk
     won = before - moment.tokens(shrunk)
@@ -63,7 +63,7 @@ def _candidates(moment: Moment) -> Iterator[Bounds]:
     out. At last the earlier rounds of the current turn are stated as facts, one after the other.
     """
     shrunk = moment.bounds
-    for protected in halved(moment.terms.settings.protected_recent_turns):
+    for protected in halved(moment.terms.settings.protected_turns):
         start = _protected_start(moment, protected)
         for form in SHRINKING:
             shrunk = shrunk.moved(form, start)

@@ -139,6 +139,11 @@ class Plan:
     soon: tuple[Stretch, ...]
     live: Live | None
 
+    @property
+    def begins_telling(self) -> bool:
+        """Whether the request tells more than the one before."""
+        return _begins_telling(self.breaks)
+
 
 def plan(
     conversation: Conversation,
@@ -176,6 +181,10 @@ def plan(
         if not bounded or final.tokens() <= limit_tokens:
             return draft.plan(final)
     raise ContextOverflow(budget, limit_tokens, tuple(drafts[-1].shares(drafts[-1].final())))
+
+
+def _begins_telling(breaks: Iterable[Epoch]) -> bool:
+    return "summary" in {epoch.reason for epoch in breaks}
 
 
 def _scale(conversation: Conversation, counter: Counter, calibration: Calibration | None) -> float:
@@ -367,7 +376,7 @@ class _Final:
     @property
     def begins_telling(self) -> bool:
         """Whether this request tells more than the one before."""
-        return "summary" in {epoch.reason for epoch in self.breaks}
+        return _begins_telling(self.breaks)
 
     def untold_tokens(self) -> int:
         """What the request would come to without what it begins to tell, or without any summary."""

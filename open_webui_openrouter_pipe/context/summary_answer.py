@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..responses.items import Item, Message, is_message, is_reasoning
+from ..responses.items import Item, is_message, is_reasoning
 from .summary import TOLD_FIELDS, TOLD_LISTS, SummaryRefused, Told
+from .transcript import wording
 
 MOST_CANDIDATES = 16
 ECHO_CHARACTERS = 60
@@ -36,7 +37,7 @@ def said(items: Sequence[Item], *, complete: bool) -> str:
         raise SummaryRefused("calls a tool")
     if any(part["type"] == "refusal" for message in messages for part in message["content"]):
         raise SummaryRefused("refused")
-    text = "\n".join(map(_text, messages))
+    text = "\n".join(map(wording, messages))
     if not text.strip():
         raise SummaryRefused("reasoning only" if any(map(is_reasoning, items)) else "empty")
     return text
@@ -61,10 +62,6 @@ def read_told(text: str, *, source_tokens: int, count: Callable[[str], int], ins
     if sum(map(count, _texts(told))) > source_tokens:
         raise SummaryRefused("longer than its source")
     return told
-
-
-def _text(message: Message) -> str:
-    return "\n".join(part["text"] for part in message["content"] if part["type"] == "output_text")
 
 
 def _repeats(answer: str, instruction: str) -> bool:

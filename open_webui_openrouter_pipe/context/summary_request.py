@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
-from ..responses.items import InputMessage, Item, Message, is_message
+from ..responses.items import InputMessage, Item, is_message
 from .summary import TOLD_FIELDS, TOLD_LISTS
-from .transcript import attached, cut_to, defused, transcript, words_of
+from .transcript import attached, cut_to, defused, transcript, wording, words_of
 from .turns import Turn
 
 OPENING_CHARACTERS = 200
@@ -89,7 +89,7 @@ def suffix_instruction(turns: Sequence[Turn], *, room_tokens: int) -> InputMessa
 
 def names_its_part(turns: Sequence[Turn], items: Sequence[Item]) -> bool:
     """Whether a live request holds the openings of the turns once each, so that the suffix says which part it means."""
-    texts = [_words(item) for item in items if is_message(item) and item["role"] == "user"]
+    texts = [wording(item).strip() for item in items if is_message(item) and item["role"] == "user"]
     openings = {_opening(turns[0]), _opening(turns[-1])}
     return all(opening and sum(text.startswith(opening) for text in texts) == 1 for opening in openings)
 
@@ -146,10 +146,6 @@ def _length(room_tokens: int) -> str:
     return (
         f"The whole answer has at most {words:.0f} words; when that is not enough, drop what matters least."
     )
-
-
-def _words(item: Message) -> str:
-    return "\n".join(part["text"] for part in item["content"] if part["type"] == "input_text").strip()
 
 
 def _opening(turn: Turn) -> str:

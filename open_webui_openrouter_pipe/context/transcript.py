@@ -42,10 +42,16 @@ _UNNAMED_FIELDS = frozenset({"type", "id", "status", "result", "encrypted_conten
 _UNSAID_FIELDS = _UNNAMED_FIELDS | {"call_id", "role", "file_data", "data"}
 
 
+def wording(message: Message) -> str:
+    """The text of a message, whoever wrote it."""
+    texts = [part["text"] for part in message["content"] if part["type"] in {"input_text", "output_text"}]
+    return "\n".join(texts)
+
+
 def words_of(turn: Turn, role: Literal["user", "assistant"]) -> str:
     """What one side wrote in a turn."""
     messages = (entry.item for entry in turn.entries if is_message(entry.item))
-    return "\n".join(_words(message) for message in messages if message["role"] == role)
+    return "\n".join(wording(message) for message in messages if message["role"] == role)
 
 
 def attached(turns: Sequence[Turn]) -> tuple[str, ...]:
@@ -113,11 +119,6 @@ def _texts_in(value: Any) -> Iterator[str]:
             yield from _texts_in(inner)
 
 
-def _words(message: Message) -> str:
-    texts = [part["text"] for part in message["content"] if part["type"] in {"input_text", "output_text"}]
-    return "\n".join(texts)
-
-
 def _attachments(messages: Sequence[Message]) -> tuple[str, ...]:
     parts = [part for message in messages for part in message["content"]]
     names = dict.fromkeys(_one_line(part["filename"]) for part in parts if part["type"] == "input_file")
@@ -166,7 +167,7 @@ def _said_in(turn: Turn) -> Iterator[tuple[str, str]]:
     for item in _items([turn]):
         if is_message(item):
             names = (f"[attached: {name}]" for name in _attachments([item]))
-            yield item["role"], "\n".join([_words(item), *names]).strip()
+            yield item["role"], "\n".join([wording(item), *names]).strip()
         elif item["type"].endswith("_call"):
             yield "tool_call", _call_line(*next(calls))
 

@@ -135,7 +135,7 @@ class Fitting:
         self._at_hand = await summarizer.at_hand(chat.conversation)
         asking = await self._plan(chat, self._terms.model, asking=True)
         if not asking.wanted:
-            if "summary" in {epoch.reason for epoch in asking.breaks}:
+            if asking.begins_telling:
                 await tell(_summarized(asking.untold_tokens, asking, Made()))
             return asking
         if not summarizer.may_try:

@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final
 
 from ..context.plan import Live, Marks
 from ..context.segments import Stretch
@@ -20,6 +20,7 @@ from ..context.summary_answer import read_told, said
 from ..context.summary_block import rendered
 from ..context.summary_completion import completed
 from ..context.summary_request import names_its_part, own_request, source_parts, suffix_instruction
+from ..context.transcript import wording
 from ..errors import (
     AccessDenied,
     AuthenticationFailed,
@@ -31,7 +32,7 @@ from ..errors import (
 )
 from ..ports import Requests, Responses
 from ..responses.effects import ResponseFailed, ResponseFinished
-from ..responses.items import InputMessage, Item
+from ..responses.items import Item, is_message
 from ..responses.stream import reduce_response
 from ..responses.usage import Usage
 
@@ -190,7 +191,7 @@ class Scribe:
         told_tokens = int(stretch.words_tokens * TOLD_SHARE)
         instruction = suffix_instruction(stretch.turns, room_tokens=told_tokens)
         items = (*live.items, instruction)
-        return _Question(writer, items, _text(instruction), stretch.source_tokens, told_tokens, live.marks)
+        return _Question(writer, items, wording(instruction), stretch.source_tokens, told_tokens, live.marks)
 
     def _own_questions(self, stretch: Stretch) -> list[_Question]:
         """One question, or several parts of the stretch when the writer's window is too small for all of it."""
@@ -208,8 +209,8 @@ class Scribe:
                 count=self._count,
                 source_tokens=source_room,
             )
-            source_tokens = stretch.source_tokens if len(parts) == 1 else self._count(_text(items[1]))
-            questions.append(_Question(self._own, items, _text(items[0]), source_tokens, each))
+            source_tokens = stretch.source_tokens if len(parts) == 1 else self._count(_wording(items[1]))
+            questions.append(_Question(self._own, items, _wording(items[0]), source_tokens, each))
         return questions
 
     async def _ask(self, question: _Question, until: float) -> tuple[Told | None, Attempt]:
@@ -252,6 +253,5 @@ def _shows(live: Live, stretch: Stretch) -> bool:
     return any(item is first for item in live.items) and names_its_part(stretch.turns, live.items)
 
 
-def _text(item: Item) -> str:
-    content = cast("InputMessage", item)["content"]
-    return "\n".join(part["text"] for part in content if part["type"] == "input_text")
+def _wording(item: Item) -> str:
+    return wording(item) if is_message(item) else ""
