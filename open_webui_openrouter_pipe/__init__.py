@@ -19,8 +19,9 @@ here, for tests that replay chats with artifacts of their own; `docs/history.md`
 
 from __future__ import annotations
 
-from .engine.ids import generate_item_id
+from .engine.recorder import generate_item_id
 from .history.artifacts import normalize_persisted_item
+from .history.build import transform_messages_to_input
 from .history.markers import (
     contains_marker,
     extract_marker_ulid,
@@ -29,8 +30,7 @@ from .history.markers import (
     split_text_by_markers,
 )
 from .history.pruning import prune_tool_output
-from .history.tool_pairs import classify_function_call_artifacts
-from .history.transform import transform_messages_to_input
+from .history.tool_calls import classify_function_call_artifacts
 from .pipe import Pipe
 
 __all__ = [

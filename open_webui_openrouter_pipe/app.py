@@ -19,19 +19,14 @@ from typing import Any, Final
 
 import httpx
 
-from .context.breakpoints import cache_key
-from .context.budget import FALLBACK_WINDOW_TOKENS, smallest_window
-from .context.plan import ModelTerms
-from .context.pricing import CachePrices
-from .context.summary_request import SUMMARY_SCHEMA
-from .engine.dispatch import Ports
-from .engine.fitting import Fitting, Means, Terms
-from .engine.ids import generate_item_id
-from .engine.outlet import Outlet
-from .engine.recorder import Keeping, Origin
-from .engine.scribe import Scribe, Writer
-from .engine.summarize import Desk, Summarizer, Warmth
-from .engine.turn import Question, Reported, Turn
+from .conversation.budget import FALLBACK_WINDOW_TOKENS, smallest_window
+from .engine.channel import OutputChannel
+from .engine.fit import PlannerServices, RequestFitter, RequestTerms
+from .engine.recorder import Persistence, RequestOrigin, generate_item_id
+from .engine.round import Ports
+from .engine.summarizer import PromptCacheClock, Summarizer, SummarizerState
+from .engine.summary_writer import SummaryModel, SummaryWriter
+from .engine.turn import SeenOnce, Turn, TurnRequest
 from .errors import StoreError
 from .history.markers import erase_markers
 from .host.call import Call
@@ -40,26 +35,30 @@ from .host.records import Records
 from .openrouter.catalog import ModelCatalog, account_digest
 from .openrouter.client import ClientSettings, OpenRouterClient
 from .openrouter.composer import Composer
+from .planning.cache_marks import cache_key
+from .planning.plan import ModelTerms
+from .planning.simulate import CachePrices
 from .ports import ArtifactStore, Model, Notice, Output, RequestBody, Summaries
 from .settings import Settings, StoreSettings, vocabulary_folder
 from .store.artifacts import epoch_seconds
 from .store.audit import AuditLog
 from .store.build import build_artifact_store, build_rows, build_summaries, build_summary_rows
+from .store.cache import GuardedRedis
 from .store.calibrations import StoredCalibrations
 from .store.database import Database
-from .store.link import RedisLink
 from .store.memory import MemorySummaries
 from .store.rows import RowStore
-from .store.sealed import Keyring, Sealing
-from .store.summary_rows import SummaryRows
+from .store.sealing import Keyring, Sealing
+from .store.summaries import SummaryRows
 from .store.sweep import DAY_SECONDS, Host, Schedule, Sweep
-from .store.vocabulary import LocalVocabulary
+from .store.tokenizer import LocalTokenizer
+from .summaries.prompt import SUMMARY_SCHEMA
 
 log = logging.getLogger(__name__)
 
 _CATALOGUE_FILE = "openrouter_pipe_models.json"
 _MAX_CONNECTIONS = 200
-_KEEPS_NOTHING = Keeping(reasoning="disabled", tools=False)
+_KEEPS_NOTHING = Persistence(reasoning="disabled", tools=False)
 _TASK_PARAMETERS = frozenset(
     {"max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "provider"}
 )
@@ -77,7 +76,7 @@ _SWEEP_LOOK_SECONDS: Final = 60 * 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class HostResources:
     """What the host lets the app stand on: its database and Redis, what it knows of users and chats, its secret.
 
     Without Redis the database stands alone; without a cache folder nothing is cached on disk, and without a folder
@@ -87,13 +86,13 @@ class Ground:
     database: Database
     records: Host
     secret_key: str
-    redis: RedisLink | None = None
+    redis: GuardedRedis | None = None
     cache_folder: Path | None = None
     vocabulary_folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Belongings:
+class OwnedResources:
     """What an app opened and started. Knows nothing of the app, so that it can be closed when the app is gone."""
 
     http: httpx.AsyncClient
@@ -126,7 +125,7 @@ class Belongings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Stores:
     """What is kept under the same keys."""
 
     artifacts: ArtifactStore
@@ -136,26 +135,28 @@ class _Kept:
 class App:
     """Clients, catalogue and store of one worker. Make it inside the event loop that it serves."""
 
-    def __init__(self, ground: Ground, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, ground: HostResources, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         """`transport` replaces the network."""
         limits = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_CONNECTIONS)
         self._ground = ground
-        self._own = Belongings(
+        self._own = OwnedResources(
             http=httpx.AsyncClient(transport=transport, limits=limits),
             rows=build_rows(ground.database, redis=ground.redis),
             summary_rows=build_summary_rows(ground.database),
             audit=AuditLog(ground.database),
             calibrations=StoredCalibrations(ground.database),
         )
-        vocabulary = LocalVocabulary(ground.vocabulary_folder)
+        vocabulary = LocalTokenizer(ground.vocabulary_folder)
         self._loop = asyncio.get_running_loop()
-        warmth = Warmth(self._loop.time)
-        self._means = Means(self._own.audit, self._own.calibrations, vocabulary, generate_item_id, warmth)
-        self._desk = Desk(start=self._own.start, clock=self._loop.time)
+        warmth = PromptCacheClock(self._loop.time)
+        self._means = PlannerServices(
+            self._own.audit, self._own.calibrations, vocabulary, generate_item_id, warmth
+        )
+        self._desk = SummarizerState(start=self._own.start, clock=self._loop.time)
         self._passing_summaries = MemorySummaries()
         self._look_at_seconds = self._loop.time()
-        self._stores: dict[StoreSettings, _Kept] = {}
-        self._reported = Reported()
+        self._stores: dict[StoreSettings, _Stores] = {}
+        self._reported = SeenOnce()
         weakref.finalize(self, _close_soon, self._loop, self._own.aclose).atexit = False
 
     async def models(self, settings: Settings) -> list[dict[str, str]]:
@@ -173,7 +174,7 @@ class App:
         self._have_it_swept(settings.store)
         # A worker that was never asked for its models knows none, and would not ask for sealed reasoning.
         await self._catalog(settings.client).list()
-        outlet = Outlet()
+        outlet = OutputChannel()
         ports = self._ports(call, settings)
         fitting = await self._fitting(call, settings, ports)
         turn = Turn(_question(call, settings), ports, outlet, reported=self._reported, fitting=fitting)
@@ -224,7 +225,7 @@ class App:
             parameters = {"cache_control": {"type": "ephemeral"}, **parameters}
         return parameters
 
-    async def _fitting(self, call: Call, settings: Settings, ports: Ports) -> Fitting:
+    async def _fitting(self, call: Call, settings: Settings, ports: Ports) -> RequestFitter:
         """What fits the call's requests. A task is never shortened; what is not kept is recorded without a place."""
         body = ports.requests.build(())
         models = [
@@ -232,20 +233,20 @@ class App:
         ]
         context = replace(settings.context, context_strategy="off") if call.task else settings.context
         place = (call.chat_id, call.message_id) if call.keeps else ("", "")
-        terms = Terms(
+        terms = RequestTerms(
             context,
             _model_terms(call.model_id, models, body),
             tuple(body.get("tools", ())),
             recorded=not call.task,
             teaches=not body.get("plugins") and not call.model_id.endswith(_SEARCHING),
         )
-        origin = Origin(call.user_id, *place, call.model_id)
+        origin = RequestOrigin(call.user_id, *place, call.model_id)
         summarizes = context.context_strategy == "summarize"
         summarizer = await self._summarizer(call, settings, ports, terms, origin) if summarizes else None
-        return Fitting(self._means, terms, origin, summarizer=summarizer)
+        return RequestFitter(self._means, terms, origin, summarizer=summarizer)
 
     async def _summarizer(
-        self, call: Call, settings: Settings, ports: Ports, terms: Terms, origin: Origin
+        self, call: Call, settings: Settings, ports: Ports, terms: RequestTerms, origin: RequestOrigin
     ) -> Summarizer:
         """What makes the call's summaries: the chat's own model with all that it has cached, or one of its own."""
         wished, model = settings.summary, terms.model
@@ -254,12 +255,12 @@ class App:
         chats = self._catalog(settings.client).find(model.id)
         window_tokens = model.window_tokens or FALLBACK_WINDOW_TOKENS
         rides = not wished.model and model.prices.rides and not model.id.endswith(_SEARCHING)
-        scribe = Scribe(
+        scribe = SummaryWriter(
             ports.responses,
-            live=Writer(model.id, ports.requests, window_tokens, bool(chats and chats.reasons))
+            live=SummaryModel(model.id, ports.requests, window_tokens, bool(chats and chats.reasons))
             if rides
             else None,
-            own=Writer(
+            own=SummaryModel(
                 own_id,
                 Composer(_summary_parameters(call, own_id), model=own, model_id=own_id, aside=_SUMMARY_FORM),
                 (own.context_tokens if own else None) or FALLBACK_WINDOW_TOKENS,
@@ -294,13 +295,13 @@ class App:
     def _summaries(self, settings: StoreSettings) -> Summaries:
         return self._kept(settings).summaries
 
-    def _kept(self, settings: StoreSettings) -> _Kept:
+    def _kept(self, settings: StoreSettings) -> _Stores:
         """The stores with the keys of these settings, derived once."""
         if settings not in self._stores:
             keyring = Keyring((*settings.passphrases, self._ground.secret_key))
             sealing = Sealing(keyring, encrypt_all=settings.encrypt_all)
             artifacts = build_artifact_store(self._own.rows, sealing)
-            self._stores = {settings: _Kept(artifacts, build_summaries(self._own.summary_rows, sealing))}
+            self._stores = {settings: _Stores(artifacts, build_summaries(self._own.summary_rows, sealing))}
         return self._stores[settings]
 
 
@@ -309,11 +310,11 @@ def build_app() -> App:
     host = platform()
     redis = host.redis
     return App(
-        Ground(
+        HostResources(
             database=Database(host.engine, schema=host.schema),
             records=Records(host.engine),
             secret_key=host.secret_key,
-            redis=RedisLink(redis.client, prefix=redis.prefix) if redis else None,
+            redis=GuardedRedis(redis.client, prefix=redis.prefix) if redis else None,
             cache_folder=host.cache_folder,
             vocabulary_folder=vocabulary_folder(),
         )
@@ -355,11 +356,11 @@ def _model_terms(model_id: str, models: Sequence[Model | None], body: RequestBod
     )
 
 
-def _question(call: Call, settings: Settings) -> Question:
+def _question(call: Call, settings: Settings) -> TurnRequest:
     messages = [_without_markers(message) for message in call.messages] if call.task else call.messages
-    return Question(
+    return TurnRequest(
         messages=messages,
-        origin=Origin(call.user_id, call.chat_id, call.message_id, call.model_id),
+        origin=RequestOrigin(call.user_id, call.chat_id, call.message_id, call.model_id),
         keeping=settings.keeping if call.keeps else _KEEPS_NOTHING,
         base_system_prompt=call.base_system_prompt,
         base_user_prompt=call.base_user_prompt,

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import settings
 from .app import App, build_app
-from .engine.ids import generate_item_id
+from .engine.recorder import generate_item_id
 from .engine.turn import UNEXPECTED
 from .errors import PipeError
 from .host.call import Call, read_call

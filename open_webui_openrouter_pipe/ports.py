@@ -11,18 +11,18 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
-from .context.audit import AuditRow
-from .context.calibration import Calibration
-from .context.plan import Marks
-from .context.segments import Segment
-from .context.summary import Summary
-from .context.tokens import Tally
+from .conversation.calibration import Calibration
+from .conversation.tokens import TokenCounts
 from .errors import PipeError
+from .planning.audit import AuditRow
+from .planning.plan import CacheMarks
 from .responses.effects import Effect
 from .responses.failure import Failure
 from .responses.items import Item
+from .summaries.segments import Segment
+from .summaries.summary import Summary
 
-HoleReason = Literal["missing", "unreadable", "too_large", "unavailable"]
+MissingReason = Literal["missing", "unreadable", "too_large", "unavailable"]
 """Why an artifact cannot be had: no such row of this user, seal does not open, over a limit, store away."""
 
 
@@ -44,11 +44,11 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedArtifacts:
     """The answer to one load: what was found, and why the rest was not."""
 
     artifacts: Mapping[str, Artifact] = field(default_factory=dict)
-    holes: Mapping[str, HoleReason] = field(default_factory=dict)
+    holes: Mapping[str, MissingReason] = field(default_factory=dict)
 
 
 class ArtifactStore(Protocol):
@@ -60,7 +60,7 @@ class ArtifactStore(Protocol):
         Raises StoreUnavailable, or another StoreError when one of them can never be stored (too large).
         """
 
-    async def load(self, user_id: str, ids: Sequence[str]) -> Loaded:
+    async def load(self, user_id: str, ids: Sequence[str]) -> LoadedArtifacts:
         """Find the user's artifacts in one query. Never raises: what cannot be had is a hole."""
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
@@ -125,14 +125,14 @@ class Model:
 class Requests(Protocol):
     """Makes the body of POST /responses for one call of the host."""
 
-    def build(self, items: Sequence[Item], marks: Marks | None = None) -> RequestBody:
+    def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> RequestBody:
         """Put the input together with everything else that the host asked for.
 
         `marks` are the ends of the blocks that stay the same from request to request, None when unknown.
         """
 
     def build_aside(
-        self, items: Sequence[Item], marks: Marks | None = None, *, output_tokens: int
+        self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int
     ) -> RequestBody:
         """The same for a question beside the chat, to be answered by text alone, of at most so many tokens."""
 
@@ -181,14 +181,14 @@ class Calibrations(Protocol):
     async def find(self, model_id: str) -> Calibration | None:
         """What the bills so far have taught, None when there was none yet; never raises."""
 
-    def learn(self, model_id: str, tally: Tally, billed_tokens: int) -> None:
+    def learn(self, model_id: str, tally: TokenCounts, billed_tokens: int) -> None:
         """Take in what was billed for a request with these counts; never waits, never raises."""
 
 
 Encode = Callable[[str], Sequence[int]]
 
 
-class Vocabulary(Protocol):
+class Tokenizer(Protocol):
     """A tokenizer that is at hand, if there is one."""
 
     async def encode(self) -> Encode | None:
@@ -196,7 +196,7 @@ class Vocabulary(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class StoredMarkers:
     """Durable artifacts whose markers may now be shown.
 
     `before` is the index of the message whose text they lead; None when they stand by themselves, at the end of
@@ -222,5 +222,5 @@ class Failed:
     message: str
 
 
-Output: TypeAlias = Effect | Marked | Notice | Failed
+Output: TypeAlias = Effect | StoredMarkers | Notice | Failed
 """What the engine hands to whoever renders the answer, in order."""

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from .context.settings import CLIP_RANGE_MESSAGES, ContextSettings, Pruning, Strategy
-from .engine.recorder import Keeping, Retention
+from .conversation.budget import CLIP_RANGE_MESSAGES, ContextSettings, Pruning, Strategy
+from .engine.recorder import Persistence, Retention
 from .host.native import Carrier
 from .openrouter.client import ClientSettings
 
@@ -211,7 +211,7 @@ class Settings:
 
     client: ClientSettings
     store: StoreSettings
-    keeping: Keeping
+    keeping: Persistence
     carrier: Carrier
     model_patterns: tuple[str, ...]
     context: ContextSettings
@@ -242,7 +242,7 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
             encrypt_all=valves.ENCRYPT_ALL,
             cleanup_days=valves.ARTIFACT_CLEANUP_DAYS,
         ),
-        keeping=Keeping(reasoning=retention, tools=valves.PERSIST_TOOL_RESULTS),
+        keeping=Persistence(reasoning=retention, tools=valves.PERSIST_TOOL_RESULTS),
         carrier=valves.MARKER_CARRIER,
         model_patterns=tuple(pattern for part in valves.MODELS.split(",") if (pattern := part.strip()))
         or ("*",),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from open_webui_openrouter_pipe.context.settings import ContextSettings
+from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.settings import UserValves, Valves, read_settings, vocabulary_folder
 
 if TYPE_CHECKING:

@@ -1,4 +1,6 @@
-"""Keeps a round's artifacts: decides what is kept, makes it durable, and says which markers may be shown.
+"""New artifact ids: the one place that reads the clock and rolls dice for them.
+
+Keeps a round's artifacts: decides what is kept, makes it durable, and says which markers may be shown.
 
 A marker is handed out only after the store has confirmed its artifact. It never raises for a store that is away, or
 that refuses an item (too large): the answer goes on without those markers, and `lost` counts what was not kept.
@@ -6,20 +8,32 @@ that refuses an item (too large): the answer goes on without those markers, and 
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from ..errors import StoreError, StoreUnavailable
 from ..history.artifacts import normalize_persisted_item
+from ..history.markers import item_id
 from ..ports import Artifact, ArtifactStore
 from ..responses.items import Item, Message, is_function_call_output, is_message, is_reasoning
+
+_RANDOM_BITS = 20
+"""Four characters of Crockford base32."""
+
+
+def generate_item_id() -> str:
+    """Make a new 20-character ULID: 16 characters of time in nanoseconds, 4 of randomness; later ids sort later."""
+    return item_id(time.time_ns(), secrets.randbits(_RANDOM_BITS))
+
 
 Retention = Literal["disabled", "next_reply", "conversation"]
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class Persistence:
     """What is kept of an answer: reasoning (and for how long), and calls with their results."""
 
     reasoning: Retention
@@ -40,7 +54,7 @@ class Keeping:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class RequestOrigin:
     """Whose answer it is: the owner, the place in the host, and the OpenRouter model that writes it."""
 
     user_id: str
@@ -53,7 +67,7 @@ class Recorder:
     """The artifacts of one round, by the index of their item."""
 
     def __init__(
-        self, store: ArtifactStore, *, origin: Origin, keeping: Keeping, new_id: Callable[[], str]
+        self, store: ArtifactStore, *, origin: RequestOrigin, keeping: Persistence, new_id: Callable[[], str]
     ) -> None:
         """Start with nothing kept."""
         self._store = store

@@ -11,15 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..context.plan import Plan
 from ..errors import ContextTooLong, PipeError, ReasoningRejected, StoreError
-from ..history.transform import History, Options, Transformed, build_input, read_history
+from ..history.build import History, Options, Transformed, build_input, read_history
+from ..planning.plan import Plan
 from ..ports import Failed, Notice
-from .dispatch import Ports, Round
-from .fitting import Fitting
-from .outlet import Outlet
-from .recorder import Keeping, Origin
-from .rehydrate import Rehydrated, describe_holes, rehydrate
+from .channel import OutputChannel
+from .fit import RequestFitter
+from .recorder import Persistence, RequestOrigin
+from .round import Ports, Rehydrated, Round, describe_missing, rehydrate
 
 log = logging.getLogger(__name__)
 
@@ -29,17 +28,17 @@ _SHORTENED = "The provider counted more tokens than fit; answering with less of 
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TurnRequest:
     """What one call of the host asks: the chat as the host shows it, and whose it is."""
 
     messages: Sequence[Mapping[str, Any]]
-    origin: Origin
-    keeping: Keeping
+    origin: RequestOrigin
+    keeping: Persistence
     base_system_prompt: str | None = None
     base_user_prompt: str | None = None
 
 
-class Reported:
+class SeenOnce:
     """What a worker remembers of artifacts, bounded: holes that users were told of, and what a provider refused."""
 
     def __init__(self, limit: int = 10_000) -> None:
@@ -72,7 +71,13 @@ class Turn:
     """Answers one question. Use once: `await Turn(...).run()` in a task, and drain the outlet in another."""
 
     def __init__(
-        self, question: Question, ports: Ports, outlet: Outlet, *, reported: Reported, fitting: Fitting
+        self,
+        question: TurnRequest,
+        ports: Ports,
+        outlet: OutputChannel,
+        *,
+        reported: SeenOnce,
+        fitting: RequestFitter,
     ) -> None:
         """Nothing happens before `run`."""
         self._question = question
@@ -160,7 +165,7 @@ class Turn:
             return
         fresh = self._reported.fresh([hole for hole in transformed.missing if hole in loaded.holes])
         if fresh:
-            await self._outlet.put(Notice(describe_holes([loaded.holes[ulid] for ulid in fresh])))
+            await self._outlet.put(Notice(describe_missing([loaded.holes[ulid] for ulid in fresh])))
 
     async def _forget(self, transformed: Transformed) -> None:
         """Reasoning of earlier turns has done its service once the turn after it has ended well."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast
 
 from ..responses.items import Item
+from ..responses.text import clean
 from ..responses.tool_names import wire_name
-from .calls import read_arguments, read_output, read_parts
-from .cleaning import clean
+from .parts import read_arguments, read_output, read_parts
 
 Fields: TypeAlias = dict[str, Any]
 
@@ -42,13 +42,13 @@ class LoadedArtifact:
 
 
 @dataclass(frozen=True, slots=True)
-class LostArtifact:
+class MissingArtifact:
     """An artifact of which only the kind is known: its row is there, its item cannot be read."""
 
     kind: str
 
 
-Artifacts: TypeAlias = Mapping[str, Item | StoredItem | LostArtifact]
+Artifacts: TypeAlias = Mapping[str, Item | StoredItem | MissingArtifact]
 """What was loaded, by the ULID of its marker. A plain item dict stands for one whose model is unknown."""
 
 

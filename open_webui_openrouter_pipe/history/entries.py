@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ..responses.items import InputPart
 
-Source = Literal["artifact", "host", "folded"]
+CallSource = Literal["artifact", "host", "folded"]
 """Who tells of a call or an output: our store, the host's tool messages, or a block folded into text."""
 
 RepairKind = Literal["message", "call", "call_id", "call_name", "output", "double", "reasoning", "artifact"]
@@ -73,7 +73,7 @@ class ToolImages:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class AssistantText:
     """Text of the assistant."""
 
     text: str
@@ -82,7 +82,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class ArtifactRef:
     """A place where an artifact belongs; its id is the origin's marker."""
 
     ulid: str
@@ -90,27 +90,29 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class ToolCall:
     """A tool call in the host's words: `arguments` is JSON text of an object."""
 
     call_id: str
     name: str
     arguments: str
-    source: Source
+    source: CallSource
     origin: Origin
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ToolResult:
     """A tool's answer in the host's words."""
 
     call_id: str
     output: str | list[InputPart]
-    source: Source
+    source: CallSource
     origin: Origin
 
 
-Entry: TypeAlias = Instruction | UserMessage | ToolImages | Said | Marked | Called | Answered
+Entry: TypeAlias = (
+    Instruction | UserMessage | ToolImages | AssistantText | ArtifactRef | ToolCall | ToolResult
+)
 
 
 @dataclass(frozen=True, slots=True)

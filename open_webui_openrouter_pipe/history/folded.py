@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .cleaning import json_text
-from .fences import closed_fences, is_within
+from ..responses.text import json_text
+from .markers import closed_fences, is_within
 
 _OPENING = re.compile(
     r"^[ \t]*(?:(?P<details><details\s)(?P<attributes>[^<>]*)>"

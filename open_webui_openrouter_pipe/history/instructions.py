@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from ..responses.items import InputMessage, InputPart, InputText
-from .cleaning import clean_text
+from ..responses.text import clean_text
 from .entries import Instruction
-from .foreign_summaries import split_summaries
+from .external_summaries import split_summaries
 from .parts import text_part
 
 

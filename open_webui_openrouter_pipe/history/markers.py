@@ -1,4 +1,9 @@
-"""Markers: the line in assistant text that names an artifact.
+"""Markdown's fenced code blocks: where they stand, so that nobody reads a marker or a tag out of shown code.
+
+Only closed blocks count. An unclosed fence protects nothing, or one stray line of backticks would hide
+everything after it. Rules: CommonMark 0.31, section 4.5, outside of containers such as lists and quotes.
+
+Markers: the line in assistant text that names an artifact.
 
 A marker is exactly the line ``[<ULID>]: #`` where the ULID has 20 characters of Crockford base32. Owns
 their encoding, writing, finding and splitting; knows nothing of what an artifact holds. Lines inside closed
@@ -8,10 +13,44 @@ code blocks are not markers. Whoever calls decides what is assistant text: nothi
 from __future__ import annotations
 
 import re
+import sys
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from .fences import closed_fences, is_within
+_FENCE_LINE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})(?P<rest>[^\n]*)$", re.MULTILINE)
+
+
+def closed_fences(text: str) -> list[tuple[int, int]]:
+    """Give the start and end offset of each closed code block, from its first line to the end of its last."""
+    if "`" not in text and "~" not in text:
+        return []
+    blocks: list[tuple[int, int]] = []
+    opened: re.Match[str] | None = None
+    for line in _FENCE_LINE.finditer(text):
+        if opened is None:
+            opened = line if _opens(line) else None
+        elif _closes(line, opened):
+            blocks.append((opened.start(), line.end()))
+            opened = None
+    return blocks
+
+
+def is_within(place: int, blocks: list[tuple[int, int]]) -> bool:
+    """Tell whether the offset lies within one of the blocks, which stand in order."""
+    index = bisect_right(blocks, (place, sys.maxsize))
+    return index > 0 and place < blocks[index - 1][1]
+
+
+def _opens(line: re.Match[str]) -> bool:
+    """The info string of a backtick fence holds no backtick: such a line is inline code."""
+    return line["fence"][0] == "~" or "`" not in line["rest"]
+
+
+def _closes(line: re.Match[str], opened: re.Match[str]) -> bool:
+    """A closing fence is of the same kind, at least as long, and stands alone."""
+    return line["fence"].startswith(opened["fence"]) and not line["rest"].strip()
+
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _TIME_CHARS = 16
@@ -36,7 +75,7 @@ class MarkerSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class MarkedText:
     """A stretch of a text: either plain text, or a run of markers with the newlines that belong to it.
 
     `raw` is the stretch to the byte; `ulids` are those of the run, none for plain text.
@@ -94,17 +133,17 @@ def iter_marker_spans(text: str) -> Iterator[MarkerSpan]:
         yield MarkerSpan(ulid, start, end)
 
 
-def split_text_by_markers(text: str) -> list[Segment]:
+def split_text_by_markers(text: str) -> list[MarkedText]:
     """Divide the text at its runs of markers; joining the `raw` of all segments gives the text again."""
-    segments: list[Segment] = []
+    segments: list[MarkedText] = []
     done = 0
     for start, end, ulids in _runs(text):
         if start > done:
-            segments.append(Segment(text[done:start]))
-        segments.append(Segment(text[start:end], ulids))
+            segments.append(MarkedText(text[done:start]))
+        segments.append(MarkedText(text[start:end], ulids))
         done = end
     if done < len(text):
-        segments.append(Segment(text[done:]))
+        segments.append(MarkedText(text[done:]))
     return segments
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from ..history.markers import leading_markers, standalone_markers
-from ..history.messages import REFERENCE_TYPE
-from ..ports import Failed, Marked, Notice, Output
+from ..history.reading import REFERENCE_TYPE
+from ..ports import Failed, Notice, Output, StoredMarkers
 from ..responses.effects import (
     ArgumentsDelta,
     CitationAdded,
@@ -113,7 +113,7 @@ class NativeWriter:
         files = [{"type": "image", "url": url} for url in dict.fromkeys(self._pictures)]
         return [{"event": {"type": "files", "data": {"files": files}}}] if files else []
 
-    def _mark(self, marked: Marked) -> list[HostEvent]:
+    def _mark(self, marked: StoredMarkers) -> list[HostEvent]:
         if (place := self._hiding_place()) is not None:
             item = self.items[place]
             references = [{"type": REFERENCE_TYPE, "id": ulid} for ulid in marked.ids]
@@ -216,7 +216,7 @@ _RENDERERS: dict[type, Callable[[NativeWriter, Any], list[HostEvent]]] = {
     ItemAmended: NativeWriter._amend,  # noqa: SLF001 - its own table
     ResponseFinished: NativeWriter._complete,  # noqa: SLF001 - its own table
     ResponseFailed: NativeWriter._fail,  # noqa: SLF001 - its own table
-    Marked: NativeWriter._mark,  # noqa: SLF001 - its own table
+    StoredMarkers: NativeWriter._mark,  # noqa: SLF001 - its own table
     Notice: NativeWriter._status,  # noqa: SLF001 - its own table
     Failed: NativeWriter._error,  # noqa: SLF001 - its own table
 }

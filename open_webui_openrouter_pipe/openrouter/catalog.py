@@ -20,7 +20,7 @@ from typing import Any
 
 from ..errors import PipeError
 from ..ports import Model
-from .numbers import finite
+from ..responses.wire import finite
 
 FRESH_SECONDS = 3600.0
 FIRST_LISTING_SECONDS = 3.0

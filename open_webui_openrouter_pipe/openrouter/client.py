@@ -27,10 +27,10 @@ from ..errors import (
     StreamBroken,
 )
 from ..ports import Event, RequestBody
-from ..responses.events import parse_event, terminal_event
+from ..responses.effects import parse_event, terminal_event
 from ..responses.failure import Failure, read_failure
 from ..responses.sse import Decoder
-from ..responses.surrogates import mend_text
+from ..responses.text import mend_text
 from .errors import redact, retry_after, to_error
 
 DEFAULT_BASE_URL = "https://openrouter.ai/api/v1"

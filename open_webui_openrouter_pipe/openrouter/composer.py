@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from ..context.breakpoints import needs_breakpoints, with_breakpoints
-from ..context.plan import Marks
+from ..planning.cache_marks import needs_breakpoints, with_breakpoints
+from ..planning.plan import CacheMarks
 from ..ports import Model, RequestBody
 from ..responses.items import Item
 from .request import Built, build_request
@@ -44,7 +44,7 @@ class Composer:
         self._model_id = model_id
         self._host_names: Mapping[str, str] = {}
 
-    def build(self, items: Sequence[Item], marks: Marks | None = None) -> RequestBody:
+    def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> RequestBody:
         """Put parameters and input together."""
         built = self._built(self._parameters, items, marks)
         self._host_names = built.tool_names
@@ -53,7 +53,7 @@ class Composer:
         return built.body
 
     def build_aside(
-        self, items: Sequence[Item], marks: Marks | None = None, *, output_tokens: int
+        self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int
     ) -> RequestBody:
         """The same for a question beside the chat; after a live request, with all that its cache depends on."""
         kept = {name: value for name, value in self._parameters.items() if name not in _NOT_ASIDE}
@@ -62,7 +62,7 @@ class Composer:
             changed = {} if _thinks(kept) else {"max_output_tokens": output_tokens}
         return self._built({**kept, **self._aside, **changed}, items, marks).body
 
-    def _built(self, parameters: Mapping[str, Any], items: Sequence[Item], marks: Marks | None) -> Built:
+    def _built(self, parameters: Mapping[str, Any], items: Sequence[Item], marks: CacheMarks | None) -> Built:
         if marks is not None and needs_breakpoints(self._model_id):
             items = with_breakpoints(items, marks)
         return build_request(parameters, model=self._model, model_id=self._model_id, items=items)

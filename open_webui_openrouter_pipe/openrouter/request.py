@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 from ..ports import Model
 from ..responses.items import Item, is_function_call
 from ..responses.tool_names import wire_name
-from .numbers import finite
+from ..responses.wire import finite
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _ENCRYPTED_REASONING = "reasoning.encrypted_content"

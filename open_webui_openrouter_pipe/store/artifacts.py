@@ -1,8 +1,4 @@
-"""The ArtifactStore of the engine: artifacts go in sealed and come out opened, or as holes.
-
-Owns the limits and the pace of sealing and opening; how rows reach a database, a cache or a shelter is the
-business of the layers below, composed in `build`.
-"""
+"""Artifacts sealed into rows and opened again."""
 
 from __future__ import annotations
 
@@ -11,18 +7,17 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..errors import SealBroken
-from ..ports import Artifact, HoleReason, Loaded
-from .rows import FoundRows, RowStore, SealedRow
-from .sealed import ItemTooLarge, Opened, Sealing, encode_item, seal, unseal
+from ..ports import Artifact, LoadedArtifacts, MissingReason
+from .rows import (
+    FoundRows,
+    RowStore,
+    SealedRow,
+)
+from .sealing import ItemTooLarge, Opened, Sealing, encode_item, seal, unseal
 
-if TYPE_CHECKING:
-    pass
-
-# Larger payloads are sealed and opened in a thread: JSON holds the interpreter there as well, but compression and
-# AES let others go on. Smaller ones are opened in slices of this size.
 _SLICE_BYTES: Final = 64 * 1024
 
 
@@ -32,7 +27,7 @@ def epoch_seconds() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ArtifactLimits:
     """How large one item, and all items of one load, may be as JSON, in bytes."""
 
     item_bytes: int = 16 * 1024 * 1024
@@ -46,7 +41,7 @@ class SealedArtifacts:
         self,
         rows: RowStore,
         sealing: Sealing,
-        limits: Limits,
+        limits: ArtifactLimits,
         *,
         clock: Callable[[], int] = epoch_seconds,
     ) -> None:
@@ -72,7 +67,7 @@ class SealedArtifacts:
         if sealed:
             await self._rows.put(sealed)
 
-    async def load(self, user_id: str, ids: Sequence[str]) -> Loaded:
+    async def load(self, user_id: str, ids: Sequence[str]) -> LoadedArtifacts:
         """Find and open the user's artifacts; `ids` stand in the order of the chat.
 
         When all together are over the limit, the latest are opened and the earliest become holes. Never
@@ -80,29 +75,29 @@ class SealedArtifacts:
         """
         wanted = list(dict.fromkeys(ids))
         if not wanted:
-            return Loaded()
+            return LoadedArtifacts()
         found = await self._rows.load(user_id, wanted)
         outcomes = await self._open_latest_first(
             found.rows[key] for key in reversed(wanted) if key in found.rows
         )
         artifacts: dict[str, Artifact] = {}
-        holes: dict[str, HoleReason] = {}
+        holes: dict[str, MissingReason] = {}
         for key in wanted:
             outcome = outcomes.get(key) or _why_absent(found, key)
             if isinstance(outcome, Opened):
                 artifacts[key] = outcome.artifact
             else:
                 holes[key] = outcome
-        return Loaded(artifacts, holes)
+        return LoadedArtifacts(artifacts, holes)
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
         """Forget the user's artifacts in database, cache and shelter, or raise StoreUnavailable."""
         if wanted := list(dict.fromkeys(ids)):
             await self._rows.delete(user_id, wanted)
 
-    async def _open_latest_first(self, rows: Iterable[SealedRow]) -> dict[str, Opened | HoleReason]:
+    async def _open_latest_first(self, rows: Iterable[SealedRow]) -> dict[str, Opened | MissingReason]:
         """Open the rows, large ones in a thread and small ones in slices between which others run."""
-        outcomes: dict[str, Opened | HoleReason] = {}
+        outcomes: dict[str, Opened | MissingReason] = {}
         room_bytes, slice_bytes = self._limits.load_bytes, 0
         for row in rows:
             limit_bytes = min(room_bytes, self._limits.item_bytes)
@@ -119,7 +114,7 @@ class SealedArtifacts:
             room_bytes -= outcome.item_bytes if isinstance(outcome, Opened) else 0
         return outcomes
 
-    def _open(self, row: SealedRow, limit_bytes: int) -> Opened | HoleReason:
+    def _open(self, row: SealedRow, limit_bytes: int) -> Opened | MissingReason:
         try:
             return unseal(row, self._sealing.keyring, limit_bytes=limit_bytes)
         except ItemTooLarge:
@@ -128,5 +123,5 @@ class SealedArtifacts:
             return "unreadable"
 
 
-def _why_absent(found: FoundRows, key: str) -> HoleReason:
+def _why_absent(found: FoundRows, key: str) -> MissingReason:
     return "unavailable" if key in found.away else "missing"

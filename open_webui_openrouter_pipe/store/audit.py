@@ -13,15 +13,15 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ..context.audit import AuditRow, Metrics
+from ..planning.audit import AuditRow, Metrics
 from ..ports import Audited
 from .artifacts import epoch_seconds
 from .database import Database
-from .deferred import Deferred
+from .tasks import BatchWriter
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class AuditFilter:
     """Which records: those written since `since` (epoch seconds) that match all that is named."""
 
     since: int = 0
@@ -30,7 +30,7 @@ class Chosen:
     model: str | None = None
 
 
-EVERYTHING = Chosen()
+EVERYTHING = AuditFilter()
 
 
 class AuditLog:
@@ -40,13 +40,13 @@ class AuditLog:
         self._database = database
         self._clock = clock
         self._table = database.tables.audit
-        self._deferred = Deferred("audit of contexts", self._insert)
+        self._deferred = BatchWriter("audit of contexts", self._insert)
 
     def write(self, record: Audited) -> None:
         """Have the record written soon, beside the request. What cannot be written is told in the log."""
         self._deferred.add(record)
 
-    async def records(self, chosen: Chosen = EVERYTHING, *, limit: int = 100) -> list[Audited]:
+    async def records(self, chosen: AuditFilter = EVERYTHING, *, limit: int = 100) -> list[Audited]:
         """List records, the newest first. Raises StoreUnavailable."""
         table = self._table
         newest = sa.select(table).where(*self._conditions(chosen)).order_by(table.c.id.desc()).limit(limit)
@@ -56,7 +56,7 @@ class AuditLog:
 
         return await self._database.read(work)
 
-    async def metrics(self, chosen: Chosen = EVERYTHING) -> Metrics:
+    async def metrics(self, chosen: AuditFilter = EVERYTHING) -> Metrics:
         """The figures of the chosen requests, all zero for none. Raises StoreUnavailable."""
         query = figures(self._table).where(*self._conditions(chosen))
 
@@ -94,7 +94,7 @@ class AuditLog:
         values = [_values(record) | {"created": now} for record in records]
         await self._database.run(lambda connection: connection.execute(self._table.insert(), values))
 
-    def _conditions(self, chosen: Chosen) -> Iterable[sa.ColumnElement[bool]]:
+    def _conditions(self, chosen: AuditFilter) -> Iterable[sa.ColumnElement[bool]]:
         columns = self._table.c
         yield columns.created >= chosen.since
         for name in ("user_id", "chat_id", "model"):

@@ -14,23 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .artifacts import Limits, SealedArtifacts, epoch_seconds
-from .cache import TIME_TO_LIVE_SECONDS, CachedRows
+from .artifacts import ArtifactLimits, SealedArtifacts, epoch_seconds
+from .cache import TIME_TO_LIVE_SECONDS, CachedRows, GuardedRedis
 from .database import Database
-from .link import RedisLink
-from .rows import RowStore
-from .sealed import Sealing
+from .rows import LastUsedRows, RowStore, SqlRows
+from .sealing import Sealing
 from .shelter import ShelteredRows
-from .sql import SqlRows
-from .summaries import SealedSummaries
-from .summary_rows import SummaryRows
-from .touch import TouchingRows
+from .summaries import SealedSummaries, SummaryRows
 
 
 def build_rows(
     database: Database,
     *,
-    redis: RedisLink | None = None,
+    redis: GuardedRedis | None = None,
     cache_seconds: int = TIME_TO_LIVE_SECONDS,
     clock: Callable[[], int] = epoch_seconds,
 ) -> RowStore:
@@ -38,18 +34,18 @@ def build_rows(
     rows: RowStore = SqlRows(database)
     if redis is not None:
         rows = CachedRows(ShelteredRows(rows, redis), redis, time_to_live_seconds=cache_seconds)
-    return TouchingRows(rows, clock)
+    return LastUsedRows(rows, clock)
 
 
 def build_artifact_store(
     rows: RowStore,
     sealing: Sealing,
-    limits: Limits | None = None,
+    limits: ArtifactLimits | None = None,
     *,
     clock: Callable[[], int] = epoch_seconds,
 ) -> SealedArtifacts:
     """Compose the engine's store over rows that live longer. Cheap: make another when settings change."""
-    return SealedArtifacts(rows, sealing, limits or Limits(), clock=clock)
+    return SealedArtifacts(rows, sealing, limits or ArtifactLimits(), clock=clock)
 
 
 def build_summary_rows(database: Database, *, clock: Callable[[], int] = epoch_seconds) -> SummaryRows:

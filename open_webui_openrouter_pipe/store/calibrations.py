@@ -14,12 +14,12 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from ..context.calibration import Calibration
-from ..context.tokens import Tally
+from ..conversation.calibration import Calibration
+from ..conversation.tokens import TokenCounts
 from ..errors import StoreError
 from .artifacts import epoch_seconds
 from .database import Database
-from .deferred import Deferred
+from .tasks import BatchWriter
 
 _LOAD_SECONDS: Final = 2.0
 """How long the first request of a model waits; then it goes on without, and the model is learned anew."""
@@ -35,7 +35,7 @@ class StoredCalibrations:
         self._clock = clock
         self._table = database.tables.calibration
         self._known: dict[str, Calibration] = {}
-        self._deferred = Deferred("calibration of counts", self._save)
+        self._deferred = BatchWriter("calibration of counts", self._save)
 
     async def find(self, model_id: str) -> Calibration | None:
         """What the bills so far have taught, None when there was none yet; asks the database once a model."""
@@ -47,7 +47,7 @@ class StoredCalibrations:
         known = self._known[model_id]
         return known if known.seen else None
 
-    def learn(self, model_id: str, tally: Tally, billed_tokens: int) -> None:
+    def learn(self, model_id: str, tally: TokenCounts, billed_tokens: int) -> None:
         """Take in what was billed for a request with these counts; before `find` has succeeded, nothing is learned."""
         before = self._known.get(model_id)
         after = before.observed(tally, billed_tokens) if before is not None else None

@@ -1,4 +1,14 @@
-"""The database as the store sees it: one transaction at a time, with limits, patience and our errors.
+"""Keeps cancellations from getting lost inside drivers.
+
+Some turn a cancellation into an error of their own, or give back the answer that arrived with it. Whoever waits
+for the cancelled task would then wait for ever.
+
+What SQLite and PostgreSQL say differently when a query names a list of texts.
+
+A list travels as one parameter (JSON for SQLite, an array for PostgreSQL): no list is too long for the database,
+and the statement is the same for every length, so that drivers can keep it prepared.
+
+The database as the store sees it: one transaction at a time, with limits, patience and our errors.
 
 Owns the engine's use, the tables' creation at first use, retries of what only had to wait for another writer,
 and the translation of SQLAlchemy's errors. It knows no artifact.
@@ -7,18 +17,61 @@ and the translation of SQLAlchemy's errors. It knows no artifact.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, Self, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from ..errors import ConfigurationError, StoreError, StoreUnavailable
 from .schema import migrate, tables
+
+
+@contextmanager
+def passing_cancellation() -> Iterator[None]:
+    """End with CancelledError if the current task was cancelled inside, whatever else happened there."""
+    before = _cancellations()
+    try:
+        yield
+    finally:
+        if _cancellations() > before:
+            raise asyncio.CancelledError
+
+
+def _cancellations() -> int:
+    """How often the current task was asked to end and has not said that it will go on."""
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a column is compared with the parameter `ids`, and how that parameter is made of a list."""
+
+    is_one_of: Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]]
+    id_list: Callable[[Sequence[str]], Any]
+
+
+def _in_json(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    return column.in_(sa.text("SELECT value FROM json_each(:ids)"))
+
+
+def _in_array(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    return column == sa.any_(sa.bindparam("ids", type_=ARRAY(sa.Text)))
+
+
+DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
+    {"sqlite": Dialect(_in_json, json.dumps), "postgresql": Dialect(_in_array, list)}
+)
+
 
 TIMEOUT_SECONDS: Final = 15.0
 

@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from ..context.segments import Segment
-from ..context.summary import Summary
 from ..ports import StoredSummary
+from ..summaries.segments import Segment
+from ..summaries.summary import Summary
 from .artifacts import epoch_seconds
 from .rows import FoundRows, SealedRow
 

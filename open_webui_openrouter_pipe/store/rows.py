@@ -1,18 +1,24 @@
-"""Rows as they are stored, and the one interface that every layer of the store has.
-
-A row is an artifact whose item has become sealed (or plain) bytes. Databases, caches and shelters move rows
-and never look inside. This module owns the shape; it does no I/O.
-"""
+"""Rows of artifacts: their shape, the repository, and the stamp of their last use."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from ..errors import StoreError
+from .database import DIALECTS, Database
+from .tasks import BackgroundTasks
+
 PLAIN: Final = 0
+
 SEALED: Final = 1
+
 COMPRESSED: Final = 2
+
 """How a payload is to be opened: the sum of these. Plain integers, because each row of a request asks."""
 
 
@@ -61,3 +67,95 @@ class RowStore(Protocol):
 
     async def aclose(self) -> None:
         """End the layer's own tasks and those of the layers below."""
+
+
+class SqlRows:
+    """A RowStore in SQLite or PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        dialect = DIALECTS[database.dialect]
+        table = database.tables.artifact
+        named = (table.c.user_id == sa.bindparam("owner"), dialect.is_one_of(table.c.id))
+        self._id_list = dialect.id_list
+        self._upsert = database.replacing(table)
+        self._select = sa.select(table).where(*named)
+        self._delete = sa.delete(table).where(*named)
+        earlier = table.c.last_used < sa.bindparam("now")
+        self._touch = sa.update(table).where(*named, earlier).values(last_used=sa.bindparam("now"))
+
+    async def put(self, rows: Sequence[SealedRow]) -> None:
+        """Write all rows in one transaction, or raise StoreUnavailable."""
+        # All workers write in the same order, so that two of them cannot wait for each other.
+        values = [row._asdict() for row in sorted(rows, key=lambda row: (row.user_id, row.id))]
+        await self._database.run(lambda connection: connection.execute(self._upsert, values))
+
+    async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
+        """Find the owner's rows with one query, however many ids there are."""
+
+        async def work(connection: AsyncConnection) -> dict[str, SealedRow]:
+            result = await connection.execute(self._select, {"owner": user_id, "ids": self._id_list(ids)})
+            return {row.id: row for row in map(SealedRow._make, result)}
+
+        try:
+            return FoundRows(await self._database.read(work))
+        except StoreError:
+            return FoundRows(away=frozenset(ids))
+
+    async def delete(self, user_id: str, ids: Sequence[str]) -> None:
+        """Delete the owner's rows in one transaction, or raise StoreUnavailable."""
+        named = {"owner": user_id, "ids": self._id_list(ids)}
+        await self._database.run(lambda connection: connection.execute(self._delete, named))
+
+    async def touch(self, user_id: str, ids: Sequence[str], *, now: int) -> None:
+        """Note the use of the rows, or raise StoreUnavailable."""
+        named = {"owner": user_id, "ids": self._id_list(ids), "now": now}
+        await self._database.run(lambda connection: connection.execute(self._touch, named))
+
+    async def aclose(self) -> None:
+        """Close what the database opened itself."""
+        await self._database.aclose()
+
+
+TOUCH_INTERVAL_SECONDS: Final = 24 * 60 * 60
+
+"""`last_used` is only as exact as this, so that a busy chat writes each of its rows once a day at most."""
+
+
+class LastUsedRows:
+    """A RowStore that notes the use of what it loads."""
+
+    def __init__(self, below: RowStore, clock: Callable[[], int]) -> None:
+        self._below = below
+        self._clock = clock
+        self._background = BackgroundTasks()
+
+    async def put(self, rows: Sequence[SealedRow]) -> None:
+        """Pass on."""
+        await self._below.put(rows)
+
+    async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
+        """Find rows below, and note the use of those that nobody noted for `TOUCH_INTERVAL_SECONDS`."""
+        found = await self._below.load(user_id, ids)
+        now = self._clock()
+        stale = [key for key, row in found.rows.items() if row.last_used <= now - TOUCH_INTERVAL_SECONDS]
+        if stale:
+            self._background.start(lambda: self._below.touch(user_id, stale, now=now))
+        return found
+
+    async def delete(self, user_id: str, ids: Sequence[str]) -> None:
+        """Pass on."""
+        await self._below.delete(user_id, ids)
+
+    async def touch(self, user_id: str, ids: Sequence[str], *, now: int) -> None:
+        """Pass on."""
+        await self._below.touch(user_id, ids, now=now)
+
+    async def idle(self) -> None:
+        """Wait until all uses are noted."""
+        await self._background.idle()
+
+    async def aclose(self) -> None:
+        """End what runs beside requests, here and below."""
+        await self._background.aclose()
+        await self._below.aclose()

@@ -16,8 +16,7 @@ from functools import partial
 from typing import Final
 
 from ..errors import StoreError, StoreUnavailable
-from .link import RedisClient, RedisLink
-from .parcel import GONE, unwrap, wrap
+from .cache import GONE, GuardedRedis, RedisClient, unwrap, wrap
 from .rows import FoundRows, RowStore, SealedRow
 
 FLUSH_SECONDS: Final = 5.0
@@ -53,7 +52,7 @@ class ShelteredRows:
     was replaced or deleted meanwhile.
     """
 
-    def __init__(self, below: RowStore, link: RedisLink, *, flush_seconds: float = FLUSH_SECONDS) -> None:
+    def __init__(self, below: RowStore, link: GuardedRedis, *, flush_seconds: float = FLUSH_SECONDS) -> None:
         self._below = below
         self._link = link
         self._flush_seconds = flush_seconds

@@ -28,12 +28,12 @@ import sqlalchemy as sa
 from redis.asyncio import Redis
 
 from open_webui_openrouter_pipe.ports import Artifact
-from open_webui_openrouter_pipe.store.artifacts import Limits
+from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits
 from open_webui_openrouter_pipe.store.build import build_artifact_store, build_rows
+from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.link import RedisLink
 from open_webui_openrouter_pipe.store.rows import SealedRow
-from open_webui_openrouter_pipe.store.sealed import Keyring, Sealing, encode_item, seal
+from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing, encode_item, seal
 from tests.support.servers import PostgresServer, RedisServer
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ async def _measure(
             "writing_a_turn_ms": await _writing(store),
         }
     client = Redis.from_url(redis_url)
-    async with _store(database, RedisLink(cast("Any", client), prefix=secrets.token_hex(4))) as store:
+    async with _store(database, GuardedRedis(cast("Any", client), prefix=secrets.token_hex(4))) as store:
         figures["first_load_with_redis_ms"] = await _timed_loads(store, chats)
         await asyncio.sleep(1)
         figures["queries_of_a_load_from_redis"] = await _queries(database, store, chats)
@@ -167,9 +167,9 @@ async def _measure(
 
 
 @asynccontextmanager
-async def _store(database: Database, link: RedisLink | None = None) -> AsyncIterator[SealedArtifacts]:
+async def _store(database: Database, link: GuardedRedis | None = None) -> AsyncIterator[SealedArtifacts]:
     rows = build_rows(database, redis=link)
-    yield build_artifact_store(rows, SEALING, Limits())
+    yield build_artifact_store(rows, SEALING, ArtifactLimits())
 
 
 async def _queries(database: Database, store: SealedArtifacts, chats: dict[int, Chat]) -> float:

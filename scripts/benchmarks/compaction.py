@@ -26,9 +26,8 @@ from importlib.util import find_spec
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
-from open_webui_openrouter_pipe.context.budget import budget_of
-from open_webui_openrouter_pipe.context.settings import ContextSettings
-from open_webui_openrouter_pipe.context.tool_facts import state_fact
+from open_webui_openrouter_pipe.conversation.budget import ContextSettings, split_window
+from open_webui_openrouter_pipe.conversation.tool_facts import state_fact
 from scripts.benchmarks._screenplay import Chat, agent_chat, message, plain_chat
 from scripts.benchmarks._stage import Pay, Sent, hosted, piped
 from scripts.benchmarks.context import SECONDS_BETWEEN_REQUESTS, vocabulary
@@ -203,17 +202,17 @@ def reader() -> PromptReader:
 def truncated(chat: Chat, pay: Pay) -> None:
     """Each request without the oldest turns that do not fit."""
     output_tokens = ContextSettings().context_max_output_tokens
-    budget_tokens = budget_of(WINDOW_TOKENS, output_tokens=output_tokens).input_tokens
+    budget_tokens = split_window(WINDOW_TOKENS, output_tokens=output_tokens).input_tokens
     turns = [chat.items(number) for number in range(len(chat.turns))]
     sizes = [_tokens(items) for items in turns]
     head = [message("system", chat.system)]
     for number, items in enumerate(turns):
         for current in _requests(items):
-            room_tokens = budget_tokens - _tokens(head) - _tokens(current)
+            max_tokens = budget_tokens - _tokens(head) - _tokens(current)
             first = number
-            while first and room_tokens >= sizes[first - 1]:
+            while first and max_tokens >= sizes[first - 1]:
                 first -= 1
-                room_tokens -= sizes[first]
+                max_tokens -= sizes[first]
             pay(Sent(_body([*head, *_joined(turns[first:number]), *current])))
 
 
@@ -249,11 +248,11 @@ def _facts(items: Sequence[Json]) -> list[tuple[str, str]]:
 def _newest(facts: Sequence[list[tuple[str, str]]]) -> str:
     """As many of the newest turns as a summariser with the same window can read."""
     texts = ["\n".join(f"{role}: {text}" for role, text in turn) for turn in facts]
-    room_tokens = WINDOW_TOKENS - SUMMARY_TOKENS - 1_000
+    max_tokens = WINDOW_TOKENS - SUMMARY_TOKENS - 1_000
     first = len(texts)
-    while first and room_tokens > 0:
-        room_tokens -= len(reader().tokenizer.encode(texts[first - 1]))
-        first -= room_tokens > 0
+    while first and max_tokens > 0:
+        max_tokens -= len(reader().tokenizer.encode(texts[first - 1]))
+        first -= max_tokens > 0
     return "\n".join(texts[first:])
 
 

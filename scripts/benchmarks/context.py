@@ -27,15 +27,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from open_webui_openrouter_pipe.context.breakpoints import with_breakpoints
-from open_webui_openrouter_pipe.context.calibration import Calibration
-from open_webui_openrouter_pipe.context.estimate import estimate_tokens
-from open_webui_openrouter_pipe.context.plan import ModelTerms, Plan, plan
-from open_webui_openrouter_pipe.context.pricing import CachePrices
-from open_webui_openrouter_pipe.context.recent import Recent
-from open_webui_openrouter_pipe.context.settings import ContextSettings
-from open_webui_openrouter_pipe.context.tokens import NOTHING, Counter, Tally, class_of
-from open_webui_openrouter_pipe.context.turns import conversation, read_by_model
+from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.calibration import Calibration
+from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
+from open_webui_openrouter_pipe.conversation.conversation import build_conversation, is_model_input
+from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
+from open_webui_openrouter_pipe.conversation.tokens import NO_TOKENS, TokenCounter, TokenCounts, class_of
+from open_webui_openrouter_pipe.planning.cache_marks import with_breakpoints
+from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan, plan
+from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from scripts.paths import ROOT
 from scripts.standin.cache import CachedModel, CacheRule, Prices, PromptCache, Segment
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 NAME = "context"
 
-SAMPLES = ROOT / "tests" / "context" / "samples"
+SAMPLES = ROOT / "tests" / "conversation" / "samples"
 LENGTHS_TURNS = (20, 40, 80)
 ROUNDS = 3
 RETENTION_TURNS = 10
@@ -157,8 +157,8 @@ class AgentChat:
 
     def __init__(self, turns: int) -> None:
         """Write the chat down."""
-        self._counter = Counter(Recent())
-        self._facts: Recent[str] = Recent()
+        self._counter = TokenCounter(ContentCache())
+        self._facts: ContentCache[str] = ContentCache()
         self._units: dict[tuple[str, str], list[int]] = {}
         self._rand = random.Random(11)  # noqa: S311 - a seeded simulation
         self._system = _said("system", self._prose(8_000))
@@ -187,11 +187,11 @@ class AgentChat:
         return bill
 
     def _plan(self, end: int, settings: ContextSettings, model: ModelTerms) -> Plan:
-        chat = conversation(self.items[:end], self.turn_of_item[:end], instructions=[self._system])
+        chat = build_conversation(self.items[:end], self.turn_of_item[:end], instructions=[self._system])
         return plan(chat, settings, model=model, counter=self._counter, facts=self._facts)
 
     def _ends(self) -> Iterator[int]:
-        return (end for end, item in enumerate(self.items, start=1) if read_by_model(item))
+        return (end for end, item in enumerate(self.items, start=1) if is_model_input(item))
 
     def _segments(self, planned: Plan, *, explicit: bool) -> list[Segment]:
         items = with_breakpoints(planned.items, planned.marks) if explicit else planned.items
@@ -345,10 +345,10 @@ def _calibrated(count: Callable[[str], float]) -> dict[str, float]:
     errors, covered = [], 0
     for seed in range(20):
         rand = random.Random(seed)  # noqa: S311 - a seeded simulation
-        calibration, tally, billed = Calibration(), NOTHING, 0.0
+        calibration, tally, billed = Calibration(), NO_TOKENS, 0.0
         for turn in range(20):
             for text in (_excerpt(rand, rand.choice(texts)) for _ in range(3)):
-                tally = tally.plus(Tally(**{class_of(text): estimate_tokens(text)}))
+                tally = tally.plus(TokenCounts(**{class_of(text): estimate_tokens(text)}))
                 billed += count(text)
             if turn >= 5:
                 errors.append(abs(calibration.expected_tokens(tally) / billed - 1))
@@ -373,9 +373,9 @@ def planning_figures() -> dict[str, Any]:
     """How long a chat of a million tokens takes when its items were counted before (processor time)."""
     source = "".join(sample_texts()["python"] for _ in range(4))
     items, turns = _million(source)
-    counter, facts = Counter(Recent()), Recent[str]()
+    counter, facts = TokenCounter(ContentCache()), ContentCache[str]()
     model = ModelTerms("anthropic/model", 2_000_000, prices=MARKETS["anthropic"].prices)
-    made = conversation(items, turns)
+    made = build_conversation(items, turns)
 
     def planned() -> Plan:
         return plan(made, ContextSettings(), model=model, counter=counter, facts=facts)
@@ -384,7 +384,7 @@ def planning_figures() -> dict[str, Any]:
     return {
         "items": len(items),
         "tokens": first.tokens_before,
-        "naming_ms": round(1e3 * _best_seconds(lambda: conversation(items, turns)), 1),
+        "naming_ms": round(1e3 * _best_seconds(lambda: build_conversation(items, turns)), 1),
         "planning_ms": round(1e3 * _best_seconds(planned), 1),
     }
 

@@ -15,13 +15,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from open_webui_openrouter_pipe.history.artifacts import LoadedArtifact
+from open_webui_openrouter_pipe.history.build import Options, transform_messages_to_input
 from open_webui_openrouter_pipe.history.markers import item_id, leading_markers
-from open_webui_openrouter_pipe.history.transform import Options, transform_messages_to_input
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from open_webui_openrouter_pipe.history.transform import Transformed
+    from open_webui_openrouter_pipe.history.build import Transformed
 
 NAME = "history"
 

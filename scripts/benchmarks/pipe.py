@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import httpx
 
-from open_webui_openrouter_pipe.app import App, Ground
+from open_webui_openrouter_pipe.app import App, HostResources
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.store.database import Database
 
@@ -47,7 +47,9 @@ async def _measured() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         database = Database.from_url(f"sqlite:///{Path(folder) / 'rows.db'}")
         streams = {deltas: _portions(deltas) for deltas in (1, _DELTAS)}
-        app = App(Ground(database, _Nobody(), "a secret"), transport=httpx.MockTransport(_answering(streams)))
+        app = App(
+            HostResources(database, _Nobody(), "a secret"), transport=httpx.MockTransport(_answering(streams))
+        )
         pipe = Pipe(lambda: app)
         pipe.valves = Pipe.Valves(API_KEY="sk-or-none", BASE_URL=_BASE_URL)
         await pipe.pipes()

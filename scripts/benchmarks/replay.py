@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from open_webui_openrouter_pipe.engine.rehydrate import rehydrate
-from open_webui_openrouter_pipe.history.transform import Options, build_input, read_history
+from open_webui_openrouter_pipe.engine.round import rehydrate
+from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
 from open_webui_openrouter_pipe.ports import Artifact
 from open_webui_openrouter_pipe.store.build import build_artifact_store, build_rows
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.sealed import Keyring, Sealing
+from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing
 from scripts.benchmarks.history import MESSAGES, MODEL, chat
 
 if TYPE_CHECKING:

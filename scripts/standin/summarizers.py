@@ -82,7 +82,7 @@ class Assignment:
         """Tokens of a text."""
         return len(self.tokenizer.encode(text))
 
-    def room_tokens(self) -> int:
+    def max_tokens(self) -> int:
         """How long an honest summary is at most."""
         source = self.count(self.asked.text())
         wanted = max(source // HONEST_SHARE, min(LEAST_HONEST_TOKENS, source * 3 // 4))
@@ -98,7 +98,7 @@ def details(texts: Sequence[str]) -> list[str]:
 
 
 def _honest(given: Assignment) -> str:
-    asked, room = given.asked, given.room_tokens()
+    asked, room = given.asked, given.max_tokens()
     said = [sentence for text in asked.said_by("user", "assistant") for sentence in _sentences(text)]
     questions = [text for user in asked.said_by("user") for text in _sentences(user) if text.endswith("?")]
     told: dict[str, Any] = {

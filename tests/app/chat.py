@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.history.markers import leading_markers
 from open_webui_openrouter_pipe.host.call import read_call
-from open_webui_openrouter_pipe.ports import Failed, Marked, Notice
+from open_webui_openrouter_pipe.ports import Failed, Notice, StoredMarkers
 from open_webui_openrouter_pipe.responses.effects import TextDelta
 from open_webui_openrouter_pipe.settings import Settings, Valves, read_settings
 
@@ -55,14 +55,16 @@ class Chat:
         call = read_call(body, user={"id": self.user_id}, metadata=place, task=None)
         outputs = [output async for output in self.app.answer(call, self.settings)]
         content = "".join(
-            leading_markers(output.ids) if isinstance(output, Marked) else output.delta
+            leading_markers(output.ids) if isinstance(output, StoredMarkers) else output.delta
             for output in outputs
-            if isinstance(output, (Marked, TextDelta))
+            if isinstance(output, (StoredMarkers, TextDelta))
         )
         self.messages.append({"role": "assistant", "content": content})
         return Answer(
             text="".join(output.delta for output in outputs if isinstance(output, TextDelta)),
-            marked=tuple(ulid for output in outputs if isinstance(output, Marked) for ulid in output.ids),
+            marked=tuple(
+                ulid for output in outputs if isinstance(output, StoredMarkers) for ulid in output.ids
+            ),
             notices=tuple(output.text for output in outputs if isinstance(output, Notice)),
             error=next((output.message for output in outputs if isinstance(output, Failed)), None),
         )

@@ -15,14 +15,14 @@ import pytest
 import sqlalchemy as sa
 from redis.asyncio import Redis
 
-from open_webui_openrouter_pipe.app import App, Ground
-from open_webui_openrouter_pipe.engine.recorder import Keeping, Origin, Recorder
+from open_webui_openrouter_pipe.app import App, HostResources
+from open_webui_openrouter_pipe.engine.recorder import Persistence, Recorder, RequestOrigin
 from open_webui_openrouter_pipe.responses.items import FunctionCall, Item, Reasoning
-from open_webui_openrouter_pipe.store.artifacts import Limits, SealedArtifacts
+from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
+from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.link import RedisLink
 from open_webui_openrouter_pipe.store.memory import MemoryRows
-from open_webui_openrouter_pipe.store.sealed import Keyring, Sealing
+from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing
 from tests.app.chat import Answer, Chat, Everything, given, replayed, settings
 
 if TYPE_CHECKING:
@@ -53,24 +53,26 @@ def schema(postgres_server: PostgresServer) -> str:
 
 
 @pytest.fixture
-async def link(redis_server: RedisServer) -> AsyncIterator[RedisLink]:
+async def link(redis_server: RedisServer) -> AsyncIterator[GuardedRedis]:
     """Redis, without a pause after failures, so that a test need not wait for it."""
     client = Redis.from_url(redis_server.url)
-    yield RedisLink(cast("Any", client), prefix=f"app-{secrets.token_hex(6)}", pause_seconds=0)
+    yield GuardedRedis(cast("Any", client), prefix=f"app-{secrets.token_hex(6)}", pause_seconds=0)
     await client.aclose()
 
 
 @pytest.fixture
-async def served(postgres_server: PostgresServer, schema: str, link: RedisLink) -> AsyncIterator[App]:
+async def served(postgres_server: PostgresServer, schema: str, link: GuardedRedis) -> AsyncIterator[App]:
     """An app on PostgreSQL and Redis."""
     database = Database.from_url(postgres_server.url, schema=schema)
-    async with aclosing(App(Ground(database, Everything(), "secret", redis=link))) as app:
+    async with aclosing(App(HostResources(database, Everything(), "secret", redis=link))) as app:
         yield app
 
 
 def open_app(folder: Path, records: Everything | None = None) -> App:
     """An app on a SQLite file, as another worker would be."""
-    return App(Ground(Database.from_url(f"sqlite:///{folder}/rows.db"), records or Everything(), "secret"))
+    return App(
+        HostResources(Database.from_url(f"sqlite:///{folder}/rows.db"), records or Everything(), "secret")
+    )
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -118,7 +120,7 @@ async def test_redis_shelters_what_the_database_cannot_take(
     standin: StandIn,
     postgres_server: PostgresServer,
     schema: str,
-    link: RedisLink,
+    link: GuardedRedis,
 ) -> None:
     """The marker is shown, the next turn replays it, and the row reaches the database once it is back."""
     chat = Chat(served, settings(standin))
@@ -136,13 +138,13 @@ async def test_redis_shelters_what_the_database_cannot_take(
 
 @pytest.mark.servers
 async def test_another_worker_brings_home_what_waits(
-    standin: StandIn, postgres_server: PostgresServer, schema: str, link: RedisLink
+    standin: StandIn, postgres_server: PostgresServer, schema: str, link: GuardedRedis
 ) -> None:
     """The worker that sheltered a row is gone; the next one that stores anything takes care of it."""
 
     def worker() -> App:
         database = Database.from_url(postgres_server.url, schema=schema)
-        return App(Ground(database, Everything(), "secret", redis=link))
+        return App(HostResources(database, Everything(), "secret", redis=link))
 
     postgres_server.stop()
     async with aclosing(worker()) as app:
@@ -253,12 +255,12 @@ async def test_a_sweep_that_fails_harms_no_answer(
 
 @pytest.mark.servers
 async def test_a_dropped_app_ends_all_that_it_started(
-    tmp_path: Path, standin: StandIn, link: RedisLink
+    tmp_path: Path, standin: StandIn, link: GuardedRedis
 ) -> None:
     """Nobody closes it; once nobody holds it, its tasks end and its connections are closed."""
     before = asyncio.all_tasks()
     database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
-    app = App(Ground(database, Everything(), "secret", redis=link))
+    app = App(HostResources(database, Everything(), "secret", redis=link))
     await app.models(settings(standin))
     await Chat(app, settings(standin)).ask("one")
     gone, http = weakref.ref(app), app._own.http
@@ -271,12 +273,12 @@ async def test_a_dropped_app_ends_all_that_it_started(
 
 async def test_what_is_too_large_gets_no_marker_and_takes_nothing_along() -> None:
     """Of two items of a round the one that fits is stored; the other is counted as lost."""
-    store = SealedArtifacts(MemoryRows(), Sealing(Keyring(["key"])), Limits(item_bytes=500))
+    store = SealedArtifacts(MemoryRows(), Sealing(Keyring(["key"])), ArtifactLimits(item_bytes=500))
     ids = iter(["large", "small"])
     recorder = Recorder(
         store,
-        origin=Origin("ada", "chat", "message", "openai/gpt-5.2"),
-        keeping=Keeping("conversation", tools=True),
+        origin=RequestOrigin("ada", "chat", "message", "openai/gpt-5.2"),
+        keeping=Persistence("conversation", tools=True),
         new_id=lambda: next(ids),
     )
     items: list[Item] = [

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from open_webui_openrouter_pipe.context.receipt import missing
-from open_webui_openrouter_pipe.context.summary_block import CALLS, rendered
-from open_webui_openrouter_pipe.context.summary_block import RULES as RULES_HEADING
-from open_webui_openrouter_pipe.context.tool_facts import state_fact
+from open_webui_openrouter_pipe.conversation.tool_facts import state_fact
+from open_webui_openrouter_pipe.summaries.details import missing_details
+from open_webui_openrouter_pipe.summaries.summary import CALLS, render_summary
+from open_webui_openrouter_pipe.summaries.summary import RULES as RULES_HEADING
 from tests.support.talks import Place, Talk, Worker, answered, blocks, kept, message, texts, tool_round, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from open_webui_openrouter_pipe.context.summary import Summary
+    from open_webui_openrouter_pipe.summaries.summary import Summary
     from scripts.standin import StandIn
     from scripts.standin.log import RecordedRequest
 
@@ -83,8 +83,8 @@ def in_use(sent: RecordedRequest, summaries: list[Summary]) -> list[Summary]:
     """Those whose rendering the request holds, in its order."""
     shown = texts(sent)[0]
     return sorted(
-        (summary for summary in summaries if rendered(summary) in shown),
-        key=lambda summary: shown.index(rendered(summary)),
+        (summary for summary in summaries if render_summary(summary) in shown),
+        key=lambda summary: shown.index(render_summary(summary)),
     )
 
 
@@ -96,7 +96,7 @@ def whole(sent: RecordedRequest) -> str:
 def silently_gone(sent: RecordedRequest, used: list[Summary]) -> list[str]:
     """The facts that the request does not hold, and that no summary in it lists as lost."""
     lost = {detail for summary in used for detail in summary.lost}
-    return [fact for fact in missing(FACT_LIST, whole(sent)) if fact not in lost]
+    return [fact for fact in missing_details(FACT_LIST, whole(sent)) if fact not in lost]
 
 
 def called(sent: RecordedRequest) -> list[str]:

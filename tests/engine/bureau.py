@@ -6,11 +6,11 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from open_webui_openrouter_pipe.context.plan import Live, Marks
-from open_webui_openrouter_pipe.context.segments import Segment, Stretch
-from open_webui_openrouter_pipe.context.turns import conversation
-from open_webui_openrouter_pipe.engine.scribe import Scribe, Writer
+from open_webui_openrouter_pipe.conversation.conversation import build_conversation
+from open_webui_openrouter_pipe.engine.summary_writer import SummaryModel, SummaryWriter
 from open_webui_openrouter_pipe.errors import PipeError
+from open_webui_openrouter_pipe.planning.plan import CachedPrefix, CacheMarks
+from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
 from tests.support.chats import answer, history, system, user
 
 if TYPE_CHECKING:
@@ -80,12 +80,12 @@ class Clerk:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def build(self, items: Sequence[Item], marks: Marks | None = None) -> RequestBody:
+    def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> RequestBody:
         """Nobody asks for an answer here."""
         raise AssertionError
 
     def build_aside(
-        self, items: Sequence[Item], marks: Marks | None = None, *, output_tokens: int
+        self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int
     ) -> RequestBody:
         """All that was given."""
         return {"by": self._name, "input": list(items), "marks": marks, "limit": output_tokens}
@@ -100,19 +100,19 @@ def tokens(text: str) -> int:
     return len(text) // 4
 
 
-def stretch(turns: int = 4, *, characters: int = 4_000, start: int = 0) -> Stretch:
+def stretch(turns: int = 4, *, characters: int = 4_000, start: int = 0) -> SummaryTarget:
     """Neighbouring turns of a chat, each of so many characters, that begin at a number."""
     texts = [(f"Question {at}.", f"{'word ' * (characters // 5)}") for at in range(start, start + turns)]
     chat = history(*([user(asked), answer(said, f"msg_{asked}")] for asked, said in texts))
-    whole = conversation(chat.items, chat.turn_of_item)
+    whole = build_conversation(chat.items, chat.turn_of_item)
     segment = Segment(b"%d" % start, b"%d" % (start + turns), turns)
-    return Stretch(segment, whole.turns, turns * characters // 4)
+    return SummaryTarget(segment, whole.turns, turns * characters // 4)
 
 
-def live(*stretches: Stretch, tokens: int = 10_000) -> Live:
+def live(*stretches: SummaryTarget, tokens: int = 10_000) -> CachedPrefix:
     """A request that holds the stretches."""
     items = [entry.item for each in stretches for turn in each.turns for entry in turn.entries]
-    return Live((system("You are brief."), *items), Marks(1, 1, 1, 1), tokens)
+    return CachedPrefix((system("You are brief."), *items), CacheMarks(1, 1, 1, 1), tokens)
 
 
 def scribe(
@@ -123,12 +123,12 @@ def scribe(
     own_window: int = 100_000,
     seconds: float = 5.0,
     reasons: bool = False,
-) -> Scribe:
+) -> SummaryWriter:
     """A scribe with the chat's own model, unless it does not ride, and one with a prompt of its own."""
-    return Scribe(
+    return SummaryWriter(
         bureau,
-        live=Writer("vendor/chat", Clerk("live"), window, reasons) if rides else None,
-        own=Writer("vendor/own", Clerk("own"), own_window, reasons),
+        live=SummaryModel("vendor/chat", Clerk("live"), window, reasons) if rides else None,
+        own=SummaryModel("vendor/own", Clerk("own"), own_window, reasons),
         count=tokens,
         time_limit_seconds=seconds,
     )

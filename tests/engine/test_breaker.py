@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from open_webui_openrouter_pipe.engine.breaker import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, Breaker
+from open_webui_openrouter_pipe.engine.summarizer import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, Breaker
 
 
 class Clock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from open_webui_openrouter_pipe.engine.calls import Calls
+from open_webui_openrouter_pipe.engine.round import RoundCalls
 from open_webui_openrouter_pipe.responses.items import FunctionCall, OpaqueItem, Reasoning
 
 
@@ -12,8 +12,8 @@ def call(call_id: str, name: str = "f") -> FunctionCall:
     return FunctionCall(type="function_call", call_id=call_id, name=name, arguments="{}")
 
 
-def calls(taken: Iterable[str] = ()) -> Calls:
-    return Calls(taken, names=lambda name: {"a_b": "a.b"}.get(name, name), new_id=lambda: "NEW")
+def calls(taken: Iterable[str] = ()) -> RoundCalls:
+    return RoundCalls(taken, names=lambda name: {"a_b": "a.b"}.get(name, name), new_id=lambda: "NEW")
 
 
 def test_a_taken_id_is_replaced_and_stays_so_for_its_item() -> None:

@@ -7,9 +7,9 @@ from itertools import count
 
 import pytest
 
-from open_webui_openrouter_pipe.engine.recorder import Keeping, Origin, Recorder
+from open_webui_openrouter_pipe.engine.recorder import Persistence, Recorder, RequestOrigin
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.ports import Artifact, Loaded
+from open_webui_openrouter_pipe.ports import Artifact, LoadedArtifacts
 from open_webui_openrouter_pipe.responses.items import (
     AssistantMessage,
     FunctionCall,
@@ -21,8 +21,8 @@ from open_webui_openrouter_pipe.responses.items import (
 
 pytestmark = pytest.mark.anyio
 
-ORIGIN = Origin(user_id="u", chat_id="c", message_id="m", model="openai/gpt-5")
-EVERYTHING = Keeping(reasoning="conversation", tools=True)
+ORIGIN = RequestOrigin(user_id="u", chat_id="c", message_id="m", model="openai/gpt-5")
+EVERYTHING = Persistence(reasoning="conversation", tools=True)
 THOUGHT = Reasoning(type="reasoning", id="rs", summary=[], encrypted_content="sealed")
 CALL = FunctionCall(type="function_call", call_id="call_1", name="f", arguments="{}")
 SEARCH = OpaqueItem(type="web_search_call", id="ws", status="completed")
@@ -40,14 +40,14 @@ class FakeStore:
             raise StoreUnavailable("away")
         self.batches.append(tuple(artifacts))
 
-    async def load(self, user_id: str, ids: Sequence[str]) -> Loaded:
-        return Loaded()
+    async def load(self, user_id: str, ids: Sequence[str]) -> LoadedArtifacts:
+        return LoadedArtifacts()
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
         """Nothing is deleted here."""
 
 
-def recorder(store: FakeStore, keeping: Keeping = EVERYTHING) -> Recorder:
+def recorder(store: FakeStore, keeping: Persistence = EVERYTHING) -> Recorder:
     numbers = count(1)
     return Recorder(store, origin=ORIGIN, keeping=keeping, new_id=lambda: f"id{next(numbers)}")
 
@@ -70,12 +70,12 @@ async def test_one_batch_holds_everything_kept_since_the_last() -> None:
 @pytest.mark.parametrize(
     ("keeping", "kinds"),
     [
-        (Keeping("disabled", tools=True), ["function_call", "web_search_call"]),
-        (Keeping("next_reply", tools=False), ["reasoning"]),
-        (Keeping("disabled", tools=False), []),
+        (Persistence("disabled", tools=True), ["function_call", "web_search_call"]),
+        (Persistence("next_reply", tools=False), ["reasoning"]),
+        (Persistence("disabled", tools=False), []),
     ],
 )
-async def test_settings_decide_what_is_kept(keeping: Keeping, kinds: list[str]) -> None:
+async def test_settings_decide_what_is_kept(keeping: Persistence, kinds: list[str]) -> None:
     """Reasoning and tool items follow their own settings."""
     store = FakeStore()
     kept = recorder(store, keeping)

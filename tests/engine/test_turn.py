@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.context.plan import Marks, ModelTerms, Plan
-from open_webui_openrouter_pipe.context.settings import ContextSettings
-from open_webui_openrouter_pipe.engine.dispatch import Ports
-from open_webui_openrouter_pipe.engine.fitting import Fitting, Terms
-from open_webui_openrouter_pipe.engine.outlet import Outlet
-from open_webui_openrouter_pipe.engine.recorder import Keeping, Origin
-from open_webui_openrouter_pipe.engine.turn import Question, Reported, Turn
+from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.engine.channel import OutputChannel
+from open_webui_openrouter_pipe.engine.fit import RequestFitter, RequestTerms
+from open_webui_openrouter_pipe.engine.recorder import Persistence, RequestOrigin
+from open_webui_openrouter_pipe.engine.round import Ports
+from open_webui_openrouter_pipe.engine.turn import SeenOnce, Turn, TurnRequest
 from open_webui_openrouter_pipe.errors import (
     ConnectionFailed,
     ContextTooLong,
@@ -25,16 +24,17 @@ from open_webui_openrouter_pipe.errors import (
     StoreUnavailable,
     StreamBroken,
 )
+from open_webui_openrouter_pipe.planning.plan import CacheMarks, ModelTerms, Plan
 from open_webui_openrouter_pipe.ports import (
     Artifact,
     Event,
     Failed,
-    HoleReason,
-    Loaded,
-    Marked,
+    LoadedArtifacts,
+    MissingReason,
     Notice,
     Output,
     RequestBody,
+    StoredMarkers,
 )
 from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStarted, ResponseFailed, TextDelta
 from open_webui_openrouter_pipe.responses.failure import Failure
@@ -44,8 +44,8 @@ from tests.support.books import Books
 pytestmark = pytest.mark.anyio
 
 OLD = "0000000000000000000A"
-ORIGIN = Origin(user_id="u", chat_id="c", message_id="m", model="openai/gpt-5.2")
-KEEPING = Keeping(reasoning="conversation", tools=True)
+ORIGIN = RequestOrigin(user_id="u", chat_id="c", message_id="m", model="openai/gpt-5.2")
+KEEPING = Persistence(reasoning="conversation", tools=True)
 OLD_THOUGHT = Reasoning(type="reasoning", id="rs_old", summary=[], encrypted_content="old")
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed"}
 TEXT = {
@@ -108,11 +108,11 @@ class FakeStore:
         self.held.update({artifact.id: artifact for artifact in artifacts})
         self.log.append(("put", [artifact.kind for artifact in artifacts]))
 
-    async def load(self, user_id: str, ids: Sequence[str]) -> Loaded:
+    async def load(self, user_id: str, ids: Sequence[str]) -> LoadedArtifacts:
         self.loads += 1
         found = {ulid: self.held[ulid] for ulid in ids if ulid in self.held}
-        reason: HoleReason = "unreadable"
-        return Loaded(found, {ulid: reason for ulid in ids if ulid not in found})
+        reason: MissingReason = "unreadable"
+        return LoadedArtifacts(found, {ulid: reason for ulid in ids if ulid not in found})
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
         if self.away:
@@ -150,11 +150,11 @@ class FakeOpenRouter:
 
 
 class FakeRequests:
-    def build(self, items: Sequence[Item], marks: Marks | None = None) -> RequestBody:
+    def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> RequestBody:
         return {"input": list(items)}
 
     def build_aside(
-        self, items: Sequence[Item], marks: Marks | None = None, *, output_tokens: int
+        self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int
     ) -> RequestBody:
         raise AssertionError
 
@@ -162,7 +162,7 @@ class FakeRequests:
         return name
 
 
-class Watched(Fitting):
+class Watched(RequestFitter):
     """A fitting that writes down for which plans the next summary was to be made."""
 
     prepared: list[Plan]
@@ -179,30 +179,30 @@ class Scene:
         router: FakeOpenRouter,
         messages: list[dict[str, Any]] | None = None,
         *,
-        keeping: Keeping = KEEPING,
-        reported: Reported | None = None,
+        keeping: Persistence = KEEPING,
+        reported: SeenOnce | None = None,
     ) -> None:
         self.router = router
         self.log: list[Any] = []
         self.store = FakeStore(self.log)
-        self.question = Question(messages or FIRST_TURN, ORIGIN, keeping)
-        self.reported = reported or Reported()
+        self.question = TurnRequest(messages or FIRST_TURN, ORIGIN, keeping)
+        self.reported = reported or SeenOnce()
         self.prepared: list[Plan] = []
         self.books = Books()
         self.means = self.books.means()
-        self.terms = Terms(ContextSettings(), ModelTerms(ORIGIN.model, 100_000))
+        self.terms = RequestTerms(ContextSettings(), ModelTerms(ORIGIN.model, 100_000))
 
     def hold_old_thought(self) -> None:
         self.store.held[OLD] = Artifact(OLD, "u", "c", "m0", "reasoning", ORIGIN.model, OLD_THOUGHT)
 
-    def turn(self, outlet: Outlet, new_id: Callable[[], str]) -> Turn:
+    def turn(self, outlet: OutputChannel, new_id: Callable[[], str]) -> Turn:
         ports = Ports(self.router, FakeRequests(), self.store, new_id)
         fitting = Watched(self.means, self.terms, ORIGIN)
         fitting.prepared = self.prepared
         return Turn(self.question, ports, outlet, reported=self.reported, fitting=fitting)
 
     async def play(self) -> list[Output]:
-        outlet = Outlet(interval_seconds=0)
+        outlet = OutputChannel(interval_seconds=0)
         numbers = count(1)
         task = asyncio.create_task(self.turn(outlet, lambda: f"id{next(numbers)}").run())
         outputs = []
@@ -227,7 +227,7 @@ async def test_no_marker_is_shown_before_its_artifact_is_durable() -> None:
     scene.store.gate.set()
     shown = ["ItemStarted", "ItemFinished"]
     assert while_writing == shown
-    rest = ["Marked", "ItemStarted", "TextDelta", "ItemFinished", "ResponseFinished"]
+    rest = ["StoredMarkers", "ItemStarted", "TextDelta", "ItemFinished", "ResponseFinished"]
     assert kinds(await playing) == [*shown, *rest]
 
 
@@ -235,7 +235,7 @@ async def test_markers_of_calls_stand_at_the_end_of_the_round() -> None:
     """Reasoning and calls of a run are stored in one batch."""
     scene = Scene(FakeOpenRouter(answer(THOUGHT, CALL)))
     outputs = await scene.play()
-    assert Marked(("id1", "id2")) in outputs
+    assert StoredMarkers(("id1", "id2")) in outputs
     assert ("put", ["reasoning", "function_call"]) in scene.log
 
 
@@ -325,14 +325,14 @@ async def test_a_store_that_is_away_costs_markers_not_the_answer() -> None:
     scene = Scene(FakeOpenRouter(answer(THOUGHT, TEXT)))
     scene.store.away = True
     outputs = await scene.play()
-    assert "Marked" not in kinds(outputs)
+    assert "StoredMarkers" not in kinds(outputs)
     assert kinds(outputs).count("Notice") == 1
     assert any(isinstance(output, TextDelta) and output.delta == "Hi" for output in outputs)
 
 
 async def test_a_hole_is_reported_once() -> None:
     """The line says why; asking again in the same chat does not repeat it."""
-    reported = Reported()
+    reported = SeenOnce()
     first = await Scene(FakeOpenRouter(answer(TEXT)), SECOND_TURN, reported=reported).play()
     second = await Scene(FakeOpenRouter(answer(TEXT)), SECOND_TURN, reported=reported).play()
     told = "1 stored item could not be reloaded (1 sealed with another key, or damaged)."
@@ -340,7 +340,7 @@ async def test_a_hole_is_reported_once() -> None:
     assert "Notice" not in kinds(second)
 
 
-NEXT_REPLY = Keeping(reasoning="next_reply", tools=True)
+NEXT_REPLY = Persistence(reasoning="next_reply", tools=True)
 
 
 async def test_next_reply_forgets_what_was_replayed_once_the_turn_ends_well() -> None:
@@ -402,7 +402,7 @@ async def test_stop_while_the_store_writes_ends_the_turn() -> None:
     """Nothing more is shown, the outlet closes, and no task is left."""
     scene = Scene(FakeOpenRouter(answer(THOUGHT, TEXT)))
     scene.store.gate.clear()
-    outlet = Outlet(interval_seconds=0)
+    outlet = OutputChannel(interval_seconds=0)
     turn = asyncio.create_task(scene.turn(outlet, lambda: "id").run())
     await asyncio.sleep(0.01)
     turn.cancel()
@@ -414,7 +414,7 @@ async def test_stop_while_the_store_writes_ends_the_turn() -> None:
 
 async def test_a_writer_that_waits_for_room_can_be_stopped() -> None:
     """A page that no longer reads must not hold the engine for ever."""
-    outlet = Outlet(interval_seconds=0)
+    outlet = OutputChannel(interval_seconds=0)
 
     async def write() -> None:
         while True:
@@ -429,7 +429,7 @@ async def test_a_writer_that_waits_for_room_can_be_stopped() -> None:
 
 async def test_rejected_reasoning_is_not_offered_again() -> None:
     """The next turn leaves it out from the beginning, and says nothing of it."""
-    reported = Reported()
+    reported = SeenOnce()
     first = Scene(FakeOpenRouter(ReasoningRejected("no"), answer(TEXT)), SECOND_TURN, reported=reported)
     second = Scene(FakeOpenRouter(answer(TEXT)), SECOND_TURN, reported=reported)
     for scene in (first, second):
@@ -471,7 +471,7 @@ async def test_a_stopped_request_is_recorded() -> None:
     """What it would have come to is known; nothing was billed."""
     scene = Scene(FakeOpenRouter(answer(THOUGHT, TEXT)))
     scene.store.gate.clear()
-    outlet = Outlet(interval_seconds=0)
+    outlet = OutputChannel(interval_seconds=0)
     turn = asyncio.create_task(scene.turn(outlet, lambda: "id").run())
     await asyncio.sleep(0.01)
     turn.cancel()

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 
+from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
 from open_webui_openrouter_pipe.history.markers import item_id, serialize_marker
-from open_webui_openrouter_pipe.history.transform import Options, build_input, read_history
 from scripts.standin import validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from open_webui_openrouter_pipe.history.transform import Transformed
+    from open_webui_openrouter_pipe.history.build import Transformed
 
 OPENAI = "openai/gpt-5"
 CLAUDE = "anthropic/claude-sonnet-4.5"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.history.artifacts import LoadedArtifact, LostArtifact
+from open_webui_openrouter_pipe.history.artifacts import LoadedArtifact, MissingArtifact
 from open_webui_openrouter_pipe.history.host_output import TOOL_IMAGES_TEXT
-from open_webui_openrouter_pipe.history.messages import REFERENCE_TYPE
+from open_webui_openrouter_pipe.history.reading import REFERENCE_TYPE
 from tests.history.builders import call, mark, output, reasoning, thinking, tool, tool_call, ulid
 
 if TYPE_CHECKING:
@@ -257,7 +257,9 @@ _artifacts = st.one_of(
     st.builds(LoadedArtifact, _stored_items, st.sampled_from(MODELS)),
     st.builds(LoadedArtifact, st.just(reasoning("rs_3")), st.just("openai/gpt-5")),
     _broken_items,
-    st.builds(LostArtifact, st.sampled_from(["reasoning", "function_call_output", "image_generation_call"])),
+    st.builds(
+        MissingArtifact, st.sampled_from(["reasoning", "function_call_output", "image_generation_call"])
+    ),
     st.none(),
 )
 artifacts = st.tuples(*[_artifacts] * len(NUMBERS)).map(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from open_webui_openrouter_pipe.history.fences import closed_fences
+from open_webui_openrouter_pipe.history.markers import closed_fences
 
 CASES = {
     "```\nx\n```": ["```\nx\n```"],

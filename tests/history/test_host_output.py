@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.history.host_output import unfold_output
-from open_webui_openrouter_pipe.history.messages import REFERENCE_TYPE
+from open_webui_openrouter_pipe.history.reading import REFERENCE_TYPE
 from tests.history.builders import assistant, build, compact, mark, tool, tool_call, ulid, user
 from tests.support.cases import CHATS
 

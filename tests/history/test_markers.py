@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.history import markers
-from open_webui_openrouter_pipe.history.markers import MarkerSpan, Segment
+from open_webui_openrouter_pipe.history.markers import MarkedText, MarkerSpan
 from tests.history.builders import mark, ulid
 
 A, B, C = ulid(1), ulid(2), ulid(3)
@@ -98,14 +98,14 @@ def test_markers_in_closed_code_are_text() -> None:
 
 SPLITS = {
     f"[{A}]: #\n\nLet me look.\n\n[{B}]: #\n[{C}]: #": [
-        Segment(f"[{A}]: #\n\n", (A,)),
-        Segment("Let me look."),
-        Segment(f"\n\n[{B}]: #\n[{C}]: #", (B, C)),
+        MarkedText(f"[{A}]: #\n\n", (A,)),
+        MarkedText("Let me look."),
+        MarkedText(f"\n\n[{B}]: #\n[{C}]: #", (B, C)),
     ],
-    f"a\n\n\n[{A}]: #\n\n\nb": [Segment("a\n"), Segment(f"\n\n[{A}]: #\n\n", (A,)), Segment("\nb")],
-    f"a\n[{A}]: #\nb": [Segment("a"), Segment(f"\n[{A}]: #\n", (A,)), Segment("b")],
-    f"[{A}]: #\n\n\n\n[{B}]: #": [Segment(f"[{A}]: #\n\n\n\n[{B}]: #", (A, B))],
-    "text": [Segment("text")],
+    f"a\n\n\n[{A}]: #\n\n\nb": [MarkedText("a\n"), MarkedText(f"\n\n[{A}]: #\n\n", (A,)), MarkedText("\nb")],
+    f"a\n[{A}]: #\nb": [MarkedText("a"), MarkedText(f"\n[{A}]: #\n", (A,)), MarkedText("b")],
+    f"[{A}]: #\n\n\n\n[{B}]: #": [MarkedText(f"[{A}]: #\n\n\n\n[{B}]: #", (A, B))],
+    "text": [MarkedText("text")],
     "": [],
 }
 

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.errors import InvalidHistory
-from open_webui_openrouter_pipe.history.cleaning import clean_text
 from open_webui_openrouter_pipe.history.markers import contains_marker
 from open_webui_openrouter_pipe.history.parts import read_content
-from open_webui_openrouter_pipe.history.tool_pairs import classify_function_call_artifacts
+from open_webui_openrouter_pipe.history.tool_calls import classify_function_call_artifacts
+from open_webui_openrouter_pipe.responses.text import clean_text
 from tests.history import chats
 from tests.history.builders import OPENAI, assert_valid, build, compact
 from tests.support.cases import CHATS, SHARES

@@ -7,7 +7,7 @@ from typing import Any
 
 from open_webui_openrouter_pipe.host.chunks import ChunkWriter, CompletionWriter
 from open_webui_openrouter_pipe.host.native import NativeWriter
-from open_webui_openrouter_pipe.ports import Failed, Marked, Notice, Output
+from open_webui_openrouter_pipe.ports import Failed, Notice, Output, StoredMarkers
 from open_webui_openrouter_pipe.responses.effects import (
     ItemFinished,
     ItemStarted,
@@ -66,7 +66,7 @@ def test_an_error_is_the_last_chunk() -> None:
 
 def test_a_completion_gathers_text_and_usage() -> None:
     """A bare caller sees the text alone, without markers, because nothing is kept for it."""
-    outputs: list[Output] = [output for output in REASONED_ANSWER if not isinstance(output, Marked)]
+    outputs: list[Output] = [output for output in REASONED_ANSWER if not isinstance(output, StoredMarkers)]
     assert completion(outputs) == {
         "id": "chatcmpl-1",
         "object": "chat.completion",

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history.messages import REFERENCE_TYPE
+from open_webui_openrouter_pipe.history.reading import REFERENCE_TYPE
 from open_webui_openrouter_pipe.host.native import Carrier, NativeWriter
-from open_webui_openrouter_pipe.ports import Failed, Marked, Notice, Output
+from open_webui_openrouter_pipe.ports import Failed, Notice, Output, StoredMarkers
 from open_webui_openrouter_pipe.responses.effects import (
     ArgumentsDelta,
     CitationAdded,
@@ -78,7 +78,7 @@ REASONED_ANSWER: list[Output] = [
     ReasoningDelta(0, 1, "summary", "Sec"),
     ReasoningDelta(0, 1, "summary", "ond."),
     ItemFinished(0, THOUGHT),
-    Marked((ULID,), before=1),
+    StoredMarkers((ULID,), before=1),
     ItemStarted(1, TEXT_BEGUN),
     TextDelta(1, 0, "H"),
     TextDelta(1, 0, "i"),
@@ -93,7 +93,7 @@ CALLS: list[Output] = [
     ItemStarted(1, CALL_BEGUN),
     ArgumentsDelta(1, '{"a": 1}'),
     ItemFinished(1, CALL),
-    Marked((ULID, ULID_2)),
+    StoredMarkers((ULID, ULID_2)),
     finished(THOUGHT, CALL),
 ]
 
@@ -201,7 +201,7 @@ def test_without_reasoning_the_hidden_carrier_falls_back_to_text() -> None:
     outputs: list[Output] = [
         ItemStarted(0, CALL_BEGUN),
         ItemFinished(0, CALL),
-        Marked((ULID,)),
+        StoredMarkers((ULID,)),
         finished(CALL),
     ]
     output = rendered(outputs, carrier="hidden")[-1]["response"]["output"]
@@ -349,8 +349,8 @@ def test_a_late_citation_is_told_once() -> None:
 def test_what_follows_a_text_is_marked_in_the_text_even_by_the_hidden_carrier() -> None:
     """References beside the reasoning stand before the round's text, which would move these items there."""
     outputs: list[Output] = [*REASONED_ANSWER[:-1], ItemStarted(2, CALL_BEGUN), ItemFinished(2, CALL)]
-    output = rendered([*outputs, Marked((ULID_2,)), finished(THOUGHT, TEXT, CALL)], "hidden")[-1]["response"][
-        "output"
-    ]
+    output = rendered([*outputs, StoredMarkers((ULID_2,)), finished(THOUGHT, TEXT, CALL)], "hidden")[-1][
+        "response"
+    ]["output"]
     assert output[0]["reasoning_details"] == [{"type": REFERENCE_TYPE, "id": ULID}]
     assert output[-1]["content"][0]["text"] == f"\n[{ULID_2}]: #\n"

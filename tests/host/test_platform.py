@@ -14,8 +14,7 @@ from redis.exceptions import RedisError
 
 from open_webui_openrouter_pipe.host.platform import platform
 from open_webui_openrouter_pipe.host.redis import SharedRedis, shared_redis
-from open_webui_openrouter_pipe.store.cache import CachedRows
-from open_webui_openrouter_pipe.store.link import RedisLink
+from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
 from open_webui_openrouter_pipe.store.memory import MemoryRows
 from open_webui_openrouter_pipe.store.shelter import ShelteredRows
 from scripts import machine
@@ -48,7 +47,7 @@ def visit_platform() -> dict[str, Any]:
 
 async def use(shared: SharedRedis) -> None:
     """Let the store's layers use the Redis for all that they use one for."""
-    link = RedisLink(shared.client, prefix=shared.prefix)
+    link = GuardedRedis(shared.client, prefix=shared.prefix)
     one, two = row(1), row(2)
     database, memory = AwayRows(), MemoryRows()
     sheltered = ShelteredRows(database, link)

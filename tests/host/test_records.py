@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.history.markers import item_id, leading_markers
-from open_webui_openrouter_pipe.history.messages import REFERENCE_TYPE
+from open_webui_openrouter_pipe.history.reading import REFERENCE_TYPE
 from open_webui_openrouter_pipe.host.records import Records
 from tests.support.inside import inside_open_webui
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.context.plan import Marks
 from open_webui_openrouter_pipe.openrouter.composer import Composer
+from open_webui_openrouter_pipe.planning.plan import CacheMarks
 from open_webui_openrouter_pipe.responses.tool_names import wire_name
 
 
@@ -42,7 +42,7 @@ def test_explicit_caches_get_breakpoints() -> None:
     """Only where the provider needs them, and only when it is known where the stable blocks end."""
     items: Any = [text("system", "brief"), text("user", "one")]
     marked = [text("system", "brief", **MARK), text("user", "one")]
-    two, none = Marks(1, 1, 1, 1), Marks(0, 0, 0, 0)
+    two, none = CacheMarks(1, 1, 1, 1), CacheMarks(0, 0, 0, 0)
     claude = Composer({}, model=None, model_id="anthropic/claude")
     other = Composer({}, model=None, model_id="openai/gpt")
     inputs = [
@@ -88,7 +88,7 @@ def test_anthropic_is_asked_with_the_same_choice_and_budget(
         name: value for name, value in PARAMETERS.items() if name not in {"max_tokens", "tool_choice"}
     }
     composer = Composer({**parameters, **effort}, model=None, model_id="anthropic/claude")
-    aside = composer.build_aside(items, Marks(1, 1, 1, 1), output_tokens=900)
+    aside = composer.build_aside(items, CacheMarks(1, 1, 1, 1), output_tokens=900)
     assert (aside.get("tool_choice"), aside.get("max_output_tokens")) == (None, limit)
     assert aside["input"] == [text("system", "brief", **MARK), text("user", "one")]
 

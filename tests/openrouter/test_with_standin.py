@@ -22,7 +22,7 @@ from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRou
 from open_webui_openrouter_pipe.openrouter.errors import to_error
 from open_webui_openrouter_pipe.openrouter.request import build_request
 from open_webui_openrouter_pipe.responses.effects import Effect, ResponseFailed, ResponseFinished, TextDelta
-from open_webui_openrouter_pipe.responses.stream import Reducer, reduce_response
+from open_webui_openrouter_pipe.responses.reducer import Reducer, reduce_response
 from scripts.standin import StandIn
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.responses.citations import flat_annotation
+from open_webui_openrouter_pipe.responses.drafts import flat_annotation
 
 FLAT = {"type": "url_citation", "url": "https://a.test", "title": "A", "start_index": 1, "end_index": 2}
 

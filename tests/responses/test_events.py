@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.errors import StreamBroken
-from open_webui_openrouter_pipe.responses.events import parse_event
+from open_webui_openrouter_pipe.responses.effects import parse_event
 
 
 @pytest.mark.parametrize(

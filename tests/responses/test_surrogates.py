@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from open_webui_openrouter_pipe.responses.surrogates import mend, split_pending
+from open_webui_openrouter_pipe.responses.text import mend, split_pending
 
 HIGH, LOW = chr(0xD83D), chr(0xDE00)
 

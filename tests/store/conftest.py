@@ -13,8 +13,8 @@ from redis import Redis as Client
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.link import RedisLink
 from tests.store.waiting import answering
 from tests.support.servers import unused_port
 
@@ -66,9 +66,9 @@ async def redis_client(redis_server: RedisServer) -> AsyncIterator[Redis]:
 
 
 @pytest.fixture
-def redis_link(redis_client: Redis, redis_prefix: str) -> RedisLink:
+def redis_link(redis_client: Redis, redis_prefix: str) -> GuardedRedis:
     """A link with keys of its own."""
-    return RedisLink(cast("Any", redis_client), prefix=redis_prefix)
+    return GuardedRedis(cast("Any", redis_client), prefix=redis_prefix)
 
 
 @pytest.fixture(scope="session")

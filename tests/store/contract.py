@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import StoreError, StoreUnavailable
-from open_webui_openrouter_pipe.ports import Artifact, Loaded
-from open_webui_openrouter_pipe.store.artifacts import Limits, SealedArtifacts
+from open_webui_openrouter_pipe.ports import Artifact, LoadedArtifacts
+from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
 from open_webui_openrouter_pipe.store.rows import FoundRows, RowStore, SealedRow
-from open_webui_openrouter_pipe.store.sealed import Keyring, Sealing, encode_item, seal
+from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing, encode_item, seal
 
 SEALING = Sealing(Keyring(["a passphrase"]))
 NOW = 1_750_000_000
@@ -79,14 +79,14 @@ class StoreContract:
     @pytest.fixture
     def store(self, rows: RowStore) -> SealedArtifacts:
         """The engine's store over the rows under test."""
-        return SealedArtifacts(rows, SEALING, Limits(item_bytes=1_000_000), clock=lambda: NOW)
+        return SealedArtifacts(rows, SEALING, ArtifactLimits(item_bytes=1_000_000), clock=lambda: NOW)
 
     async def test_what_is_put_comes_back_to_the_byte(self, store: SealedArtifacts) -> None:
         """Key order, numbers, lone surrogates and control characters survive."""
         put = [artifact(number) for number in range(len(ITEMS))]
         await store.put(put)
         loaded = await store.load("ada", [each.id for each in put])
-        assert loaded == Loaded({each.id: each for each in put})
+        assert loaded == LoadedArtifacts({each.id: each for each in put})
         written = [json.dumps(each.item) for each in put]
         assert [json.dumps(each.item) for each in loaded.artifacts.values()] == written
 
@@ -101,13 +101,13 @@ class StoreContract:
         """What was never put is missing, and does not hide what is there."""
         await store.put([artifact(1)])
         loaded = await store.load("ada", [artifact(1).id, artifact(2).id])
-        assert loaded == Loaded({artifact(1).id: artifact(1)}, {artifact(2).id: "missing"})
+        assert loaded == LoadedArtifacts({artifact(1).id: artifact(1)}, {artifact(2).id: "missing"})
 
     async def test_another_user_finds_nothing(self, store: SealedArtifacts) -> None:
         """A copied marker is worth nothing, also after its owner has just used it."""
         await store.put([artifact(1)])
         await store.load("ada", [artifact(1).id])
-        assert await store.load("eve", [artifact(1).id]) == Loaded({}, {artifact(1).id: "missing"})
+        assert await store.load("eve", [artifact(1).id]) == LoadedArtifacts({}, {artifact(1).id: "missing"})
 
     async def test_another_user_deletes_nothing(self, store: SealedArtifacts) -> None:
         """Deleting reaches one's own rows only."""
@@ -138,7 +138,7 @@ class StoreContract:
         for _ in range(2):
             await store.delete("ada", [artifact(1).id, artifact(9).id])
         loaded = await store.load("ada", [artifact(1).id, artifact(2).id])
-        assert loaded == Loaded({artifact(2).id: artifact(2)}, {artifact(1).id: "missing"})
+        assert loaded == LoadedArtifacts({artifact(2).id: artifact(2)}, {artifact(1).id: "missing"})
 
     async def test_a_deleted_id_may_be_put_again(self, store: SealedArtifacts) -> None:
         """A deletion does not outlive a later put."""
@@ -151,7 +151,7 @@ class StoreContract:
         """Empty puts, loads and deletes do nothing."""
         await store.put([])
         await store.delete("ada", [])
-        assert await store.load("ada", []) == Loaded()
+        assert await store.load("ada", []) == LoadedArtifacts()
 
     async def test_lists_longer_than_parameter_limits(self, store: SealedArtifacts) -> None:
         """A list of ids may be longer than a statement's parameters (SQLite 32,766, PostgreSQL 65,535)."""
@@ -176,7 +176,7 @@ class StoreContract:
             mine = [artifact(number * 100 + each, user_id=f"user{number}") for each in range(20)]
             await store.put(mine)
             loaded = await store.load(f"user{number}", [each.id for each in mine])
-            assert loaded == Loaded({each.id: each for each in mine})
+            assert loaded == LoadedArtifacts({each.id: each for each in mine})
 
         await asyncio.gather(*(chat(number) for number in range(10)))
 

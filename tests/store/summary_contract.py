@@ -8,9 +8,9 @@ from hashlib import sha256
 
 import pytest
 
-from open_webui_openrouter_pipe.context.segments import Segment
-from open_webui_openrouter_pipe.context.summary import Summary, Told
 from open_webui_openrouter_pipe.ports import StoredSummary, Summaries
+from open_webui_openrouter_pipe.summaries.segments import Segment
+from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary
 from tests.store.contract import NOW
 
 
@@ -36,7 +36,7 @@ def segment(start: int, end: int) -> Segment:
 
 def summary(text: str) -> Summary:
     """A summary with something in each of its fields."""
-    told = Told(text, ("a fact",), ("a question?",), ("a decision",), ("something to do",))
+    told = ModelSummary(text, ("a fact",), ("a question?",), ("a decision",), ("something to do",))
     return Summary(
         told,
         constraints=("Never push to main.", "umlaut äöü, emoji \U0001f600, half \ud83d"),

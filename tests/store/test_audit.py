@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from open_webui_openrouter_pipe.context.audit import AuditRow, Metrics, Summarized, metrics, summary_row
-from open_webui_openrouter_pipe.context.budget import Budget
+from open_webui_openrouter_pipe.conversation.budget import Budget
+from open_webui_openrouter_pipe.planning.audit import AuditRow, Metrics, SummaryOutcome, metrics, summary_row
 from open_webui_openrouter_pipe.ports import Audited
 from open_webui_openrouter_pipe.responses.usage import Usage
-from open_webui_openrouter_pipe.store.audit import AuditLog, Chosen
+from open_webui_openrouter_pipe.store.audit import AuditFilter, AuditLog
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.schema import tables
 from scripts.paths import ROOT
@@ -51,7 +51,7 @@ REJECTED = replace(UNBILLED, overflow_rejected=True, landing_triggered=False, su
 BILLED = Usage(input_tokens=30_000, cached_tokens=29_000, cost=0.25)
 SUMMARY = summary_row(
     "vendor/model",
-    Summarized(8000, 900, facts_lost=3),
+    SummaryOutcome(8000, 900, facts_lost=3),
     ahead=False,
     budget=Budget(10_000, 0, 0),
     usage=BILLED,
@@ -88,7 +88,12 @@ class Contract:
         for each in (first, second, third):
             log.write(each)
         await log.idle()
-        chosen = [Chosen(user_id="ada"), Chosen(chat_id="c2"), Chosen(model="other"), Chosen(since=NOW + 1)]
+        chosen = [
+            AuditFilter(user_id="ada"),
+            AuditFilter(chat_id="c2"),
+            AuditFilter(model="other"),
+            AuditFilter(since=NOW + 1),
+        ]
         assert [await log.records(each) for each in chosen] == [[second, first], [second], [second], []]
 
     async def test_the_metrics_are_those_of_the_rows(self, log: AuditLog) -> None:
@@ -97,9 +102,9 @@ class Contract:
             log.write(record(number, row))
         await log.idle()
         assert await log.metrics() == metrics(ROWS)
-        assert await log.metrics(Chosen(model="other")) == metrics([CALM])
+        assert await log.metrics(AuditFilter(model="other")) == metrics([CALM])
         assert (
-            await log.metrics(Chosen(user_id="nobody"))
+            await log.metrics(AuditFilter(user_id="nobody"))
             == metrics([])
             == Metrics(0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
         )

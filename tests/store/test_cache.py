@@ -11,13 +11,11 @@ from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.ports import Loaded
-from open_webui_openrouter_pipe.store.artifacts import Limits, SealedArtifacts
-from open_webui_openrouter_pipe.store.cache import CachedRows
-from open_webui_openrouter_pipe.store.link import RedisLink
+from open_webui_openrouter_pipe.ports import LoadedArtifacts
+from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
+from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
 from open_webui_openrouter_pipe.store.memory import MemoryRows
-from open_webui_openrouter_pipe.store.rows import FoundRows, RowStore
-from open_webui_openrouter_pipe.store.sql import SqlRows
+from open_webui_openrouter_pipe.store.rows import FoundRows, RowStore, SqlRows
 from tests.store.contract import NOW, SEALING, AwayRows, StoreContract, artifact, row
 from tests.store.waiting import answering
 
@@ -34,7 +32,7 @@ class CachedContract(StoreContract):
     """Inherit this, and bring a fixture `below`: what the cache stands in front of."""
 
     @pytest.fixture
-    async def rows(self, below: RowStore, redis_link: RedisLink) -> AsyncIterator[RowStore]:
+    async def rows(self, below: RowStore, redis_link: GuardedRedis) -> AsyncIterator[RowStore]:
         cached = CachedRows(below, redis_link)
         yield cached
         await cached.aclose()
@@ -66,13 +64,13 @@ class TestCacheInACluster(CachedContract):
         return MemoryRows()
 
     @pytest.fixture
-    async def redis_link(self, redis_cluster_url: str, redis_prefix: str) -> AsyncIterator[RedisLink]:
+    async def redis_link(self, redis_cluster_url: str, redis_prefix: str) -> AsyncIterator[GuardedRedis]:
         client = RedisCluster.from_url(redis_cluster_url)
-        yield RedisLink(cast("Any", client), prefix=redis_prefix)
+        yield GuardedRedis(cast("Any", client), prefix=redis_prefix)
         await client.aclose()
 
 
-async def test_what_was_put_or_read_is_not_read_below_again(redis_link: RedisLink) -> None:
+async def test_what_was_put_or_read_is_not_read_below_again(redis_link: GuardedRedis) -> None:
     """With all rows in the cache, the store below may be away."""
     below = AwayRows(MemoryRows())
     assert below.below is not None
@@ -89,9 +87,11 @@ async def test_what_was_put_or_read_is_not_read_below_again(redis_link: RedisLin
     await cached.aclose()
 
 
-async def test_redis_holds_sealed_bytes_that_expire(redis_client: Redis, redis_link: RedisLink) -> None:
+async def test_redis_holds_sealed_bytes_that_expire(redis_client: Redis, redis_link: GuardedRedis) -> None:
     """Nothing readable lies in Redis, each value ends by itself, and no name shows the user."""
-    store = SealedArtifacts(CachedRows(MemoryRows(), redis_link, time_to_live_seconds=60), SEALING, Limits())
+    store = SealedArtifacts(
+        CachedRows(MemoryRows(), redis_link, time_to_live_seconds=60), SEALING, ArtifactLimits()
+    )
     await store.put([artifact(1, {"type": "reasoning", "text": "visible " * 1000})])
     keys = await redis_client.keys(redis_link.key("*"))
     assert len(keys) == 1
@@ -100,7 +100,7 @@ async def test_redis_holds_sealed_bytes_that_expire(redis_client: Redis, redis_l
     assert 0 < await redis_client.ttl(keys[0]) <= 60
 
 
-async def test_a_value_of_another_user_is_no_row(redis_client: Redis, redis_link: RedisLink) -> None:
+async def test_a_value_of_another_user_is_no_row(redis_client: Redis, redis_link: GuardedRedis) -> None:
     """Even a value that someone copies to his own name in Redis finds nothing."""
     cached = CachedRows(MemoryRows(), redis_link)
     await cached.put([row(1)])
@@ -112,7 +112,7 @@ async def test_a_value_of_another_user_is_no_row(redis_client: Redis, redis_link
 
 @pytest.mark.parametrize("value", [b"", b"-\0", b"[]\0x", b"nonsense", b'["ada"]\0x', b"{}\0"])
 async def test_a_value_that_is_no_row_is_passed_over(
-    redis_client: Redis, redis_link: RedisLink, value: bytes
+    redis_client: Redis, redis_link: GuardedRedis, value: bytes
 ) -> None:
     """Damage in the cache costs a query and nothing else."""
     below = MemoryRows()
@@ -139,7 +139,7 @@ class SlowRows(MemoryRows):
 
 
 @pytest.mark.parametrize("change", ["delete", "put"])
-async def test_a_slow_reader_brings_nothing_back(redis_link: RedisLink, change: str) -> None:
+async def test_a_slow_reader_brings_nothing_back(redis_link: GuardedRedis, change: str) -> None:
     """What was read before a deletion or a later put does not enter the cache after it."""
     below = SlowRows()
     await MemoryRows.put(below, [row(1, text="old")])
@@ -156,7 +156,7 @@ async def test_a_slow_reader_brings_nothing_back(redis_link: RedisLink, change: 
     await cached.aclose()
 
 
-async def test_a_touched_row_is_read_below_again(redis_link: RedisLink) -> None:
+async def test_a_touched_row_is_read_below_again(redis_link: GuardedRedis) -> None:
     """The cache does not keep the old time, by which the row would be touched again and again."""
     cached = CachedRows(MemoryRows(), redis_link)
     await cached.put([row(1)])
@@ -166,15 +166,15 @@ async def test_a_touched_row_is_read_below_again(redis_link: RedisLink) -> None:
 
 
 async def test_a_redis_that_stops_fails_neither_reads_nor_writes(
-    redis_server: RedisServer, redis_link: RedisLink
+    redis_server: RedisServer, redis_link: GuardedRedis
 ) -> None:
     """Only deleting reports it, because the row may still be in the cache."""
     cached = CachedRows(MemoryRows(), redis_link)
-    store = SealedArtifacts(cached, SEALING, Limits())
+    store = SealedArtifacts(cached, SEALING, ArtifactLimits())
     await store.put([artifact(1)])
     redis_server.stop()
     await store.put([artifact(2)])
-    assert await store.load("ada", [artifact(1).id, artifact(2).id]) == Loaded(
+    assert await store.load("ada", [artifact(1).id, artifact(2).id]) == LoadedArtifacts(
         {artifact(1).id: artifact(1), artifact(2).id: artifact(2)}
     )
     with pytest.raises(StoreUnavailable):
@@ -186,7 +186,7 @@ async def test_a_redis_that_stops_fails_neither_reads_nor_writes(
 async def test_a_redis_that_comes_back_is_used_again(redis_server: RedisServer, redis_client: Redis) -> None:
     """After the pause the next request tries it."""
     now = [0.0]
-    link = RedisLink(cast("Any", redis_client), prefix="x", pause_seconds=10, clock=lambda: now[0])
+    link = GuardedRedis(cast("Any", redis_client), prefix="x", pause_seconds=10, clock=lambda: now[0])
     redis_server.stop()
     with pytest.raises(StoreUnavailable):
         await link.run(lambda client: client.hlen("x"))
@@ -213,7 +213,7 @@ async def test_a_silent_redis_costs_its_time_limit_once() -> None:
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     client = Redis.from_url(f"redis://127.0.0.1:{port}/0")
-    cached = CachedRows(MemoryRows(), RedisLink(cast("Any", client), prefix="x", timeout_seconds=0.3))
+    cached = CachedRows(MemoryRows(), GuardedRedis(cast("Any", client), prefix="x", timeout_seconds=0.3))
     began = time.monotonic()
     for number in range(20):
         await cached.put([row(number)])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from open_webui_openrouter_pipe.context.calibration import Calibration
-from open_webui_openrouter_pipe.context.tokens import Tally
+from open_webui_openrouter_pipe.conversation.calibration import Calibration
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounts
 from open_webui_openrouter_pipe.store.calibrations import StoredCalibrations
 from open_webui_openrouter_pipe.store.database import Database
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-TALLY = Tally(prose=900, code=300)
+TALLY = TokenCounts(prose=900, code=300)
 
 
 class Contract:
@@ -63,7 +63,7 @@ class TestPostgres(Contract):
 async def test_small_requests_teach_nothing(sqlite_database: Database) -> None:
     """Nothing is known, and nothing is written."""
     calibrations = StoredCalibrations(sqlite_database)
-    calibrations.learn("vendor/model", Tally(prose=20), 60)
+    calibrations.learn("vendor/model", TokenCounts(prose=20), 60)
     await calibrations.aclose()
     assert await calibrations.find("vendor/model") is None
 

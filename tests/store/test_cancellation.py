@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from open_webui_openrouter_pipe.store.cancellation import passing_cancellation
+from open_webui_openrouter_pipe.store.database import passing_cancellation
 
 pytestmark = pytest.mark.anyio
 

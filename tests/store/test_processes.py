@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.store.artifacts import Limits, SealedArtifacts
+from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
 from open_webui_openrouter_pipe.store.build import build_summaries, build_summary_rows
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.rows import SqlRows
 from open_webui_openrouter_pipe.store.shelter import ShelteredRows
-from open_webui_openrouter_pipe.store.sql import SqlRows
 from tests.store.contract import SEALING
 from tests.store.summary_contract import chains, segment
 from tests.store.workers import (
@@ -31,7 +31,7 @@ from tests.store.workers import (
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-    from open_webui_openrouter_pipe.store.link import RedisLink
+    from open_webui_openrouter_pipe.store.cache import GuardedRedis
     from tests.support.servers import PostgresServer, RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -51,7 +51,7 @@ async def check_killing(processes: ForkServerContext, place: Place, markers: Pat
     """Kill a writer at so many random points; after each, every marker has its artifact."""
     chance = random.Random(points)
     database = Database.from_url(place.database_url, schema=place.schema)
-    store = SealedArtifacts(SqlRows(database), SEALING, Limits(load_bytes=1 << 40))
+    store = SealedArtifacts(SqlRows(database), SEALING, ArtifactLimits(load_bytes=1 << 40))
     await store.load("ada", ["any"])
     seen = 0
     for point in range(points):
@@ -152,7 +152,7 @@ def place(
 
 @pytest.mark.servers
 async def test_workers_write_flush_and_sweep_at_once(
-    processes: ForkServerContext, tmp_path: Path, place: Place, redis_client: Redis, redis_link: RedisLink
+    processes: ForkServerContext, tmp_path: Path, place: Place, redis_client: Redis, redis_link: GuardedRedis
 ) -> None:
     """Four workers through outages: in the end the database holds exactly what was put and not deleted."""
     journals = [tmp_path / f"journal-{number}" for number in range(4)]
@@ -174,6 +174,6 @@ async def test_workers_write_flush_and_sweep_at_once(
     found = await database.run(lambda connection: connection.execute(sa.select(table.c.id)))
     ids = found.scalars().all()
     assert (len(ids), set(ids)) == (len(expected), expected)
-    store = SealedArtifacts(SqlRows(database), SEALING, Limits())
+    store = SealedArtifacts(SqlRows(database), SEALING, ArtifactLimits())
     assert (await store.load("ada", sorted(expected))).holes == {}
     await database.aclose()

@@ -11,12 +11,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from open_webui_openrouter_pipe.context.audit import AuditRow
+from open_webui_openrouter_pipe.planning.audit import AuditRow
 from open_webui_openrouter_pipe.ports import Audited
 from open_webui_openrouter_pipe.store.audit import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.rows import SqlRows
 from open_webui_openrouter_pipe.store.schema import MIGRATIONS, Migration, migrate, tables
-from open_webui_openrouter_pipe.store.sql import SqlRows
 from tests.store.contract import row
 
 if TYPE_CHECKING:

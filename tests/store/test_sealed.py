@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 from open_webui_openrouter_pipe.errors import ConfigurationError, SealBroken, StoreError
 from open_webui_openrouter_pipe.ports import Artifact
 from open_webui_openrouter_pipe.store.rows import COMPRESSED, PLAIN, SEALED, SealedRow
-from open_webui_openrouter_pipe.store.sealed import (
-    ItemTooLarge,
-    Keyring,
-    Sealing,
-    encode_item,
-    seal,
-    unseal,
-)
+from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring, Sealing, encode_item, seal, unseal
 from tests.store.contract import ITEMS, NOW, SEALING, artifact
 
 ROOM = 10_000_000

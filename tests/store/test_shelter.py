@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.ports import Loaded
-from open_webui_openrouter_pipe.store.artifacts import Limits, SealedArtifacts
+from open_webui_openrouter_pipe.ports import LoadedArtifacts
+from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
 from open_webui_openrouter_pipe.store.build import build_rows
-from open_webui_openrouter_pipe.store.link import RedisLink
+from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.memory import MemoryRows
-from open_webui_openrouter_pipe.store.rows import FoundRows, RowStore, SealedRow
+from open_webui_openrouter_pipe.store.rows import FoundRows, RowStore, SealedRow, SqlRows
 from open_webui_openrouter_pipe.store.shelter import ShelteredRows
-from open_webui_openrouter_pipe.store.sql import SqlRows
 from tests.store.contract import SEALING, AwayRows, StoreContract, artifact, row
 from tests.store.waiting import answering
 
@@ -37,7 +36,7 @@ class ShelteredContract(StoreContract):
     """Inherit this, and bring a fixture `below`: what the shelter stands in front of."""
 
     @pytest.fixture
-    async def rows(self, below: RowStore, redis_link: RedisLink) -> AsyncIterator[RowStore]:
+    async def rows(self, below: RowStore, redis_link: GuardedRedis) -> AsyncIterator[RowStore]:
         sheltered = ShelteredRows(below, redis_link)
         yield sheltered
         await sheltered.aclose()
@@ -79,7 +78,7 @@ class TestWholeStack(StoreContract):
     """All layers as they are composed for Open WebUI with Redis."""
 
     @pytest.fixture
-    async def rows(self, sqlite_database: Database, redis_link: RedisLink) -> AsyncIterator[RowStore]:
+    async def rows(self, sqlite_database: Database, redis_link: GuardedRedis) -> AsyncIterator[RowStore]:
         composed = build_rows(sqlite_database, redis=redis_link)
         yield composed
         await composed.aclose()
@@ -89,7 +88,7 @@ class TestWholeStackOnPostgres(StoreContract):
     """The same on PostgreSQL."""
 
     @pytest.fixture
-    async def rows(self, postgres_database: Database, redis_link: RedisLink) -> AsyncIterator[RowStore]:
+    async def rows(self, postgres_database: Database, redis_link: GuardedRedis) -> AsyncIterator[RowStore]:
         composed = build_rows(postgres_database, redis=redis_link)
         yield composed
         await composed.aclose()
@@ -102,20 +101,20 @@ async def away() -> AwayRows:
 
 
 @pytest.fixture
-async def sheltered(away: AwayRows, redis_link: RedisLink) -> AsyncIterator[ShelteredRows]:
+async def sheltered(away: AwayRows, redis_link: GuardedRedis) -> AsyncIterator[ShelteredRows]:
     """A shelter in front of it that flushes when told."""
     made = ShelteredRows(away, redis_link, flush_seconds=NEVER)
     yield made
     await made.aclose()
 
 
-async def waiting(redis_client: Redis, redis_link: RedisLink) -> int:
+async def waiting(redis_client: Redis, redis_link: GuardedRedis) -> int:
     """How many writes wait in Redis."""
     return await redis_client.hlen(redis_link.key("{shelter}", "rows"))
 
 
 async def test_what_waits_reaches_the_database(
-    away: AwayRows, sheltered: ShelteredRows, redis_client: Redis, redis_link: RedisLink
+    away: AwayRows, sheltered: ShelteredRows, redis_client: Redis, redis_link: GuardedRedis
 ) -> None:
     """Rows and deletions wait without a time to live, and are gone from Redis once they are below."""
     database = MemoryRows()
@@ -133,7 +132,7 @@ async def test_what_waits_reaches_the_database(
 
 
 async def test_what_waits_survives_a_failed_flush(
-    away: AwayRows, sheltered: ShelteredRows, redis_client: Redis, redis_link: RedisLink
+    away: AwayRows, sheltered: ShelteredRows, redis_client: Redis, redis_link: GuardedRedis
 ) -> None:
     """A database that is still away changes nothing, and the lock is free again."""
     await sheltered.put([row(1)])
@@ -144,7 +143,9 @@ async def test_what_waits_survives_a_failed_flush(
     assert await redis_client.exists(redis_link.key("{shelter}", "lock")) == 0
 
 
-async def test_anyone_brings_it_in(away: AwayRows, sheltered: ShelteredRows, redis_link: RedisLink) -> None:
+async def test_anyone_brings_it_in(
+    away: AwayRows, sheltered: ShelteredRows, redis_link: GuardedRedis
+) -> None:
     """The flush of another worker, which never wrote anything, does it by itself."""
     await sheltered.put([row(1)])
     database = MemoryRows()
@@ -171,7 +172,7 @@ class CountingRows(MemoryRows):
         await super().put(rows)
 
 
-async def test_workers_flush_once(sheltered: ShelteredRows, redis_link: RedisLink) -> None:
+async def test_workers_flush_once(sheltered: ShelteredRows, redis_link: GuardedRedis) -> None:
     """Of many workers that begin at once, one writes, and it writes each row once."""
     rows = [row(number) for number in range(200)]
     await sheltered.put(rows)
@@ -198,7 +199,7 @@ class HeldRows(MemoryRows):
 
 @pytest.mark.parametrize("change", ["delete", "put"])
 async def test_a_slow_flush_brings_nothing_back(
-    sheltered: ShelteredRows, redis_link: RedisLink, change: str
+    sheltered: ShelteredRows, redis_link: GuardedRedis, change: str
 ) -> None:
     """What is deleted or replaced while an older write is on its way stays so."""
     await sheltered.put([row(1, text="old")])
@@ -222,7 +223,7 @@ async def test_a_slow_flush_brings_nothing_back(
 
 
 async def test_a_later_write_goes_before_what_waits(
-    away: AwayRows, sheltered: ShelteredRows, redis_link: RedisLink
+    away: AwayRows, sheltered: ShelteredRows, redis_link: GuardedRedis
 ) -> None:
     """With the database back and an older write still waiting, the newer one is read, and remains."""
     await sheltered.put([row(1, text="old")])
@@ -235,7 +236,7 @@ async def test_a_later_write_goes_before_what_waits(
 
 
 async def test_the_lock_is_released_by_its_holder_only(
-    sheltered: ShelteredRows, redis_client: Redis, redis_link: RedisLink
+    sheltered: ShelteredRows, redis_client: Redis, redis_link: GuardedRedis
 ) -> None:
     """A worker that was held up longer than its lock does not free the next worker's."""
     await sheltered.put([row(1)])
@@ -253,7 +254,7 @@ async def test_the_lock_is_released_by_its_holder_only(
 
 
 async def test_a_damaged_entry_stops_nobody(
-    away: AwayRows, sheltered: ShelteredRows, redis_client: Redis, redis_link: RedisLink
+    away: AwayRows, sheltered: ShelteredRows, redis_client: Redis, redis_link: GuardedRedis
 ) -> None:
     """What cannot be read is dropped, and the rest arrives."""
     await sheltered.put([row(1)])
@@ -294,22 +295,22 @@ async def test_without_redis_the_database_is_enough(
 
 
 async def test_postgres_stops_in_the_middle_of_a_chat(
-    postgres_database: Database, postgres_server: PostgresServer, redis_link: RedisLink
+    postgres_database: Database, postgres_server: PostgresServer, redis_link: GuardedRedis
 ) -> None:
     """Artifacts of before, during and after the outage are all there, cached and in the database."""
     rows = build_rows(postgres_database, redis=redis_link)
-    store = SealedArtifacts(rows, SEALING, Limits())
+    store = SealedArtifacts(rows, SEALING, ArtifactLimits())
     ids = [artifact(number).id for number in range(3)]
     await store.put([artifact(0)])
     postgres_server.stop()
     await store.put([artifact(1)])
     assert (await store.load("ada", ids)).holes == {ids[2]: "unavailable"}
-    assert await store.load("eve", ids[1:2]) == Loaded({}, {ids[1]: "unavailable"})
+    assert await store.load("eve", ids[1:2]) == LoadedArtifacts({}, {ids[1]: "unavailable"})
     postgres_server.start()
     await store.put([artifact(2)])
-    expected = Loaded({artifact(number).id: artifact(number) for number in range(3)})
+    expected = LoadedArtifacts({artifact(number).id: artifact(number) for number in range(3)})
     assert await store.load("ada", ids) == expected
-    bare = SealedArtifacts(SqlRows(postgres_database), SEALING, Limits())
+    bare = SealedArtifacts(SqlRows(postgres_database), SEALING, ArtifactLimits())
     for _ in range(200):
         if not (await bare.load("ada", ids)).holes:
             break

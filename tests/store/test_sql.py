@@ -11,8 +11,7 @@ import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.errors import ConfigurationError, StoreError, StoreUnavailable
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.rows import FoundRows, RowStore
-from open_webui_openrouter_pipe.store.sql import SqlRows
+from open_webui_openrouter_pipe.store.rows import FoundRows, RowStore, SqlRows
 from tests.store.contract import NOW, StoreContract, row
 
 if TYPE_CHECKING:

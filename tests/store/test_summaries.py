@@ -13,11 +13,15 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.errors import StoreError, StoreUnavailable
 from open_webui_openrouter_pipe.store.build import build_summaries, build_summary_rows
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.rows import COMPRESSED, PLAIN, SEALED
-from open_webui_openrouter_pipe.store.sealed import ItemTooLarge, Keyring, Sealing, encode_item, pack
-from open_webui_openrouter_pipe.store.summaries import MOST_BYTES, SealedSummaries
-from open_webui_openrouter_pipe.store.summary_rows import SummaryKey, SummaryRow, SummaryRows
-from open_webui_openrouter_pipe.store.touch import TOUCH_INTERVAL_SECONDS
+from open_webui_openrouter_pipe.store.rows import COMPRESSED, PLAIN, SEALED, TOUCH_INTERVAL_SECONDS
+from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring, Sealing, encode_item, pack
+from open_webui_openrouter_pipe.store.summaries import (
+    MOST_BYTES,
+    SealedSummaries,
+    SummaryKey,
+    SummaryRow,
+    SummaryRows,
+)
 from tests.store.contract import NOW, SEALING
 from tests.store.summary_contract import Clock, SummariesContract, chain, chains, segment, stored, summary
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.store.build import build_summaries, build_summary_rows
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.sql import SqlRows
+from open_webui_openrouter_pipe.store.rows import SqlRows
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS, GRACE_SECONDS, Schedule, Sweep, Swept
 from tests.store.contract import NOW, SEALING, row
 from tests.store.summary_contract import chains, segment, stored

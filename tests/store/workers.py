@@ -13,13 +13,12 @@ from typing import Any, cast
 
 from redis.asyncio import Redis
 
-from open_webui_openrouter_pipe.store.artifacts import Limits, SealedArtifacts
+from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
 from open_webui_openrouter_pipe.store.build import build_summaries, build_summary_rows
-from open_webui_openrouter_pipe.store.cache import CachedRows
+from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.link import RedisLink
+from open_webui_openrouter_pipe.store.rows import SqlRows
 from open_webui_openrouter_pipe.store.shelter import ShelteredRows
-from open_webui_openrouter_pipe.store.sql import SqlRows
 from open_webui_openrouter_pipe.store.sweep import Schedule, Sweep
 from tests.store.contract import SEALING, AwayRows, artifact
 from tests.store.summary_contract import segment, stored
@@ -50,7 +49,7 @@ def write_until_killed(place: Place, markers: Path, first: int) -> None:
 
     async def work() -> None:
         store = SealedArtifacts(
-            SqlRows(Database.from_url(place.database_url, schema=place.schema)), SEALING, Limits()
+            SqlRows(Database.from_url(place.database_url, schema=place.schema)), SEALING, ArtifactLimits()
         )
         number = first
         while True:
@@ -106,11 +105,11 @@ def live_through_outages(place: Place, journal: Path, worker: int, turns: int) -
         chance = random.Random(worker)
         database = Database.from_url(place.database_url, schema=place.schema)
         client = Redis.from_url(place.redis_url)
-        link = RedisLink(cast("Any", client), prefix=place.redis_prefix)
+        link = GuardedRedis(cast("Any", client), prefix=place.redis_prefix)
         real = SqlRows(database)
         door = AwayRows(real)
         rows = CachedRows(ShelteredRows(door, link, flush_seconds=0.02), link)
-        store = SealedArtifacts(rows, SEALING, Limits())
+        store = SealedArtifacts(rows, SEALING, ArtifactLimits())
         schedule = Schedule(interval_seconds=0, pause_seconds=0)
         sweep = asyncio.create_task(sweep_again_and_again(Sweep(database, Everything(), schedule)))
         for turn in range(turns):

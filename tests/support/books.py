@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from open_webui_openrouter_pipe.engine.fitting import Means
-from open_webui_openrouter_pipe.engine.summarize import Warmth
+from open_webui_openrouter_pipe.engine.fit import PlannerServices
+from open_webui_openrouter_pipe.engine.summarizer import PromptCacheClock
 
 if TYPE_CHECKING:
-    from open_webui_openrouter_pipe.context.calibration import Calibration
-    from open_webui_openrouter_pipe.context.tokens import Tally
+    from open_webui_openrouter_pipe.conversation.calibration import Calibration
+    from open_webui_openrouter_pipe.conversation.tokens import TokenCounts
     from open_webui_openrouter_pipe.ports import Audited, Encode, Notice
 
 
@@ -31,7 +31,7 @@ class Books:
         """The same for every model."""
         return self.known
 
-    def learn(self, model_id: str, _tally: Tally, billed_tokens: int) -> None:
+    def learn(self, model_id: str, _tally: TokenCounts, billed_tokens: int) -> None:
         """Keep the bill."""
         self.learned.append((model_id, billed_tokens))
 
@@ -39,9 +39,9 @@ class Books:
         """Tokens are estimated."""
         return None
 
-    def means(self, clock: Callable[[], float] = time.monotonic) -> Means:
+    def means(self, clock: Callable[[], float] = time.monotonic) -> PlannerServices:
         """What a worker has of these; `clock` gives monotonic seconds."""
-        return Means(self, self, self, lambda: f"id{len(self.written)}", Warmth(clock))
+        return PlannerServices(self, self, self, lambda: f"id{len(self.written)}", PromptCacheClock(clock))
 
 
 class Screen:

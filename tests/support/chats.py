@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.context.calibration import Calibration
-from open_webui_openrouter_pipe.context.plan import AtHand, ModelTerms, Plan, plan
-from open_webui_openrouter_pipe.context.recent import Recent
-from open_webui_openrouter_pipe.context.segments import Segment
-from open_webui_openrouter_pipe.context.settings import ContextSettings
-from open_webui_openrouter_pipe.context.summary import Summary, Told
-from open_webui_openrouter_pipe.context.tokens import Counter, Tally
-from open_webui_openrouter_pipe.context.turns import conversation
+from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.calibration import Calibration
+from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
+from open_webui_openrouter_pipe.conversation.conversation import build_conversation
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
+from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, ModelTerms, Plan, plan
 from open_webui_openrouter_pipe.responses.items import InputMessage, Item
+from open_webui_openrouter_pipe.summaries.segments import Segment
+from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary
 
 
 def user(text: str) -> InputMessage:
@@ -141,8 +141,8 @@ def _turn(draw: st.DrawFn, number: int) -> list[Item]:
 class Memory:
     """What plans of one worker remember of items."""
 
-    counts: Recent[Tally] = field(default_factory=Recent)
-    facts: Recent[str] = field(default_factory=Recent)
+    counts: ContentCache[TokenCounts] = field(default_factory=ContentCache)
+    facts: ContentCache[str] = field(default_factory=ContentCache)
     summaries: dict[Segment, Summary] = field(default_factory=dict)
 
 
@@ -167,7 +167,7 @@ def told(chat: History, policy: ContextSettings, model: ModelTerms, memory: Memo
     """The same with every summary that it wants, made at once."""
     asked = _planned(chat, policy, model, memory, asking=True)
     for stretch in asked.wanted:
-        summary = Summary(Told(f"{stretch.segment.turns} turns, up to {stretch.segment.end.hex()}."))
+        summary = Summary(ModelSummary(f"{stretch.segment.turns} turns, up to {stretch.segment.end.hex()}."))
         memory.summaries[stretch.segment] = summary
     return _planned(chat, policy, model, memory, asking=True) if asked.wanted else asked
 
@@ -176,10 +176,10 @@ def _planned(
     chat: History, policy: ContextSettings, model: ModelTerms, memory: Memory, *, asking: bool
 ) -> Plan:
     return plan(
-        conversation(chat.items, chat.turn_of_item, instructions=[SYSTEM]),
+        build_conversation(chat.items, chat.turn_of_item, instructions=[SYSTEM]),
         policy,
         model=model,
-        counter=Counter(memory.counts),
+        counter=TokenCounter(memory.counts),
         facts=memory.facts,
-        at_hand=AtHand(memory.summaries, asking),
+        at_hand=AvailableSummaries(memory.summaries, asking),
     )

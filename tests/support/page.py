@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import httpx
 
-from open_webui_openrouter_pipe.app import App, Ground
+from open_webui_openrouter_pipe.app import App, HostResources
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.store.database import Database
 
@@ -62,7 +62,9 @@ class PipeInProcess:
 
     def _build(self) -> App:
         self._database = Database.from_url(f"sqlite:///{self._directory / 'rows.db'}")
-        self._app = App(Ground(self._database, NobodyElse(), "the host's secret"), transport=self._transport)
+        self._app = App(
+            HostResources(self._database, NobodyElse(), "the host's secret"), transport=self._transport
+        )
         return self._app
 
     async def __aenter__(self) -> Pipe:

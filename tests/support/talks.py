@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from open_webui_openrouter_pipe.app import App, Ground
+from open_webui_openrouter_pipe.app import App, HostResources
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.settings import UserValves
 from open_webui_openrouter_pipe.store.audit import AuditLog
 from open_webui_openrouter_pipe.store.build import build_summaries, build_summary_rows
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.sealed import Keyring, Sealing
+from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing
 from scripts.standin.log import RecordedRequest
 from tests.support.page import Answer, Json, NobodyElse, Page, PipeInProcess
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from open_webui_openrouter_pipe.context.audit import AuditRow
-    from open_webui_openrouter_pipe.context.summary import Summary
+    from open_webui_openrouter_pipe.planning.audit import AuditRow
+    from open_webui_openrouter_pipe.summaries.summary import Summary
     from scripts.standin import StandIn
 
 SECRET = "the host's secret"
@@ -65,7 +65,7 @@ class Worker(PipeInProcess):
 
     def _build(self) -> App:
         self._database = self._place.open()
-        self._app = App(Ground(self._database, NobodyElse(), SECRET))
+        self._app = App(HostResources(self._database, NobodyElse(), SECRET))
         return self._app
 
 

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from open_webui_openrouter_pipe.responses.events import parse_event
+from open_webui_openrouter_pipe.responses.effects import parse_event
+from open_webui_openrouter_pipe.responses.reducer import Reducer
 from open_webui_openrouter_pipe.responses.sse import Decoder
-from open_webui_openrouter_pipe.responses.stream import Reducer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,0 +1,119 @@
+"""How much of a model's window is left for input.
+
+Owns the arithmetic of window, reserves and budget. It must not look models up: the catalogue's figures come
+in.
+
+The frozen slice of settings that this folder reads.
+
+Owns names, defaults and the meaning of a per-user limit. It must not read valves or the environment: whoever
+builds the slice has merged and checked them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from ..errors import ContextBudgetExceeded
+
+FALLBACK_WINDOW_TOKENS = 8192
+OUTPUT_SHARE = 0.20
+OVERHEAD_SHARE = 0.05
+LEAST_OVERHEAD_TOKENS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A window and what of it is spoken for, in tokens."""
+
+    window_tokens: int
+    output_reserve_tokens: int
+    overhead_reserve_tokens: int
+
+    @property
+    def input_tokens(self) -> int:
+        """What the input may come to."""
+        return self.window_tokens - self.output_reserve_tokens - self.overhead_reserve_tokens
+
+
+def smallest_window(windows_tokens: Iterable[int | None]) -> int:
+    """Give the window that holds for every model that may serve; unknown ones count as the fallback."""
+    known = (tokens if tokens and tokens > 0 else FALLBACK_WINDOW_TOKENS for tokens in windows_tokens)
+    return min(known, default=FALLBACK_WINDOW_TOKENS)
+
+
+class WindowTooSmall(ContextBudgetExceeded):
+    """The window leaves no room for any input, whatever the request holds."""
+
+    def __init__(self, budget: Budget) -> None:
+        """Name the window."""
+        self.budget = budget
+        self.limit_tokens = self.needed_tokens = 0
+        super().__init__(
+            f"The model's window of {budget.window_tokens:,} tokens leaves no room for any input.",
+            advice="Choose a model with a larger window.",
+            detail=str(budget),
+        )
+
+
+def split_window(window_tokens: int, *, output_tokens: int) -> Budget:
+    """Divide a window; `output_tokens` is what the request asks for, or the setting's reserve."""
+    return Budget(
+        window_tokens,
+        min(output_tokens, int(window_tokens * OUTPUT_SHARE)),
+        max(LEAST_OVERHEAD_TOKENS, int(window_tokens * OVERHEAD_SHARE)),
+    )
+
+
+Strategy = Literal["summarize", "prune", "clip", "refuse", "off"]
+"""What happens when a chat outgrows its window.
+
+`prune` is `summarize` without asking for summaries; `off` sends everything and lets the provider decide.
+"""
+
+Pruning = Literal["batched", "every_turn", "off"]
+"""When old tool outputs become facts: when it pays, at once, or never."""
+
+CLIP_RANGE_MESSAGES = (1, 50)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSettings:
+    """How a conversation is fitted to its window. Ratios are shares of the input budget.
+
+    From `summary_ahead_ratio` on the next summary is worth making ahead of time; at `summary_trigger_ratio` it is due.
+    """
+
+    tool_output_retention_turns: int = 10
+    tool_output_pruning: Pruning = "batched"
+    context_strategy: Strategy = "summarize"
+    context_max_output_tokens: int = 2048
+    summary_trigger_ratio: float = 0.70
+    summary_ahead_ratio: float = 0.60
+    summary_turn_trigger: int = 0
+    prune_trigger_ratio: float = 0.90
+    protected_recent_turns: int = 4
+    clip_last_messages: int = 4
+    clip_minimum_messages: int = 5
+    clip_user_limit: int | None = None
+    clip_bypass: bool = False
+
+    @property
+    def clip_limit(self) -> int | None:
+        """Messages to keep, the user's own limit first; None when clipping does not apply."""
+        if self.context_strategy != "clip" or self.clip_bypass:
+            return None
+        low, high = CLIP_RANGE_MESSAGES
+        wanted = self.clip_last_messages if self.clip_user_limit is None else self.clip_user_limit
+        return min(max(wanted, low), high)
+
+    @property
+    def protected_turns(self) -> int:
+        """Newest turns that are left alone; the current one is always among them."""
+        return max(1, self.protected_recent_turns)
+
+    @property
+    def retention_turns(self) -> int:
+        """Newest turns whose outputs stay verbatim; the current one is always among them."""
+        return max(1, self.tool_output_retention_turns)

@@ -1,0 +1,164 @@
+"""A conversation as values: turns of items, each named by its content.
+
+Owns the division of items into turns and rounds, the digests of items, and the chain digests that name a
+prefix of a conversation. It must not count, prune or reorder; the one thing it leaves out is half of a tool
+call, because nothing downstream could send it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import groupby
+from typing import Any, TypeAlias
+
+from ..responses.items import Item, is_function_call, is_function_call_output, is_message, is_reasoning
+
+Tool: TypeAlias = Mapping[str, Any]
+
+DIGEST_BYTES = 16
+CHAIN_START = b"open_webui_openrouter_pipe.chain.1"
+UNNAMED_FIELDS = frozenset({"id", "status"})
+"""Fields that say nothing about the content: the same answer may come back with another id."""
+
+
+@dataclass(frozen=True, slots=True)
+class DigestedItem:
+    """An item with the name of its content."""
+
+    item: Item
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A user message and all that follows until the next one.
+
+    `rounds` divides the entries: first what the user said, then one run of entries for each answer of the
+    model together with the outputs of its calls. `chain` names the conversation from its beginning through
+    this turn.
+    """
+
+    index: int
+    rounds: tuple[tuple[DigestedItem, ...], ...]
+    chain: bytes
+
+    @property
+    def entries(self) -> Iterator[DigestedItem]:
+        """All entries in their order."""
+        return (entry for part in self.rounds for entry in part)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What a request is made of, oldest first.
+
+    `instructions` stand before everything, `foreign` (what others have summarised of turns before `turns`)
+    follows them, and `volatile` (text that changes from request to request, such as retrieved sources) comes
+    directly before the current turn, which is the last.
+    """
+
+    instructions: tuple[DigestedItem, ...]
+    turns: tuple[Turn, ...]
+    tools: tuple[Tool, ...] = ()
+    volatile: tuple[DigestedItem, ...] = ()
+    foreign: tuple[str, ...] = ()
+    before: bytes = CHAIN_START
+    """The chain digest before the first of `turns`."""
+
+
+def build_conversation(
+    items: Sequence[Item],
+    turn_of_item: Sequence[int],
+    *,
+    instructions: Sequence[Item] = (),
+    tools: Sequence[Tool] = (),
+    volatile: Sequence[Item] = (),
+    foreign: Sequence[str] = (),
+) -> Conversation:
+    """Divide the items into turns; `turn_of_item` names the turn of each item and never decreases."""
+    turns: list[Turn] = []
+    chain = CHAIN_START
+    numbered = zip(turn_of_item, items, strict=True)
+    for index, group in groupby(numbered, key=lambda pair: pair[0]):
+        entries = [digest_item(item) for item in _whole_calls([item for _, item in group])]
+        chain = _chained(chain, entries)
+        turns.append(Turn(index, tuple(_rounds(entries)), chain))
+    return Conversation(
+        tuple(digest_item(item) for item in instructions),
+        tuple(turns),
+        tuple(tools),
+        tuple(digest_item(item) for item in volatile),
+        tuple(foreign),
+    )
+
+
+def digest_item(item: Item) -> DigestedItem:
+    """Name an item by its content, ids and status left out."""
+    return DigestedItem(
+        item, content_digest({name: value for name, value in item.items() if name not in UNNAMED_FIELDS})
+    )
+
+
+def content_digest(value: Any) -> bytes:
+    """Name any JSON value by its content; the order of keys counts, as it does for the provider's cache."""
+    pieces: list[bytes] = []
+    _write(value, pieces)
+    return sha256(b"".join(pieces)).digest()[:DIGEST_BYTES]
+
+
+def _write(value: Any, pieces: list[bytes]) -> None:
+    """Write a JSON value without escaping anything: each text by its length, which is what makes this fast."""
+    kind = type(value)
+    if kind is str:
+        raw = value.encode("utf-8", "surrogatepass")
+        pieces += (b'"%d:' % len(raw), raw)
+    elif kind is dict:
+        pieces.append(b"{%d:" % len(value))
+        for name, inner in value.items():
+            _write(name, pieces)
+            _write(inner, pieces)
+    elif kind is list or kind is tuple:
+        pieces.append(b"[%d:" % len(value))
+        for inner in value:
+            _write(inner, pieces)
+    else:
+        pieces.append(repr(value).encode() + b";")
+
+
+def _chained(before: bytes, entries: Sequence[DigestedItem]) -> bytes:
+    """C(k) = H(C(k-1), turn k). Reasoning stays out: it comes and goes without changing what was said."""
+    said = b"".join(entry.digest for entry in entries if not is_reasoning(entry.item))
+    return sha256(before + said).digest()[:DIGEST_BYTES]
+
+
+def _whole_calls(items: Sequence[Item]) -> Iterator[Item]:
+    """Leave out calls without a later output, outputs without an earlier call, and second ones of either."""
+    call_at: dict[str, int] = {}
+    halves = {at for at, item in enumerate(items) if is_function_call(item) or is_function_call_output(item)}
+    for at, item in enumerate(items):
+        if is_function_call(item):
+            call_at.setdefault(item["call_id"], at)
+        elif is_function_call_output(item) and call_at.get(item["call_id"]) in halves:
+            halves -= {call_at[item["call_id"]], at}
+    return (item for at, item in enumerate(items) if at not in halves)
+
+
+def _rounds(entries: Sequence[DigestedItem]) -> Iterator[tuple[DigestedItem, ...]]:
+    """Cut before each answer of the model: where something that it wrote follows something that it read."""
+    current: list[DigestedItem] = []
+    for entry in entries:
+        if current and is_model_input(current[-1].item) and not is_model_input(entry.item):
+            yield tuple(current)
+            current = []
+        current.append(entry)
+    if current:
+        yield tuple(current)
+
+
+def is_model_input(item: Item) -> bool:
+    """Tell whether the model did not write the item itself: words of others, and outputs of calls."""
+    if is_message(item):
+        return item["role"] != "assistant"
+    return is_function_call_output(item)

@@ -1,0 +1,1 @@
+"""The command line that shows what an exported chat becomes."""

@@ -1,0 +1,246 @@
+"""Reads a chat that Open WebUI exported, and rebuilds the messages that it hands to a pipe at one point of it.
+
+Owns the shapes of exports: chats as trees of messages, alone or in lists, and plain lists of messages. What the host
+adds as it sends is in no export: retrieved sources, memories, what filters change, the system prompts of models and
+users, images that it keeps as files. Sources: `load_messages_from_db`, `process_chat_payload` and
+`_apply_latest_summary_checkpoint` of Open WebUI 0.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InvalidHistory
+from ..history.artifacts import Artifacts, LoadedArtifact
+from ..history.entries import UserMessage
+from ..history.external_summaries import SUMMARY_HEADING
+from ..history.reading import read_history
+from ..responses.text import clean_text
+
+_FOREIGN = "This is no chat of Open WebUI and no list of messages."
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A chat of an export: its messages by id, the parent of each, and where the current branch ends.
+
+    The messages of a plain list have the ids `#0`, `#1` and so on. `model` is the host's id of the chosen model,
+    `system` the chat's own system prompt. Texts are "" where the export has none.
+    """
+
+    id: str
+    title: str
+    model: str
+    system: str
+    messages: Mapping[str, Any]
+    parents: Mapping[str, str]
+    current: str
+
+    def branch(self, end: str) -> list[str]:
+        """The ids of the messages from the first to `end`."""
+        ids: dict[str, None] = {}
+        while end in self.messages and end not in ids:
+            ids[end] = None
+            end = self.parents.get(end, "")
+        return list(reversed(ids))
+
+
+@dataclass(frozen=True, slots=True)
+class ChatState:
+    """The messages at one point of a chat as the host hands them over, with the id of each ("": it has none).
+
+    `model` is the host's id of the model that answers there, "" when unknown. `earlier_turns` counts the turns that
+    the host's own summary stands for.
+    """
+
+    messages: tuple[Any, ...]
+    ids: tuple[str, ...]
+    model: str
+    earlier_turns: int
+
+
+def read_export(value: Any) -> tuple[Chat, ...]:
+    """Find the chats in the JSON of an export: one chat, a list of chats, or the messages of one.
+
+    Raises:
+        InvalidHistory: It is none of these.
+    """
+    if not isinstance(value, list) or any(isinstance(member, dict) and "role" in member for member in value):
+        return (_read_chat({"messages": value} if isinstance(value, list) else value),)
+    if not value:
+        raise InvalidHistory("The export is an empty list.")
+    return tuple(_read_chat(member) for member in value)
+
+
+def chat_state(chat: Chat, at: str | None = None, *, model_id: str | None = None) -> ChatState:
+    """Rebuild the messages at one point of a chat.
+
+    `at` is the number of a turn of the current branch, counted from 1, or the id of the message that ends a branch;
+    None takes the whole current branch. `model_id` stands for the model that the chat chose: the host keeps from
+    each model what is bound to another.
+
+    Raises:
+        InvalidHistory: There is no such point, or no message.
+    """
+    ids = _ids_until(chat, at)
+    messages = [chat.messages[id_] for id_ in ids]
+    model = next(filter(None, map(_model_of, reversed(messages))), chat.model)
+    start, summary = _checkpoint(messages)
+    target = openrouter_id(model_id or model)
+    kept = [_handed_over(message, target) for message in messages[start:]]
+    instructions = "\n".join(filter(None, (chat.system, summary)))
+    added = [{"role": "system", "content": instructions}] if instructions else []
+    return ChatState(
+        messages=(*added, *kept),
+        ids=(*("" for _ in added), *ids[start:]),
+        model=model,
+        earlier_turns=len(_turn_starts(messages[:start])),
+    )
+
+
+def choose_chat(chats: Sequence[Chat], wish: str) -> Chat:
+    """Find a chat by its number, counted from 1, its id or its title.
+
+    Raises:
+        InvalidHistory: There is none, or there are several of this title.
+    """
+    if wish.isdecimal() and 1 <= int(wish) <= len(chats):
+        return chats[int(wish) - 1]
+    found = [chat for chat in chats if wish == chat.id] or [chat for chat in chats if wish == chat.title]
+    if len(found) != 1:
+        count = f"{len(found)} chats are" if found else "No chat is"
+        raise InvalidHistory(f"{count} called {wish!r}.")
+    return found[0]
+
+
+def read_artifacts(value: Any) -> Artifacts:
+    """Read items by the ULIDs of their markers, each alone or as `{"item": ..., "model": ...}`.
+
+    Raises:
+        InvalidHistory: It is not an object.
+    """
+    if not isinstance(value, dict):
+        raise InvalidHistory("These are no items by the ULIDs of their markers.")
+    return {ulid: _read_artifact(told) for ulid, told in value.items()}
+
+
+def openrouter_id(model: str) -> str:
+    """Give a model's id without that of the function which offers it."""
+    function, dot, rest = model.partition(".")
+    return rest if dot and function.isidentifier() else model
+
+
+def _read_chat(value: Any) -> Chat:
+    """Read one chat: as the host's interface gives it, as its page keeps it, or a plain list of messages."""
+    if not isinstance(value, dict):
+        raise InvalidHistory(_FOREIGN)
+    inner = _dict(value.get("chat")) or value
+    history, listed = _dict(inner.get("history")), inner.get("messages")
+    tree = history.get("messages")
+    if not isinstance(tree, dict):
+        if not isinstance(listed, list):
+            raise InvalidHistory(_FOREIGN)
+        tree = {f"#{index}": message for index, message in enumerate(listed)}
+        parents = {f"#{index + 1}": f"#{index}" for index in range(len(listed))}
+    else:
+        parents = {id_: _text(_dict(message).get("parentId")) for id_, message in tree.items()}
+    ends = (history.get("currentId"), value.get("current_message_id"), *reversed(tree))
+    return Chat(
+        id=_text(value.get("id")) or _text(inner.get("id")),
+        title=_text(value.get("title")) or _text(inner.get("title")),
+        model=_model_of(inner),
+        system=_text(_dict(inner.get("params")).get("system")),
+        messages=tree,
+        parents=parents,
+        current=next((end for end in ends if isinstance(end, str) and end in tree), ""),
+    )
+
+
+def _read_artifact(told: Any) -> Any:
+    if isinstance(told, dict) and "item" in told and "type" not in told:
+        return LoadedArtifact(told["item"], _text(told.get("model")) or None)
+    return told
+
+
+def _ids_until(chat: Chat, at: str | None) -> list[str]:
+    if at is not None and not at.isdecimal():
+        if at not in chat.messages:
+            raise InvalidHistory(f"This chat has no message {at}.")
+        return chat.branch(at)
+    ids = chat.branch(chat.current)
+    if not ids:
+        raise InvalidHistory("This chat has no messages.")
+    if at is None:
+        return ids
+    starts = _turn_starts([chat.messages[id_] for id_ in ids])
+    if not 1 <= int(at) <= len(starts):
+        raise InvalidHistory(f"There is no turn {at}: the current branch has {len(starts)}.")
+    return ids[: starts[int(at) - 1] + 1]
+
+
+def _turn_starts(messages: Sequence[Any]) -> list[int]:
+    """The indexes of the messages with which turns begin."""
+    turns = read_history(messages).turns if messages else ()
+    return [entry.origin.message for turn in turns for entry in turn if isinstance(entry, UserMessage)]
+
+
+def _checkpoint(messages: Sequence[Any]) -> tuple[int, str]:
+    """Where the messages begin that the host still sends, and the summary that it sends for those before."""
+    for index in reversed(range(len(messages))):
+        message = _dict(messages[index])
+        summary = _text(message.get("contextSummary")) or _text(message.get("context_summary"))
+        if summary.strip():
+            return index, f"{SUMMARY_HEADING}\n{summary}"
+    return 0, ""
+
+
+def _handed_over(message: Any, target: str) -> Any:
+    """What the host makes of a stored message for the model `target`, before it unfolds its output."""
+    fields = _dict(message)
+    content, images = fields.get("content", ""), _image_urls(fields.get("files"))
+    if fields.get("role") == "user" and images and isinstance(content, str):
+        shown = [{"type": "image_url", "image_url": {"url": url}} for url in images]
+        return {**fields, "content": [{"type": "text", "text": content}, *shown]}
+    writer, output = openrouter_id(_text(fields.get("model"))), fields.get("output")
+    if (
+        fields.get("role") == "assistant"
+        and isinstance(output, list)
+        and writer
+        and target not in {"", writer}
+    ):
+        return {**fields, "output": [_without_details(item) for item in output]}
+    return message
+
+
+def _image_urls(files: Any) -> list[str]:
+    listed = map(_dict, files if isinstance(files, list) else [])
+    return [file["url"] for file in listed if _is_image(file) and _text(file.get("url"))]
+
+
+def _is_image(file: Mapping[str, Any]) -> bool:
+    """SVG is text to the host."""
+    kind = _text(file.get("content_type")).partition(";")[0].strip().lower()
+    return file.get("type") == "image" or (kind.startswith("image/") and kind != "image/svg+xml")
+
+
+def _without_details(item: Any) -> Any:
+    """`reasoning_details` are bound to the model that wrote them."""
+    if not isinstance(item, dict):
+        return item
+    return {key: value for key, value in item.items() if key != "reasoning_details"}
+
+
+def _model_of(source: Any) -> str:
+    fields = _dict(source)
+    models = fields.get("models")
+    return _text(fields.get("model")) or _text(models[0] if isinstance(models, list) and models else None)
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return clean_text(value) if isinstance(value, str) else ""

@@ -1,0 +1,77 @@
+"""Conversations: turns, rounds, and names made of content."""
+
+from __future__ import annotations
+
+from open_webui_openrouter_pipe.conversation.conversation import (
+    build_conversation,
+    content_digest,
+    digest_item,
+)
+from tests.support.chats import answer, call, history, output, reasoning, user
+
+
+def test_a_turn_is_cut_into_what_was_asked_and_the_rounds_of_the_answer() -> None:
+    """Each answer of the model forms a round with the outputs that it asked for."""
+    chat = history(
+        [user("a"), reasoning(), call("1"), call("2"), output("1", "x"), output("2", "y"), answer("b")],
+        [user("c")],
+    )
+    made = build_conversation(chat.items, chat.turn_of_item)
+    kinds = [[[entry.item["type"] for entry in part] for part in turn.rounds] for turn in made.turns]
+    said = "function_call_output"
+    assert kinds == [
+        [["message"], ["reasoning", "function_call", "function_call", said, said], ["message"]],
+        [["message"]],
+    ]
+
+
+def test_halves_and_doubles_of_calls_are_left_out() -> None:
+    """A call without output, an output without or before its call, and a second output are not sent."""
+    items = [
+        user("a"),
+        output("late", "x"),
+        call("late"),
+        call("1"),
+        output("1", "y"),
+        output("1", "z"),
+        call("2"),
+    ]
+    made = build_conversation(items, [0] * len(items))
+    assert [entry.item for entry in made.turns[0].entries] == [user("a"), call("1"), output("1", "y")]
+
+
+def test_an_item_is_named_by_its_content_alone() -> None:
+    """The id does not count; each text, name and order does."""
+    assert digest_item(answer("a", "msg_1")).digest == digest_item(answer("a", "msg_2")).digest
+    values = [
+        ["ab"],
+        ["a", "b"],
+        {"a": "b"},
+        {"b": "a"},
+        {"a": 1, "b": 2},
+        {"b": 2, "a": 1},
+        1,
+        True,
+        1.0,
+        None,
+        "1",
+    ]
+    assert len({content_digest(value) for value in values}) == len(values)
+
+
+def test_chain_digests_name_a_prefix() -> None:
+    """Chats with the same beginning share its digests; a change alters all that follow; reasoning counts nothing."""
+    first, second, other = [user("a"), answer("b")], [user("c"), answer("d")], [user("c"), answer("e")]
+    chains = []
+    for turns in (
+        [first, second],
+        [first, other],
+        [other, second],
+        [[user("a"), reasoning(), answer("b")], second],
+    ):
+        chat = history(*turns)
+        chains.append([turn.chain for turn in build_conversation(chat.items, chat.turn_of_item).turns])
+    assert chains[0][0] == chains[1][0]
+    assert chains[0][1] != chains[1][1]
+    assert chains[0][1] != chains[2][1]
+    assert chains[0] == chains[3]

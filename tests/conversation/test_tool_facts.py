@@ -1,0 +1,140 @@
+"""Tool outputs as facts."""
+
+from __future__ import annotations
+
+import html
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from open_webui_openrouter_pipe.conversation.tool_facts import cut_middle, is_failure, state_fact, state_parts
+
+ROWS = [{"diagnosis": "Malignant neoplasm " * 8, "count": number} for number in range(247)]
+FACT = (
+    '[Tool: 247 rows | columns: diagnosis, count | first: {"diagnosis": '
+    '"Malignant neoplasm Malignant neoplasm Malignant neoplasm Malignant neoplasm Mali…", "count": 0}]'
+)
+PLAIN = json.dumps(ROWS)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        PLAIN,
+        json.dumps({"results": ROWS, "took": 3}),
+        json.dumps({"data": {"items": ROWS}}),
+        json.dumps({"rows": PLAIN}),
+        json.dumps(PLAIN),
+        json.dumps(json.dumps(PLAIN)),
+        html.escape(PLAIN),
+        html.escape(json.dumps({"results": ROWS})),
+        "\n".join(json.dumps(row) for row in ROWS),
+    ],
+    ids=["rows", "results", "nested", "inner", "string", "twice", "html", "html-results", "lines"],
+)
+def test_rows_are_counted_and_the_first_is_shown(written: str) -> None:
+    """However they are wrapped: number, columns and the first row with long values shortened."""
+    assert state_fact(written) == FACT
+
+
+def test_what_stands_around_is_kept() -> None:
+    """Commentary before and after the rows stays in its place."""
+    assert state_fact(f"Found these:\n{PLAIN}\nNothing else.") == f"Found these:\n{FACT}\nNothing else."
+
+
+def test_doubly_escaped_rows_in_a_text_are_read() -> None:
+    """Quotes that were escaped once more are undone."""
+    assert FACT in state_fact("Result: " + PLAIN.replace('"', '\\"') + " done")
+
+
+@pytest.mark.parametrize(
+    ("written", "fact"),
+    [
+        (
+            "id,name\n" + "\n".join(f"{number},n{number}" for number in range(50)),
+            '[Tool: 50 rows | columns: id, name | first: {"id": "0", "name": "n0"}]',
+        ),
+        (
+            "Prices:\n| a | b |\n|---|---|\n" + "| 1 | x |\n" * 30 + "\nEnd.",
+            'Prices:\n[Tool: 30 rows | columns: a, b | first: {"a": "1", "b": "x"}]\nEnd.',
+        ),
+        (
+            json.dumps({"title": "t" * 500, "pages": 3}),
+            '[Tool: 525 characters | fields: title, pages | {"title": "' + "t" * 80 + '…", "pages": 3}]',
+        ),
+        (
+            json.dumps([{"error": "e" * 90}, {"id": 2}, {"error": None}] * 4),
+            '[Tool: 12 rows | 4 of them errors | columns: error | first: {"error": "' + "e" * 80 + '…"}]',
+        ),
+        ("Error: " + "no " * 300, "[Tool: error | Error: " + ("no " * 300)[: 300 - 7] + "…]"),
+        ("[" * 2000, "[Tool: 2,000 characters, the middle left out]\n" + cut_middle("[" * 2000, 400, 200)),
+        ("x" * 700, "[Tool: 700 characters, the middle left out]\n" + cut_middle("x" * 700, 400, 200)),
+    ],
+    ids=["csv", "markdown", "object", "errors", "error", "deep", "text"],
+)
+def test_other_forms_have_their_fact(written: str, fact: str) -> None:
+    """Tables, objects and errors by what they hold; what cannot be read by size, head and tail."""
+    assert state_fact(written) == fact
+
+
+@pytest.mark.parametrize("written", ["", "ok", "[]", '{"a": 1}', "Error: no"])
+def test_a_short_output_stays(written: str) -> None:
+    """A fact that would be longer than the output is not made."""
+    assert state_fact(written) == written
+
+
+def test_parts_are_stated_and_attachments_named() -> None:
+    """The texts of an output in parts become one fact; pictures and files are named."""
+    assert (
+        state_parts(
+            [
+                {"type": "input_text", "text": PLAIN},
+                {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AAAA"},
+            ]
+        )
+        == f"{FACT}\n[image]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "failed"),
+    [
+        ("Error: no such table", True),
+        ("Query execution failed", True),
+        ("Traceback (most recent call last):\n" + "line\n" * 200, True),
+        ('{"error": {"message": "quota"}}', True),
+        ('{"status": "failed"}', True),
+        ("Error rates by month\n" + "May 3\n" * 100, False),
+        ('{"error": null, "rows": [1, 2]}', False),
+        (json.dumps({"results": ROWS, "errors": ["one of many"]}), False),
+        ("all good", False),
+    ],
+)
+def test_failures_are_told_apart(written: str, failed: bool) -> None:  # noqa: FBT001 - the expected verdict
+    """An error with nothing else is a failure, and so is its fact; data with errors in it is not."""
+    assert (is_failure(written), is_failure(state_fact(written))) == (failed, failed)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=200),
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=9), inner, max_size=6),
+    max_leaves=30,
+)
+
+
+@given(
+    st.text(max_size=3000) | _JSON.map(json.dumps) | _JSON.map(lambda value: html.escape(json.dumps(value)))
+)
+def test_a_fact_is_never_longer_and_always_the_same(written: str) -> None:
+    """Whatever a tool gives, its fact exists, is not longer, and is the same each time."""
+    fact = state_fact(written)
+    assert len(fact) <= len(written)
+    assert fact == state_fact(written)
+
+
+def test_the_middle_is_cut_with_its_size() -> None:
+    """Head and tail stay, and the note says how much is missing."""
+    assert cut_middle("abcdefghij", 2, 3) == "ab\n[… 5 characters left out …]\nhij"
+    assert cut_middle("abc", 2, 3) == "abc"

@@ -1,0 +1,72 @@
+"""Cache breakpoints and the chat's cache key."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+
+from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.planning.cache_marks import cache_key, needs_breakpoints, with_breakpoints
+from open_webui_openrouter_pipe.planning.plan import CacheMarks, ModelTerms
+from open_webui_openrouter_pipe.planning.simulate import CachePrices
+from tests.support.chats import SYSTEM, History, answer, call, histories, output, planned, user
+
+
+def marked(items: Any) -> list[int]:
+    """The places of the items with a breakpoint."""
+    return [at for at, item in enumerate(items) if "prompt_cache_breakpoint" in json.dumps(item)]
+
+
+ITEMS = [
+    SYSTEM,
+    *(user("Q1"), call("1"), output("1", "fact"), answer("A1")),
+    *(user("Q2"), call("2"), output("2", "whole"), answer("A2")),
+    *(user("Q3"), call("3"), output("3", "new")),
+]
+
+
+def test_breakpoints_end_the_stable_blocks() -> None:
+    """After the instructions, the frontier and the last completed turn, on the next message that can."""
+    items = with_breakpoints(ITEMS, CacheMarks(instructions=1, unchanged=5, frontier=5, completed=9))
+    assert marked(items) == [0, 5, 9]
+    (part,) = user("Q3")["content"]
+    assert items[9] == {**user("Q3"), "content": [{**part, "prompt_cache_breakpoint": {"mode": "explicit"}}]}
+
+
+def test_a_changed_prefix_is_read_up_to_the_change() -> None:
+    """At an epoch the first breakpoint stands where the change begins instead of after the instructions."""
+    items = with_breakpoints(ITEMS, CacheMarks(instructions=1, unchanged=2, frontier=5, completed=9))
+    assert marked(items) == [1, 5, 9]
+
+
+@given(histories(most_turns=5))
+def test_breakpoints_change_nothing_that_the_model_reads(chat: History) -> None:
+    """At most three, as the end of the request is the provider's; without them the items are the same."""
+    made = planned(
+        chat, ContextSettings(tool_output_pruning="every_turn"), ModelTerms("anthropic/m", 900_000)
+    )
+    items: Any = json.loads(json.dumps(with_breakpoints(made.items, made.marks)))
+    assert len(marked(items)) <= 3
+    for item in items:
+        for part in item.get("content", []):
+            part.pop("prompt_cache_breakpoint", None)
+    assert items == json.loads(json.dumps(made.items))
+
+
+def test_only_explicit_caches_need_breakpoints() -> None:
+    """Anthropic and Alibaba; the others cache by themselves."""
+    models = ["anthropic/claude", "~anthropic/claude", "qwen/qwen3", "openai/gpt", "google/gemini"]
+    assert [needs_breakpoints(model) for model in models] == [True, True, True, False, False]
+    assert CachePrices() == ModelTerms("a").prices
+
+
+def test_the_key_is_of_the_chat_and_tells_nothing() -> None:
+    """The same for the same chat, another for any other user, chat or secret; short enough for each provider."""
+    key = cache_key(b"secret", "user", "chat")
+    others = [(b"other", "user", "chat"), (b"secret", "us", "erchat"), (b"secret", "user", "chat2")]
+    assert key == cache_key(b"secret", "user", "chat")
+    assert len({key, *(cache_key(*other) for other in others)}) == 4
+    assert len(key) <= 64
+    assert "user" not in key

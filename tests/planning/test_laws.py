@@ -1,0 +1,204 @@
+"""What holds for every history, whatever its size and the settings.
+
+Every law is tried on the same histories, because drawing and planning one takes longer than all of the laws.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
+from open_webui_openrouter_pipe.conversation.conversation import is_model_input
+from open_webui_openrouter_pipe.conversation.rules import OMISSION_LINE
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
+from open_webui_openrouter_pipe.planning.overflow import ContextOverflow
+from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan
+from open_webui_openrouter_pipe.planning.simulate import CachePrices
+from open_webui_openrouter_pipe.responses.items import (
+    Item,
+    is_function_call,
+    is_function_call_output,
+    is_message,
+    is_reasoning,
+)
+from tests.support.cases import HISTORIES, SHARES
+from tests.support.chats import SYSTEM, History, Memory, histories, told
+
+lawful = settings(max_examples=HISTORIES, deadline=None, suppress_health_check=list(HealthCheck))
+
+_policies = st.builds(
+    ContextSettings,
+    tool_output_retention_turns=st.integers(1, 4),
+    tool_output_pruning=st.sampled_from(["batched", "every_turn", "off"]),
+    context_strategy=st.sampled_from(["summarize", "summarize", "prune", "clip", "refuse"]),
+    summary_turn_trigger=st.sampled_from([0, 0, 2]),
+    protected_recent_turns=st.integers(1, 4),
+    clip_last_messages=st.integers(1, 6),
+)
+_models = st.builds(
+    ModelTerms,
+    id=st.just("vendor/model"),
+    window_tokens=st.sampled_from([2500, 4000, 8000, 30_000, 1_000_000]),
+    prices=st.sampled_from([CachePrices(), CachePrices(0.1, 1.25), CachePrices(0.5, 1.0)]),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A chat with the plan of its last request, and that of the request before."""
+
+    chat: History
+    plan: Plan
+    before: Plan | None
+    """None for a chat of one request, and when that one was refused."""
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """What is sent."""
+        return self.plan.items
+
+
+def attempted(
+    chat: History, policy: ContextSettings, model: ModelTerms, memory: Memory
+) -> Plan | ContextOverflow:
+    """The plan of the chat, or its refusal."""
+    try:
+        return told(chat, policy, model, memory)
+    except ContextOverflow as overflow:
+        return overflow
+
+
+def dumped(items: Sequence[Item]) -> list[str]:
+    """The bytes of each item."""
+    return [json.dumps(item) for item in items]
+
+
+def request_before(chat: History) -> History | None:
+    """The beginning of the chat that was sent as the request before its last one; None when there was none."""
+    for end in range(len(chat.items) - 1, 0, -1):
+        same_turn = chat.turn_of_item[end] == chat.turn_of_item[end - 1]
+        if is_model_input(chat.items[end - 1]) and not (same_turn and is_model_input(chat.items[end])):
+            return chat.upto(end)
+    return None
+
+
+@pytest.mark.parametrize("share", SHARES)
+@lawful
+@given(histories(), _policies, _models)
+def test_every_law_holds(share: int, chat: History, policy: ContextSettings, model: ModelTerms) -> None:
+    """For each history, each policy and each window: the plan obeys every law, or is a refusal with reasons."""
+    memory = Memory()
+    earlier = request_before(chat)
+    before = attempted(earlier, policy, model, memory) if earlier else None
+    made = attempted(chat, policy, model, memory)
+    again = Memory(summaries=memory.summaries)
+    the_same_history_gives_the_same_bytes(made, attempted(chat, policy, model, again))
+    if isinstance(made, ContextOverflow):
+        assert made.code == "context_budget_exceeded"
+        assert made.needed_tokens > made.limit_tokens
+        return
+    assert made.wanted == ()
+    sent = Sent(chat, made, before if isinstance(before, Plan) else None)
+    for law in LAWS:
+        law(sent)
+
+
+def the_same_history_gives_the_same_bytes(
+    first: Plan | ContextOverflow, second: Plan | ContextOverflow
+) -> None:
+    """A second plan, made with another memory, is the same to the byte."""
+    if isinstance(first, Plan) and isinstance(second, Plan):
+        assert (dumped(first.items), first) == (dumped(second.items), second)
+    else:
+        assert (type(first), str(first)) == (type(second), str(second))
+
+
+def what_is_sent_is_within_the_limit(sent: Sent) -> None:
+    """Counted anew, item by item, as is everything that could have been sent."""
+    made, counter = sent.plan, TokenCounter(ContentCache())
+    assert sum(counter.item(item).tokens for item in made.items) == made.tokens == made.tally.tokens
+    assert made.tokens <= made.limit_tokens
+    assert made.tokens_before == sum(counter.item(item).tokens for item in (SYSTEM, *sent.chat.items))
+
+
+def no_call_is_without_its_output(sent: Sent) -> None:
+    """Calls and outputs are sent in pairs, each output after its call, each once."""
+    calls = [item["call_id"] for item in sent.items if is_function_call(item)]
+    outputs = [item["call_id"] for item in sent.items if is_function_call_output(item)]
+    assert sorted(calls) == sorted(outputs)
+    assert len(set(calls)) == len(calls)
+    order = [
+        item["call_id"] for item in sent.items if is_function_call(item) or is_function_call_output(item)
+    ]
+    kinds = [item["type"] for item in sent.items if "call_id" in item]
+    assert all(kinds[order.index(call_id)] == "function_call" for call_id in calls)
+
+
+def what_must_not_be_dropped_is_there(sent: Sent) -> None:
+    """The system prompt, the latest user message and every call of the current turn are always sent."""
+    current = [item for item, turn in sent.chat.numbered if turn == sent.chat.turn_of_item[-1]]
+    sent_calls = {item["call_id"] for item in sent.items if is_function_call_output(item)}
+    assert sent.items[0] == SYSTEM
+    assert current[0] in sent.items
+    assert {item["call_id"] for item in current if is_function_call(item)} <= sent_calls
+
+
+def the_newest_are_kept(sent: Sent) -> None:
+    """The turns that are sent are the newest ones, without a gap, and each begins with the user's message."""
+    asked = [item for item in sent.chat.items if is_message(item) and item["role"] == "user"]
+    kept = [item for item in sent.items if is_message(item) and item["role"] == "user" and item in asked]
+    assert dumped(kept) == dumped(asked[len(asked) - len(kept) :])
+    first = next(
+        item for item in sent.items[1:] if not is_message(item) or not OMISSION_LINE.match(_text(item))
+    )
+    assert is_message(first)
+    assert first["role"] == "user"
+
+
+def reasoning_is_sent_for_a_whole_turn_or_not_at_all(sent: Sent) -> None:
+    """Of the reasoning of a turn, all or nothing is sent."""
+    for turn in set(sent.chat.turn_of_item):
+        thoughts = [id(item) for item, of in sent.chat.numbered if of == turn and is_reasoning(item)]
+        assert [id(item) for item in sent.items if id(item) in thoughts] in ([], thoughts)
+
+
+def a_request_continues_the_one_before_unless_it_says_so(sent: Sent) -> None:
+    """A request begins with the bytes of the one before, or announces why it does not; the past is decided once."""
+    after, before = sent.plan, sent.before
+    if before is None:
+        return
+    assert after.epochs[: len(before.epochs)] == before.epochs
+    assert after.epochs[len(before.epochs) :] == after.breaks
+    if not after.breaks:
+        assert dumped(after.items)[: len(before.items)] == dumped(before.items)
+
+
+def every_epoch_wins_something(sent: Sent) -> None:
+    """The prefix is never changed for nothing, and by each policy at most once a request."""
+    epochs = sent.plan.epochs
+    assert all(epoch.tokens_won > 0 for epoch in epochs if epoch.reason != "clip")
+    per_request = [(epoch.request, epoch.reason) for epoch in epochs]
+    assert len(set(per_request)) == len(per_request)
+
+
+LAWS: tuple[Callable[[Sent], None], ...] = (
+    what_is_sent_is_within_the_limit,
+    no_call_is_without_its_output,
+    what_must_not_be_dropped_is_there,
+    the_newest_are_kept,
+    reasoning_is_sent_for_a_whole_turn_or_not_at_all,
+    a_request_continues_the_one_before_unless_it_says_so,
+    every_epoch_wins_something,
+)
+
+
+def _text(item: Item) -> str:
+    assert is_message(item)
+    return str(item["content"][0].get("text", ""))

@@ -1,0 +1,41 @@
+"""The economics of a cached prefix."""
+
+from __future__ import annotations
+
+import pytest
+
+from open_webui_openrouter_pipe.planning.simulate import CachePrices
+
+
+@pytest.mark.parametrize(
+    ("row", "prices"),
+    [
+        ((3e-6, 3e-7, 3.75e-6), CachePrices(0.1, 1.25)),
+        ((2e-6, 5e-7, None), CachePrices(0.25, 1.0)),
+        ((2e-6, None, None), CachePrices(1.0, 1.0)),
+        ((0.0, 0.0, 0.0), CachePrices(1.0, 1.0)),
+        ((None, None, None), CachePrices(1.0, 1.0)),
+    ],
+)
+def test_prices_are_relative_to_plain_input(
+    row: tuple[float | None, float | None, float | None], prices: CachePrices
+) -> None:
+    """Read and write as shares of the input price; without a price for reads there is no cache."""
+    assert CachePrices.of(*row) == prices
+
+
+def test_without_a_cache_a_change_always_pays() -> None:
+    """What is not cached costs the same anew, so everything that can be won is won at once."""
+    prices = CachePrices()
+    assert prices.change_cost(100_000, 10) == -10
+    assert prices.pays(0.0, prices.change_cost(100_000, 10))
+
+
+def test_with_a_cheap_cache_a_change_has_to_be_waited_for() -> None:
+    """Two thirds of what the change costs now, more or less, must have been paid for waiting."""
+    prices = CachePrices(0.1, 1.25)
+    cost = prices.change_cost(70_000, 30_000)
+    assert cost == pytest.approx(43_000)
+    assert not prices.pays(25_000, cost)
+    assert prices.pays(26_000, cost)
+    assert prices.waiting_cost(30_000) == pytest.approx(3_000)

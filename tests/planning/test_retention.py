@@ -1,0 +1,81 @@
+"""When old tool outputs become facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan
+from open_webui_openrouter_pipe.planning.simulate import CachePrices
+from open_webui_openrouter_pipe.responses.items import is_function_call_output
+from tests.support.chats import History, answer, call, history, output, planned, rows, user
+
+ANTHROPIC = ModelTerms("anthropic/model", 1_000_000, prices=CachePrices(0.1, 1.25))
+UNCACHED = ModelTerms("vendor/model", 1_000_000)
+
+
+def chat(turns: int) -> History:
+    """Turns with one call each, and a last message that awaits its answer."""
+    return history(
+        *(
+            [user(f"question {at}"), call(f"c{at}"), output(f"c{at}", rows(100 + at)), answer("done")]
+            for at in range(turns - 1)
+        ),
+        [user("now?")],
+    )
+
+
+def verbatim(made: Plan) -> list[str]:
+    """The calls whose outputs are sent whole."""
+    return [
+        i["call_id"] for i in made.items if is_function_call_output(i) and str(i["output"]).startswith("[{")
+    ]
+
+
+def settings(pruning: Any, turns: int = 3) -> ContextSettings:
+    """Settings with a short retention."""
+    return ContextSettings(tool_output_pruning=pruning, tool_output_retention_turns=turns)
+
+
+def test_the_newest_turns_stay_verbatim() -> None:
+    """With pruning in every turn, exactly the outputs of the newest turns are whole, the current turn counted."""
+    assert verbatim(planned(chat(8), settings("every_turn"))) == ["c5", "c6"]
+
+
+def test_nothing_is_pruned_when_pruning_is_off() -> None:
+    """All outputs stay, and no epoch begins."""
+    made = planned(chat(8), settings("off"))
+    assert (len(verbatim(made)), made.epochs, made.tokens) == (7, (), made.tokens_before)
+
+
+def test_without_a_cache_batches_are_as_small_as_can_be() -> None:
+    """Where reading from a cache saves nothing, batched is the same as every turn."""
+    batched, every = (planned(chat(12), settings(kind), UNCACHED) for kind in ("batched", "every_turn"))
+    assert batched == every
+
+
+def test_with_a_cheap_cache_batches_are_few_and_large() -> None:
+    """The prefix changes rarely, and each time more is won; in between, everything since then stays verbatim."""
+    batched, every = (planned(chat(60), settings(kind), ANTHROPIC) for kind in ("batched", "every_turn"))
+    assert len(every.epochs) == 57
+    assert 1 <= len(batched.epochs) <= 12
+    assert min(e.tokens_won for e in batched.epochs) > max(e.tokens_won for e in every.epochs)
+    assert set(verbatim(every)) < set(verbatim(batched))
+
+
+@pytest.mark.parametrize("retention", [0, -3])
+def test_the_current_turn_is_never_pruned(retention: int) -> None:
+    """No setting reaches the outputs that the model has not yet answered."""
+    made = planned(history([user("a"), call("1"), output("1", rows(100))]), settings("every_turn", retention))
+    assert verbatim(made) == ["1"]
+
+
+def test_old_outputs_are_facts() -> None:
+    """What stands in for an old output is its fact, in the same pair."""
+    made = planned(chat(5), settings("every_turn", 1))
+    old = next(item for item in made.items if is_function_call_output(item))
+    assert old == output(
+        "c0", '[Tool: 100 rows | columns: id, name | first: {"id": 0, "name": "' + "n" * 20 + '"}]'
+    )

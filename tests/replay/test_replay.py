@@ -1,0 +1,259 @@
+"""The command line: what it shows of exports, and how it fails."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
+from open_webui_openrouter_pipe.replay.__main__ import main
+from tests.history.builders import CLAUDE, OPENAI, assistant, mark, reasoning, tool, tool_call, ulid, user
+
+_EXPORTS = Path(__file__).parents[1] / "data" / "exports"
+_WEATHER = str(_EXPORTS / "weather.json")
+_CHATS = str(_EXPORTS / "all.ndjson")
+_ARTIFACTS = ("--artifacts", str(_EXPORTS / "weather_artifacts.json"))
+
+_MESSAGES = [
+    {"role": "system", "content": "Be brief."},
+    user("Find it.\n\x1b[2Jnow"),
+    assistant(
+        f"{mark(1)}\nLet me look.\n{mark(2)}",
+        tool_call("call_1", '{"q": 1}', "find it"),
+        tool_call("call_2"),
+    ),
+    tool("call_1", "found"),
+    assistant("Here it is. " * 20),
+    {"role": "robot", "content": [{"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}]},
+]
+
+
+def written(tmp_path: Path, value: Any) -> str:
+    path = tmp_path / "export.json"
+    path.write_text(value if isinstance(value, str) else json.dumps(value), "utf-8")
+    return str(path)
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert main(arguments) == code
+    return capsys.readouterr().out
+
+
+def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Items with their turns and origins, holes, and repairs with the items that they changed."""
+    assert (
+        shown(capsys, written(tmp_path, _MESSAGES))
+        == f"""\
+chat without a title (no id)
+for an unknown model: 6 messages -> 7 items, about 1,553 tokens
+
+#  turn  tokens  from         repairs  item
+0     1       6  0 system              system: Be brief.
+1     1      11  1 user                user: Find it. [2Jnow
+2     1       7  2 assistant           assistant: Let me look.
+3     1      28  2 assistant  2        function_call find_it_8ca89c96 {{"q": 1}}
+4     1      11  3 tool                function_call_output: found
+5     1      87  4 assistant           assistant: Here it is. Here it is. Here it is. Here it is....
+6     2    1403  5 robot      1        user: [input_image]
+
+holes: markers whose item is not at hand (2)
+  {ulid(1)}  2 assistant  kind unknown
+  {ulid(2)}  2 assistant  kind unknown
+
+repairs (3)
+  1  message    5 robot      unknown role, read as the user's
+  2  call_name  2 assistant  'find it' is sent as find_it_8ca89c96
+  3  call       2 assistant  a call without its output
+"""
+    )
+
+
+def test_the_table_of_a_real_chat(capsys: pytest.CaptureFixture[str]) -> None:
+    """Artifacts stand beside their markers, and what another family wrote is said to be left out."""
+    assert shown(capsys, _WEATHER, "--turn", "3", *_ARTIFACTS, "--check") == (
+        (_EXPORTS / "weather_turn_3.txt").read_text("utf-8")
+    )
+
+
+def test_the_page_shows_the_same_table() -> None:
+    """The example of docs/replay.md is what the command prints."""
+    page = (Path(__file__).parents[2] / "docs" / "replay.md").read_text("utf-8")
+    assert (_EXPORTS / "weather_turn_3.txt").read_text("utf-8") in page
+
+
+def test_lines_have_at_most_a_hundred_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever the items hold."""
+    lines = shown(capsys, _WEATHER, *_ARTIFACTS).splitlines()
+    assert max(map(len, lines)) == 100
+
+
+def test_json_holds_what_the_library_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Items, origins, holes and repairs come back from the text as they were."""
+    told = json.loads(shown(capsys, written(tmp_path, _MESSAGES), "--json", "--model", OPENAI))
+    built = build_input(read_history(_MESSAGES), {}, Options(model_id=OPENAI))
+    origins = [
+        {"message": at.message, "role": at.role, "marker": at.marker, "part": at.part} for at in built.origins
+    ]
+    del told["tokens"]
+    repairs = told.pop("repairs")
+    assert [(found["kind"], found["detail"]) for found in repairs] == [
+        (repair.kind, repair.detail) for repair in built.repairs
+    ]
+    assert told == {
+        "chat": {"id": "", "title": ""},
+        "model": OPENAI,
+        "items": built.items,
+        "turns": [turn + 1 for turn in built.turns],
+        "origins": origins,
+        "messages": [f"#{index}" for index in range(len(_MESSAGES))],
+        "missing": dict(built.missing),
+    }
+
+
+def test_turns_after_a_summary_keep_their_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The numbers are those that --turn takes."""
+    summarised = user("q2") | {"contextSummary": "They met."}
+    text = shown(capsys, written(tmp_path, [user("q1"), assistant("a1"), summarised]))
+    assert text.splitlines()[2:7] == [
+        "the host's summary stands for 1 earlier turns",
+        "",
+        "#  turn  tokens  from      item",
+        "0     2      12  0 system  system: [CONVERSATION SUMMARY] They met.",
+        "1     2       9  1 user    user: q2",
+    ]
+
+
+def test_another_model_gets_no_foreign_reasoning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--model decides which artifacts can be sent."""
+    export = written(tmp_path, [user("q"), assistant(f"{mark(1)}\na")])
+    artifacts = tmp_path / "artifacts.json"
+    artifacts.write_text(json.dumps({ulid(1): {"item": reasoning("rs_1"), "model": OPENAI}}), "utf-8")
+    options = ("--json", "--artifacts", str(artifacts), "--model")
+    kinds = [
+        [item["type"] for item in json.loads(shown(capsys, export, *options, model))["items"]]
+        for model in (OPENAI, CLAUDE)
+    ]
+    assert kinds == [["message", "reasoning", "message"], ["message", "message"]]
+
+
+def test_several_chats_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """One has to be chosen; the list is the output, the request an error."""
+    assert main([_CHATS]) == 2
+    assert capsys.readouterr() == (
+        (_EXPORTS / "all.txt").read_text("utf-8"),
+        "replay: the export has 2 chats: choose with --chat NUMBER, ID or TITLE\n",
+    )
+    titles = [chat["title"] for chat in json.loads(shown(capsys, _CHATS, "--json", code=2))]
+    assert titles == ["New Chat", "The weather in Paris"]
+
+
+def test_a_chosen_chat(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is shown as if it had been exported alone."""
+    chosen = shown(capsys, _CHATS, "--chat", "The weather in Paris")
+    assert chosen == shown(capsys, _WEATHER)
+
+
+def test_a_window_tells_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Budget, steps, epochs and losses on the error output, as the page shows them; the table stays as it is."""
+    talk = [said for at in range(1, 4) for said in (user(f"q{at}"), assistant(f"a{at} " + "word " * 900))]
+    export = written(tmp_path, [*talk, user("q4")])
+    table = shown(capsys, export)
+    assert main([export, "--window", "4000"]) == 0
+    told = capsys.readouterr()
+    page = (Path(__file__).parents[2] / "docs" / "replay.md").read_text("utf-8")
+    assert told.out == table
+    assert f"```\n{told.err}```" in page
+    assert told.err.splitlines()[-1] == "items left out: 4 (turns 1 to 2)"
+
+
+def test_a_chat_that_cannot_fit_its_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The user's own line, and exit code 2."""
+    assert main([written(tmp_path, [user("word " * 5000)]), "--window", "4000"]) == 2
+    assert "context_budget_exceeded" in capsys.readouterr().err
+
+
+def test_check_tells_what_is_invalid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An artifact that the schema refuses gives exit code 1 and its place."""
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "guess"}}
+    export = written(tmp_path, [user("q"), assistant(f"{mark(1)}\na")])
+    artifacts = tmp_path / "artifacts.json"
+    artifacts.write_text(json.dumps({ulid(1): search}), "utf-8")
+    options = (export, "--artifacts", str(artifacts), "--check")
+    text = shown(capsys, *options, code=1)
+    (issue,) = {line.split()[0] for line in text.partition("issues (")[2].splitlines()[1:]}
+    assert issue.startswith("input[1].action")
+    assert json.loads(shown(capsys, *options, "--json", code=1))["issues"]
+
+
+def test_check_without_the_sdk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """It cannot judge, and says what is missing."""
+    monkeypatch.setitem(sys.modules, "openrouter.components.inputs_union", None)
+    assert main([_WEATHER, "--check"]) == 2
+    assert capsys.readouterr() == (
+        "",
+        "replay: --check needs OpenRouter's official SDK, which is not installed: pip install openrouter\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "is no JSON: Expecting property name enclosed in double quotes in line 1"),
+        ('{"a": 1}\n{"b"', "is no JSON: Expecting ':' delimiter in line 1"),
+        ("", "is no JSON: Expecting value in line 1"),
+        ('{"mapping": {}}', "This is no chat of Open WebUI and no list of messages."),
+        ("[]", "The export is an empty list."),
+        ("[" * 100_000, "is nested too deeply"),
+        ("1" * 5_000, "is no JSON: not UTF-8, or with a number too long to read"),
+        ('[{"role": "assistant", "content": ""}]', "There is nothing in this chat that could be sent."),
+    ],
+)
+def test_broken_and_foreign_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
+) -> None:
+    """One line on the error output, and exit code 2."""
+    path = written(tmp_path, text)
+    assert main([path]) == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err.removeprefix("replay: ").removeprefix(f"{path} ")) == ("", f"{words}\n")
+
+
+def test_files_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A missing file, a folder, and bytes that are no UTF-8."""
+    path = tmp_path / "bytes.json"
+    path.write_bytes(b'"\xff"')
+    codes = [main([str(wrong)]) for wrong in (tmp_path / "absent", tmp_path, path)]
+    assert codes == [2, 2, 2]
+    assert capsys.readouterr().err == (
+        f"replay: {tmp_path}/absent cannot be read: No such file or directory\n"
+        f"replay: {tmp_path} cannot be read: Is a directory\n"
+        f"replay: {path} is no JSON: not UTF-8, or with a number too long to read\n"
+    )
+
+
+def test_a_byte_order_mark_does_no_harm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Some editors write one."""
+    assert "user: hello" in shown(capsys, written(tmp_path, "\ufeff" + json.dumps([user("hello")])))
+
+
+def test_it_runs_as_a_module_without_open_webui() -> None:
+    """Nothing of the host is imported, and the output is UTF-8 whatever the locale."""
+    script = (
+        "import sys; from open_webui_openrouter_pipe.replay import main; code = main(sys.argv[1:]); "
+        "sys.exit(code or any(name.split('.')[0] == 'open_webui' for name in sys.modules))"
+    )
+    for command in (["-m", "open_webui_openrouter_pipe.replay"], ["-c", script]):
+        ran = subprocess.run(
+            [sys.executable, *command, _WEATHER, "--turn", "3", *_ARTIFACTS, "--check"],
+            cwd=Path(__file__).parents[2],
+            env={"PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+            check=False,
+        )
+        expected = (_EXPORTS / "weather_turn_3.txt").read_bytes()
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, expected, b"")

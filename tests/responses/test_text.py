@@ -1,0 +1,44 @@
+"""Text that can always be written as UTF-8 JSON."""
+
+from __future__ import annotations
+
+import pytest
+
+from open_webui_openrouter_pipe.responses.text import TOO_DEEP, clean, clean_text, json_text
+
+CASES = {
+    "plain": "plain",
+    "größe 😀": "größe 😀",
+    "a\0b": "ab",
+    "\ud83d": "\ufffd",
+    "x\ude00y": "x\ufffdy",
+    "\ud83d\ude00": "😀",
+    "\0\ud83d\0\ude00": "😀",
+}
+
+
+@pytest.mark.parametrize("text", CASES, ids=ascii)
+def test_text(text: str) -> None:
+    """NUL goes, pairs are joined, lone halves become U+FFFD, and nothing else changes."""
+    assert clean_text(text) == CASES[text]
+
+
+def test_values_are_cleaned_throughout() -> None:
+    """Keys and members at any depth are cleaned; other values stay."""
+    dirty = {"a\0": ["\ud83d", {"b": "c\0", "n": 1}], "t": (None, True)}
+    assert clean(dirty) == {"a": ["\ufffd", {"b": "c", "n": 1}], "t": (None, True)}
+
+
+def test_clean_values_are_not_copied() -> None:
+    """What is clean already comes back as the same object."""
+    value = {"a": ["größe", {"b": 1}]}
+    assert clean(value) is value
+
+
+def test_json_text() -> None:
+    """Compact, with its letters as they are, cleaned; what JSON does not know becomes text, what is too deep a note."""
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert json_text({"ü": [1, "a\0"], "s": {1}}) == '{"ü":[1,"a"],"s":"{1}"}'
+    assert json_text(deep) == TOO_DEEP
