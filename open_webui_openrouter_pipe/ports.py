@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from .conversation.calibration import Calibration
 from .conversation.tokens import TokenCounts
 from .errors import PipeError
+from .history.artifacts import MissingArtifact
 from .planning.audit import AuditRow
 from .planning.plan import CacheMarks
 from .responses.effects import Effect
@@ -21,9 +22,6 @@ from .responses.failure import Failure
 from .responses.items import Item
 from .summaries.segments import Segment
 from .summaries.summary import Summary
-
-MissingReason = Literal["missing", "unreadable", "too_large", "unavailable"]
-"""Why an artifact cannot be had: no such row of this user, seal does not open, over a limit, store away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class LoadedArtifacts:
     """The answer to one load: what was found, and why the rest was not."""
 
     artifacts: Mapping[str, Artifact] = field(default_factory=dict)
-    holes: Mapping[str, MissingReason] = field(default_factory=dict)
+    missing: Mapping[str, MissingArtifact] = field(default_factory=dict)
 
 
 class ArtifactStore(Protocol):
@@ -61,7 +59,7 @@ class ArtifactStore(Protocol):
         """
 
     async def load(self, user_id: str, ids: Sequence[str]) -> LoadedArtifacts:
-        """Find the user's artifacts in one query. Never raises: what cannot be had is a hole."""
+        """Find the user's artifacts in one query. Never raises: what cannot be had is among the missing."""
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
         """Forget them, everywhere. Raises StoreUnavailable; absent ids are no error."""

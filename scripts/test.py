@@ -33,7 +33,9 @@ def main() -> int:
         print("no Python 3.12 here: the tests run on this Python alone", flush=True)
     elif failed := _pytest(python312, "-m", QUICK):
         return failed
-    os.environ["HYPOTHESIS_PROFILE"] = "full"  # tests/history/cases.py and tests/planning/test_laws.py read it
+    os.environ["HYPOTHESIS_PROFILE"] = (
+        "full"  # tests/history/cases.py and tests/planning/test_laws.py read it
+    )
     return _pytest(python, *passed_on)
 
 

@@ -27,14 +27,14 @@ class ContentCache(Generic[Value]):
     def __len__(self) -> int:
         return len(self._young) + sum(key not in self._young for key in self._old)
 
-    def find(self, key: bytes) -> Value | None:
+    def get(self, key: bytes) -> Value | None:
         """The remembered value, None when there is none."""
         young, old = self._young, self._old
         if (found := young.get(key)) is not None:
             return found
-        return None if (found := old.get(key)) is None else self.keep(key, found)
+        return None if (found := old.get(key)) is None else self.put(key, found)
 
-    def keep(self, key: bytes, value: Value) -> Value:
+    def put(self, key: bytes, value: Value) -> Value:
         """Remember a value and give it back."""
         if len(self._young) >= self._half:
             self._young, self._old = {}, self._young
@@ -43,5 +43,5 @@ class ContentCache(Generic[Value]):
 
     def get_or_compute(self, key: bytes, make: Callable[[], Value]) -> Value:
         """The remembered value, or the one that `make` gives."""
-        found = self.find(key)
-        return self.keep(key, make()) if found is None else found
+        found = self.get(key)
+        return self.put(key, make()) if found is None else found

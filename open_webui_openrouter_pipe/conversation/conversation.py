@@ -54,7 +54,7 @@ class Turn:
 class Conversation:
     """What a request is made of, oldest first.
 
-    `instructions` stand before everything, `foreign` (what others have summarised of turns before `turns`)
+    `instructions` stand before everything, `external_summaries` (what others have summarised of turns before `turns`)
     follows them, and `volatile` (text that changes from request to request, such as retrieved sources) comes
     directly before the current turn, which is the last.
     """
@@ -63,7 +63,7 @@ class Conversation:
     turns: tuple[Turn, ...]
     tools: tuple[Tool, ...] = ()
     volatile: tuple[DigestedItem, ...] = ()
-    foreign: tuple[str, ...] = ()
+    external_summaries: tuple[str, ...] = ()
     before: bytes = CHAIN_START
     """The chain digest before the first of `turns`."""
 
@@ -75,7 +75,7 @@ def build_conversation(
     instructions: Sequence[Item] = (),
     tools: Sequence[Tool] = (),
     volatile: Sequence[Item] = (),
-    foreign: Sequence[str] = (),
+    external_summaries: Sequence[str] = (),
 ) -> Conversation:
     """Divide the items into turns; `turn_of_item` names the turn of each item and never decreases."""
     turns: list[Turn] = []
@@ -90,7 +90,7 @@ def build_conversation(
         tuple(turns),
         tuple(tools),
         tuple(digest_item(item) for item in volatile),
-        tuple(foreign),
+        tuple(external_summaries),
     )
 
 

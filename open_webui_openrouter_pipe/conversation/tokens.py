@@ -84,8 +84,8 @@ class TokenCounter:
 
     def entry(self, entry: DigestedItem) -> TokenCounts:
         """The tokens of an item, remembered by its content."""
-        found = self.counts.find(entry.digest)
-        return self.counts.keep(entry.digest, self.item(entry.item)) if found is None else found
+        found = self.counts.get(entry.digest)
+        return self.counts.put(entry.digest, self.item(entry.item)) if found is None else found
 
     def tools(self, tools: Sequence[Tool]) -> TokenCounts:
         """The tokens of all tool definitions."""

@@ -154,16 +154,16 @@ class RequestFitter:
         await tell(_summarized(before, fitted, made))
         return fitted
 
-    def prepare(self, sent: Plan) -> None:
+    def prefetch(self, sent: Plan) -> None:
         """Have what the next requests will want summarised beside the chat; `sent` is in the provider's cache."""
         if self._summarizer is not None:
-            self._summarizer.prepare(sent.soon, CachedPrefix(sent.items, sent.marks, sent.tokens))
+            self._summarizer.prefetch(sent.soon, CachedPrefix(sent.items, sent.marks, sent.tokens))
 
     @property
     def _is_warm(self) -> bool:
         return self._means.warmth.is_warm(self._origin.chat_id, self._terms.model.id)
 
-    async def fit_lower(self, transformed: Transformed, refused: Plan) -> Plan | None:
+    async def refit_smaller(self, transformed: Transformed, refused: Plan) -> Plan | None:
         """Plan anew after the provider has counted more than its window; None when nothing more may go."""
         window_tokens = refused.budget.window_tokens
         if refused.tokens < window_tokens:
@@ -180,7 +180,7 @@ class RequestFitter:
             return None
         return replace(lower, budget=refused.budget) if lower.tokens < refused.tokens else None
 
-    def settle(self, sent: Plan, end: ResponseFinished | ResponseFailed | None) -> None:
+    def record_usage(self, sent: Plan, end: ResponseFinished | ResponseFailed | None) -> None:
         """Learn from the bill and record the request; `end` is None for one that never ended."""
         row = audit_row(sent)
         if end is not None and end.usage is not None:
@@ -241,7 +241,7 @@ def conversation_of(transformed: Transformed, tools: Sequence[Tool]) -> Conversa
         instructions=[numbered[at][0] for at in fixed],
         tools=tools,
         volatile=[numbered[at][0] for at in sorted(volatile)] if rest else (),
-        foreign=transformed.summaries,
+        external_summaries=transformed.summaries,
     )
 
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ..errors import StreamBroken
-from ..history.artifacts import LoadedArtifact
+from ..history.artifacts import MissingReason
 from ..planning.plan import CacheMarks
-from ..ports import ArtifactStore, LoadedArtifacts, MissingReason, Notice, Requests, Responses, StoredMarkers
+from ..ports import ArtifactStore, Notice, Requests, Responses, StoredMarkers
 from ..responses.effects import (
     Effect,
     ItemAmended,
@@ -82,24 +82,6 @@ _REASONS: Mapping[MissingReason, str] = {
     "too_large": "over the size limit",
     "unavailable": "the store is away",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Rehydrated:
-    """The artifacts by marker, and why the others are missing."""
-
-    artifacts: Mapping[str, LoadedArtifact]
-    holes: Mapping[str, MissingReason]
-
-
-async def rehydrate(store: ArtifactStore, user_id: str, wanted: Sequence[str]) -> Rehydrated:
-    """Load everything that is wanted at once; asks nothing when nothing is."""
-    loaded = await store.load(user_id, wanted) if wanted else LoadedArtifacts()
-    artifacts = {
-        ulid: LoadedArtifact(item=artifact.item, model=artifact.model)
-        for ulid, artifact in loaded.artifacts.items()
-    }
-    return Rehydrated(artifacts, loaded.holes)
 
 
 def describe_missing(reasons: Sequence[MissingReason]) -> str:

@@ -97,11 +97,11 @@ class PromptCacheClock:
 
     def note(self, chat_id: str, model: str) -> None:
         """The chat has just been sent."""
-        self._sent.keep(f"{model} {chat_id}".encode(), self._clock())
+        self._sent.put(f"{model} {chat_id}".encode(), self._clock())
 
     def is_warm(self, chat_id: str, model: str) -> bool:
         """Whether the provider may still have it in its cache."""
-        sent = self._sent.find(f"{model} {chat_id}".encode())
+        sent = self._sent.get(f"{model} {chat_id}".encode())
         return bool(chat_id) and sent is not None and self._clock() - sent < WARM_SECONDS
 
 
@@ -186,7 +186,7 @@ class Summarizer:
         self._judge(together)
         return together
 
-    def prepare(self, stretches: Sequence[SummaryTarget], live: CachedPrefix | None) -> None:
+    def prefetch(self, stretches: Sequence[SummaryTarget], live: CachedPrefix | None) -> None:
         """Have the summaries made beside the chat, one after the other."""
         if stretches and self.may_try:
             self._desk.start(self._prepare(stretches, live))

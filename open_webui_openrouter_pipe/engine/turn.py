@@ -14,11 +14,11 @@ from typing import Any
 from ..errors import ContextTooLong, PipeError, ReasoningRejected, StoreError
 from ..history.build import History, Options, Transformed, build_input, read_history
 from ..planning.plan import Plan
-from ..ports import Failed, Notice
+from ..ports import Failed, LoadedArtifacts, Notice
 from .channel import OutputChannel
 from .fit import RequestFitter
 from .recorder import Persistence, RequestOrigin
-from .round import Ports, Rehydrated, Round, describe_missing, rehydrate
+from .round import Ports, Round, describe_missing
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,9 @@ class Turn:
     async def _answer(self) -> None:
         question = self._question
         history = read_history(question.messages)
-        loaded = await rehydrate(self._ports.store, question.origin.user_id, history.wanted)
+        loaded = LoadedArtifacts()
+        if history.wanted:
+            loaded = await self._ports.store.load(question.origin.user_id, history.wanted)
         transformed = self._build(history, loaded)
         await self._report_holes(transformed, loaded)
         try:
@@ -123,27 +125,29 @@ class Turn:
         try:
             await self._dispatch(fitted, transformed)
         except ContextTooLong:
-            lower = None if self._round.shown else await self._fitting.fit_lower(transformed, fitted)
+            lower = None if self._round.shown else await self._fitting.refit_smaller(transformed, fitted)
             if lower is None:
                 raise
             await self._outlet.put(Notice(_SHORTENED))
             await self._dispatch(lower, transformed)
         else:
             if self._round.ended_turn:
-                self._fitting.prepare(fitted)
+                self._fitting.prefetch(fitted)
 
     async def _dispatch(self, fitted: Plan, transformed: Transformed) -> None:
         self._round = self._new_round()
         try:
             await self._round.run(fitted.items, marks=fitted.marks, chat=transformed.items)
         finally:
-            self._fitting.settle(fitted, self._round.end)
+            self._fitting.record_usage(fitted, self._round.end)
 
     def _new_round(self) -> Round:
         question = self._question
         return Round(self._ports, self._outlet, origin=question.origin, keeping=question.keeping)
 
-    def _build(self, history: History, loaded: Rehydrated, *, strip_reasoning: bool = False) -> Transformed:
+    def _build(
+        self, history: History, loaded: LoadedArtifacts, *, strip_reasoning: bool = False
+    ) -> Transformed:
         question = self._question
         options = Options(
             model_id=question.origin.model,
@@ -157,15 +161,15 @@ class Turn:
             for ulid, artifact in loaded.artifacts.items()
             if not self._reported.is_refused(ulid)
         }
-        return build_input(history, artifacts, options)
+        return build_input(history, {**artifacts, **loaded.missing}, options)
 
-    async def _report_holes(self, transformed: Transformed, loaded: Rehydrated) -> None:
+    async def _report_holes(self, transformed: Transformed, loaded: LoadedArtifacts) -> None:
         """Name new holes once. With `next_reply`, old reasoning is meant to be gone."""
         if self._question.keeping.reasoning == "next_reply":
             return
-        fresh = self._reported.fresh([hole for hole in transformed.missing if hole in loaded.holes])
+        fresh = self._reported.fresh([hole for hole in transformed.missing if hole in loaded.missing])
         if fresh:
-            await self._outlet.put(Notice(describe_missing([loaded.holes[ulid] for ulid in fresh])))
+            await self._outlet.put(Notice(describe_missing([loaded.missing[ulid].reason for ulid in fresh])))
 
     async def _forget(self, transformed: Transformed) -> None:
         """Reasoning of earlier turns has done its service once the turn after it has ended well."""

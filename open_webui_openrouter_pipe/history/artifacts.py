@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from ..responses.items import Item
 from ..responses.text import clean
@@ -41,11 +41,16 @@ class LoadedArtifact:
     model: str | None = None
 
 
+MissingReason = Literal["missing", "unreadable", "too_large", "unavailable"]
+"""No such row of this user, the seal does not open, over a size limit, or the store is unavailable."""
+
+
 @dataclass(frozen=True, slots=True)
 class MissingArtifact:
-    """An artifact of which only the kind is known: its row is there, its item cannot be read."""
+    """Why an artifact cannot be had, and its kind (the item's type) where the store knows it."""
 
-    kind: str
+    kind: str | None = None
+    reason: MissingReason = "missing"
 
 
 Artifacts: TypeAlias = Mapping[str, Item | StoredItem | MissingArtifact]

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Final
 
 from ..errors import SealBroken
-from ..ports import Artifact, LoadedArtifacts, MissingReason
+from ..history.artifacts import MissingArtifact
+from ..ports import Artifact, LoadedArtifacts
 from .rows import (
     FoundRows,
     RowStore,
@@ -81,23 +82,23 @@ class SealedArtifacts:
             found.rows[key] for key in reversed(wanted) if key in found.rows
         )
         artifacts: dict[str, Artifact] = {}
-        holes: dict[str, MissingReason] = {}
+        missing: dict[str, MissingArtifact] = {}
         for key in wanted:
             outcome = outcomes.get(key) or _why_absent(found, key)
             if isinstance(outcome, Opened):
                 artifacts[key] = outcome.artifact
             else:
-                holes[key] = outcome
-        return LoadedArtifacts(artifacts, holes)
+                missing[key] = outcome
+        return LoadedArtifacts(artifacts, missing)
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
         """Forget the user's artifacts in database, cache and shelter, or raise StoreUnavailable."""
         if wanted := list(dict.fromkeys(ids)):
             await self._rows.delete(user_id, wanted)
 
-    async def _open_latest_first(self, rows: Iterable[SealedRow]) -> dict[str, Opened | MissingReason]:
+    async def _open_latest_first(self, rows: Iterable[SealedRow]) -> dict[str, Opened | MissingArtifact]:
         """Open the rows, large ones in a thread and small ones in slices between which others run."""
-        outcomes: dict[str, Opened | MissingReason] = {}
+        outcomes: dict[str, Opened | MissingArtifact] = {}
         room_bytes, slice_bytes = self._limits.load_bytes, 0
         for row in rows:
             limit_bytes = min(room_bytes, self._limits.item_bytes)
@@ -114,14 +115,14 @@ class SealedArtifacts:
             room_bytes -= outcome.item_bytes if isinstance(outcome, Opened) else 0
         return outcomes
 
-    def _open(self, row: SealedRow, limit_bytes: int) -> Opened | MissingReason:
+    def _open(self, row: SealedRow, limit_bytes: int) -> Opened | MissingArtifact:
         try:
             return unseal(row, self._sealing.keyring, limit_bytes=limit_bytes)
         except ItemTooLarge:
-            return "too_large"
+            return MissingArtifact(row.kind, "too_large")
         except SealBroken:
-            return "unreadable"
+            return MissingArtifact(row.kind, "unreadable")
 
 
-def _why_absent(found: FoundRows, key: str) -> MissingReason:
-    return "unavailable" if key in found.away else "missing"
+def _why_absent(found: FoundRows, key: str) -> MissingArtifact:
+    return MissingArtifact(reason="unavailable" if key in found.away else "missing")

@@ -233,8 +233,8 @@ class SealedSummaries:
 
     def _report(self, row: SummaryRow, error: Exception) -> None:
         name = repr(row.key).encode()
-        if not self._reported.find(name):
-            self._reported.keep(name, value=True)
+        if not self._reported.get(name):
+            self._reported.put(name, value=True)
             _log.warning("a stored summary is passed over: %s", error)
 
 

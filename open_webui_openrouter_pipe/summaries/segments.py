@@ -189,9 +189,9 @@ class SummaryIndex:
         """
         if count not in self._rooms:
             rooms = sum(stretch.max_tokens for stretch in self._layout(count))
-            foreign = summary_message((), self._conversation.foreign)
+            external = summary_message((), self._conversation.external_summaries)
             header = self._counter.text(SUMMARY_HEADER) + MESSAGE_OVERHEAD_TOKENS if rooms else 0
-            fixed = self._counter.entry(digest_item(foreign)).tokens if foreign else header
+            fixed = self._counter.entry(digest_item(external)).tokens if external else header
             self._rooms[count] = rooms + fixed
         return self._rooms[count]
 
@@ -202,7 +202,7 @@ class SummaryIndex:
     def entries(self, count: int) -> tuple[DigestedItem, ...]:
         """The block for the first `count` segments, as far as their summaries are at hand; none when it is empty."""
         present = [self._at_hand[stretch.segment] for stretch in self._cover(count) if self._has(stretch)]
-        message = summary_message(present, self._conversation.foreign)
+        message = summary_message(present, self._conversation.external_summaries)
         return (digest_item(message),) if message else ()
 
     def missing(self, count: int) -> tuple[SummaryTarget, ...]:

@@ -154,13 +154,13 @@ MENTIONED = "Files and links mentioned there:"
 DETAILS = "Exact details from there, word for word:"
 
 
-def summary_message(summaries: Sequence[Summary], foreign: Sequence[str] = ()) -> InputMessage | None:
+def summary_message(summaries: Sequence[Summary], external: Sequence[str] = ()) -> InputMessage | None:
     """The message that stands in for all segments; None when there is nothing to say.
 
-    `foreign` are summaries that others made, which come first. A summary more leaves the parts before it as they
+    `external` are summaries that others made, which come first. A summary more leaves the parts before it as they
     were.
     """
-    texts = [*map(_foreign, foreign), *map(render_summary, summaries)]
+    texts = [*map(_render_external, external), *map(render_summary, summaries)]
     if not texts:
         return None
     parts: list[InputPart] = [{"type": "input_text", "text": text} for text in (SUMMARY_HEADER, *texts)]
@@ -217,7 +217,7 @@ def _left_out(unfounded: int) -> Iterator[str]:
         yield f"({statements} with figures that nobody gave there: left out.)"
 
 
-def _foreign(text: str) -> str:
+def _render_external(text: str) -> str:
     return "\n".join(["[Summary that another program made of a part of the conversation]", *_quoted(text)])
 
 

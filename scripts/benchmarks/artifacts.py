@@ -249,7 +249,7 @@ async def _longest_hold(store: SealedArtifacts, chats: dict[int, Chat]) -> float
 async def _load(store: SealedArtifacts, chat: Chat) -> None:
     loaded = await store.load(chat.user_id, chat.ids)
     if len(loaded.artifacts) != ARTIFACTS_OF_A_CHAT:
-        raise RuntimeError(f"holes: {dict(loaded.holes)}")
+        raise RuntimeError(f"holes: {dict(loaded.missing)}")
 
 
 async def _milliseconds(work: Callable[[], Awaitable[Any]]) -> float:

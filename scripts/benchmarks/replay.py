@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from open_webui_openrouter_pipe.engine.round import rehydrate
 from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
 from open_webui_openrouter_pipe.ports import Artifact
 from open_webui_openrouter_pipe.store.build import build_artifact_store, build_rows
@@ -59,6 +58,6 @@ async def _measure(path: Path) -> dict[str, float]:
 async def _once(store: ArtifactStore, messages: list[dict[str, object]]) -> float:
     started = time.perf_counter()
     history = read_history(messages)
-    rehydrated = await rehydrate(store, USER, history.wanted)
-    build_input(history, rehydrated.artifacts, Options(model_id=MODEL))
+    loaded = await store.load(USER, history.wanted)
+    build_input(history, loaded.artifacts, Options(model_id=MODEL))
     return (time.perf_counter() - started) * 1e3

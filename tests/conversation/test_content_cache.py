@@ -15,8 +15,8 @@ def test_what_is_asked_for_stays_and_the_rest_is_forgotten() -> None:
     """However much passes through, at most the limit is held, and what is used again and again is kept."""
     recent: ContentCache[int] = ContentCache(10)
     for number in range(1000):
-        recent.keep(b"%d" % number, number)
+        recent.put(b"%d" % number, number)
         assert recent.get_or_compute(b"used", lambda: -1) == -1
         assert len(recent) <= 10
-    assert recent.find(b"0") is None
-    assert recent.find(b"999") == 999
+    assert recent.get(b"0") is None
+    assert recent.get(b"999") == 999

@@ -125,7 +125,7 @@ async def test_a_bill_is_recorded_and_learned_from() -> None:
     books = Books()
     fits = fitting(books)
     plan = await fit(fits, long_chat(3))
-    fits.settle(plan, finished(Usage(input_tokens=2000, cached_tokens=1500, cost=0.5)))
+    fits.record_usage(plan, finished(Usage(input_tokens=2000, cached_tokens=1500, cost=0.5)))
     (record,) = books.written
     assert (record.row.billed_tokens, record.row.cached_tokens, record.row.cost) == (2000, 1500, 0.5)
     assert (record.row.tokens_after_landing, books.learned) == (plan.tokens, [("vendor/model", 2000)])
@@ -137,7 +137,7 @@ async def test_a_bill_for_several_readings_teaches_nothing() -> None:
     fits = fitting(books)
     plan = await fit(fits, long_chat(3))
     search: Any = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-    fits.settle(plan, finished(Usage(input_tokens=9000), search))
+    fits.record_usage(plan, finished(Usage(input_tokens=9000), search))
     assert (len(books.written), books.learned) == (1, [])
 
 
@@ -145,7 +145,7 @@ async def test_a_request_that_never_ended_is_recorded_without_a_bill() -> None:
     """The user stopped it, or the provider failed."""
     books = Books()
     fits = fitting(books)
-    fits.settle(await fit(fits, long_chat(3)), None)
+    fits.record_usage(await fit(fits, long_chat(3)), None)
     assert [record.row.billed_tokens for record in books.written] == [0]
 
 
@@ -154,7 +154,7 @@ async def test_a_provider_that_counts_more_gets_less() -> None:
     books, chat = Books(), long_chat(9)
     fits = fitting(books)
     refused = await fit(fits, chat)
-    lower = await fits.fit_lower(chat, refused)
+    lower = await fits.refit_smaller(chat, refused)
     assert lower is not None
     assert lower.tokens < refused.tokens * 0.75
     assert lower.items[-1] == chat.items[-1]
@@ -165,13 +165,13 @@ async def test_a_provider_that_counts_more_gets_less() -> None:
 async def test_strategies_that_drop_nothing_are_not_tried_again(strategy: Strategy) -> None:
     """The provider's own words reach the user."""
     fits, chat = fitting(Books(), strategy=strategy), long_chat(3)
-    assert await fits.fit_lower(chat, await fit(fits, chat)) is None
+    assert await fits.refit_smaller(chat, await fit(fits, chat)) is None
 
 
 async def test_a_single_message_cannot_be_lowered() -> None:
     """There is nothing that may be left out."""
     fits, chat = fitting(Books()), transformed([{"role": "user", "content": "word " * 5000}])
-    assert await fits.fit_lower(chat, await fit(fits, chat)) is None
+    assert await fits.refit_smaller(chat, await fit(fits, chat)) is None
 
 
 class Threads(Books):
@@ -294,7 +294,7 @@ async def turns_until_told(shop: Shop, *, is_sent: bool = False) -> int:
         if screen.lines:
             return turns
         if is_sent:
-            fits.settle(plan, finished(Usage(input_tokens=10)))
+            fits.record_usage(plan, finished(Usage(input_tokens=10)))
     raise AssertionError("nothing was ever told")
 
 
@@ -312,7 +312,7 @@ async def test_the_next_summary_is_made_beside_the_chat() -> None:
     turns = await turns_until_told(Shop(GOOD))
     shop, screen = Shop(GOOD), Screen()
     fits = shop.fitting(summary_ahead_ratio=0.4)
-    fits.prepare(await fit(fits, long_chat(turns - 1), screen))
+    fits.prefetch(await fit(fits, long_chat(turns - 1), screen))
     await asyncio.gather(*shop.jobs)
     asked = len(shop.bureau.asked)
     plan = await fit(shop.fitting(), long_chat(turns), screen)

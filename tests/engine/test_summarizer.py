@@ -152,7 +152,7 @@ async def test_two_failing_orders_make_a_pause() -> None:
     first, second = office.summarizer(), office.summarizer()
     await first.make([ONE, TWO, THREE], None)
     assert (first.may_try, second.may_try) == (False, True)
-    first.prepare([ONE], None)
+    first.prefetch([ONE], None)
     assert office.tasks == []
     await second.make([ONE], None)
     assert not office.summarizer().may_try
@@ -193,7 +193,7 @@ async def test_what_cannot_be_kept_serves_once() -> None:
 async def test_ahead_of_time_one_after_the_other() -> None:
     """Recorded as such, after the request that was just sent."""
     office = Office(GOOD)
-    office.summarizer().prepare([ONE, TWO, THREE], live(ONE, TWO))
+    office.summarizer().prefetch([ONE, TWO, THREE], live(ONE, TWO))
     await asyncio.gather(*office.tasks)
     assert [body["by"] for body in office.bureau.asked] == ["live", "live", "own"]
     assert (office.bureau.most_inside, [row.purpose for row in office.rows]) == (1, ["summary_ahead"] * 3)
@@ -203,7 +203,7 @@ async def test_ahead_of_time_nobody_waits_for_another_worker() -> None:
     """What is claimed is left to who has it."""
     office = Office(GOOD)
     await office.summaries.claim("ada", ONE.segment, seconds=1_000)
-    office.summarizer().prepare([ONE, TWO], None)
+    office.summarizer().prefetch([ONE, TWO], None)
     await asyncio.gather(*office.tasks)
     assert set(await office.summaries.find("ada", [b"0", b"4", b"8"], chat_id="")) == {TWO.segment}
 
@@ -211,9 +211,9 @@ async def test_ahead_of_time_nobody_waits_for_another_worker() -> None:
 async def test_ahead_of_time_a_failure_ends_the_job() -> None:
     """The others would fail as well; nothing is started without something to do, nor during a pause."""
     office = Office("no JSON")
-    office.summarizer().prepare([], None)
+    office.summarizer().prefetch([], None)
     for _ in range(3):
-        office.summarizer().prepare([ONE, TWO], None)
+        office.summarizer().prefetch([ONE, TWO], None)
         await asyncio.gather(*office.tasks)
     assert (len(office.tasks), len(office.bureau.asked)) == (2, 4)
 
@@ -221,7 +221,7 @@ async def test_ahead_of_time_a_failure_ends_the_job() -> None:
 async def test_a_job_that_is_stopped_gives_its_claim_back() -> None:
     """Whoever comes next need not wait."""
     office = Office(None)
-    office.summarizer().prepare([ONE], None)
+    office.summarizer().prefetch([ONE], None)
     await asyncio.sleep(0.05)
     assert not await office.free(ONE.segment)
     (job,) = office.tasks

@@ -167,7 +167,7 @@ class Watched(RequestFitter):
 
     prepared: list[Plan]
 
-    def prepare(self, sent: Plan) -> None:
+    def prefetch(self, sent: Plan) -> None:
         self.prepared.append(sent)
 
 

@@ -158,9 +158,9 @@ class StoreContract:
         await store.put([artifact(1)])
         ids = [artifact(number).id for number in range(70_000)]
         loaded = await store.load("ada", ids)
-        assert (list(loaded.artifacts), len(loaded.holes)) == ([artifact(1).id], 69_999)
+        assert (list(loaded.artifacts), len(loaded.missing)) == ([artifact(1).id], 69_999)
         await store.delete("ada", ids)
-        assert (await store.load("ada", ids[1:2])).holes == {ids[1]: "missing"}
+        assert (await store.load("ada", ids[1:2])).missing == {ids[1]: "missing"}
 
     async def test_one_bad_artifact_stores_none(self, store: SealedArtifacts) -> None:
         """A put is whole or nothing: an item over the limit, or one that is no JSON, refuses all."""

@@ -70,7 +70,7 @@ async def test_a_lowered_limit_makes_holes() -> None:
     )
     store = SealedArtifacts(rows, SEALING, ArtifactLimits(item_bytes=1000))
     loaded = await store.load("ada", [artifact(1).id, artifact(2).id])
-    assert (list(loaded.artifacts), loaded.holes) == ([artifact(2).id], {artifact(1).id: "too_large"})
+    assert (list(loaded.artifacts), loaded.missing) == ([artifact(2).id], {artifact(1).id: "too_large"})
 
 
 async def test_all_together_over_the_limit_keep_the_latest() -> None:
@@ -81,7 +81,7 @@ async def test_all_together_over_the_limit_keep_the_latest() -> None:
     await store.put(made)
     loaded = await store.load("ada", [each.id for each in made])
     assert list(loaded.artifacts) == [each.id for each in made[7:]]
-    assert loaded.holes == {each.id: "too_large" for each in made[:7]}
+    assert loaded.missing == {each.id: "too_large" for each in made[:7]}
 
 
 async def test_a_store_that_is_away_makes_holes() -> None:

@@ -179,7 +179,7 @@ async def test_a_redis_that_stops_fails_neither_reads_nor_writes(
     )
     with pytest.raises(StoreUnavailable):
         await store.delete("ada", [artifact(1).id])
-    assert (await store.load("ada", [artifact(1).id])).holes == {artifact(1).id: "missing"}
+    assert (await store.load("ada", [artifact(1).id])).missing == {artifact(1).id: "missing"}
     await cached.aclose()
 
 

@@ -64,10 +64,10 @@ async def check_killing(processes: ForkServerContext, place: Place, markers: Pat
         writer.join()
         written = _lines(markers)
         loaded = await store.load("ada", written[seen:])
-        assert loaded.holes == {}
+        assert loaded.missing == {}
         assert len(loaded.artifacts) == len(written) - seen >= ARTIFACTS_OF_A_TURN
         seen = len(written)
-    assert (await store.load("ada", _lines(markers))).holes == {}
+    assert (await store.load("ada", _lines(markers))).missing == {}
     await database.aclose()
 
 
@@ -175,5 +175,5 @@ async def test_workers_write_flush_and_sweep_at_once(
     ids = found.scalars().all()
     assert (len(ids), set(ids)) == (len(expected), expected)
     store = SealedArtifacts(SqlRows(database), SEALING, ArtifactLimits())
-    assert (await store.load("ada", sorted(expected))).holes == {}
+    assert (await store.load("ada", sorted(expected))).missing == {}
     await database.aclose()

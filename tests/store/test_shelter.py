@@ -304,7 +304,7 @@ async def test_postgres_stops_in_the_middle_of_a_chat(
     await store.put([artifact(0)])
     postgres_server.stop()
     await store.put([artifact(1)])
-    assert (await store.load("ada", ids)).holes == {ids[2]: "unavailable"}
+    assert (await store.load("ada", ids)).missing == {ids[2]: "unavailable"}
     assert await store.load("eve", ids[1:2]) == LoadedArtifacts({}, {ids[1]: "unavailable"})
     postgres_server.start()
     await store.put([artifact(2)])
@@ -312,7 +312,7 @@ async def test_postgres_stops_in_the_middle_of_a_chat(
     assert await store.load("ada", ids) == expected
     bare = SealedArtifacts(SqlRows(postgres_database), SEALING, ArtifactLimits())
     for _ in range(200):
-        if not (await bare.load("ada", ids)).holes:
+        if not (await bare.load("ada", ids)).missing:
             break
         await asyncio.sleep(0.05)
     assert await bare.load("ada", ids) == expected
