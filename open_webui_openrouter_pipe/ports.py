@@ -120,26 +120,32 @@ class Model:
     supported_efforts: tuple[str, ...] | None
 
 
+RequestBody = Mapping[str, Any]
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltRequest:
+    """The body of POST /responses, and the host's own names of tools that had to be renamed for the wire."""
+
+    body: RequestBody
+    host_tool_names: Mapping[str, str] = field(default_factory=dict)
+    """By the name on the wire; a tool that is not listed has the same name in both."""
+
+
 class Requests(Protocol):
     """Makes the body of POST /responses for one call of the host."""
 
-    def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> RequestBody:
+    def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> BuiltRequest:
         """Put the input together with everything else that the host asked for.
 
         `marks` are the ends of the blocks that stay the same from request to request, None when unknown.
         """
 
-    def build_aside(
+    def build_summary_request(
         self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int
     ) -> RequestBody:
-        """The same for a question beside the chat, to be answered by text alone, of at most so many tokens."""
-
-    def host_tool_name(self, name: str) -> str:
-        """The host's own name for a tool whose name had to be changed for the wire."""
-
-
-RequestBody = Mapping[str, Any]
-Event = Mapping[str, Any]
+        """Build the same for a request beside the chat that is answered by text alone, of at most so many tokens."""
 
 
 class Responses(Protocol):

@@ -20,7 +20,7 @@ from typing import Any
 
 from ..errors import PipeError
 from ..ports import Model
-from ..responses.wire import finite
+from ..responses.wire import as_number
 
 FRESH_SECONDS = 3600.0
 FIRST_LISTING_SECONDS = 3.0
@@ -207,13 +207,13 @@ def _words(value: Any) -> frozenset[str]:
 
 
 def _tokens(value: Any) -> int | None:
-    number = finite(value)
+    number = as_number(value)
     return int(number) if number and number >= 1 else None
 
 
 def _price(value: Any) -> float | None:
     """Dollars per token from a decimal string; a negative price marks a router whose price varies."""
-    number = finite(value)
+    number = as_number(value)
     return number if number is not None and number >= 0 else None
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 from ..ports import Model
 from ..responses.items import Item, is_function_call
 from ..responses.tool_names import wire_name
-from ..responses.wire import finite
+from ..responses.wire import as_number
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _ENCRYPTED_REASONING = "reasoning.encrypted_content"
@@ -121,7 +121,7 @@ def _number(low: float, high: float) -> Callable[[Any], float | int | None]:
     """A number, clamped; whole ones stay whole so that the bytes do not change."""
 
     def read(value: Any) -> float | int | None:
-        number = finite(value)
+        number = as_number(value)
         if number is None:
             return None
         clamped = float(min(max(number, low), high))
@@ -134,7 +134,7 @@ def _count(low: int, high: int | None = None) -> Callable[[Any], int | None]:
     """A whole number of at least `low`: one below is dropped, one above `high` is clamped."""
 
     def read(value: Any) -> int | None:
-        number = finite(value)
+        number = as_number(value)
         if number is None or number < low:
             return None
         return int(number) if high is None else min(int(number), high)
