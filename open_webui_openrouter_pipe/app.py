@@ -26,7 +26,7 @@ from .engine.recorder import Persistence, RequestOrigin, generate_item_id
 from .engine.round import Ports
 from .engine.summarizer import PromptCacheClock, Summarizer, SummarizerState
 from .engine.summary_writer import SummaryModel, SummaryWriter
-from .engine.turn import SeenOnce, Turn, TurnRequest
+from .engine.turn import Turn, TurnMemory, TurnRequest
 from .errors import StoreError
 from .history.markers import erase_markers
 from .host.call import Call
@@ -156,7 +156,7 @@ class App:
         self._passing_summaries = MemorySummaries()
         self._look_at_seconds = self._loop.time()
         self._stores: dict[StoreSettings, _Stores] = {}
-        self._reported = SeenOnce()
+        self._memory = TurnMemory()
         weakref.finalize(self, _close_soon, self._loop, self._own.aclose).atexit = False
 
     async def models(self, settings: Settings) -> list[dict[str, str]]:
@@ -177,12 +177,10 @@ class App:
         outlet = OutputChannel()
         ports = self._ports(call, settings)
         fitting = await self._fitting(call, settings, ports)
-        turn = Turn(_question(call, settings), ports, outlet, reported=self._reported, fitting=fitting)
+        turn = Turn(_question(call, settings), ports, outlet, memory=self._memory, fitter=fitting)
         task = self._own.start(turn.run())
         try:
-            if call.in_chat and self._reported.fresh(
-                [f"{call.user_id} {notice}" for notice in settings.notices]
-            ):
+            if call.in_chat and self._memory.reported.add(call.user_id, settings.notices):
                 for notice in settings.notices:
                     yield Notice(notice)
             async with aclosing(outlet.drain()) as outputs:
@@ -227,7 +225,7 @@ class App:
 
     async def _fitting(self, call: Call, settings: Settings, ports: Ports) -> RequestFitter:
         """What fits the call's requests. A task is never shortened; what is not kept is recorded without a place."""
-        body = ports.requests.build(())
+        body = ports.requests.build(()).body
         models = [
             self._catalog(settings.client).find(name) for name in (call.model_id, *body.get("models", ()))
         ]
@@ -361,7 +359,7 @@ def _question(call: Call, settings: Settings) -> TurnRequest:
     return TurnRequest(
         messages=messages,
         origin=RequestOrigin(call.user_id, call.chat_id, call.message_id, call.model_id),
-        keeping=settings.keeping if call.keeps else _KEEPS_NOTHING,
+        persistence=settings.keeping if call.keeps else _KEEPS_NOTHING,
         base_system_prompt=call.base_system_prompt,
         base_user_prompt=call.base_user_prompt,
     )

@@ -15,11 +15,11 @@ from typing import Any
 from . import settings
 from .app import App, build_app
 from .engine.recorder import generate_item_id
-from .engine.turn import UNEXPECTED
 from .errors import PipeError
 from .host.call import Call, read_call
 from .host.chunks import ChunkWriter, CompletionWriter
 from .host.native import HostEvent, NativeWriter
+from .notices import notice
 from .ports import Failed
 from .settings import Settings, read_settings
 
@@ -95,7 +95,7 @@ def _failed(error: Exception) -> Failed:
         log.warning("%s", error)
         return Failed(error.user_message)
     log.error("unexpected error", exc_info=error)
-    return Failed(UNEXPECTED)
+    return Failed(notice("unexpected_error"))
 
 
 def _native(frozen: Settings) -> NativeWriter:

@@ -1,4 +1,12 @@
-"""One request's journey, over the ports: read, rehydrate, build, dispatch, persist, hand on.
+"""The journey of one request, over the ports alone: read, load, build, fit, send, store, hand on.
+
+    turn             one request of the host, from its messages to the end of the answer
+    round            one request to OpenRouter and its stream: calls fit for the host, markers after their artifacts
+    recorder         the artifacts of a round: what is kept, made durable before its marker is shown
+    channel          the bounded queue between the engine's task and whoever drains it
+    fit              a chat fitted into the model's window: planned, summarized, reported, recorded
+    summarizer       the summaries that a plan requires, made once and shared
+    summary_writer   one summary, requested from a model and checked
 
 Knows neither the host nor HTTP nor a database; waits only on the ports.
 """

@@ -1,9 +1,8 @@
-"""New artifact ids: the one place that reads the clock and rolls dice for them.
+"""Keeps a round's artifacts: decides what is kept, makes it durable, and says which markers may be shown.
 
-Keeps a round's artifacts: decides what is kept, makes it durable, and says which markers may be shown.
-
-A marker is handed out only after the store has confirmed its artifact. It never raises for a store that is away, or
-that refuses an item (too large): the answer goes on without those markers, and `lost` counts what was not kept.
+A marker is handed out only after the store has confirmed its artifact. It never raises for a store that is unavailable,
+or that refuses an item (too large): the answer goes on without those markers, and `lost` counts what was not saved.
+Owns new artifact ids, too: the one function that reads the clock and a random source for them.
 """
 
 from __future__ import annotations
@@ -23,29 +22,28 @@ from ..responses.items import Item, Message, is_function_call_output, is_message
 _RANDOM_BITS = 20
 """Four characters of Crockford base32."""
 
+Retention = Literal["disabled", "next_reply", "conversation"]
+
 
 def generate_item_id() -> str:
     """Make a new 20-character ULID: 16 characters of time in nanoseconds, 4 of randomness; later ids sort later."""
     return item_id(time.time_ns(), secrets.randbits(_RANDOM_BITS))
 
 
-Retention = Literal["disabled", "next_reply", "conversation"]
-
-
 @dataclass(frozen=True, slots=True)
 class Persistence:
-    """What is kept of an answer: reasoning (and for how long), and calls with their results."""
+    """What is kept of an answer: reasoning (and for how long), and tool calls with their results."""
 
     reasoning: Retention
     tools: bool
 
     @property
-    def anything(self) -> bool:
+    def is_enabled(self) -> bool:
         """Whether artifacts are kept at all."""
         return self.tools or self.reasoning != "disabled"
 
-    def wants(self, item: Item) -> bool:
-        """Tell whether the item becomes an artifact: whole, fit to be sent again, and not kept by the host itself."""
+    def includes(self, item: Item) -> bool:
+        """Whether the item becomes an artifact: whole, fit to be sent again, and not kept by the host itself."""
         if is_message(item) or is_function_call_output(item):
             return False
         if not (self.reasoning != "disabled" if is_reasoning(item) else self.tools):
@@ -55,7 +53,7 @@ class Persistence:
 
 @dataclass(frozen=True, slots=True)
 class RequestOrigin:
-    """Whose answer it is: the owner, the place in the host, and the OpenRouter model that writes it."""
+    """Whose answer it is: the owner, the chat and message of the host, and the OpenRouter model that writes it."""
 
     user_id: str
     chat_id: str
@@ -67,41 +65,47 @@ class Recorder:
     """The artifacts of one round, by the index of their item."""
 
     def __init__(
-        self, store: ArtifactStore, *, origin: RequestOrigin, keeping: Persistence, new_id: Callable[[], str]
+        self,
+        store: ArtifactStore,
+        *,
+        origin: RequestOrigin,
+        persistence: Persistence,
+        new_id: Callable[[], str],
     ) -> None:
         """Start with nothing kept."""
+        self.origin = origin
+        self.lost = 0
         self._store = store
-        self._origin = origin
-        self._keeping = keeping
+        self._persistence = persistence
         self._new_id = new_id
         self._unsaved: dict[int, Artifact] = {}
         self._saved: dict[int, Artifact] = {}
         self._amended: dict[int, Artifact] = {}
-        self.lost = 0
 
     def keep(self, index: int, item: Item) -> None:
         """Take a finished item, if it is one that is kept."""
-        if self._keeping.wants(item):
+        if self._persistence.includes(item):
             self._unsaved[index] = self._artifact(item)
 
     def keep_phase(self, index: int, message: Message) -> None:
         """Take the phase of a message that begins, which the host does not keep: its text is the host's."""
         phase = message.get("phase")
-        if isinstance(phase, str) and self._keeping.anything:
-            told = {"type": "message", "role": "assistant", "phase": phase, "content": []}
-            self._unsaved[index] = self._artifact(cast("Item", told))
+        if isinstance(phase, str) and self._persistence.is_enabled:
+            bare = {"type": "message", "role": "assistant", "phase": phase, "content": []}
+            self._unsaved[index] = self._artifact(cast("Item", bare))
 
     def amend(self, index: int, item: Item) -> None:
         """Take what the terminal event added to an item that was kept before."""
-        for kept, changed in ((self._unsaved, self._unsaved), (self._saved, self._amended)):
-            if index in kept:
-                changed[index] = replace(kept[index], item=item)
+        if index in self._unsaved:
+            self._unsaved[index] = replace(self._unsaved[index], item=item)
+        elif index in self._saved:
+            self._amended[index] = replace(self._saved[index], item=item)
 
     async def save(self) -> tuple[str, ...]:
-        """Make everything kept so far durable, in one batch; give the ids whose markers may be shown now."""
-        fresh, self._unsaved = dict(sorted(self._unsaved.items())), {}
-        stored = await self._put(tuple(fresh.values()))
-        self._saved.update({index: artifact for index, artifact in fresh.items() if artifact.id in stored})
+        """Make everything kept so far durable, in one batch; return the ids whose markers may be shown now."""
+        batch, self._unsaved = dict(sorted(self._unsaved.items())), {}
+        stored = await self._put(tuple(batch.values()))
+        self._saved.update({index: artifact for index, artifact in batch.items() if artifact.id in stored})
         return stored
 
     async def save_amendments(self) -> None:
@@ -110,7 +114,7 @@ class Recorder:
         await self._put(artifacts)
 
     async def _put(self, artifacts: tuple[Artifact, ...]) -> tuple[str, ...]:
-        """Store all at once, or each by itself when the store refuses one of them; the ids of what is stored."""
+        """Store all at once, or each by itself when the store refuses one of them; return the ids of the stored."""
         if not artifacts:
             return ()
         try:
@@ -123,12 +127,13 @@ class Recorder:
         return tuple(artifact.id for artifact in artifacts)
 
     def _artifact(self, item: Item) -> Artifact:
+        origin = self.origin
         return Artifact(
             id=self._new_id(),
-            user_id=self._origin.user_id,
-            chat_id=self._origin.chat_id,
-            message_id=self._origin.message_id,
+            user_id=origin.user_id,
+            chat_id=origin.chat_id,
+            message_id=origin.message_id,
             kind=item["type"],
-            model=self._origin.model,
+            model=origin.model,
             item=item,
         )

@@ -1,28 +1,20 @@
-"""Makes a round's calls fit for the host: ids that nothing else uses, names that the host gave its tools.
-
-Some providers number their calls anew in each response. The host takes a repeated id for a call that it has
-already run, and pairs would mix on replay; so an id that is taken is replaced before anyone sees it. Names that
-had to be changed for the wire are changed back.
-
-Brings back the artifacts that a history's markers name, in one load, and words what could not be had.
-
-One request to OpenRouter and its stream: events reduced to effects, artifacts stored before their markers.
+"""One request to OpenRouter and its stream: events reduced to effects, artifacts stored before their markers.
 
 A marker stands where its artifact occurred: before the text that the artifact led to, or by itself at the end of
-the round. Whatever the stream does, each item that was started is finished before an error is raised.
+the round. Whatever the stream does, each item that was started is finished before the error is returned. Function
+calls leave the round fit for the host: with ids that nothing else uses, and the names that the host gave its tools.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from ..errors import StreamBroken
-from ..history.artifacts import MissingReason
-from ..planning.plan import CacheMarks
-from ..ports import ArtifactStore, Notice, Requests, Responses, StoredMarkers
+from ..conversation.content_cache import ContentCache
+from ..errors import PipeError, StreamBroken
+from ..notices import notice
+from ..ports import ArtifactStore, Notice, RequestBody, Requests, Responses, StoredMarkers
 from ..responses.effects import (
     Effect,
     ItemAmended,
@@ -34,71 +26,15 @@ from ..responses.effects import (
 from ..responses.items import Item, is_function_call, is_message, is_reasoning
 from ..responses.reducer import Reducer
 from .channel import OutputChannel
-from .recorder import Persistence, Recorder, RequestOrigin
+from .recorder import Recorder
 
+STORE_UNAVAILABLE: Final = "store unavailable"
+"""Under this name a user is informed once that items can be neither reloaded nor saved, until they can again."""
 
-class RoundCalls:
-    """The calls of one round, by the index of their item."""
-
-    def __init__(
-        self, taken: Iterable[str], *, names: Callable[[str], str], new_id: Callable[[], str]
-    ) -> None:
-        """`taken` are the call ids of the request's input, `names` gives the host's name for the wire's."""
-        self._taken = set(taken)
-        self._names = names
-        self._new_id = new_id
-        self._by_index: dict[int, str] = {}
-        self._replaced: dict[str, str] = {}
-
-    def settle(self, index: int, item: Item) -> Item:
-        """Give the item as it is, or with the id and name that the host needs; always the same for an index."""
-        fields = cast("Mapping[str, Any]", item)
-        changes: dict[str, Any] = {}
-        if isinstance(call_id := fields.get("call_id"), str):
-            changes["call_id"] = self._settled_id(index, call_id, is_output=item["type"].endswith("_output"))
-        if item["type"] == "function_call":
-            changes["name"] = self._names(fields.get("name") or "")
-        if all(fields.get(key) == value for key, value in changes.items()):
-            return item
-        return cast("Item", {**fields, **changes})
-
-    def _settled_id(self, index: int, call_id: str, *, is_output: bool) -> str:
-        """An output that the provider made itself keeps the id of its call, whatever became of it."""
-        if index not in self._by_index:
-            self._by_index[index] = self._replaced.get(call_id, call_id) if is_output else self._new(call_id)
-        return self._by_index[index]
-
-    def _new(self, call_id: str) -> str:
-        settled = call_id
-        if call_id in self._taken:
-            settled = self._replaced[call_id] = f"call_{self._new_id()}"
-        self._taken.add(settled)
-        return settled
-
-
-_REASONS: Mapping[MissingReason, str] = {
-    "missing": "no longer stored",
-    "unreadable": "sealed with another key, or damaged",
-    "too_large": "over the size limit",
-    "unavailable": "the store is away",
+_INCOMPLETE_NOTICES: Final[Mapping[str | None, str]] = {
+    "max_output_tokens": "answer_at_output_limit",
+    "content_filter": "answer_filtered",
 }
-
-
-def describe_missing(reasons: Sequence[MissingReason]) -> str:
-    """One status line for the user about stored items that could not be reloaded."""
-    counted = Counter(reasons).most_common()
-    details = ", ".join(f"{count} {_REASONS[reason]}" for reason, count in counted)
-    total = len(reasons)
-    return f"{total} stored item{'s' if total > 1 else ''} could not be reloaded ({details})."
-
-
-_UNSAVED = "Parts of this answer could not be stored; later turns go on without its reasoning."
-_CUT_OFF = {
-    "max_output_tokens": "The answer stopped at the output limit. Ask to continue, or raise max_tokens.",
-    "content_filter": "The provider's content filter stopped the answer.",
-}
-_NO_ANSWER = "The model ended its turn without an answer. Ask again, or choose another model."
-_CUT_OFF_OTHERWISE = "The answer was cut off by the provider."
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,101 +47,185 @@ class Ports:
     new_id: Callable[[], str]
 
 
-class Round:
-    """Sends one input and hands on what comes back. Use once."""
+class SeenOnce:
+    """Names met before, for each user apart; of many, those not met recently are forgotten."""
+
+    def __init__(self, limit: int = 10_000) -> None:
+        """Remember at most `limit` names of all users together."""
+        self._seen = ContentCache[bool](limit)
+
+    def add(self, user_id: str, names: Iterable[str]) -> list[str]:
+        """Remember the names; return those that were not known before."""
+        new = [name for name in names if not self.contains(user_id, name)]
+        for name in new:
+            self._seen.put(_key(user_id, name), value=True)
+        return new
+
+    def contains(self, user_id: str, name: str) -> bool:
+        """Whether the name was met before."""
+        return self._seen.get(_key(user_id, name)) or False
+
+    def forget(self, user_id: str, name: str) -> None:
+        """Let the name be new again."""
+        if self.contains(user_id, name):
+            self._seen.put(_key(user_id, name), value=False)
+
+
+def _key(user_id: str, name: str) -> bytes:
+    return f"{user_id}\n{name}".encode("utf-8", "replace")
+
+
+class RoundCalls:
+    """The calls of one round, by the index of their item.
+
+    Some providers number their calls anew in each response. The host takes a repeated id for a call that it has
+    already run, and pairs would mix on replay; so an id that is taken is replaced before anyone sees it.
+    """
 
     def __init__(
-        self, ports: Ports, outlet: OutputChannel, *, origin: RequestOrigin, keeping: Persistence
+        self, taken: Iterable[str], *, host_names: Mapping[str, str], new_id: Callable[[], str]
+    ) -> None:
+        """`taken` are the call ids of the request's input; `host_names` are renamed tools by their wire name."""
+        self._taken = set(taken)
+        self._host_names = host_names
+        self._new_id = new_id
+        self._by_index: dict[int, str] = {}
+        self._replaced: dict[str, str] = {}
+
+    def for_host(self, index: int, item: Item) -> Item:
+        """Return the item with the id and name that the host needs; always the same for an index."""
+        fields = cast("Mapping[str, Any]", item)
+        changes: dict[str, Any] = {}
+        if isinstance(call_id := fields.get("call_id"), str):
+            changes["call_id"] = self._host_id(index, call_id, is_output=item["type"].endswith("_output"))
+        if item["type"] == "function_call":
+            name = fields.get("name") or ""
+            changes["name"] = self._host_names.get(name, name)
+        if all(fields.get(key) == value for key, value in changes.items()):
+            return item
+        return cast("Item", {**fields, **changes})
+
+    def _host_id(self, index: int, call_id: str, *, is_output: bool) -> str:
+        if index in self._by_index:
+            return self._by_index[index]
+        host_id = call_id
+        if is_output:  # a hosted tool's output keeps the id of its call, whatever that is now
+            host_id = self._replaced.get(call_id, call_id)
+        else:
+            if call_id in self._taken:
+                host_id = self._replaced[call_id] = f"call_{self._new_id()}"
+            self._taken.add(host_id)
+        self._by_index[index] = host_id
+        return host_id
+
+
+@dataclass(frozen=True, slots=True)
+class RoundResult:
+    """How a round ended.
+
+    `shown`: something of the answer was handed on, so that the request must not be repeated. `ended_turn`: the
+    answer is complete, and no call awaits its result. `error`: why the round failed, None when it did not.
+    """
+
+    shown: bool
+    ended_turn: bool = False
+    error: PipeError | None = None
+
+
+class Round:
+    """Sends one request and hands on what comes back. Use once.
+
+    `end` is the terminal effect as soon as it has arrived, also when the round is cancelled after it.
+    """
+
+    def __init__(
+        self,
+        responses: Responses,
+        channel: OutputChannel,
+        *,
+        calls: RoundCalls,
+        recorder: Recorder,
+        reported: SeenOnce,
     ) -> None:
         """Nothing happens before `run`."""
-        self._ports = ports
-        self._outlet = outlet
-        self._recorder = Recorder(ports.store, origin=origin, keeping=keeping, new_id=ports.new_id)
-        self._calls = self._new_calls(())
-        self.shown = False
-        self.ended_turn = False
         self.end: ResponseFinished | ResponseFailed | None = None
+        self._responses = responses
+        self._channel = channel
+        self._calls = calls
+        self._recorder = recorder
+        self._reported = reported
+        self._shown = False
+        self._ended_turn = False
 
-    async def run(
-        self, items: Sequence[Item], *, marks: CacheMarks | None = None, chat: Sequence[Item] | None = None
-    ) -> None:
-        """Dispatch the input; raises the error tree's errors after everything that arrived was handed on.
-
-        `chat` is what the input was taken of: the host keeps the calls that are left out.
-        """
-        self._calls = self._new_calls(items if chat is None else chat)
-        reducer = Reducer()
+    async def run(self, body: RequestBody) -> RoundResult:
+        """Send the request; an error of the error tree is returned after everything that arrived was handed on."""
         try:
-            body = self._ports.requests.build(items, marks)
-            async with self._ports.responses.stream(body) as events:
+            await self._stream(body)
+        except PipeError as error:
+            return RoundResult(self._shown, error=error)
+        return RoundResult(self._shown, self._ended_turn)
+
+    async def _stream(self, body: RequestBody) -> None:
+        reducer = Reducer()
+        broken: StreamBroken | None = None
+        try:
+            async with self._responses.stream(body) as events:
                 async for event in events:
                     for effect in reducer.feed(event):
-                        await self._take(effect)
+                        await self._handle(effect)
         except StreamBroken as error:
-            await self._end(reducer, error)
-        else:
-            await self._end(reducer, None)
-
-    def _new_calls(self, items: Iterable[Item]) -> RoundCalls:
-        names = self._ports.requests.host_tool_name
-        return RoundCalls(_call_ids(items), names=names, new_id=self._ports.new_id)
-
-    async def _end(self, reducer: Reducer, error: StreamBroken | None) -> None:
-        """Let the reducer finish what is open; a stream that broke raises its own error rather than a general one."""
+            broken = error
         for effect in reducer.close():
-            if error is not None and isinstance(effect, ResponseFailed):
-                await self._outlet.put(effect)
-                raise error
-            await self._take(effect)
+            if broken is not None and isinstance(effect, ResponseFailed):
+                await self._channel.put(effect)  # and the error that was raised says more than this one
+            else:
+                await self._handle(effect)
+        if broken is not None and not isinstance(self.end, ResponseFinished):
+            raise broken
 
-    async def _take(self, effect: Effect) -> None:
-        if isinstance(effect, ResponseFinished | ResponseFailed):
-            self.end = effect
+    async def _handle(self, effect: Effect) -> None:
         match effect:
-            case ItemStarted():
-                await self._start(effect)
-            case ItemFinished():
-                settled = replace(effect, item=self._calls.settle(effect.index, effect.item))
-                self._recorder.keep(settled.index, settled.item)
-                await self._outlet.put(settled)
-            case ItemAmended():
-                settled_amendment = replace(effect, item=self._calls.settle(effect.index, effect.item))
-                self._recorder.amend(settled_amendment.index, settled_amendment.item)
-                await self._outlet.put(settled_amendment)
+            case ItemStarted(index, item):
+                self._shown = True
+                if is_message(item):
+                    self._recorder.keep_phase(index, item)
+                    await self._save_and_mark(before=index)
+                await self._channel.put(ItemStarted(index, self._calls.for_host(index, item)))
+            case ItemFinished(index, item):
+                item = self._calls.for_host(index, item)
+                self._recorder.keep(index, item)
+                await self._channel.put(ItemFinished(index, item))
+            case ItemAmended(index, item):
+                item = self._calls.for_host(index, item)
+                self._recorder.amend(index, item)
+                await self._channel.put(ItemAmended(index, item))
             case ResponseFinished():
+                self.end = effect
                 await self._finish(effect)
             case ResponseFailed():  # what led to nothing is not kept: no provider would take it back
-                await self._outlet.put(effect)
-                raise self._ports.responses.explain(effect.failure)
+                self.end = effect
+                await self._channel.put(effect)
+                raise self._responses.explain(effect.failure)
             case _:
-                await self._outlet.put(effect)
+                await self._channel.put(effect)
 
-    async def _start(self, effect: ItemStarted) -> None:
-        self.shown = True
-        if is_message(effect.item):
-            self._recorder.keep_phase(effect.index, effect.item)
-            await self._mark(effect.index)
-        await self._outlet.put(replace(effect, item=self._calls.settle(effect.index, effect.item)))
-
-    async def _mark(self, before: int | None) -> None:
+    async def _save_and_mark(self, before: int | None) -> None:
         """Store what was kept so far, then show its markers."""
-        ids = await self._recorder.save()
-        if ids:
-            await self._outlet.put(StoredMarkers(ids, before=before))
+        if ids := await self._recorder.save():
+            self._reported.forget(self._recorder.origin.user_id, STORE_UNAVAILABLE)
+            await self._channel.put(StoredMarkers(ids, before=before))
 
     async def _finish(self, effect: ResponseFinished) -> None:
         await self._recorder.save_amendments()
-        await self._mark(None)
-        if self._recorder.lost:
-            await self._outlet.put(Notice(_UNSAVED))
+        await self._save_and_mark(before=None)
+        user_id = self._recorder.origin.user_id
+        if self._recorder.lost and self._reported.add(user_id, [STORE_UNAVAILABLE]):
+            await self._channel.put(Notice(notice("answer_not_saved")))
         if effect.status == "incomplete":
-            await self._outlet.put(Notice(_CUT_OFF.get(effect.reason or "", _CUT_OFF_OTHERWISE)))
+            name = _INCOMPLETE_NOTICES.get(effect.reason, "answer_cut_off")
+            await self._channel.put(Notice(notice(name)))
         elif all(map(is_reasoning, effect.items)):
-            await self._outlet.put(Notice(_NO_ANSWER))
-        items = tuple(self._calls.settle(index, item) for index, item in enumerate(effect.items))
-        self.ended_turn = effect.status == "completed" and not any(map(is_function_call, items))
-        await self._outlet.put(replace(effect, items=items))
-
-
-def _call_ids(items: Iterable[Item]) -> Iterable[str]:
-    return (cast("dict[str, Any]", item)["call_id"] for item in items if "call_id" in item)
+            await self._channel.put(Notice(notice("answer_empty")))
+        items = tuple(self._calls.for_host(index, item) for index, item in enumerate(effect.items))
+        self._ended_turn = effect.status == "completed" and not any(map(is_function_call, items))
+        await self._channel.put(replace(effect, items=items))

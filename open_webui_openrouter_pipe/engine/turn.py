@@ -1,30 +1,36 @@
-"""One question of the host: its messages in, a stream of outputs out.
+"""One request of the host: its messages in, a stream of outputs out.
 
-Reads the history, loads its artifacts at once, builds the input, has it fitted to the model's window and dispatches
-it. It runs in a task of its own and ends by closing its outlet; the last thing it hands on after trouble is one Failed.
+Reads the history, loads its artifacts at once, builds the input, has it fitted to the model's window and sends it. A
+turn runs in a task of its own and ends by closing its channel; after an error, one Failed is the last thing handed on.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
 
 from ..errors import ContextTooLong, PipeError, ReasoningRejected, StoreError
+from ..history.artifacts import MissingReason
 from ..history.build import History, Options, Transformed, build_input, read_history
+from ..notices import notice
 from ..planning.plan import Plan
 from ..ports import Failed, LoadedArtifacts, Notice
 from .channel import OutputChannel
 from .fit import RequestFitter
-from .recorder import Persistence, RequestOrigin
-from .round import Ports, Round, describe_missing
+from .recorder import Persistence, Recorder, RequestOrigin
+from .round import STORE_UNAVAILABLE, Ports, Round, RoundCalls, RoundResult, SeenOnce
 
 log = logging.getLogger(__name__)
 
-UNEXPECTED = "The pipe met an unexpected error; the server's log has the details."
-_REASONING_DROPPED = "The provider did not accept the earlier reasoning; answering without it."
-_SHORTENED = "The provider counted more tokens than fit; answering with less of the chat."
+_REASON_NOTICES: Final[Mapping[MissingReason, str]] = {
+    "missing": "artifacts_not_found",
+    "unreadable": "artifacts_unreadable",
+    "too_large": "artifacts_too_large",
+}
+"""What stands for a reason among the details; an unavailable store has a line of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,150 +39,142 @@ class TurnRequest:
 
     messages: Sequence[Mapping[str, Any]]
     origin: RequestOrigin
-    keeping: Persistence
+    persistence: Persistence
     base_system_prompt: str | None = None
     base_user_prompt: str | None = None
 
 
-class SeenOnce:
-    """What a worker remembers of artifacts, bounded: holes that users were told of, and what a provider refused."""
+@dataclass(frozen=True, slots=True)
+class TurnMemory:
+    """What a worker remembers of all its turns: what users were informed of, and reasoning that was rejected."""
 
-    def __init__(self, limit: int = 10_000) -> None:
-        """Remember at most `limit` of each; the oldest go first."""
-        self._limit = limit
-        self._told: dict[str, None] = {}
-        self._refused: dict[str, None] = {}
-
-    def fresh(self, ids: Sequence[str]) -> list[str]:
-        """Give those not named before, and remember them."""
-        new = [ulid for ulid in ids if ulid not in self._told]
-        self._remember(self._told, new)
-        return new
-
-    def refuse(self, ids: Sequence[str]) -> None:
-        """Remember reasoning that its provider did not take back, so that it is not offered on every turn."""
-        self._remember(self._refused, ids)
-
-    def is_refused(self, ulid: str) -> bool:
-        """Tell whether it was refused before."""
-        return ulid in self._refused
-
-    def _remember(self, known: dict[str, None], ids: Sequence[str]) -> None:
-        known.update(dict.fromkeys(ids))
-        for ulid in list(known)[: max(0, len(known) - self._limit)]:
-            del known[ulid]
+    reported: SeenOnce = field(default_factory=SeenOnce)
+    rejected: SeenOnce = field(default_factory=SeenOnce)
 
 
 class Turn:
-    """Answers one question. Use once: `await Turn(...).run()` in a task, and drain the outlet in another."""
+    """Answers one request. Use once: `await Turn(...).run()` in a task, and drain the channel in another."""
 
     def __init__(
         self,
-        question: TurnRequest,
+        request: TurnRequest,
         ports: Ports,
-        outlet: OutputChannel,
+        channel: OutputChannel,
         *,
-        reported: SeenOnce,
-        fitting: RequestFitter,
+        memory: TurnMemory,
+        fitter: RequestFitter,
     ) -> None:
         """Nothing happens before `run`."""
-        self._question = question
+        self._request = request
+        self._user_id = request.origin.user_id
         self._ports = ports
-        self._outlet = outlet
-        self._reported = reported
-        self._fitting = fitting
-        self._round = self._new_round()
+        self._channel = channel
+        self._memory = memory
+        self._fitter = fitter
 
     async def run(self) -> None:
-        """Answer, or say in one line why not; closes the outlet in any case."""
+        """Answer, or say in one line why not; closes the channel in any case."""
         try:
             await self._answer()
         except PipeError as error:
             log.warning("%s", error)
-            await self._outlet.put(Failed(error.user_message))
+            await self._channel.put(Failed(error.user_message))
         except Exception:
             log.exception("unexpected error")
-            await self._outlet.put(Failed(UNEXPECTED))
+            await self._channel.put(Failed(notice("unexpected_error")))
         finally:
-            self._outlet.close()
+            self._channel.close()
 
     async def _answer(self) -> None:
-        question = self._question
-        history = read_history(question.messages)
+        history = read_history(self._request.messages)
         loaded = LoadedArtifacts()
         if history.wanted:
-            loaded = await self._ports.store.load(question.origin.user_id, history.wanted)
-        transformed = self._build(history, loaded)
-        await self._report_holes(transformed, loaded)
-        try:
-            await self._send(transformed)
-        except ReasoningRejected:
-            if self._round.shown or not transformed.replayed:
-                raise
-            self._reported.refuse([reference.artifact_id for reference in transformed.replayed])
-            await self._outlet.put(Notice(_REASONING_DROPPED))
-            await self._send(self._build(history, loaded, strip_reasoning=True))
-        if self._round.ended_turn and question.keeping.reasoning == "next_reply":
-            await self._forget(transformed)
-
-    async def _send(self, transformed: Transformed) -> None:
-        """Fit the input and dispatch it; once more with less when the provider counts more than its window."""
-        fitted = await self._fitting.fit(transformed, self._outlet.put)
-        try:
-            await self._dispatch(fitted, transformed)
-        except ContextTooLong:
-            lower = None if self._round.shown else await self._fitting.refit_smaller(transformed, fitted)
-            if lower is None:
-                raise
-            await self._outlet.put(Notice(_SHORTENED))
-            await self._dispatch(lower, transformed)
-        else:
-            if self._round.ended_turn:
-                self._fitting.prefetch(fitted)
-
-    async def _dispatch(self, fitted: Plan, transformed: Transformed) -> None:
-        self._round = self._new_round()
-        try:
-            await self._round.run(fitted.items, marks=fitted.marks, chat=transformed.items)
-        finally:
-            self._fitting.record_usage(fitted, self._round.end)
-
-    def _new_round(self) -> Round:
-        question = self._question
-        return Round(self._ports, self._outlet, origin=question.origin, keeping=question.keeping)
+            loaded = await self._ports.store.load(self._user_id, history.wanted)
+        built = self._build(history, loaded)
+        await self._report_missing(built, loaded)
+        result = await self._send(built)
+        if isinstance(result.error, ReasoningRejected) and built.replayed and not result.shown:
+            self._memory.rejected.add(self._user_id, [reasoning.artifact_id for reasoning in built.replayed])
+            await self._channel.put(Notice(notice("reasoning_rejected")))
+            result = await self._send(self._build(history, loaded, strip_reasoning=True))
+        if result.error is not None:
+            raise result.error
+        if result.ended_turn and self._request.persistence.reasoning == "next_reply":
+            await self._delete_replayed(built)
 
     def _build(
         self, history: History, loaded: LoadedArtifacts, *, strip_reasoning: bool = False
     ) -> Transformed:
-        question = self._question
-        options = Options(
-            model_id=question.origin.model,
-            chat_id=question.origin.chat_id,
-            base_system_prompt=question.base_system_prompt,
-            base_user_prompt=question.base_user_prompt,
-            strip_reasoning=strip_reasoning,
-        )
-        artifacts = {
+        rejected = self._memory.rejected
+        usable = {
             ulid: artifact
             for ulid, artifact in loaded.artifacts.items()
-            if not self._reported.is_refused(ulid)
+            if not rejected.contains(self._user_id, ulid)
         }
-        return build_input(history, {**artifacts, **loaded.missing}, options)
+        options = Options(
+            model_id=self._request.origin.model,
+            chat_id=self._request.origin.chat_id,
+            base_system_prompt=self._request.base_system_prompt,
+            base_user_prompt=self._request.base_user_prompt,
+            strip_reasoning=strip_reasoning,
+        )
+        return build_input(history, {**usable, **loaded.missing}, options)
 
-    async def _report_holes(self, transformed: Transformed, loaded: LoadedArtifacts) -> None:
-        """Name new holes once. With `next_reply`, old reasoning is meant to be gone."""
-        if self._question.keeping.reasoning == "next_reply":
+    async def _report_missing(self, built: Transformed, loaded: LoadedArtifacts) -> None:
+        """Name each missing artifact once. With `next_reply`, old reasoning is deleted on purpose."""
+        if self._request.persistence.reasoning == "next_reply":
             return
-        fresh = self._reported.fresh([hole for hole in transformed.missing if hole in loaded.missing])
-        if fresh:
-            await self._outlet.put(Notice(describe_missing([loaded.missing[ulid].reason for ulid in fresh])))
+        reported = self._memory.reported
+        reasons = {ulid: loaded.missing[ulid].reason for ulid in built.missing if ulid in loaded.missing}
+        unavailable = sum(reason == "unavailable" for reason in reasons.values())
+        if unavailable and reported.add(self._user_id, [STORE_UNAVAILABLE]):
+            await self._channel.put(Notice(notice("artifacts_unavailable", count=unavailable)))
+        lost = [ulid for ulid, reason in reasons.items() if reason != "unavailable"]
+        if new := reported.add(self._user_id, lost):
+            counts = Counter(_REASON_NOTICES[reasons[ulid]] for ulid in new).most_common()
+            details = ", ".join(notice(name, count=count) for name, count in counts)
+            await self._channel.put(Notice(notice("artifacts_missing", count=len(new), details=details)))
 
-    async def _forget(self, transformed: Transformed) -> None:
-        """Reasoning of earlier turns has done its service once the turn after it has ended well."""
-        spent = [ref.artifact_id for ref in transformed.replayed if not ref.in_latest_turn]
-        if not spent:
+    async def _send(self, built: Transformed) -> RoundResult:
+        """Fit the input and send it; once more with less when the provider counts more than its window."""
+        plan = await self._fitter.fit(built, self._channel.put)
+        result = await self._run_round(plan, built)
+        if isinstance(result.error, ContextTooLong) and not result.shown:
+            smaller = await self._fitter.refit_smaller(built, plan)
+            if smaller is not None:
+                await self._channel.put(Notice(notice("context_shortened")))
+                return await self._run_round(smaller, built)
+        if result.ended_turn:
+            self._fitter.prefetch(plan)
+        return result
+
+    async def _run_round(self, plan: Plan, built: Transformed) -> RoundResult:
+        request = self._ports.requests.build(plan.items, plan.marks)
+        # the host keeps the calls that the plan omits, so their ids are taken all the same
+        taken = [cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item]
+        round_ = Round(
+            self._ports.responses,
+            self._channel,
+            calls=RoundCalls(taken, host_names=request.host_tool_names, new_id=self._ports.new_id),
+            recorder=Recorder(
+                self._ports.store,
+                origin=self._request.origin,
+                persistence=self._request.persistence,
+                new_id=self._ports.new_id,
+            ),
+            reported=self._memory.reported,
+        )
+        try:
+            return await round_.run(request.body)
+        finally:
+            self._fitter.record_usage(plan, round_.end)
+
+    async def _delete_replayed(self, built: Transformed) -> None:
+        """Delete reasoning of earlier turns, which nobody needs once the turn after it has ended well."""
+        ids = [reasoning.artifact_id for reasoning in built.replayed if not reasoning.in_latest_turn]
+        if not ids:
             return
         try:
-            await self._ports.store.delete(self._question.origin.user_id, spent)
+            await self._ports.store.delete(self._user_id, ids)
         except StoreError:
-            log.warning("%d replayed reasoning artifacts stay until they are swept", len(spent))
+            log.warning("%d replayed reasoning artifacts stay until they are swept", len(ids))

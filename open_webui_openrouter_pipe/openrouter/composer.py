@@ -12,7 +12,7 @@ from typing import Any
 
 from ..planning.cache_marks import needs_breakpoints, with_breakpoints
 from ..planning.plan import CacheMarks
-from ..ports import Model, RequestBody
+from ..ports import BuiltRequest, Model, RequestBody
 from ..responses.items import Item
 from .request import Built, build_request
 
@@ -44,13 +44,13 @@ class Composer:
         self._model_id = model_id
         self._host_names: Mapping[str, str] = {}
 
-    def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> RequestBody:
+    def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> BuiltRequest:
         """Put parameters and input together."""
         built = self._built(self._parameters, items, marks)
         self._host_names = built.tool_names
         if built.dropped:
             _log.debug("parameters that %s does not take: %s", self._model_id, ", ".join(built.dropped))
-        return built.body
+        return BuiltRequest(built.body, built.tool_names)
 
     def build_aside(
         self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int

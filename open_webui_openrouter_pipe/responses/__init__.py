@@ -1,4 +1,15 @@
-"""The Responses vocabulary, pure: items, bytes to frames to events, and the reducer from events to effects.
+"""The Responses vocabulary, pure: from the bytes of an answer to the effects that it has.
 
-Knows neither HTTP nor the host; nothing here waits, logs or asks for the time.
+    items        the typed elements of `input[]` and `output[]`, and their type guards
+    sse          bytes in any portions -> the data of whole frames
+    effects      a frame -> an event; the values that a stream means
+    reducer      events -> effects: the table of what each type of event means
+    drafts       output items under construction, and which of them an event means
+    failure      an error body in any of its shapes -> a failure
+    usage        tokens and cost of a round, read and added
+    text         half surrogates and NUL, mended in a text or throughout a JSON value
+    tool_names   function names as providers accept them
+    wire         coercers for values off the wire
+
+Knows neither HTTP nor the host; nothing here waits, logs or reads the clock.
 """

@@ -1,14 +1,10 @@
-"""Which item an event speaks of.
+"""The output items of one response under construction, and which of them an event means.
 
-Providers number and name their items in their own ways: an id may change between `added` and `done`, be
-shared by several items, or be missing; `output_index` may have gaps or always be 0. Owns the drafts of one
-response and the rules that find the right one; what happens to it is decided elsewhere.
-
-One output item under construction: what was streamed, what the provider says it is, what it becomes.
-
-Owns the texts of an item and how they meet the whole item that arrives later: what was not streamed yet is
-given as one more delta, and a message says in the end exactly what its deltas said. Reasoning stays as the
-provider sent it, because its signature covers it. Which item an event belongs to is not decided here.
+A draft owns the texts of its item and how they meet the whole item that arrives later: what was not streamed yet
+becomes one more delta, and a message says in the end exactly what its deltas said. Reasoning stays as the provider sent
+it, because its signature covers it. The registry owns the identity of items: providers number and name them in their
+own ways, so an id may change between `added` and `done`, be shared by several items, or be missing; `output_index` may
+have gaps or always be 0. What an event does to an item is decided in `reducer`.
 """
 
 from __future__ import annotations
@@ -16,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias, cast
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from .effects import (
     ArgumentsDelta,
@@ -31,151 +27,13 @@ from .effects import (
 )
 from .items import Item
 from .text import REPLACEMENT, mend, mend_text, split_pending
+from .wire import as_count, as_list, as_text
 
-
-@dataclass(frozen=True, slots=True)
-class ItemReference:
-    """What an event says of its item: type, provider's id and place, call id; `opens` for an `added`."""
-
-    kind: str
-    id: str | None
-    place: int | None
-    call_id: str | None = None
-    opens: bool = False
-
-
-def as_text(value: Any) -> str | None:
-    """A text that can name something."""
-    return value if isinstance(value, str) and value else None
-
-
-def as_index(value: Any) -> int | None:
-    """A count from 0."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-class ItemDrafts:
-    """All items of one response, in the order in which they first appeared."""
-
-    __slots__ = ("_by_call", "_by_id", "_by_pair", "_by_place", "all")
-
-    def __init__(self) -> None:
-        """Begin without items."""
-        self.all: list[ItemDraft] = []
-        self._by_pair: dict[tuple[str, str | None, int | None], ItemDraft] = {}
-        self._by_id: dict[tuple[str, str], ItemDraft] = {}
-        self._by_place: dict[tuple[str, int], ItemDraft] = {}
-        self._by_call: dict[tuple[str, str], ItemDraft] = {}
-
-    def exact(self, kind: str, item_id: str | None, place: int | None) -> ItemDraft | None:
-        """The item that carries this id at this place: the quick way, right for all but odd streams."""
-        return self._by_pair.get((kind, item_id, place))
-
-    def find(self, reference: ItemReference) -> ItemDraft | None:
-        """The item that the event speaks of, None when it is a new one."""
-        draft = self._found(reference)
-        if draft is not None:
-            self._remember(draft, reference)
-        return draft
-
-    def open(self, reference: ItemReference, item: WireObject) -> ItemDraft:
-        """Begin a new item."""
-        draft = ItemDraft(len(self.all), item, place=reference.place)
-        self.all.append(draft)
-        self._remember(draft, reference)
-        return draft
-
-    def match(self, output: Sequence[WireObject]) -> dict[int, ItemDraft]:
-        """Give each item of the whole output its draft, the surest likeness first; new items are left out."""
-        matched: dict[int, ItemDraft] = {}
-        free = list(self.all)
-        for alike in _LIKENESS:
-            for position, item in enumerate(output):
-                if position in matched:
-                    continue
-                draft = next((draft for draft in free if alike(draft, item, position)), None)
-                if draft is not None:
-                    matched[position] = draft
-                    free.remove(draft)
-        return matched
-
-    def _found(self, ref: ItemReference) -> ItemDraft | None:
-        draft = self.exact(ref.kind, ref.id, ref.place)
-        if draft and (ref.id is not None or not draft.finished or not ref.opens):
-            return draft
-        if ref.call_id and (draft := self._by_call.get((ref.kind, ref.call_id))):
-            return draft
-        if ref.id and (draft := self._by_id.get((ref.kind, ref.id))) and _is_same_id(draft, ref):
-            return draft
-        if ref.place is not None and (draft := self._by_place.get((ref.kind, ref.place))):
-            return draft if _is_same_place(draft, ref) else None
-        return None
-
-    def _remember(self, draft: ItemDraft, ref: ItemReference) -> None:
-        if draft.place is None:
-            draft.place = ref.place
-        self._by_pair[ref.kind, ref.id, ref.place] = draft
-        if ref.id:
-            self._by_id[ref.kind, ref.id] = draft
-        if ref.place is not None:
-            self._by_place[ref.kind, ref.place] = draft
-        if ref.call_id:
-            self._by_call[ref.kind, ref.call_id] = draft
-
-
-def _is_same_id(draft: ItemDraft, ref: ItemReference) -> bool:
-    """An id met again at another place: the place moved if the item is open, otherwise the id is shared."""
-    if draft.place is None or ref.place is None or draft.place == ref.place:
-        return True
-    return not draft.finished and not ref.opens
-
-
-def _is_same_place(draft: ItemDraft, ref: ItemReference) -> bool:
-    """A place met again under another id: the id changed if the item is still open."""
-    if ref.id is None:
-        return not (draft.finished and ref.opens)
-    if _differ(draft.item.get("call_id"), ref.call_id) or draft.finished:
-        return False
-    return draft.is_guess or not ref.opens
-
-
-def _differ(ours: Any, theirs: Any) -> bool:
-    return bool(ours) and bool(theirs) and ours != theirs
-
-
-Likeness: TypeAlias = "Callable[[ItemDraft, WireObject, int], bool]"
-
-
-def _same_call(draft: ItemDraft, item: WireObject, _position: int) -> bool:
-    call_id = item.get("call_id")
-    return bool(call_id) and draft.kind == item["type"] and draft.item.get("call_id") == call_id
-
-
-def _same_id_and_place(draft: ItemDraft, item: WireObject, position: int) -> bool:
-    return draft.place == position and _same_id(draft, item, position)
-
-
-def _same_id(draft: ItemDraft, item: WireObject, _position: int) -> bool:
-    item_id = item.get("id")
-    return bool(item_id) and draft.kind == item["type"] and draft.item.get("id") == item_id
-
-
-def _same_place(draft: ItemDraft, item: WireObject, position: int) -> bool:
-    return draft.place == position and draft.may_be(item)
-
-
-def _same_content(draft: ItemDraft, item: WireObject, _position: int) -> bool:
-    return draft.may_be(item)
-
-
-_LIKENESS: tuple[Likeness, ...] = (_same_call, _same_id_and_place, _same_id, _same_place, _same_content)
-
-
-Channel = Literal["text", "refusal", "summary", "reasoning", "arguments"]
+TextKind = Literal["text", "refusal", "summary", "reasoning", "arguments"]
 WireObject: TypeAlias = dict[str, Any]
 Ending = Literal["completed", "incomplete"]
 
-_DELTA: dict[Channel, Callable[[int, int, str], Effect]] = {
+_DELTAS: Final[dict[TextKind, Callable[[int, int, str], Effect]]] = {
     "text": TextDelta,
     "refusal": RefusalDelta,
     "summary": lambda index, part, delta: ReasoningDelta(index, part, "summary", delta),
@@ -183,7 +41,7 @@ _DELTA: dict[Channel, Callable[[int, int, str], Effect]] = {
     "arguments": lambda index, _part, delta: ArgumentsDelta(index, delta),
 }
 
-_PART_KEY: dict[Channel, tuple[str, str]] = {
+_PART_FORMS: Final[dict[TextKind, tuple[str, str]]] = {
     "text": ("output_text", "text"),
     "refusal": ("refusal", "refusal"),
     "summary": ("summary_text", "text"),
@@ -191,20 +49,16 @@ _PART_KEY: dict[Channel, tuple[str, str]] = {
 }
 """The type of a part, and the key of the text within it."""
 
-_CHANNEL_OF_PART: dict[str, Channel] = {"output_text": "text", "text": "text", "refusal": "refusal"}
+_MESSAGE_PARTS: Final[dict[str, TextKind]] = {"output_text": "text", "text": "text", "refusal": "refusal"}
+_REASONING_PARTS: Final[dict[str, TextKind]] = {"summary": "summary", "content": "reasoning"}
 
-_NOTHING: tuple[Any, ...] = (None, "", [])
+_EMPTY_VALUES: Final[tuple[Any, ...]] = (None, "", [])
 """Values that say nothing beside a value known before."""
 
-_EMPTY: dict[str, Callable[[WireObject], WireObject]] = {
-    "message": lambda item: {**item, "content": []},
-    "reasoning": lambda item: {**_without(item, "content", "encrypted_content", "signature"), "summary": []},
-    "function_call": lambda item: {**item, "arguments": ""},
-}
-"""An item's first form: its texts follow as deltas."""
+_CITATION: Final = "url_citation"
 
 
-class Streamed:
+class StreamedText:
     """A text as far as it was shown, and the half character that waits for its partner."""
 
     __slots__ = ("_chunks", "_pending")
@@ -222,7 +76,7 @@ class Streamed:
         return self._chunks[0] if self._chunks else ""
 
     def add(self, delta: str) -> str:
-        """Take a delta and give what can be shown of it."""
+        """Take a delta and return what can be shown of it."""
         if self._pending or not delta.isascii():
             delta, self._pending = split_pending(self._pending + delta)
         if delta:
@@ -230,7 +84,7 @@ class Streamed:
         return delta
 
     def complete(self, whole: str) -> str:
-        """The provider says what the whole text is: give what is missing, if it continues what was shown."""
+        """Take the whole text and return what was not shown of it, if it continues what was shown."""
         shown = self.shown
         if len(whole) <= len(shown) or not whole.startswith(shown):
             return ""
@@ -240,7 +94,7 @@ class Streamed:
         return missing
 
     def end(self) -> str:
-        """Nothing follows: a half character that found no partner is shown as its replacement."""
+        """Show a half character that found no partner as its replacement; nothing follows."""
         if not self._pending:
             return ""
         self._pending = ""
@@ -251,50 +105,69 @@ class Streamed:
 class ItemDraft:
     """An item between its first event and the end of the response.
 
-    `index` is its place among our items, `place` the provider's `output_index`, `item` the newest whole form
-    the provider gave, `finished` what was handed on as whole, `is_guess` true while only its texts were met.
+    `index` is its position among our items, `output_index` the provider's, `item` the newest whole form that the
+    provider sent, `finished` what was handed on as whole, `is_guess` true while only its texts were met.
     """
 
-    __slots__ = ("_annotations", "_confirmed", "_streamed", "finished", "index", "is_guess", "item", "place")
+    __slots__ = (
+        "_annotations",
+        "_confirmed",
+        "_texts",
+        "finished",
+        "index",
+        "is_guess",
+        "item",
+        "output_index",
+    )
 
-    def __init__(self, index: int, item: WireObject, *, place: int | None) -> None:
+    def __init__(self, index: int, item: WireObject, *, output_index: int | None) -> None:
         """Begin with the item's first form."""
         self.index = index
-        self.place = place
+        self.output_index = output_index
         self.item = mend(item)
         self.finished: WireObject | None = None
         self.is_guess = False
         self._confirmed = False
-        self._streamed: dict[tuple[Channel, int], Streamed] = {}
-        self._annotations: dict[int, dict[Any, WireObject]] = {}
+        self._texts: dict[tuple[TextKind, int], StreamedText] = {}
+        self._annotations: dict[int, dict[Hashable, WireObject]] = {}
 
     @property
-    def kind(self) -> str:
+    def type(self) -> str:
         """The item's type."""
         return cast("str", self.item["type"])
 
     @property
-    def awaits_arguments(self) -> bool:
+    def lacks_arguments(self) -> bool:
         """Whether this is a function call whose arguments are not known yet, though its item is done."""
-        return self.kind == "function_call" and not _is_json(self._arguments(self.item))
+        return self.type == "function_call" and not _is_json(self._arguments())
 
-    def started(self) -> ItemStarted:
-        """The effect that opens the item."""
-        empty = _EMPTY.get(self.kind, dict)(self.item)
-        return ItemStarted(self.index, cast("Item", {**empty, "status": "in_progress"}))
+    def start(self) -> ItemStarted:
+        """Return the effect that opens the item: its first form, whose texts follow as deltas."""
+        first = dict(self.item)
+        match self.type:
+            case "message":
+                first["content"] = []
+            case "reasoning":
+                for key in ("content", "encrypted_content", "signature"):
+                    first.pop(key, None)
+                first["summary"] = []
+            case "function_call":
+                first["arguments"] = ""
+        first["status"] = "in_progress"
+        return ItemStarted(self.index, cast("Item", first))
 
-    def add(self, delta: str, *, channel: Channel, part: int) -> list[Effect]:
-        """More text of a part."""
-        shown = self._text(channel, part).add(delta)
-        return [_DELTA[channel](self.index, part, shown)] if shown else []
+    def add_text(self, delta: str, *, kind: TextKind, part: int) -> list[Effect]:
+        """Take more text of a part."""
+        shown = self._text(kind, part).add(delta)
+        return [_DELTAS[kind](self.index, part, shown)] if shown else []
 
-    def complete(self, whole: str, *, channel: Channel, part: int) -> list[Effect]:
-        """The whole text of a part: what is missing is given as a delta."""
-        missing = self._text(channel, part).complete(mend_text(whole))
-        return [_DELTA[channel](self.index, part, missing)] if missing else []
+    def complete_text(self, whole: str, *, kind: TextKind, part: int) -> list[Effect]:
+        """Take the whole text of a part; what was not streamed of it becomes a delta."""
+        missing = self._text(kind, part).complete(mend_text(whole))
+        return [_DELTAS[kind](self.index, part, missing)] if missing else []
 
-    def cite(self, wire: Any, *, part: int) -> list[Effect]:
-        """An annotation of a part, unless it is known."""
+    def add_annotation(self, wire: Any, *, part: int) -> list[Effect]:
+        """Take an annotation of a part; one that is known may be more complete now, and has no effect."""
         annotation = flat_annotation(mend(wire))
         if annotation is None:
             return []
@@ -304,89 +177,88 @@ class ItemDraft:
         known[key] = annotation
         return [CitationAdded(self.index, part, annotation)] if is_new else []
 
-    def learn(self, item: WireObject) -> None:
+    def update(self, item: WireObject) -> None:
         """Take more of the item's form (a late or repeated announcement), unless it is finished."""
         if not self.finished:
-            self.item = _merged(self.item, mend(item))
+            self.item = _merge(self.item, mend(item))
             self.is_guess = False
 
-    def absorb(self, item: WireObject) -> list[Effect]:
-        """Take the provider's whole item: give the texts and citations that were not streamed."""
-        self.item = _merged(self.item, mend(item))
+    def complete(self, item: WireObject) -> list[Effect]:
+        """Take the provider's whole item; the texts and annotations that were not streamed have their effects."""
+        self.item = _merge(self.item, mend(item))
         self._confirmed = True
-        return self._give()
+        return self._stream_rest()
 
     def finish(self, ending: Ending) -> list[Effect]:
         """Close the item with what is known; `ending` is the status of what the provider did not close."""
-        effects = self._give()
-        for (channel, part), text in self._streamed.items():
+        effects = self._stream_rest()
+        for (kind, part), text in self._texts.items():
             if rest := text.end():
-                effects.append(_DELTA[channel](self.index, part, rest))
-        if ending == "completed" and self.kind == "function_call" and not self._arguments(self.item).strip():
-            effects += self.add("{}", channel="arguments", part=0)
-        self.finished = self._whole(ending)
+                effects.append(_DELTAS[kind](self.index, part, rest))
+        if ending == "completed" and self.type == "function_call" and not self._arguments().strip():
+            effects += self.add_text("{}", kind="arguments", part=0)
+        self.finished = self._build(ending)
         return [*effects, ItemFinished(self.index, cast("Item", self.finished))]
 
     def amend(self, item: WireObject) -> list[Effect]:
-        """The terminal event's form of a finished item: an effect only if it says more."""
-        self.absorb({key: value for key, value in item.items() if value not in _NOTHING})
-        whole = self._whole("completed")
+        """Take the terminal event's form of a finished item; it has an effect only if it says more."""
+        self.complete({key: value for key, value in item.items() if value not in _EMPTY_VALUES})
+        whole = self._build("completed")
         if whole == self.finished:
             return []
         self.finished = whole
         return [ItemAmended(self.index, cast("Item", whole))]
 
-    def may_be(self, item: WireObject) -> bool:
-        """Whether the provider's item, under another id, can be this one: it says nothing else."""
-        if item["type"] != self.kind or _differ(self.item.get("call_id"), item.get("call_id")):
+    def is_compatible(self, item: WireObject) -> bool:
+        """Whether the provider's item, under another id, can be this one: nothing in it contradicts."""
+        if item["type"] != self.type or _differ(self.item.get("call_id"), item.get("call_id")):
             return False
-        theirs = {(channel, part): text for channel, part, text in _texts(item)}
+        theirs = {(kind, part): text for kind, part, text in _texts_of(item)}
         return all(
-            (theirs.get(key) or text.shown).startswith(text.shown) for key, text in self._streamed.items()
+            (theirs.get(key) or text.shown).startswith(text.shown) for key, text in self._texts.items()
         )
 
-    def _give(self) -> list[Effect]:
-        """What the item holds and was not streamed."""
+    def _stream_rest(self) -> list[Effect]:
         effects: list[Effect] = []
-        for channel, part, text in _texts(self.item):
-            effects += self.complete(text, channel=channel, part=part)
-        for part, cited in _annotations(self.item):
-            for annotation in cited:
-                effects += self.cite(annotation, part=part)
+        for kind, index, text in _texts_of(self.item):
+            effects += self.complete_text(text, kind=kind, part=index)
+        if self.type == "message":
+            for number, part in enumerate(_parts(self.item.get("content"))):
+                for annotation in as_list(part.get("annotations")):
+                    effects += self.add_annotation(annotation, part=number)
         return effects
 
-    def _text(self, channel: Channel, part: int) -> Streamed:
-        key = (channel, part)
-        text = self._streamed.get(key)
+    def _text(self, kind: TextKind, part: int) -> StreamedText:
+        text = self._texts.get((kind, part))
         if text is None:
-            text = self._streamed[key] = Streamed()
+            text = self._texts[kind, part] = StreamedText()
         return text
 
-    def _shown(self, *channels: Channel) -> Iterator[tuple[Channel, int, str]]:
-        for (channel, part), text in sorted(self._streamed.items(), key=lambda entry: entry[0][1]):
-            if channel in channels and text.shown:
-                yield channel, part, text.shown
+    def _shown_texts(self, *kinds: TextKind) -> list[tuple[TextKind, int, str]]:
+        shown = [(kind, part, text.shown) for (kind, part), text in self._texts.items() if kind in kinds]
+        return sorted((entry for entry in shown if entry[2]), key=lambda entry: entry[1])
 
-    def _arguments(self, item: WireObject) -> str:
-        own = item.get("arguments")
-        shown = self._streamed.get(("arguments", 0))
-        return own if isinstance(own, str) and own.strip() else shown.shown if shown else ""
+    def _arguments(self) -> str:
+        whole = as_text(self.item.get("arguments"))
+        streamed = self._texts.get(("arguments", 0))
+        return whole if whole.strip() else streamed.shown if streamed else ""
 
-    def _whole(self, ending: Ending) -> WireObject:
-        build = self._builders.get(self.kind)
+    def _build(self, ending: Ending) -> WireObject:
+        build = self._builders.get(self.type)
         item = build(self) if build else dict(self.item)
         if build or "status" in item:
-            is_cut = ending == "incomplete" and (not self._confirmed or self.awaits_arguments)
-            item["status"] = ending if is_cut else _status(item.get("status"), ending)
+            is_cut = ending == "incomplete" and (not self._confirmed or self.lacks_arguments)
+            if is_cut or as_text(item.get("status")) in {"", "in_progress"}:
+                item["status"] = ending
         return item
 
     def _build_message(self) -> WireObject:
         parts = [dict(part) for part in _parts(self.item.get("content"))]
-        for channel, part, text in self._shown("text", "refusal"):
-            kind, key = _PART_KEY[channel]
+        for kind, part, text in self._shown_texts("text", "refusal"):
+            part_type, key = _PART_FORMS[kind]
             while len(parts) <= part:
                 parts.append({"type": "output_text", "text": "", "annotations": []})
-            parts[part] = {**parts[part], "type": kind, key: text}
+            parts[part] = {**parts[part], "type": part_type, key: text}
         for part, known in self._annotations.items():
             if part < len(parts):
                 parts[part]["annotations"] = list(known.values())
@@ -394,14 +266,14 @@ class ItemDraft:
 
     def _build_reasoning(self) -> WireObject:
         item = {**self.item, "summary": _parts(self.item.get("summary"))}
-        for channel, key in (("summary", "summary"), ("reasoning", "content")):
-            shown = list(self._shown(cast("Channel", channel)))
+        for key, kind in _REASONING_PARTS.items():
+            shown = self._shown_texts(kind)
             if shown and not _parts(item.get(key)):
-                item[key] = [{"type": _PART_KEY[name][0], "text": text} for name, _, text in shown]
+                item[key] = [{"type": _PART_FORMS[kind][0], "text": text} for _, _, text in shown]
         return item
 
     def _build_call(self) -> WireObject:
-        item = {**self.item, "arguments": self._arguments(self.item)}
+        item = {**self.item, "arguments": self._arguments()}
         if not item.get("call_id"):
             item["call_id"] = item.get("id") or ""
         if not item.get("name") or not item["call_id"]:
@@ -415,54 +287,180 @@ class ItemDraft:
     }
 
 
-def _merged(old: WireObject, new: WireObject) -> WireObject:
-    """The newer form in its own order, with what only the older one knew; an empty value says nothing."""
-    known = {key: value for key, value in old.items() if value not in _NOTHING}
-    newer = {key: known.get(key, value) if value in _NOTHING else value for key, value in new.items()}
-    return {**newer, **{key: value for key, value in known.items() if key not in new}}
+@dataclass(frozen=True, slots=True)
+class ItemReference:
+    """What an event says of its item: type, the provider's id and index, call id; `opens` for an `added`."""
+
+    type: str
+    id: str | None
+    output_index: int | None
+    call_id: str | None = None
+    opens: bool = False
 
 
-def _without(item: WireObject, *keys: str) -> WireObject:
-    return {key: value for key, value in item.items() if key not in keys}
+class ItemDrafts:
+    """All items of one response, in the order in which they first appeared."""
+
+    __slots__ = ("_by_call", "_by_id", "_by_index", "_by_pair", "all")
+
+    def __init__(self) -> None:
+        """Begin without items."""
+        self.all: list[ItemDraft] = []
+        self._by_pair: dict[tuple[str, str | None, int | None], ItemDraft] = {}
+        self._by_call: dict[tuple[str, str], ItemDraft] = {}
+        self._by_id: dict[tuple[str, str], ItemDraft] = {}
+        self._by_index: dict[tuple[str, int], ItemDraft] = {}
+
+    def find_exact(self, item_type: str, item_id: str | None, output_index: int | None) -> ItemDraft | None:
+        """Return the item with this id at this index: the quick way, right for all but odd streams."""
+        return self._by_pair.get((item_type, item_id, output_index))
+
+    def find(self, reference: ItemReference) -> ItemDraft | None:
+        """Return the item that the event means, None when it is a new one."""
+        draft = self._find_similar(reference)
+        if draft is not None:
+            self._remember(draft, reference)
+        return draft
+
+    def open(self, reference: ItemReference, item: WireObject) -> ItemDraft:
+        """Begin a new item."""
+        draft = ItemDraft(len(self.all), item, output_index=reference.output_index)
+        self.all.append(draft)
+        self._remember(draft, reference)
+        return draft
+
+    def match(self, output: Sequence[WireObject]) -> dict[int, ItemDraft]:
+        """Return the draft of each item of the whole output, the surest match first; new items have none."""
+        matched: dict[int, ItemDraft] = {}
+        free = list(self.all)
+        for is_match in _MATCHES:
+            for index, item in enumerate(output):
+                if index in matched:
+                    continue
+                draft = next((draft for draft in free if is_match(draft, item, index)), None)
+                if draft is not None:
+                    matched[index] = draft
+                    free.remove(draft)
+        return matched
+
+    def _find_similar(self, ref: ItemReference) -> ItemDraft | None:
+        draft = self.find_exact(ref.type, ref.id, ref.output_index)
+        if draft and (ref.id is not None or not draft.finished or not ref.opens):
+            return draft
+        if ref.call_id and (draft := self._by_call.get((ref.type, ref.call_id))):
+            return draft
+        if ref.id and (draft := self._by_id.get((ref.type, ref.id))) and _has_moved(draft, ref):
+            return draft
+        if ref.output_index is not None and (draft := self._by_index.get((ref.type, ref.output_index))):
+            return draft if _is_renamed(draft, ref) else None
+        return None
+
+    def _remember(self, draft: ItemDraft, ref: ItemReference) -> None:
+        if draft.output_index is None:
+            draft.output_index = ref.output_index
+        self._by_pair[ref.type, ref.id, ref.output_index] = draft
+        if ref.id:
+            self._by_id[ref.type, ref.id] = draft
+        if ref.output_index is not None:
+            self._by_index[ref.type, ref.output_index] = draft
+        if ref.call_id:
+            self._by_call[ref.type, ref.call_id] = draft
 
 
-def _texts(item: WireObject) -> Iterator[tuple[Channel, int, str]]:
-    """The texts within a whole item, by channel and part."""
+def _has_moved(draft: ItemDraft, ref: ItemReference) -> bool:
+    """Whether an id met again at another index is the same item, which moved; otherwise two items share the id."""
+    if draft.output_index is None or ref.output_index is None or draft.output_index == ref.output_index:
+        return True
+    return not draft.finished and not ref.opens
+
+
+def _is_renamed(draft: ItemDraft, ref: ItemReference) -> bool:
+    """Whether an index met again under another id is the same item, whose id changed: only while it is open."""
+    if ref.id is None:
+        return not (draft.finished and ref.opens)
+    if _differ(draft.item.get("call_id"), ref.call_id) or draft.finished:
+        return False
+    return draft.is_guess or not ref.opens
+
+
+def _shares(draft: ItemDraft, item: WireObject, key: str) -> bool:
+    return bool(item.get(key)) and draft.type == item["type"] and draft.item.get(key) == item[key]
+
+
+_MATCHES: Final[tuple[Callable[[ItemDraft, WireObject, int], bool], ...]] = (
+    lambda draft, item, _index: _shares(draft, item, "call_id"),
+    lambda draft, item, index: draft.output_index == index and _shares(draft, item, "id"),
+    lambda draft, item, _index: _shares(draft, item, "id"),
+    lambda draft, item, index: draft.output_index == index and draft.is_compatible(item),
+    lambda draft, item, _index: draft.is_compatible(item),
+)
+
+
+def flat_annotation(wire: Any) -> WireObject | None:
+    """Return the annotation flat and with a title and both indexes, or None when it is not an annotation at all.
+
+    Some providers nest the citation under its own type name and omit what the schema requires on replay.
+    """
+    if not isinstance(wire, dict) or not isinstance(wire.get("type"), str):
+        return None
+    if wire["type"] != _CITATION:
+        return wire
+    nested = wire.get(_CITATION)
+    flat = {"type": _CITATION, **nested} if isinstance(nested, dict) else wire
+    url = as_text(flat.get("url"))
+    if not url:
+        return None
+    return {
+        **flat,
+        "type": _CITATION,
+        "title": as_text(flat.get("title")) or url,
+        "start_index": as_count(flat.get("start_index")) or 0,
+        "end_index": as_count(flat.get("end_index")) or 0,
+    }
+
+
+def annotation_identity(annotation: WireObject) -> Hashable:
+    """Return what two mentions of one annotation share; a citation may get its excerpt later."""
+    if annotation["type"] == _CITATION:
+        return annotation["url"], annotation["start_index"], annotation["end_index"]
+    return repr(annotation)
+
+
+def _merge(old: WireObject, new: WireObject) -> WireObject:
+    """Return the newer form in its own order, with what only the older one knew; an empty value says nothing."""
+    known = {key: value for key, value in old.items() if value not in _EMPTY_VALUES}
+    newer = {key: known.get(key, value) if value in _EMPTY_VALUES else value for key, value in new.items()}
+    return {**newer, **{key: value for key, value in known.items() if key not in newer}}
+
+
+def _texts_of(item: WireObject) -> Iterator[tuple[TextKind, int, str]]:
+    """Yield the texts within a whole item, by kind and part."""
     match item["type"]:
         case "message":
             for number, part in enumerate(_parts(item.get("content"))):
-                channel = _CHANNEL_OF_PART.get(str(part.get("type")))
-                if channel and isinstance(text := part.get(_PART_KEY[channel][1]), str):
-                    yield channel, number, text
+                kind = _MESSAGE_PARTS.get(str(part.get("type")))
+                if kind and isinstance(text := part.get(_PART_FORMS[kind][1]), str):
+                    yield kind, number, text
         case "reasoning":
-            for key, channel in _REASONING_CHANNELS.items():
+            for key, kind in _REASONING_PARTS.items():
                 for number, part in enumerate(_parts(item.get(key))):
                     if isinstance(text := part.get("text"), str):
-                        yield channel, number, text
+                        yield kind, number, text
         case "function_call":
             if isinstance(text := item.get("arguments"), str):
                 yield "arguments", 0, text
 
 
-_REASONING_CHANNELS: dict[str, Channel] = {"summary": "summary", "content": "reasoning"}
-
-
-def _annotations(item: WireObject) -> Iterator[tuple[int, list[Any]]]:
-    if item["type"] == "message":
-        for number, part in enumerate(_parts(item.get("content"))):
-            if isinstance(annotations := part.get("annotations"), list):
-                yield number, annotations
-
-
 def _parts(content: Any) -> list[WireObject]:
-    """The parts of a message or of reasoning; a bare string counts as one part of text."""
+    """Return the parts of a message or of reasoning; a bare string counts as one part of text."""
     if isinstance(content, str):
         return [{"type": "output_text", "text": content, "annotations": []}] if content else []
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return [part for part in as_list(content) if isinstance(part, dict)]
 
 
-def _status(status: Any, ending: Ending) -> str:
-    return status if isinstance(status, str) and status not in {"", "in_progress"} else ending
+def _differ(one: Any, other: Any) -> bool:
+    """Whether both are known, and not the same."""
+    return bool(one) and bool(other) and one != other
 
 
 def _is_json(text: str) -> bool:
@@ -471,38 +469,3 @@ def _is_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-_KIND = "url_citation"
-
-
-def flat_annotation(wire: Any) -> dict[str, Any] | None:
-    """Give the annotation flat and with a title, or None when it is no annotation at all."""
-    if not isinstance(wire, dict) or not isinstance(wire.get("type"), str):
-        return None
-    if wire["type"] != _KIND:
-        return wire
-    nested = wire.get(_KIND)
-    flat = {"type": _KIND, **nested} if isinstance(nested, dict) else wire
-    url = flat.get("url")
-    if not isinstance(url, str) or not url:
-        return None
-    title = flat.get("title")
-    return {
-        **flat,
-        "type": _KIND,
-        "title": title if isinstance(title, str) and title else url,
-        "start_index": _position(flat.get("start_index")),
-        "end_index": _position(flat.get("end_index")),
-    }
-
-
-def annotation_identity(annotation: dict[str, Any]) -> Hashable:
-    """What two mentions of one annotation share; a citation may gain its excerpt later."""
-    if annotation["type"] == _KIND:
-        return annotation["url"], annotation["start_index"], annotation["end_index"]
-    return repr(annotation)
-
-
-def _position(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -1,12 +1,9 @@
-"""What one round's stream of events means: the values that the reducer hands on.
+"""What one round's stream means: the text of a frame as an event, and the effects that the reducer makes of events.
 
 Effects speak of the answer, not of the wire: indexes are contiguous from 0 in the order in which items first
-appeared, whatever gaps or repetitions the provider's `output_index` had. This module owns the values only;
-the reducer in `stream` makes them, the host adapter renders them.
-
-One frame's text becomes an event: a JSON object whose `type` is a string.
-
-Owns the parsing and the naming of what comes without a type; what an event means is the reducer's business.
+appeared, whatever gaps or repetitions the provider's `output_index` had. An event is a JSON object whose `type` is a
+string. This module owns the values and the parsing; what an event means is decided in `reducer`, and the host adapter
+renders the effects.
 """
 
 from __future__ import annotations
@@ -16,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ..errors import StreamBroken
+from ..notices import notice
 from .failure import Failure
 from .items import Item
 from .usage import Usage
@@ -132,11 +130,11 @@ Effect: TypeAlias = (
 def parse_event(frame: str) -> dict[str, Any]:
     """Read a frame as an event.
 
-    An object without a type is an "error" when it holds one, the end of a response when it is one, and
-    otherwise of the empty type, which the reducer ignores.
+    An object without a type is an "error" when it holds one, the end of a response when it is one, and otherwise of
+    the empty type, which the reducer ignores.
 
     Raises:
-        StreamBroken: the frame is not a JSON object.
+        StreamBroken: The frame is not a JSON object.
     """
     try:
         event = json.loads(frame)
@@ -144,24 +142,19 @@ def parse_event(frame: str) -> dict[str, Any]:
         raise _unreadable(frame) from error
     if not isinstance(event, dict):
         raise _unreadable(frame)
-    return event if isinstance(event.get("type"), str) else _named(event)
-
-
-def terminal_event(response: dict[str, Any]) -> dict[str, Any]:
-    """The event that a whole response object, or an error body, amounts to."""
-    if response.get("object") == "response" or isinstance(response.get("output"), list):
-        return {"type": "response.completed", "response": response}
-    return {**response, "type": "error"}
-
-
-def _named(event: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(event.get("type"), str):
+        return event
     if event.get("error") or event.get("object") == "response":
         return terminal_event(event)
     return {**event, "type": ""}
 
 
+def terminal_event(response: dict[str, Any]) -> dict[str, Any]:
+    """Return the event that a whole response object, or an error body, amounts to."""
+    if response.get("object") == "response" or isinstance(response.get("output"), list):
+        return {"type": "response.completed", "response": response}
+    return {**response, "type": "error"}
+
+
 def _unreadable(frame: str) -> StreamBroken:
-    return StreamBroken(
-        "OpenRouter sent something that is not a part of an answer. Please try again.",
-        detail=f"unreadable event of {len(frame)} characters",
-    )
+    return StreamBroken(notice("unreadable_event"), detail=f"unreadable event of {len(frame)} characters")

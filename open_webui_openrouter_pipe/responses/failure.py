@@ -1,7 +1,7 @@
-"""A failure as the wire tells it, read from any of its shapes, before it becomes an error of ours.
+"""A failure as the wire reports it, read from any of its shapes, before it becomes an error of ours.
 
-Three families of error bodies exist, and `error.code` may be a number or a word; each level may be of any
-type. This module owns the reading; the OpenRouter adapter decides what it means for the user.
+Three families of error bodies exist, and `error.code` may be a number or a word; each level may be of any type. This
+module owns the reading; the OpenRouter adapter decides what it means for the user.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+
+from .wire import as_list, as_number, as_object
 
 _T = TypeVar("_T")
 
-_EXCERPT_CHARACTERS = 300
-_RAW_CHARACTERS = 2000
-_DEPTH = 5
+_EXCERPT_CHARACTERS: Final = 300
+_PAGE_CHARACTERS: Final = 20_000
+_RAW_CHARACTERS: Final = 2000
+_MAX_DEPTH: Final = 5
+_MAX_RETRY_AFTER_SECONDS: Final = 31 * 86_400
 
-_STATUS_OF_WORD = {
+_STATUS_OF_CODE: Final = {
     "context_length_exceeded": 400,
     "invalid_request": 400,
     "invalid_prompt": 400,
@@ -46,10 +50,10 @@ class Failure:
     """What the server said.
 
     `status`: HTTP status, also when it was only named inside a stream. `code`: the most precise word, such as
-    "rate_limit_exceeded". `message`: the server's own line, "" if it gave none. `raw`: the provider's text
-    behind it. `origin` tells failures of the stream itself ("stream": it ended early or was unreadable).
-    `reasons` are those of a moderation, `availability` the router's word for why a model cannot be had,
-    `limit` whose limit was met, `retry_after_seconds` what the body (not the header) asked to wait.
+    "rate_limit_exceeded". `message`: the server's own line, "" without one. `raw`: the provider's text behind it.
+    `origin`: "stream" for failures of the stream itself (it ended early or was unreadable). `reasons` are those of a
+    moderation, `availability` the router's word for why a model is unavailable, `limit` whose limit was met,
+    `retry_after_seconds` what the body (not the header) asked to wait.
     """
 
     message: str
@@ -67,30 +71,30 @@ class Failure:
 def read_failure(status: int | None, body: Any) -> Failure:
     """Read an error body, a failed response object or an error event; never raises.
 
-    `status` is that of HTTP, None inside a stream. `body` is the parsed JSON, or the text of what is not
-    JSON.
+    `status` is that of HTTP, None inside a stream. `body` is the parsed JSON, or the text of what is not JSON.
     """
-    layers = tuple(_layers(_parsed(body)))
-    code = (
-        _first(layers, "error_type", _word) or _first(layers, "code", _word) or _first(layers, "type", _word)
-    )
-    raw = _first(layers, "raw", _raw_text)
-    availability = _first(layers, "availability", _object) or {}
+    layers = tuple(_layers(_parse(body)))
+    codes = (_first(layers, key, _code) for key in ("error_type", "code", "type"))
+    code = next(filter(None, codes), None)
     named_status = _first(layers, "code", _http_status) or _first(layers, "status", _http_status)
+    availability = _first(layers, "availability", as_object) or {}
+    seconds = as_number(availability.get("retry_after"))
     return Failure(
-        message=_message(layers, body),
-        status=_http_status(status) or named_status or _STATUS_OF_WORD.get(code or ""),
+        message=_message(layers) or (_page_text(body) if isinstance(body, str) else ""),
+        status=_http_status(status) or named_status or _STATUS_OF_CODE.get(code or ""),
         code=code,
-        provider=_first(layers, "provider_name", _word),
-        raw=raw,
-        reasons=_first(layers, "reasons", _words) or (),
-        availability=_word(availability.get("code")),
-        limit=_first(layers, "limit_source", _word),
-        retry_after_seconds=_seconds(availability.get("retry_after")),
+        provider=_first(layers, "provider_name", _code),
+        raw=_first(layers, "raw", _raw_text),
+        reasons=_first(layers, "reasons", _texts) or (),
+        availability=_code(availability.get("code")),
+        limit=_first(layers, "limit_source", _code),
+        retry_after_seconds=seconds
+        if seconds is not None and 0 <= seconds < _MAX_RETRY_AFTER_SECONDS
+        else None,
     )
 
 
-def _parsed(body: Any) -> Any:
+def _parse(body: Any) -> Any:
     if isinstance(body, str) and body.lstrip()[:1] in {"{", "["}:
         try:
             return json.loads(body)
@@ -99,10 +103,10 @@ def _parsed(body: Any) -> Any:
     return body
 
 
-def _layers(body: Any, depth: int = _DEPTH) -> Iterator[dict[str, Any]]:
-    """The objects that may tell something, the innermost first."""
+def _layers(body: Any, depth: int = _MAX_DEPTH) -> Iterator[dict[str, Any]]:
+    """Yield the objects that may say something, the innermost first."""
     if isinstance(body, list):
-        body = next(filter(_object, body), None)
+        body = next(filter(as_object, body), None)
     if not isinstance(body, dict) or depth == 0:
         return
     for key in ("error", "response", "metadata"):
@@ -111,14 +115,12 @@ def _layers(body: Any, depth: int = _DEPTH) -> Iterator[dict[str, Any]]:
 
 
 def _first(layers: tuple[dict[str, Any], ...], key: str, read: Callable[[Any], _T | None]) -> _T | None:
-    return next((found for layer in layers if (found := read(layer.get(key))) is not None), None)
+    return next((found for layer in layers if (found := read(layer.get(key)))), None)
 
 
-def _message(layers: tuple[dict[str, Any], ...], body: Any) -> str:
-    for key in ("message", "detail", "error"):
-        if found := _first(layers, key, _line):
-            return found
-    return _page_text(body) if isinstance(body, str) else ""
+def _message(layers: tuple[dict[str, Any], ...]) -> str:
+    messages = (_first(layers, key, _line) for key in ("message", "detail", "error"))
+    return next(filter(None, messages), "")
 
 
 def _line(value: Any) -> str | None:
@@ -126,54 +128,44 @@ def _line(value: Any) -> str | None:
 
 
 def _page_text(text: str) -> str:
-    """A short excerpt of a plain text, or the title of an HTML page."""
-    title = re.search(r"<title[^>]*>(.*?)</title>", text[:20_000], re.IGNORECASE | re.DOTALL)
-    plain = title.group(1) if title else re.sub(r"<[^>]*>", " ", text[:20_000])
+    """Return a short excerpt of a plain text, or the title of an HTML page."""
+    text = text[:_PAGE_CHARACTERS]
+    title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+    plain = title.group(1) if title else re.sub(r"<[^>]*>", " ", text)
     return " ".join(html.unescape(plain).split())[:_EXCERPT_CHARACTERS]
 
 
 def _raw_text(value: Any) -> str | None:
-    """The provider's own message inside `metadata.raw`, or the raw text itself."""
-    parsed = _parsed(value)
+    """Return the provider's own message inside `metadata.raw`, or the raw text itself."""
+    parsed = _parse(value)
     if isinstance(parsed, list):
-        issues = [text for issue in parsed if isinstance(issue, dict) and (text := _issue(issue))]
-        return "; ".join(issues)[:_RAW_CHARACTERS] or None
-    if isinstance(parsed, dict):
-        found = _message(tuple(_layers(parsed)), None) or json.dumps(parsed, ensure_ascii=False)
-        return found[:_RAW_CHARACTERS]
-    return value.strip()[:_RAW_CHARACTERS] or None if isinstance(value, str) else None
+        text: str | None = "; ".join(filter(None, map(_issue_text, filter(as_object, parsed))))
+    elif isinstance(parsed, dict):
+        text = _message(tuple(_layers(parsed))) or json.dumps(parsed, ensure_ascii=False)
+    else:
+        text = _line(value)
+    return text[:_RAW_CHARACTERS] if text else None
 
 
-def _issue(issue: dict[str, Any]) -> str:
-    """One issue of a schema validation, such as "input.0.role: invalid_enum_value"."""
-    path = issue.get("path")
-    where = ".".join(str(step) for step in path) if isinstance(path, list) else ""
-    what = _line(issue.get("message")) or _line(issue.get("code")) or ""
-    return ": ".join(filter(None, (where, what)))
+def _issue_text(issue: dict[str, Any]) -> str:
+    """Return one issue of a schema validation, such as "input.0.role: invalid_enum_value"."""
+    path = ".".join(str(step) for step in as_list(issue.get("path")))
+    problem = _line(issue.get("message")) or _line(issue.get("code")) or ""
+    return ": ".join(filter(None, (path, problem)))
 
 
-def _word(value: Any) -> str | None:
-    """A word that says something: no number, no event's or object's own type."""
+def _code(value: Any) -> str | None:
+    """Return a word that says something: not a number, and not an event's or object's own type."""
     if not isinstance(value, str) or not value or value.isdigit():
         return None
     return None if value in {"error", "unmapped"} or value.startswith("response.") else value
 
 
-def _words(value: Any) -> tuple[str, ...] | None:
-    words = tuple(word for word in value if isinstance(word, str)) if isinstance(value, list) else ()
-    return words or None
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(text for text in as_list(value) if isinstance(text, str))
 
 
 def _http_status(value: Any) -> int | None:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) == 3:
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599 else None
-
-
-def _seconds(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value < 86_400 * 31 else None
-
-
-def _object(value: Any) -> dict[str, Any] | None:
-    return value if isinstance(value, dict) else None

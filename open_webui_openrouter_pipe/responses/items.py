@@ -84,7 +84,7 @@ OutputPart: TypeAlias = OutputText | Refusal
 
 
 class InputMessage(TypedDict):
-    """What a user or an instruction says."""
+    """A message of a user, or an instruction."""
 
     type: Literal["message"]
     role: Literal["user", "system", "developer"]
@@ -92,7 +92,7 @@ class InputMessage(TypedDict):
 
 
 class AssistantMessage(TypedDict):
-    """What the model said; with typed parts the schema requires id and status on replay."""
+    """The model's message; with typed parts the schema requires id and status on replay."""
 
     type: Literal["message"]
     role: Literal["assistant"]
@@ -117,7 +117,7 @@ class ReasoningText(TypedDict):
 
 
 class Reasoning(TypedDict):
-    """The model's thinking, replayed unmodified and in its original place."""
+    """The model's reasoning, replayed unmodified and in its original position."""
 
     type: Literal["reasoning"]
     id: str
@@ -141,7 +141,7 @@ class FunctionCall(TypedDict):
 
 
 class FunctionCallOutput(TypedDict):
-    """A tool's answer to the call with the same `call_id`."""
+    """A tool's result for the call with the same `call_id`."""
 
     type: Literal["function_call_output"]
     call_id: str
@@ -163,20 +163,20 @@ Item: TypeAlias = Message | Reasoning | FunctionCall | FunctionCallOutput | Opaq
 
 
 def is_message(item: Item) -> TypeGuard[Message]:
-    """Tell whether the item is a message of any role."""
+    """Whether the item is a message of any role."""
     return item["type"] == "message"
 
 
 def is_reasoning(item: Item) -> TypeGuard[Reasoning]:
-    """Tell whether the item is reasoning."""
+    """Whether the item is reasoning."""
     return item["type"] == "reasoning"
 
 
 def is_function_call(item: Item) -> TypeGuard[FunctionCall]:
-    """Tell whether the item is a function call."""
+    """Whether the item is a function call."""
     return item["type"] == "function_call"
 
 
 def is_function_call_output(item: Item) -> TypeGuard[FunctionCallOutput]:
-    """Tell whether the item is the output of a function call."""
+    """Whether the item is the output of a function call."""
     return item["type"] == "function_call_output"

@@ -12,7 +12,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Decoder:
-    """Turns portions of bytes into frames; the way the bytes are cut changes nothing.
+    """Turns portions of bytes into frames, wherever the bytes are cut.
 
     `done` becomes true with `[DONE]`; whatever follows it is ignored.
     """
@@ -28,7 +28,7 @@ class Decoder:
         self._first_line = True
 
     def feed(self, portion: bytes) -> list[str]:
-        """Take more bytes and give the frames that they complete."""
+        """Take more bytes and return the frames that they complete."""
         if not portion:
             return []
         if self._after_cr and portion.startswith(b"\n"):
@@ -42,7 +42,7 @@ class Decoder:
         return frames
 
     def flush(self) -> list[str]:
-        """The stream ended: give the last frame, though no blank line closed it."""
+        """Return the last frame at the end of the stream, though no blank line closed it."""
         frames: list[str] = []
         if self._partial:
             self._end_line(frames)

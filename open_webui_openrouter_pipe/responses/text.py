@@ -1,24 +1,23 @@
-"""Halves of UTF-16 surrogate pairs, as JSON escapes such as "\ud83d" bring them.
+r"""Text that UTF-8, JSON and databases can hold: no half surrogates, and in what comes from the host no NUL.
 
-A provider that cuts its text between UTF-16 units sends the halves of one character in two deltas; a lone
-half cannot be encoded as UTF-8 and would break whoever writes it. Owns the joining and the replacement of
-halves.
-
-Text that UTF-8 JSON and databases can hold: no half surrogates, no NUL.
-
-Owns the check and the copy; a value that is clean already is given back as it is, since a history is mostly
-clean.
+A provider that cuts its text between UTF-16 units sends the halves of one character, JSON escapes such as
+"\ud83d", in two deltas; a lone half cannot be encoded and would break whoever writes it. Text of a stream is mended
+once where it arrives (`drafts`), text of the host where its messages are read (`history`). Owns joining and replacing
+the halves, in a text and throughout a JSON value.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
-REPLACEMENT = "\ufffd"
-_HALF = re.compile("[\ud800-\udfff]")
+REPLACEMENT: Final = "\ufffd"
+TOO_DEEP: Final = "[nested too deeply]"
+"""What stands for a value that is nested too deeply to be written."""
+
+_HALF: Final = re.compile("[\ud800-\udfff]")
 
 
 def mend_text(text: str) -> str:
@@ -30,37 +29,24 @@ def mend_text(text: str) -> str:
 
 def mend(value: Any) -> Any:
     """Mend all text within a JSON value; the value is copied, never changed."""
-    if isinstance(value, str):
-        return mend_text(value)
-    if isinstance(value, dict):
-        return {mend_text(key): mend(member) for key, member in value.items()}
-    if isinstance(value, list):
-        return [mend(member) for member in value]
-    return value
+    return _map_text(value, mend_text)
 
 
 def split_pending(text: str) -> tuple[str, str]:
-    """Divide the text into what can be shown now, mended, and a first half at its end."""
+    """Split the text into what can be shown now, mended, and a first half at its end."""
     if "\ud800" <= text[-1:] <= "\udbff":
         return mend_text(text[:-1]), text[-1]
     return mend_text(text), ""
 
 
-TOO_DEEP = "[nested too deeply]"
-"""What stands for a value that cannot be walked."""
-
-
-_CONTAINERS = (dict, list)
-
-
 def clean_text(text: str) -> str:
-    """Join surrogate pairs, replace lone halves with U+FFFD and drop NUL."""
-    return mend_text(text.replace("\0", "")) if _is_dirty_text(text) else text
+    """Mend the text and drop NUL."""
+    return text if _is_clean(text) else mend_text(text.replace("\0", ""))
 
 
 def clean(value: Any) -> Any:
-    """Clean all text within a JSON value; copies only what has to change somewhere."""
-    return _cleaned(value) if _is_dirty(value) else value
+    """Clean all text within a JSON value; one that is clean, as most are, is returned as the same object."""
+    return value if _is_clean(value) else _map_text(value, clean_text)
 
 
 def json_text(value: Any) -> str:
@@ -71,37 +57,26 @@ def json_text(value: Any) -> str:
         return TOO_DEEP
 
 
-def _is_dirty_text(text: str) -> bool:
-    return "\0" in text or (not text.isascii() and _HALF.search(text) is not None)
-
-
-def _is_dirty(value: Any) -> bool:
+def _is_clean(value: Any) -> bool:
+    """Plain loops: every artifact is walked when it is loaded, and generators would cost most of the time."""
     if isinstance(value, str):
-        return _is_dirty_text(value)
+        return "\0" not in value and (value.isascii() or _HALF.search(value) is None)
     if isinstance(value, dict):
-        return _has_dirty(value) or _has_dirty(value.values())
-    return isinstance(value, list) and _has_dirty(value)
+        for key, member in value.items():
+            if not (_is_clean(key) and _is_clean(member)):
+                return False
+    elif isinstance(value, list):
+        for member in value:
+            if not _is_clean(member):
+                return False
+    return True
 
 
-def _has_dirty(members: Iterable[Any]) -> bool:
-    """A plain loop: every artifact is walked on its way back, and generators would cost most of the time."""
-    for member in members:
-        if isinstance(member, str):
-            if "\0" in member or not (member.isascii() or _HALF.search(member) is None):
-                return True
-        elif isinstance(member, _CONTAINERS) and member and _is_dirty(member):
-            return True
-    return False
-
-
-def _cleaned(value: Any) -> Any:
+def _map_text(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return clean_text(value)
+        return change(value)
     if isinstance(value, dict):
-        return {
-            clean_text(key) if isinstance(key, str) else key: _cleaned(member)
-            for key, member in value.items()
-        }
+        return {_map_text(key, change): _map_text(member, change) for key, member in value.items()}
     if isinstance(value, list):
-        return [_cleaned(member) for member in value]
+        return [_map_text(member, change) for member in value]
     return value

@@ -15,7 +15,7 @@ _KEPT_CHARACTERS = 55
 
 
 def wire_name(name: str) -> str:
-    """The name to send; a changed one ends in a digest, so that two different names never become the same."""
+    """Return the name to send; a changed one ends in a digest, so that two names never become the same."""
     if _ACCEPTED.fullmatch(name):
         return name
     if not name:

@@ -1,13 +1,15 @@
 """What a round cost: the Responses `usage` object as a value, and its sum over rounds.
 
-Counts are tokens, costs are US dollars as OpenRouter bills them. Missing figures are zero; unknown ones are
-kept out. This module owns the reading and adding of usage; it does not price anything.
+Counts are tokens, costs are US dollars as OpenRouter bills them. Missing values are zero, unknown ones are ignored.
+This module owns the reading and adding of usage; it does not price anything.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from typing import Any
+
+from .wire import as_count, as_number, as_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,7 @@ class Usage:
     cost: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
-        """Add figure by figure."""
+        """Add field by field."""
         return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Usage)))
 
     @property
@@ -32,28 +34,16 @@ class Usage:
 
 
 def read_usage(wire: Any) -> Usage | None:
-    """Read the wire's `usage` object; None when there is none. Wrong types count as zero."""
+    """Read the wire's `usage` object; None when there is none. Values of a wrong type count as zero."""
     if not isinstance(wire, dict):
         return None
-    input_details = _object(wire.get("input_tokens_details"))
-    output_details = _object(wire.get("output_tokens_details"))
+    input_details = as_object(wire.get("input_tokens_details"))
+    output_details = as_object(wire.get("output_tokens_details"))
     return Usage(
-        input_tokens=_count(wire.get("input_tokens")),
-        cached_tokens=_count(input_details.get("cached_tokens")),
-        cache_write_tokens=_count(input_details.get("cache_write_tokens")),
-        output_tokens=_count(wire.get("output_tokens")),
-        reasoning_tokens=_count(output_details.get("reasoning_tokens")),
-        cost=_dollars(wire.get("cost")),
+        input_tokens=as_count(wire.get("input_tokens")) or 0,
+        cached_tokens=as_count(input_details.get("cached_tokens")) or 0,
+        cache_write_tokens=as_count(input_details.get("cache_write_tokens")) or 0,
+        output_tokens=as_count(wire.get("output_tokens")) or 0,
+        reasoning_tokens=as_count(output_details.get("reasoning_tokens")) or 0,
+        cost=as_number(wire.get("cost")) or 0.0,
     )
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _count(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0
-
-
-def _dollars(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0

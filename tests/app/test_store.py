@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-UNSAVED = "Parts of this answer could not be stored; later turns go on without its reasoning."
-AWAY = "2 stored items could not be reloaded (2 the store is away)."
+AWAY = "2 stored items could not be reloaded: the database is unavailable."
 KEPT = 2
 """What an answer of the stand-in leaves in the store: its reasoning, and the phase of its message."""
 UNREADABLE = "2 stored items could not be reloaded (2 sealed with another key, or damaged)."
@@ -94,7 +93,7 @@ def stored(url: str, schema: str) -> list[str]:
 async def test_without_any_store_the_answer_goes_on(
     served: App, standin: StandIn, postgres_server: PostgresServer, redis_server: RedisServer
 ) -> None:
-    """No marker, and one line each about what is missing and what was not kept; later all works again."""
+    """No marker, and one line about the outage; later all works again."""
     chat = Chat(served, settings(standin))
     first = await chat.ask("one")
     postgres_server.stop()
@@ -105,8 +104,8 @@ async def test_without_any_store_the_answer_goes_on(
     last = await chat.ask("four")
     assert (len(first.marked), first.notices) == (KEPT, ())
     assert [(answer.marked, answer.notices, answer.error) for answer in outage] == [
-        ((), (AWAY, UNSAVED), None),
-        ((), (UNSAVED,), None),
+        ((), (AWAY,), None),
+        ((), (), None),
     ]
     assert all(answer.text.startswith("You said") for answer in outage)
     assert (len(last.marked), last.notices) == (KEPT, ())
@@ -278,7 +277,7 @@ async def test_what_is_too_large_gets_no_marker_and_takes_nothing_along() -> Non
     recorder = Recorder(
         store,
         origin=RequestOrigin("ada", "chat", "message", "openai/gpt-5.2"),
-        keeping=Persistence("conversation", tools=True),
+        persistence=Persistence("conversation", tools=True),
         new_id=lambda: next(ids),
     )
     items: list[Item] = [

@@ -14,8 +14,8 @@ from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.engine.channel import OutputChannel
 from open_webui_openrouter_pipe.engine.fit import RequestFitter, RequestTerms
 from open_webui_openrouter_pipe.engine.recorder import Persistence, RequestOrigin
-from open_webui_openrouter_pipe.engine.round import Ports
-from open_webui_openrouter_pipe.engine.turn import SeenOnce, Turn, TurnRequest
+from open_webui_openrouter_pipe.engine.round import Ports, SeenOnce
+from open_webui_openrouter_pipe.engine.turn import Turn, TurnMemory, TurnRequest
 from open_webui_openrouter_pipe.errors import (
     ConnectionFailed,
     ContextTooLong,
@@ -24,13 +24,15 @@ from open_webui_openrouter_pipe.errors import (
     StoreUnavailable,
     StreamBroken,
 )
+from open_webui_openrouter_pipe.history.artifacts import MissingArtifact, MissingReason
+from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.planning.plan import CacheMarks, ModelTerms, Plan
 from open_webui_openrouter_pipe.ports import (
     Artifact,
+    BuiltRequest,
     Event,
     Failed,
     LoadedArtifacts,
-    MissingReason,
     Notice,
     Output,
     RequestBody,
@@ -45,9 +47,9 @@ pytestmark = pytest.mark.anyio
 
 OLD = "0000000000000000000A"
 ORIGIN = RequestOrigin(user_id="u", chat_id="c", message_id="m", model="openai/gpt-5.2")
-KEEPING = Persistence(reasoning="conversation", tools=True)
-OLD_THOUGHT = Reasoning(type="reasoning", id="rs_old", summary=[], encrypted_content="old")
-THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed"}
+EVERYTHING = Persistence(reasoning="conversation", tools=True)
+OLD_REASONING = Reasoning(type="reasoning", id="rs_old", summary=[], encrypted_content="old")
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed"}
 TEXT = {
     "type": "message",
     "id": "msg_1",
@@ -77,13 +79,12 @@ LONG_CHAT = [
 
 
 def answer(*items: dict[str, Any]) -> list[Event]:
-    """A stream that tells each item whole."""
-    events: list[Event] = []
-    for index, item in enumerate(items):
-        kinds_ = ("added", "done")
-        events += [
-            {"type": f"response.output_item.{kind}", "output_index": index, "item": item} for kind in kinds_
-        ]
+    """A stream in which each item arrives whole."""
+    events: list[Event] = [
+        {"type": f"response.output_item.{kind}", "output_index": index, "item": item}
+        for index, item in enumerate(items)
+        for kind in ("added", "done")
+    ]
     return [
         *events,
         {"type": "response.completed", "response": {"status": "completed", "output": list(items)}},
@@ -91,42 +92,46 @@ def answer(*items: dict[str, Any]) -> list[Event]:
 
 
 class FakeStore:
-    """Keeps artifacts in a dict and writes down what happens to it, together with the outlet's outputs."""
+    """Keeps artifacts in a dict and logs what happens to it, together with the channel's outputs."""
 
     def __init__(self, log: list[Any]) -> None:
         self.log = log
-        self.held: dict[str, Artifact] = {}
-        self.away = False
+        self.artifacts: dict[str, Artifact] = {}
+        self.unavailable = False
+        self.reason: MissingReason = "unreadable"
         self.loads = 0
         self.gate = asyncio.Event()
         self.gate.set()
+        self.put_began = asyncio.Event()
 
     async def put(self, artifacts: Sequence[Artifact]) -> None:
+        self.put_began.set()
         await self.gate.wait()
-        if self.away:
-            raise StoreUnavailable("away")
-        self.held.update({artifact.id: artifact for artifact in artifacts})
+        if self.unavailable:
+            raise StoreUnavailable("unavailable")
+        self.artifacts.update({artifact.id: artifact for artifact in artifacts})
         self.log.append(("put", [artifact.kind for artifact in artifacts]))
 
     async def load(self, user_id: str, ids: Sequence[str]) -> LoadedArtifacts:
         self.loads += 1
-        found = {ulid: self.held[ulid] for ulid in ids if ulid in self.held}
-        reason: MissingReason = "unreadable"
-        return LoadedArtifacts(found, {ulid: reason for ulid in ids if ulid not in found})
+        found = {ulid: self.artifacts[ulid] for ulid in ids if ulid in self.artifacts}
+        missing = MissingArtifact(reason="unavailable" if self.unavailable else self.reason)
+        return LoadedArtifacts(found, {ulid: missing for ulid in ids if ulid not in found})
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
-        if self.away:
-            raise StoreUnavailable("away")
+        if self.unavailable:
+            raise StoreUnavailable("unavailable")
         self.log.append(("delete", list(ids)))
 
 
 class FakeOpenRouter:
-    """Gives one prepared stream, or error, for each request."""
+    """Answers each request with one prepared stream, or error."""
 
     def __init__(self, *streams: list[Event] | PipeError, breaks: StreamBroken | None = None) -> None:
         self.streams = list(streams)
         self.bodies: list[RequestBody] = []
         self.breaks = breaks
+        self.explanation: PipeError | None = None
 
     @asynccontextmanager
     async def stream(self, body: RequestBody) -> AsyncIterator[AsyncIterator[Event]]:
@@ -146,32 +151,29 @@ class FakeOpenRouter:
         raise AssertionError
 
     def explain(self, failure: Failure) -> PipeError:
-        return PipeError(f"explained: {failure.message}")
+        return self.explanation or PipeError(f"explained: {failure.message}")
 
 
 class FakeRequests:
-    def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> RequestBody:
-        return {"input": list(items)}
+    def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> BuiltRequest:
+        return BuiltRequest({"input": list(items)}, {"a_b": "a.b"})
 
-    def build_aside(
+    def build_summary_request(
         self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int
     ) -> RequestBody:
         raise AssertionError
 
-    def host_tool_name(self, name: str) -> str:
-        return name
 
+class RecordingFitter(RequestFitter):
+    """Records for which plans summaries were prefetched."""
 
-class Watched(RequestFitter):
-    """A fitting that writes down for which plans the next summary was to be made."""
-
-    prepared: list[Plan]
+    prefetched: list[Plan]
 
     def prefetch(self, sent: Plan) -> None:
-        self.prepared.append(sent)
+        self.prefetched.append(sent)
 
 
-class Scene:
+class TurnSetup:
     """A turn with fakes around it."""
 
     def __init__(
@@ -179,38 +181,43 @@ class Scene:
         router: FakeOpenRouter,
         messages: list[dict[str, Any]] | None = None,
         *,
-        keeping: Persistence = KEEPING,
-        reported: SeenOnce | None = None,
+        persistence: Persistence = EVERYTHING,
+        memory: TurnMemory | None = None,
     ) -> None:
         self.router = router
         self.log: list[Any] = []
         self.store = FakeStore(self.log)
-        self.question = TurnRequest(messages or FIRST_TURN, ORIGIN, keeping)
-        self.reported = reported or SeenOnce()
-        self.prepared: list[Plan] = []
+        self.request = TurnRequest(messages or FIRST_TURN, ORIGIN, persistence)
+        self.memory = memory or TurnMemory()
+        self.prefetched: list[Plan] = []
         self.books = Books()
-        self.means = self.books.means()
+        self.services = self.books.means()
         self.terms = RequestTerms(ContextSettings(), ModelTerms(ORIGIN.model, 100_000))
 
-    def hold_old_thought(self) -> None:
-        self.store.held[OLD] = Artifact(OLD, "u", "c", "m0", "reasoning", ORIGIN.model, OLD_THOUGHT)
+    def store_old_reasoning(self) -> None:
+        self.store.artifacts[OLD] = Artifact(OLD, "u", "c", "m0", "reasoning", ORIGIN.model, OLD_REASONING)
 
-    def turn(self, outlet: OutputChannel, new_id: Callable[[], str]) -> Turn:
+    def turn(self, channel: OutputChannel, new_id: Callable[[], str]) -> Turn:
         ports = Ports(self.router, FakeRequests(), self.store, new_id)
-        fitting = Watched(self.means, self.terms, ORIGIN)
-        fitting.prepared = self.prepared
-        return Turn(self.question, ports, outlet, reported=self.reported, fitting=fitting)
+        fitter = RecordingFitter(self.services, self.terms, ORIGIN)
+        fitter.prefetched = self.prefetched
+        return Turn(self.request, ports, channel, memory=self.memory, fitter=fitter)
 
-    async def play(self) -> list[Output]:
-        outlet = OutputChannel(interval_seconds=0)
+    async def run(self) -> list[Output]:
+        channel = OutputChannel(interval_seconds=0)
         numbers = count(1)
-        task = asyncio.create_task(self.turn(outlet, lambda: f"id{next(numbers)}").run())
+        task = asyncio.create_task(self.turn(channel, lambda: f"id{next(numbers)}").run())
         outputs = []
-        async for output in outlet.drain():
+        async for output in channel.drain():
             outputs.append(output)
             self.log.append(output)
         await task
         return outputs
+
+
+async def let_other_tasks_run() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 def kinds(outputs: Sequence[Any]) -> list[str]:
@@ -219,58 +226,59 @@ def kinds(outputs: Sequence[Any]) -> list[str]:
 
 async def test_no_marker_is_shown_before_its_artifact_is_durable() -> None:
     """While the store writes, neither the marker nor the text behind it is handed on."""
-    scene = Scene(FakeOpenRouter(answer(THOUGHT, TEXT)))
-    scene.store.gate.clear()
-    playing = asyncio.create_task(scene.play())
-    await asyncio.sleep(0.01)
-    while_writing = kinds(scene.log)
-    scene.store.gate.set()
+    setup = TurnSetup(FakeOpenRouter(answer(REASONING, TEXT)))
+    setup.store.gate.clear()
+    running = asyncio.create_task(setup.run())
+    await setup.store.put_began.wait()
+    await let_other_tasks_run()
+    while_writing = kinds(setup.log)
+    setup.store.gate.set()
     shown = ["ItemStarted", "ItemFinished"]
     assert while_writing == shown
     rest = ["StoredMarkers", "ItemStarted", "TextDelta", "ItemFinished", "ResponseFinished"]
-    assert kinds(await playing) == [*shown, *rest]
+    assert kinds(await running) == [*shown, *rest]
 
 
-async def test_markers_of_calls_stand_at_the_end_of_the_round() -> None:
+async def test_markers_of_calls_are_shown_at_the_end_of_the_round() -> None:
     """Reasoning and calls of a run are stored in one batch."""
-    scene = Scene(FakeOpenRouter(answer(THOUGHT, CALL)))
-    outputs = await scene.play()
+    setup = TurnSetup(FakeOpenRouter(answer(REASONING, CALL)))
+    outputs = await setup.run()
     assert StoredMarkers(("id1", "id2")) in outputs
-    assert ("put", ["reasoning", "function_call"]) in scene.log
+    assert ("put", ["reasoning", "function_call"]) in setup.log
 
 
 async def test_all_markers_are_loaded_at_once_and_replayed_in_place() -> None:
     """The request carries the stored item, untouched, before the text that it led to."""
-    scene = Scene(FakeOpenRouter(answer(TEXT)), SECOND_TURN)
-    scene.hold_old_thought()
-    await scene.play()
-    types = [item["type"] for item in scene.router.bodies[0]["input"]]
-    assert (scene.store.loads, types) == (1, ["message", "reasoning", "message", "message"])
-    assert scene.router.bodies[0]["input"][1] == OLD_THOUGHT
+    setup = TurnSetup(FakeOpenRouter(answer(TEXT)), SECOND_TURN)
+    setup.store_old_reasoning()
+    await setup.run()
+    types = [item["type"] for item in setup.router.bodies[0]["input"]]
+    assert (setup.store.loads, types) == (1, ["message", "reasoning", "message", "message"])
+    assert setup.router.bodies[0]["input"][1] == OLD_REASONING
 
 
-async def test_a_chat_without_markers_asks_the_store_nothing() -> None:
-    """No query is made for nothing."""
-    scene = Scene(FakeOpenRouter(answer(TEXT)))
-    await scene.play()
-    assert scene.store.loads == 0
+async def test_a_chat_without_markers_makes_no_query() -> None:
+    """The store is not asked when there is nothing to load."""
+    setup = TurnSetup(FakeOpenRouter(answer(TEXT)))
+    await setup.run()
+    assert setup.store.loads == 0
 
 
-async def test_rejected_reasoning_is_left_out_once() -> None:
-    """The second request goes without it, and the user is told."""
-    scene = Scene(FakeOpenRouter(ReasoningRejected("no"), answer(TEXT)), SECOND_TURN)
-    scene.hold_old_thought()
-    outputs = await scene.play()
-    replayed = [[item["type"] for item in body["input"]] for body in scene.router.bodies]
+async def test_a_request_with_rejected_reasoning_is_repeated_without_it() -> None:
+    """The second request carries no reasoning, and the user is informed."""
+    setup = TurnSetup(FakeOpenRouter(ReasoningRejected("no"), answer(TEXT)), SECOND_TURN)
+    setup.store_old_reasoning()
+    outputs = await setup.run()
+    replayed = [[item["type"] for item in body["input"]] for body in setup.router.bodies]
     assert replayed == [["message", "reasoning", "message", "message"], ["message", "message", "message"]]
     assert kinds(outputs)[0] == "Notice"
     assert kinds(outputs)[-1] == "ResponseFinished"
 
 
-async def test_rejected_reasoning_without_replay_is_an_error() -> None:
-    """There is nothing to leave out, so asking again would be useless."""
-    scene = Scene(FakeOpenRouter(ReasoningRejected("no")))
-    assert await scene.play() == [Failed("no")]
+async def test_rejected_reasoning_is_an_error_when_none_was_replayed() -> None:
+    """There is nothing to omit, so repeating the request would be useless."""
+    setup = TurnSetup(FakeOpenRouter(ReasoningRejected("no")))
+    assert await setup.run() == [Failed("no")]
 
 
 async def test_a_failed_stream_keeps_what_arrived_and_is_explained() -> None:
@@ -285,12 +293,12 @@ async def test_a_failed_stream_keeps_what_arrived_and_is_explained() -> None:
         },
         {"type": "response.failed", "response": {"error": {"code": "server_error", "message": "boom"}}},
     ]
-    outputs = await Scene(FakeOpenRouter(failed)).play()
+    outputs = await TurnSetup(FakeOpenRouter(failed)).run()
     assert kinds(outputs) == ["ItemStarted", "TextDelta", "ItemFinished", "ResponseFailed", "Failed"]
     assert outputs[-1] == Failed("explained: boom")
 
 
-async def test_a_lost_connection_ends_with_its_own_line() -> None:
+async def test_a_lost_connection_is_the_last_line() -> None:
     """The items that were open are finished first."""
     started: list[Event] = [
         {
@@ -302,71 +310,151 @@ async def test_a_lost_connection_ends_with_its_own_line() -> None:
         }
     ]
     router = FakeOpenRouter(started, breaks=StreamBroken("The connection was lost."))
-    outputs = await Scene(router).play()
+    outputs = await TurnSetup(router).run()
     assert kinds(outputs) == ["ItemStarted", "TextDelta", "ItemFinished", "ResponseFailed", "Failed"]
     assert outputs[-1] == Failed("The connection was lost.")
 
 
-async def test_an_unreachable_server_is_one_line() -> None:
+async def test_an_unreachable_server_is_one_error_line() -> None:
     """Nothing else is shown."""
-    assert await Scene(FakeOpenRouter(ConnectionFailed("No way."))).play() == [Failed("No way.")]
+    assert await TurnSetup(FakeOpenRouter(ConnectionFailed("No way."))).run() == [Failed("No way.")]
 
 
 async def test_an_unexpected_error_is_one_line_without_details() -> None:
     """The log has the rest."""
-    scene = Scene(FakeOpenRouter())
-    assert await scene.play() == [
+    setup = TurnSetup(FakeOpenRouter())
+    assert await setup.run() == [
         Failed("The pipe met an unexpected error; the server's log has the details.")
     ]
 
 
-async def test_a_store_that_is_away_costs_markers_not_the_answer() -> None:
-    """The text arrives, no marker is shown, and the user is told once."""
-    scene = Scene(FakeOpenRouter(answer(THOUGHT, TEXT)))
-    scene.store.away = True
-    outputs = await scene.play()
+UNSAVED = Notice(notice("answer_not_saved"))
+UNAVAILABLE = Notice(notice("artifacts_unavailable", count=1))
+UNREADABLE = Notice("1 stored item could not be reloaded (1 sealed with another key, or damaged).")
+
+
+def notices(outputs: Sequence[Output]) -> list[Notice]:
+    return [output for output in outputs if isinstance(output, Notice)]
+
+
+async def test_an_unavailable_store_costs_markers_but_not_the_answer() -> None:
+    """The text arrives, no marker is shown, and the user is informed."""
+    setup = TurnSetup(FakeOpenRouter(answer(REASONING, TEXT)))
+    setup.store.unavailable = True
+    outputs = await setup.run()
     assert "StoredMarkers" not in kinds(outputs)
-    assert kinds(outputs).count("Notice") == 1
+    assert notices(outputs) == [UNSAVED]
     assert any(isinstance(output, TextDelta) and output.delta == "Hi" for output in outputs)
 
 
-async def test_a_hole_is_reported_once() -> None:
-    """The line says why; asking again in the same chat does not repeat it."""
-    reported = SeenOnce()
-    first = await Scene(FakeOpenRouter(answer(TEXT)), SECOND_TURN, reported=reported).play()
-    second = await Scene(FakeOpenRouter(answer(TEXT)), SECOND_TURN, reported=reported).play()
-    told = "1 stored item could not be reloaded (1 sealed with another key, or damaged)."
-    assert first[0] == Notice(told)
-    assert "Notice" not in kinds(second)
+async def test_an_outage_of_the_store_is_reported_once() -> None:
+    """Not with each turn, but again after something could be saved; neither does saving repeat what loading said."""
+    memory = TurnMemory()
+    shown = []
+    for messages, unavailable in [
+        (FIRST_TURN, True),
+        (FIRST_TURN, True),
+        (SECOND_TURN, True),
+        (FIRST_TURN, False),
+        (SECOND_TURN, True),
+    ]:
+        setup = TurnSetup(FakeOpenRouter(answer(REASONING, TEXT)), messages, memory=memory)
+        setup.store.unavailable = unavailable
+        shown.append(notices(await setup.run()))
+    assert shown == [[UNSAVED], [], [], [], [UNAVAILABLE]]
+
+
+def test_names_are_remembered_for_each_user() -> None:
+    """What one user has read, another has not."""
+    seen = SeenOnce()
+    assert [seen.add(user, ["outage"]) for user in ("a", "b", "a")] == [["outage"], ["outage"], []]
+
+
+def test_a_forgotten_name_is_new_again() -> None:
+    """And only that name."""
+    seen = SeenOnce()
+    seen.add("a", ["one", "two"])
+    seen.forget("a", "one")
+    assert [seen.contains("a", name) for name in ("one", "two", "three")] == [False, True, False]
+    assert seen.add("a", ["one", "two"]) == ["one"]
+
+
+def test_old_names_are_forgotten() -> None:
+    """A worker that runs for months remembers only the latest."""
+    seen = SeenOnce(limit=4)
+    names = [str(number) for number in range(10)]
+    for name in names:
+        seen.add("a", [name])
+    assert not seen.contains("a", "0")
+    assert seen.contains("a", "9")
+    assert sum(seen.contains("a", name) for name in names) <= 4
+
+
+async def test_a_missing_artifact_is_reported_once() -> None:
+    """The line says why; the next turn of the same chat does not repeat it."""
+    memory = TurnMemory()
+    shown = [
+        notices(await TurnSetup(FakeOpenRouter(answer(TEXT)), SECOND_TURN, memory=memory).run())
+        for _ in range(2)
+    ]
+    assert shown == [[UNREADABLE], []]
+
+
+async def test_a_call_gets_the_hosts_name_of_its_tool() -> None:
+    """The request renamed the tool for the wire; the host finds it by the name that it gave."""
+    outputs = await TurnSetup(FakeOpenRouter(answer({**CALL, "name": "a_b"}))).run()
+    names = [
+        dict(output.item)["name"] for output in outputs if isinstance(output, ItemStarted | ItemFinished)
+    ]
+    assert names == ["a.b", "a.b"]
+
+
+@pytest.mark.parametrize(
+    ("messages", "error"),
+    [(LONG_CHAT, ContextTooLong("too long")), (SECOND_TURN, ReasoningRejected("no"))],
+    ids=["too long", "rejected"],
+)
+async def test_a_request_is_not_repeated_after_a_part_of_its_answer(
+    messages: list[dict[str, Any]], error: PipeError
+) -> None:
+    """The user would read the beginning twice."""
+    router = FakeOpenRouter(
+        [*answer(TEXT)[:1], {"type": "response.failed", "response": {"error": {"message": "boom"}}}]
+    )
+    router.explanation = error
+    setup = TurnSetup(router, messages)
+    setup.store_old_reasoning()
+    outputs = await setup.run()
+    assert (len(router.bodies), outputs[-1]) == (1, Failed(error.user_message))
 
 
 NEXT_REPLY = Persistence(reasoning="next_reply", tools=True)
 
 
-async def test_next_reply_forgets_what_was_replayed_once_the_turn_ends_well() -> None:
+async def test_next_reply_deletes_replayed_reasoning_after_a_complete_turn() -> None:
     """The reasoning of the earlier turn is deleted after the answer."""
-    scene = Scene(FakeOpenRouter(answer(THOUGHT, TEXT)), SECOND_TURN, keeping=NEXT_REPLY)
-    scene.hold_old_thought()
-    await scene.play()
-    assert ("delete", [OLD]) in scene.log
+    setup = TurnSetup(FakeOpenRouter(answer(REASONING, TEXT)), SECOND_TURN, persistence=NEXT_REPLY)
+    setup.store_old_reasoning()
+    await setup.run()
+    assert ("delete", [OLD]) in setup.log
 
 
-@pytest.mark.parametrize("stream", [answer(THOUGHT, CALL), answer(TEXT)[:1]])
-async def test_next_reply_keeps_what_a_later_round_still_needs(stream: list[Event]) -> None:
+@pytest.mark.parametrize("stream", [answer(REASONING, CALL), answer(TEXT)[:1]])
+async def test_next_reply_keeps_reasoning_while_the_turn_continues(stream: list[Event]) -> None:
     """A round that ends in a call, and one that broke, have not ended the turn."""
-    scene = Scene(FakeOpenRouter(stream), SECOND_TURN, keeping=NEXT_REPLY)
-    scene.hold_old_thought()
-    await scene.play()
-    assert ("delete", [OLD]) not in scene.log
+    setup = TurnSetup(FakeOpenRouter(stream), SECOND_TURN, persistence=NEXT_REPLY)
+    setup.store_old_reasoning()
+    await setup.run()
+    assert ("delete", [OLD]) not in setup.log
 
 
-async def test_next_reply_says_nothing_of_reasoning_that_is_gone_by_design() -> None:
-    """Leftover markers make no noise."""
-    scene = Scene(FakeOpenRouter(answer(TEXT)), SECOND_TURN, keeping=NEXT_REPLY)
-    assert "Notice" not in kinds(await scene.play())
+async def test_next_reply_does_not_report_deleted_reasoning() -> None:
+    """Markers whose reasoning was deleted on purpose are not reported."""
+    setup = TurnSetup(FakeOpenRouter(answer(TEXT)), SECOND_TURN, persistence=NEXT_REPLY)
+    assert "Notice" not in kinds(await setup.run())
 
 
-async def test_a_cut_off_answer_says_so() -> None:
+async def test_a_cut_off_answer_shows_a_notice() -> None:
     """The notice comes before the end."""
     cut: list[Event] = [
         {
@@ -378,116 +466,116 @@ async def test_a_cut_off_answer_says_so() -> None:
             },
         }
     ]
-    outputs = await Scene(FakeOpenRouter(cut)).play()
+    outputs = await TurnSetup(FakeOpenRouter(cut)).run()
     assert kinds(outputs)[-2:] == ["Notice", "ResponseFinished"]
 
 
-async def test_items_that_were_started_are_finished() -> None:
+async def test_started_items_are_finished_when_the_stream_breaks() -> None:
     """Whatever the stream does, the host never keeps half an item."""
-    outputs = await Scene(FakeOpenRouter(answer(THOUGHT, TEXT)[:3])).play()
+    outputs = await TurnSetup(FakeOpenRouter(answer(REASONING, TEXT)[:3])).run()
     started = [output.index for output in outputs if isinstance(output, ItemStarted)]
     finished = [output.index for output in outputs if isinstance(output, ItemFinished)]
     assert started == finished == [0, 1]
     assert isinstance(outputs[-2], ResponseFailed)
 
 
-@pytest.mark.parametrize("items", [[], [THOUGHT]])
-async def test_a_turn_without_an_answer_says_so(items: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize("items", [[], [REASONING]])
+async def test_a_turn_without_an_answer_shows_a_notice(items: list[dict[str, Any]]) -> None:
     """The user is not left before an empty message."""
-    outputs = await Scene(FakeOpenRouter(answer(*items))).play()
+    outputs = await TurnSetup(FakeOpenRouter(answer(*items))).run()
     assert kinds(outputs)[-2:] == ["Notice", "ResponseFinished"]
 
 
 async def test_stop_while_the_store_writes_ends_the_turn() -> None:
-    """Nothing more is shown, the outlet closes, and no task is left."""
-    scene = Scene(FakeOpenRouter(answer(THOUGHT, TEXT)))
-    scene.store.gate.clear()
-    outlet = OutputChannel(interval_seconds=0)
-    turn = asyncio.create_task(scene.turn(outlet, lambda: "id").run())
-    await asyncio.sleep(0.01)
+    """Nothing more is shown, the channel closes, and no task is left."""
+    setup = TurnSetup(FakeOpenRouter(answer(REASONING, TEXT)))
+    setup.store.gate.clear()
+    channel = OutputChannel(interval_seconds=0)
+    turn = asyncio.create_task(setup.turn(channel, lambda: "id").run())
+    await setup.store.put_began.wait()
     turn.cancel()
-    shown = [output async for output in outlet.drain()]
+    shown = [output async for output in channel.drain()]
     with pytest.raises(asyncio.CancelledError):
         await turn
     assert kinds(shown) == ["ItemStarted", "ItemFinished"]
 
 
-async def test_a_writer_that_waits_for_room_can_be_stopped() -> None:
+async def test_a_writer_at_a_full_channel_can_be_cancelled() -> None:
     """A page that no longer reads must not hold the engine for ever."""
-    outlet = OutputChannel(interval_seconds=0)
+    channel = OutputChannel(interval_seconds=0)
 
     async def write() -> None:
         while True:
-            await outlet.put(Notice("more"))
+            await channel.put(Notice("more"))
 
     writer = asyncio.create_task(write())
-    await asyncio.sleep(0.01)
+    await let_other_tasks_run()
     writer.cancel()
-    outcome = await asyncio.wait_for(asyncio.gather(writer, return_exceptions=True), 1)
+    outcome = await asyncio.wait_for(asyncio.gather(writer, return_exceptions=True), 10)
     assert [type(error) for error in outcome] == [asyncio.CancelledError]
 
 
-async def test_rejected_reasoning_is_not_offered_again() -> None:
-    """The next turn leaves it out from the beginning, and says nothing of it."""
-    reported = SeenOnce()
-    first = Scene(FakeOpenRouter(ReasoningRejected("no"), answer(TEXT)), SECOND_TURN, reported=reported)
-    second = Scene(FakeOpenRouter(answer(TEXT)), SECOND_TURN, reported=reported)
-    for scene in (first, second):
-        scene.hold_old_thought()
-    await first.play()
-    outputs = await second.play()
+async def test_rejected_reasoning_is_not_sent_again() -> None:
+    """The next turn omits it from the start, without a notice."""
+    memory = TurnMemory()
+    first = TurnSetup(FakeOpenRouter(ReasoningRejected("no"), answer(TEXT)), SECOND_TURN, memory=memory)
+    second = TurnSetup(FakeOpenRouter(answer(TEXT)), SECOND_TURN, memory=memory)
+    for setup in (first, second):
+        setup.store_old_reasoning()
+    await first.run()
+    outputs = await second.run()
     assert [item["type"] for item in second.router.bodies[0]["input"]] == ["message"] * 3
     assert "Notice" not in kinds(outputs)
 
 
-async def test_a_provider_that_counts_more_is_asked_once_more_with_less() -> None:
-    """The second request leaves old turns out, the user is told, and both requests are recorded."""
-    scene = Scene(FakeOpenRouter(ContextTooLong("too long"), answer(TEXT)), LONG_CHAT)
-    outputs = await scene.play()
-    first, second = (body["input"] for body in scene.router.bodies)
+async def test_a_request_that_is_too_long_is_repeated_shortened() -> None:
+    """The second request omits old turns, the user is informed, and both requests are recorded."""
+    setup = TurnSetup(FakeOpenRouter(ContextTooLong("too long"), answer(TEXT)), LONG_CHAT)
+    outputs = await setup.run()
+    first, second = (body["input"] for body in setup.router.bodies)
     assert len(second) < len(first)
     assert second[-1] == first[-1]
     assert (kinds(outputs)[0], kinds(outputs)[-1]) == ("Notice", "ResponseFinished")
-    assert len(scene.books.written) == 2
+    assert len(setup.books.written) == 2
 
 
-async def test_a_provider_that_still_counts_more_is_not_asked_again() -> None:
-    """Its own words are the last thing that the user sees."""
-    scene = Scene(FakeOpenRouter(ContextTooLong("too long"), ContextTooLong("still too long")), LONG_CHAT)
-    outputs = await scene.play()
+async def test_a_request_that_is_still_too_long_is_not_repeated_again() -> None:
+    """The provider's own message is the last thing that the user sees."""
+    setup = TurnSetup(FakeOpenRouter(ContextTooLong("too long"), ContextTooLong("still too long")), LONG_CHAT)
+    outputs = await setup.run()
     assert (kinds(outputs), outputs[-1]) == (["Notice", "Failed"], Failed("still too long"))
 
 
-async def test_what_cannot_fit_is_never_sent() -> None:
-    """The user gets one line that says what takes the room."""
-    scene = Scene(FakeOpenRouter(), [{"role": "user", "content": "word " * 100_000}])
-    (failed,) = await scene.play()
+async def test_a_request_that_cannot_fit_is_not_sent() -> None:
+    """The user gets one line that names the largest part."""
+    setup = TurnSetup(FakeOpenRouter(), [{"role": "user", "content": "word " * 100_000}])
+    (failed,) = await setup.run()
     assert isinstance(failed, Failed)
     assert "The largest part is: latest message" in failed.message
-    assert (scene.router.bodies, len(scene.books.written)) == ([], 1)
+    assert (setup.router.bodies, len(setup.books.written)) == ([], 1)
 
 
 async def test_a_stopped_request_is_recorded() -> None:
-    """What it would have come to is known; nothing was billed."""
-    scene = Scene(FakeOpenRouter(answer(THOUGHT, TEXT)))
-    scene.store.gate.clear()
-    outlet = OutputChannel(interval_seconds=0)
-    turn = asyncio.create_task(scene.turn(outlet, lambda: "id").run())
-    await asyncio.sleep(0.01)
+    """Its size is known; nothing was billed."""
+    setup = TurnSetup(FakeOpenRouter(answer(REASONING, TEXT)))
+    setup.store.gate.clear()
+    channel = OutputChannel(interval_seconds=0)
+    turn = asyncio.create_task(setup.turn(channel, lambda: "id").run())
+    await setup.store.put_began.wait()
     turn.cancel()
     await asyncio.wait({turn})
-    assert [record.row.billed_tokens for record in scene.books.written] == [0]
+    assert [record.row.billed_tokens for record in setup.books.written] == [0]
 
 
 @pytest.mark.parametrize(
     ("stream", "times"),
-    [(answer(TEXT), 1), (answer(THOUGHT, CALL), 0), (answer(TEXT)[:1], 0), (ConnectionFailed("no"), 0)],
+    [(answer(TEXT), 1), (answer(REASONING, CALL), 0), (answer(TEXT)[:1], 0), (ConnectionFailed("no"), 0)],
     ids=["ended", "calls", "broken", "unreachable"],
 )
-async def test_the_next_summary_is_made_once_a_turn_has_ended(
+async def test_summaries_are_prefetched_only_after_a_complete_turn(
     stream: list[Event] | PipeError, times: int
 ) -> None:
-    """A request that the next round follows at once is no time for it, nor one that failed."""
-    scene = Scene(FakeOpenRouter(stream))
-    await scene.play()
-    assert len(scene.prepared) == times
+    """Not while the next round of the turn follows, and not after a failure."""
+    setup = TurnSetup(FakeOpenRouter(stream))
+    await setup.run()
+    assert len(setup.prefetched) == times

@@ -17,7 +17,13 @@ FLAT = {"type": "url_citation", "url": "https://a.test", "title": "A", "start_in
         (FLAT, FLAT),
         ({"type": "url_citation", "url_citation": {key: FLAT[key] for key in FLAT if key != "type"}}, FLAT),
         (
-            {"type": "url_citation", "url": "https://a.test", "title": None, "start_index": "x"},
+            {
+                "type": "url_citation",
+                "url": "https://a.test",
+                "title": None,
+                "start_index": "x",
+                "end_index": -3,
+            },
             {**FLAT, "title": "https://a.test", "start_index": 0, "end_index": 0},
         ),
         ({"type": "file_citation", "file_id": "f"}, {"type": "file_citation", "file_id": "f"}),
@@ -27,5 +33,5 @@ FLAT = {"type": "url_citation", "url": "https://a.test", "title": "A", "start_in
     ],
 )
 def test_flat_annotation(wire: Any, expected: dict[str, Any] | None) -> None:
-    """Nested and flat citations become flat ones with a title; what cannot be one is left out."""
+    """Nested and flat citations become flat ones with a title; what cannot be one is omitted."""
     assert flat_annotation(wire) == expected

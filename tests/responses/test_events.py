@@ -26,20 +26,20 @@ from open_webui_openrouter_pipe.responses.effects import parse_event
     ],
 )
 def test_objects_become_events(frame: str, expected: dict[str, object]) -> None:
-    """An object without a type is named by what it holds."""
+    """An object without a type gets one by what it holds."""
     assert parse_event(frame) == expected
 
 
 @pytest.mark.parametrize("frame", ["", "{", "[1]", "null", "7", '"text"', "[" * 100_000, "<html>"])
-def test_what_is_no_object_breaks_the_stream(frame: str) -> None:
-    """An unreadable frame is the error that says so."""
-    with pytest.raises(StreamBroken, match="not a part of an answer"):
+def test_a_frame_that_is_not_an_object_breaks_the_stream(frame: str) -> None:
+    """An unreadable frame raises the error that says so."""
+    with pytest.raises(StreamBroken, match="not part of an answer"):
         parse_event(frame)
 
 
 @settings(deadline=None)
 @given(st.text())
 def test_any_text_is_an_event_or_a_broken_stream(frame: str) -> None:
-    """No text makes the parser crash."""
+    """No text makes the parser raise anything else."""
     with suppress(StreamBroken):
         assert isinstance(parse_event(frame)["type"], str)

@@ -35,7 +35,7 @@ CASES: dict[str, tuple[int | None, Any, Failure]] = {
         {"error": {"code": 502, "message": "m", "metadata": {"raw": {"message": "inner"}}}},
         Failure("m", status=502, raw="inner"),
     ),
-    "raw that is no JSON": (
+    "raw that is not JSON": (
         429,
         {"error": {"code": 429, "message": "m", "metadata": {"raw": " slow down ", "limit_source": "own"}}},
         Failure("m", status=429, raw="slow down", limit="own"),
@@ -65,10 +65,10 @@ CASES: dict[str, tuple[int | None, Any, Failure]] = {
         {
             "object": "response",
             "status": "failed",
-            "error": {"code": "server_error", "message": "gone"},
+            "error": {"code": "server_error", "message": "down"},
             "error_type": "provider_overloaded",
         },
-        Failure("gone", status=503, code="provider_overloaded"),
+        Failure("down", status=503, code="provider_overloaded"),
     ),
     "event response.failed": (
         None,
@@ -123,7 +123,7 @@ CASES: dict[str, tuple[int | None, Any, Failure]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_read_failure(name: str) -> None:
-    """Each family and each carelessness of an error body gives what it says."""
+    """Each family of error bodies, and each careless form of it, is read."""
     status, body, expected = CASES[name]
     assert read_failure(status, body) == expected
 
@@ -144,7 +144,7 @@ JSON = st.recursive(
 )
 
 
-def test_endless_nesting_is_survived() -> None:
+def test_deep_nesting_is_cut_off() -> None:
     """Errors within errors are followed as far as real ones go."""
     body: Any = {"message": "deep"}
     for _ in range(900):
@@ -155,5 +155,5 @@ def test_endless_nesting_is_survived() -> None:
 @settings(deadline=None)
 @given(status=st.none() | st.integers(), body=JSON)
 def test_any_body_is_read(status: int | None, body: Any) -> None:
-    """Whatever type stands at whatever level, reading gives a failure with a text."""
+    """Whatever type is at whatever level, the result is a failure with a text."""
     assert isinstance(read_failure(status, body).message, str)

@@ -55,25 +55,29 @@ def reasoning(**more: Any) -> Event:
     return {"type": "reasoning", "id": "rs_1", "summary": [], **more}
 
 
-def added(item: Event, place: int | None = 0) -> Event:
+def added(item: Event, output_index: int | None = 0) -> Event:
     return {
         "type": "response.output_item.added",
-        "output_index": place,
+        "output_index": output_index,
         "item": {**item, "status": "in_progress"},
     }
 
 
-def done(item: Event, place: int | None = 0) -> Event:
-    return {"type": "response.output_item.done", "output_index": place, "item": item}
+def done(item: Event, output_index: int | None = 0) -> Event:
+    return {"type": "response.output_item.done", "output_index": output_index, "item": item}
 
 
-def text(delta: str, *, item_id: str | None = "msg_1", place: int | None = 0, part: int = 0) -> Event:
-    where = {"item_id": item_id, "output_index": place, "content_index": part}
+def text(delta: str, *, item_id: str | None = "msg_1", output_index: int | None = 0, part: int = 0) -> Event:
+    where = {"item_id": item_id, "output_index": output_index, "content_index": part}
     return {"type": "response.output_text.delta", **where, "delta": delta}
 
 
-def arguments(delta: str, *, item_id: str = "fc_tmp_1", place: int = 0) -> Event:
-    event = {"type": "response.function_call_arguments.delta", "item_id": item_id, "output_index": place}
+def arguments(delta: str, *, item_id: str = "fc_tmp_1", output_index: int = 0) -> Event:
+    event = {
+        "type": "response.function_call_arguments.delta",
+        "item_id": item_id,
+        "output_index": output_index,
+    }
     return {**event, "delta": delta}
 
 
@@ -101,7 +105,7 @@ def broken(*items: Event) -> ResponseFailed:
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in RECORDINGS.glob("*.sse")))
 def test_recordings(name: str) -> None:
-    """Each recorded stream gives exactly the effects kept beside it."""
+    """Each recorded stream gives exactly the effects stored beside it."""
     effects = reduce(events_of(recording(name)))
     expected = (RECORDINGS / f"{name}.effects").read_text("utf-8")
     assert "".join(f"{effect!r}\n" for effect in effects) == expected
@@ -135,13 +139,13 @@ def test_a_repeated_announcement_is_one_item() -> None:
 
 
 def test_a_repeated_end_is_one_end() -> None:
-    """An item that is done twice is finished once, and late text of it is ignored."""
+    """An item that is done twice is finished once, and its late text is ignored."""
     whole = message("a")
     events = [added(message()), text("a"), done(whole), done(whole), text("late"), completed(whole)]
     assert reduce(events) == [started(message()), TextDelta(0, 0, "a"), finished(whole), ended(whole)]
 
 
-def test_a_missing_end_is_made_up() -> None:
+def test_an_item_without_its_end_is_finished_with_the_response() -> None:
     """Without its end an item is finished from its deltas when the response is complete."""
     whole = message("ab")
     assert reduce([added(message()), text("a"), text("b"), completed()]) == [
@@ -153,7 +157,7 @@ def test_a_missing_end_is_made_up() -> None:
     ]
 
 
-def test_missing_deltas_are_one_delta() -> None:
+def test_text_that_was_not_streamed_is_one_delta() -> None:
     """Text that only the finished item carries is shown before the item ends."""
     whole = message("all at once")
     assert reduce([added(message()), done(whole), completed(whole)]) == [
@@ -177,8 +181,8 @@ def test_missing_deltas_are_one_delta() -> None:
         done(message("abc")),
     ],
 )
-def test_the_rest_of_a_text_is_a_delta(rest: Event) -> None:
-    """Where an end carries more text than was streamed, the missing rest is given."""
+def test_the_unstreamed_rest_of_a_text_is_a_delta(rest: Event) -> None:
+    """Where an end has more text than was streamed, the missing rest is one more delta."""
     whole = message("abc")
     assert reduce([added(message()), text("a"), rest, completed(whole)]) == [
         started(message()),
@@ -189,14 +193,14 @@ def test_the_rest_of_a_text_is_a_delta(rest: Event) -> None:
     ]
 
 
-def test_streamed_text_stands_against_a_different_end() -> None:
+def test_streamed_text_wins_over_a_different_end() -> None:
     """What the user read is what the message says, even if its end says something else."""
     events = [added(message()), text("read"), done(message("other")), completed(message("other"))]
     whole = message("read")
     assert reduce(events) == [started(message()), TextDelta(0, 0, "read"), finished(whole), ended(whole)]
 
 
-def test_items_of_the_terminal_event_alone() -> None:
+def test_items_that_only_the_terminal_event_has() -> None:
     """An item that only the complete response knows is started, shown and finished."""
     thought = reasoning(summary=[{"type": "summary_text", "text": "hm"}], status="completed", signature="s")
     answer = message("yes")
@@ -221,10 +225,10 @@ def test_indexes_are_contiguous() -> None:
 # --- identity
 
 
-def test_the_same_id_for_two_items() -> None:
-    """Two items that share an id are told apart by their places."""
+def test_two_items_with_one_id_stay_apart() -> None:
+    """Two items that share an id are distinguished by their output index."""
     one, two = message("1"), message("2")
-    events = [added(message(), 0), added(message(), 1), text("1", place=0), text("2", place=1)]
+    events = [added(message(), 0), added(message(), 1), text("1", output_index=0), text("2", output_index=1)]
     assert reduce([*events, done(one, 0), done(two, 1), completed(one, two)]) == [
         started(message()),
         started(message(), 1),
@@ -236,8 +240,8 @@ def test_the_same_id_for_two_items() -> None:
     ]
 
 
-def test_an_id_that_changes() -> None:
-    """An item whose end carries another id at the same place is the same item."""
+def test_an_item_keeps_its_identity_when_its_id_changes() -> None:
+    """An item whose end has another id at the same output index is the same item."""
     whole = message("a", item_id="msg_final")
     assert reduce([added(message()), text("a"), done(whole), completed(whole)]) == [
         started(message()),
@@ -247,8 +251,8 @@ def test_an_id_that_changes() -> None:
     ]
 
 
-def test_one_place_for_all_items() -> None:
-    """Items that all claim the first place are told apart by their ids."""
+def test_items_with_one_output_index_stay_apart() -> None:
+    """Items that all claim the first output index are distinguished by their ids."""
     one, two = call("{}", item_id="fc_a", call_id="a"), call("{}", item_id="fc_b", call_id="b")
     empty_one, empty_two = call(item_id="fc_a", call_id="a"), call(item_id="fc_b", call_id="b")
     assert reduce([added(empty_one), added(empty_two), done(one), done(two), completed(one, two)]) == [
@@ -275,10 +279,12 @@ def test_a_call_is_one_call_under_several_ids() -> None:
     }
 
 
-def test_text_without_any_identity() -> None:
-    """Deltas that name neither item nor place make one message."""
+def test_deltas_without_any_identity_are_one_message() -> None:
+    """Deltas with neither an item id nor an output index belong to one message."""
     whole = {**message("ab", item_id="msg_tmp_0")}
-    effects = reduce([text("a", item_id=None, place=None), text("b", item_id=None, place=None), completed()])
+    effects = reduce(
+        [text("a", item_id=None, output_index=None), text("b", item_id=None, output_index=None), completed()]
+    )
     assert effects[-1] == ResponseFinished(
         "completed",
         None,
@@ -300,7 +306,7 @@ def test_text_without_any_identity() -> None:
 # --- function calls
 
 
-def test_arguments_that_come_at_the_end() -> None:
+def test_arguments_that_arrive_at_the_end() -> None:
     """A call whose arguments are still empty when it is done is finished with those of the terminal event."""
     whole = call('{"a":1}')
     assert reduce([added(call()), done(call("")), completed(whole)]) == [
@@ -323,7 +329,7 @@ def test_a_call_without_arguments() -> None:
 
 
 def test_a_call_that_was_cut_off() -> None:
-    """Half of the arguments make an incomplete call, never a complete one."""
+    """A call with half of its arguments is incomplete."""
     cut = {**call('{"a'), "status": "incomplete"}
     assert reduce([added(call()), arguments('{"a')]) == [
         started(call()),
@@ -367,7 +373,7 @@ def test_late_citations_amend() -> None:
     ]
 
 
-def test_nothing_late_amends_nothing() -> None:
+def test_a_repetition_amends_nothing() -> None:
     """A complete response that repeats what is known, or knows less, amends nothing."""
     first = reasoning(status="completed", encrypted_content="e")
     less = reasoning(status="completed", encrypted_content=None, signature=None)
@@ -437,7 +443,7 @@ def test_a_stream_without_its_end() -> None:
 
 
 def test_closing_twice() -> None:
-    """The end is told once."""
+    """The end is reported once."""
     reducer = Reducer()
     assert (len(reducer.close()), reducer.close(), reducer.finished) == (1, [], True)
 
@@ -481,7 +487,7 @@ def test_unknown_items_and_events() -> None:
 
 
 def test_citations_come_once_and_flat() -> None:
-    """A citation is given when it comes, in the flat form, and stands once in the finished message."""
+    """A citation is handed on when it arrives, in the flat form, and is once in the finished message."""
     flat = {"type": "url_citation", "url": "https://a.test", "title": "A", "start_index": 0, "end_index": 1}
     nested = {"type": "url_citation", "url_citation": {key: flat[key] for key in flat if key != "type"}}
     event = {"type": "response.output_text.annotation.added", "item_id": "msg_1", "output_index": 0}
@@ -514,7 +520,7 @@ def test_split_characters_are_joined() -> None:
 
 
 def test_a_response_that_was_not_streamed() -> None:
-    """A whole response gives the same effects as its terminal event."""
+    """A whole response has the same effects as its terminal event."""
     response = {**completed(message("a"))["response"], "object": "response"}
     assert reduce_response(response) == [
         started(message()),
@@ -532,7 +538,7 @@ def test_a_response_that_was_not_streamed() -> None:
     ],
 )
 def test_an_error_that_was_not_streamed(body: Event) -> None:
-    """An error body in place of a response, or a failed response, is a failure."""
+    """An error body instead of a response, or a failed response, is a failure."""
     assert reduce_response(body) == [ResponseFailed(Failure("m", status=502), None, (), None)]
 
 
@@ -584,7 +590,7 @@ def test_any_truncation_ends_once(name: str) -> None:
 
 
 IDS = st.sampled_from(["a", "b", None])
-PLACES = st.sampled_from([0, 1, None])
+OUTPUT_INDEXES = st.sampled_from([0, 1, None])
 TEXTS = st.text(alphabet="xy\ud83d\ude00é", max_size=4)
 ITEMS = st.one_of(
     st.builds(
@@ -615,17 +621,23 @@ ITEMS = st.one_of(
     st.builds(lambda item_id: {"type": "novelty", "id": item_id}, IDS),
 )
 EVENTS = st.one_of(
-    st.builds(added, ITEMS, PLACES),
-    st.builds(done, ITEMS, PLACES),
-    st.builds(lambda d, i, p, n: text(d, item_id=i, place=p, part=n), TEXTS, IDS, PLACES, st.integers(0, 2)),
+    st.builds(added, ITEMS, OUTPUT_INDEXES),
+    st.builds(done, ITEMS, OUTPUT_INDEXES),
     st.builds(
-        lambda name, delta, item_id, place: {
+        lambda d, i, p, n: text(d, item_id=i, output_index=p, part=n),
+        TEXTS,
+        IDS,
+        OUTPUT_INDEXES,
+        st.integers(0, 2),
+    ),
+    st.builds(
+        lambda name, delta, item_id, output_index: {
             "type": f"response.{name}",
             "delta": delta,
             "text": delta,
             "arguments": delta,
             "item_id": item_id,
-            "output_index": place,
+            "output_index": output_index,
         },
         st.sampled_from(
             [
@@ -638,7 +650,7 @@ EVENTS = st.one_of(
         ),
         TEXTS,
         IDS,
-        PLACES,
+        OUTPUT_INDEXES,
     ),
     st.builds(lambda output: completed(*output), st.lists(ITEMS, max_size=3)),
 )
@@ -699,7 +711,7 @@ FIELDS = [
         max_size=6,
     )
 )
-def test_fields_of_any_type_are_survived(events: list[Event]) -> None:
+def test_fields_of_any_type_never_raise(events: list[Event]) -> None:
     """No type at any level makes the reducer raise, and it ends once."""
     terminals = [effect for effect in reduce(events) if isinstance(effect, ResponseFinished | ResponseFailed)]
     assert len(terminals) == 1

@@ -66,7 +66,7 @@ def test_any_split_gives_the_same_frames(lines: list[str], end: bytes, cuts: lis
 @pytest.mark.parametrize("name", sorted(path.name for path in RECORDINGS.glob("*.sse")))
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_recordings_in_portions(name: str, size: int) -> None:
-    """Recorded streams give the same frames in portions of any size."""
+    """Recorded streams have the same frames in portions of any size."""
     stream = (RECORDINGS / name).read_bytes()
     assert decode(*(stream[at : at + size] for at in range(0, len(stream), size))) == decode(stream)
 
@@ -78,13 +78,21 @@ def test_done_is_known_at_once() -> None:
     assert decoder.done
 
 
+def seconds_for_a_frame(portions: int) -> float:
+    """The processor time for one frame of so many portions of 4 KB, the best of three."""
+    best = float("inf")
+    for _ in range(3):
+        decoder = Decoder()
+        started = time.process_time()
+        decoder.feed(b"data: ")
+        for _ in range(portions):
+            decoder.feed(b"x" * 4096)
+        (frame,) = decoder.feed(b"\n\n")
+        best = min(best, time.process_time() - started)
+        assert len(frame) == portions * 4096
+    return best
+
+
 def test_a_very_large_frame_takes_linear_time() -> None:
-    """A frame of 8 MB in portions of 4 KB takes milliseconds, not the seconds of joining it anew."""
-    decoder = Decoder()
-    portion = b"x" * 4096
-    started = time.perf_counter()
-    decoder.feed(b"data: ")
-    for _ in range(2048):
-        decoder.feed(portion)
-    (frame,) = decoder.feed(b"\n\n")
-    assert (len(frame), time.perf_counter() - started < 1.0) == (2048 * 4096, True)
+    """Eight times the size takes about eight times as long, not the 64 times of joining the frame anew."""
+    assert seconds_for_a_frame(4096) < 32 * seconds_for_a_frame(512)

@@ -1,10 +1,17 @@
-"""Text that can always be written as UTF-8 JSON."""
+"""Text that can always be written as UTF-8 JSON: halves of surrogate pairs are joined or replaced, NUL is dropped."""
 
 from __future__ import annotations
 
 import pytest
 
-from open_webui_openrouter_pipe.responses.text import TOO_DEEP, clean, clean_text, json_text
+from open_webui_openrouter_pipe.responses.text import (
+    TOO_DEEP,
+    clean,
+    clean_text,
+    json_text,
+    mend,
+    split_pending,
+)
 
 CASES = {
     "plain": "plain",
@@ -42,3 +49,31 @@ def test_json_text() -> None:
         deep = [deep]
     assert json_text({"ü": [1, "a\0"], "s": {1}}) == '{"ü":[1,"a"],"s":"{1}"}'
     assert json_text(deep) == TOO_DEEP
+
+
+HIGH, LOW = chr(0xD83D), chr(0xDE00)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "pending"),
+    [
+        ("plain", "plain", ""),
+        ("", "", ""),
+        ("a" + HIGH, "a", HIGH),
+        (HIGH + LOW, "😀", ""),
+        (LOW + "a", "\ufffda", ""),
+        (HIGH + "a", "\ufffda", ""),
+        (HIGH + HIGH, "\ufffd", HIGH),
+    ],
+)
+def test_split_pending(text: str, shown: str, pending: str) -> None:
+    """Only a first half at the very end waits for its partner."""
+    assert split_pending(text) == (shown, pending)
+
+
+def test_mend_reaches_all_text() -> None:
+    """Keys and values at any depth are mended, other values stay."""
+    assert mend({HIGH: [LOW, {"a": HIGH + LOW, "n": None}], "i": 1}) == {
+        "\ufffd": ["\ufffd", {"a": "😀", "n": None}],
+        "i": 1,
+    }

@@ -1,0 +1,89 @@
+"""The lines for users: every one that the package shows exists, gets its values, and is shown somewhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from string import Formatter
+
+import pytest
+
+import open_webui_openrouter_pipe
+from open_webui_openrouter_pipe import notices
+from open_webui_openrouter_pipe.notices import notice
+
+PACKAGE = Path(open_webui_openrouter_pipe.__file__).parent
+TEMPLATES = notices._ENGLISH
+NODES = [
+    (path.relative_to(PACKAGE), node)
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if path.name != "notices.py"
+    for node in ast.walk(ast.parse(path.read_text("utf-8")))
+]
+CALLS = [
+    (f"{path}:{node.lineno}", node.args[0], {keyword.arg for keyword in node.keywords})
+    for path, node in NODES
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "notice"
+]
+"""Where a line is shown, the expression of its name, and the names of its values (None among them for `**`)."""
+
+NAMED = {where: (str(name.value), values) for where, name, values in CALLS if isinstance(name, ast.Constant)}
+CHOSEN_VALUES = [values for _, name, values in CALLS if not isinstance(name, ast.Constant)]
+"""The values of calls whose name is chosen while the code runs."""
+
+MENTIONED = {
+    node.value for _, node in NODES if isinstance(node, ast.Constant) and isinstance(node.value, str)
+}
+
+
+def placeholders(template: str) -> set[str]:
+    fields = [field for _, field, _, _ in Formatter().parse(template) if field is not None]
+    return {re.split(r"[.\[]", field)[0] for field in fields}
+
+
+@pytest.mark.parametrize("where", NAMED)
+def test_a_line_exists_and_gets_exactly_its_values(where: str) -> None:
+    """The placeholders of its template are the values that are passed."""
+    name, values = NAMED[where]
+    assert None in values or placeholders(TEMPLATES[name]) == values
+
+
+def test_lines_that_are_chosen_at_run_time_get_exactly_their_values() -> None:
+    """Some call with a computed name passes just the values of each template that is not named in any call."""
+    chosen = MENTIONED & set(TEMPLATES) - {name for name, _ in NAMED.values()}
+    assert [name for name in chosen if placeholders(TEMPLATES[name]) not in CHOSEN_VALUES] == []
+
+
+def test_no_line_is_unused() -> None:
+    """The name of each template is written out somewhere in the package."""
+    assert {name.removesuffix(".one") for name in TEMPLATES} <= MENTIONED
+
+
+def test_a_singular_needs_no_other_values_than_its_plural() -> None:
+    """Which of them is taken depends on the count alone."""
+    singulars = [name for name in TEMPLATES if name.endswith(".one")]
+    assert all("count" in placeholders(TEMPLATES[name.removesuffix(".one")]) for name in singulars)
+    assert all(
+        placeholders(TEMPLATES[name]) <= placeholders(TEMPLATES[name.removesuffix(".one")])
+        for name in singulars
+    )
+
+
+def test_lines_are_single_lines_of_plain_text() -> None:
+    """The host shows one line without markup."""
+    assert [text for text in TEMPLATES.values() if text != " ".join(text.split()) or not text] == []
+
+
+def test_the_singular_is_used_for_one() -> None:
+    """And only where the line has one."""
+    lines = [notice("artifacts_unavailable", count=count) for count in (1, 2)]
+    assert [line.split(" could")[0] for line in lines] == ["1 stored item", "2 stored items"]
+    assert notice("artifacts_too_large", count=1) == "1 over the size limit"
+
+
+def test_an_unknown_line_is_an_error() -> None:
+    """A name without a template, and a template without its values, fail at once."""
+    for name in ("no such line", "artifacts_unavailable"):
+        with pytest.raises(KeyError):
+            notice(name)
