@@ -40,16 +40,15 @@ from .planning.plan import ModelTerms
 from .planning.simulate import CachePrices
 from .ports import ArtifactStore, Model, Notice, Output, RequestBody, Summaries
 from .settings import Settings, StoreSettings, vocabulary_folder
-from .store.artifacts import epoch_seconds
+from .store.artifacts import SealedArtifacts
 from .store.audit import AuditLog
-from .store.build import build_artifact_store, build_rows, build_summaries, build_summary_rows
-from .store.cache import GuardedRedis
+from .store.cache import GuardedRedis, build_rows
 from .store.calibrations import StoredCalibrations
-from .store.database import Database
+from .store.database import Database, epoch_seconds
 from .store.memory import MemorySummaries
 from .store.rows import RowStore
 from .store.sealing import Keyring, Sealing
-from .store.summaries import SummaryRows
+from .store.summaries import SealedSummaries, SummaryRows
 from .store.sweep import DAY_SECONDS, Host, Schedule, Sweep
 from .store.tokenizer import LocalTokenizer
 from .summaries.prompt import SUMMARY_SCHEMA
@@ -142,7 +141,7 @@ class App:
         self._own = OwnedResources(
             http=httpx.AsyncClient(transport=transport, limits=limits),
             rows=build_rows(ground.database, redis=ground.redis),
-            summary_rows=build_summary_rows(ground.database),
+            summary_rows=SummaryRows(ground.database),
             audit=AuditLog(ground.database),
             calibrations=StoredCalibrations(ground.database),
         )
@@ -298,8 +297,8 @@ class App:
         if settings not in self._stores:
             keyring = Keyring((*settings.passphrases, self._ground.secret_key))
             sealing = Sealing(keyring, encrypt_all=settings.encrypt_all)
-            artifacts = build_artifact_store(self._own.rows, sealing)
-            self._stores = {settings: _Stores(artifacts, build_summaries(self._own.summary_rows, sealing))}
+            artifacts = SealedArtifacts(self._own.rows, sealing)
+            self._stores = {settings: _Stores(artifacts, SealedSummaries(self._own.summary_rows, keyring))}
         return self._stores[settings]
 
 
@@ -339,7 +338,7 @@ async def _forget_audit(audit: AuditLog, keep_days: int) -> None:
     if not keep_days:
         return
     try:
-        await audit.forget(epoch_seconds() - keep_days * DAY_SECONDS)
+        await audit.delete_before(epoch_seconds() - keep_days * DAY_SECONDS)
     except StoreError as error:
         log.warning("old records of the audit stay for now: %s", error)
 

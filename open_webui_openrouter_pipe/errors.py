@@ -21,7 +21,7 @@ adapter that owns the library; nothing else crosses a folder's border.
     │   ├── RateLimited             429
     │   └── ProviderUnavailable     408, 5xx, 524, 529
     └── StoreError
-        ├── StoreUnavailable        the database (and its shelter) cannot be reached
+        ├── StoreUnavailable        the database or its cache cannot be reached
         └── SealBroken              a sealed payload does not open: altered, moved, or of another key
 """
 

@@ -1,7 +1,7 @@
 """What the engine needs from outside, as Protocols with the values that cross them.
 
 The adapters (openrouter, store, host, media) implement these, `app` chooses the implementations, and the engine
-knows nothing else of the world. All methods may raise the errors named here, and nothing else.
+knows nothing else of the world. Methods raise the errors named here, and nothing else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .summaries.summary import Summary
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """An item that we keep sealed because the host does not keep it.
+    """An item that we keep sealed because the host does not keep it, or not whole.
 
     `id` is the 20-character ULID of its marker, `kind` the item's type, `model` the OpenRouter model id that wrote
     it. Found only by its `user_id`; `chat_id` and `message_id` say where it was made.
@@ -43,7 +43,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class LoadedArtifacts:
-    """The answer to one load: what was found, and why the rest was not."""
+    """The answer to one load: what was found, and why the rest is missing."""
 
     artifacts: Mapping[str, Artifact] = field(default_factory=dict)
     missing: Mapping[str, MissingArtifact] = field(default_factory=dict)
@@ -55,22 +55,21 @@ class ArtifactStore(Protocol):
     async def put(self, artifacts: Sequence[Artifact]) -> None:
         """Make all of them durable, or none; the same id of the same user is replaced.
 
-        Raises StoreUnavailable, or another StoreError when one of them can never be stored (too large).
+        Raises StoreUnavailable, or another StoreError when one of them can never be stored (too large, not JSON).
         """
 
     async def load(self, user_id: str, ids: Sequence[str]) -> LoadedArtifacts:
-        """Find the user's artifacts in one query. Never raises: what cannot be had is among the missing."""
+        """Find the user's artifacts in one query. Never raises: what cannot be loaded is among the missing."""
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
-        """Forget them, everywhere. Raises StoreUnavailable; absent ids are no error."""
+        """Delete them, everywhere. Raises StoreUnavailable; absent ids are not an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSummary:
-    """A summary as it is kept: whose it is, in which chat it was made, what it stands for, and which model made it.
+    """A summary with its owner, the chat and model that made it, and the segment that it replaces.
 
-    Found by its `user_id` and the two ends of its `segment` alone. `source_tokens` is the size of what it stands
-    for.
+    Found by its `user_id` and the two ends of its `segment` alone. `source_tokens` is the size of the segment.
     """
 
     user_id: str
@@ -82,23 +81,23 @@ class StoredSummary:
 
 
 class Summaries(Protocol):
-    """What stands in for segments of the users' conversations, made once and found by content."""
+    """Summaries of segments of the users' conversations, made once and found by content."""
 
     async def find(self, user_id: str, chains: Sequence[bytes], *, chat_id: str) -> Mapping[Segment, Summary]:
-        """Find all summaries of the user whose both ends are among the chain digests, in one query.
+        """Find the user's summaries whose both ends are among the chain digests, in one query.
 
-        `chat_id` is the chat that uses them from now on, empty when it is not kept. Never raises: a store that
-        is away or slow, or rows that do not open, give fewer.
+        `chat_id` is the chat that uses them from now on, empty when it is not kept. Never raises, and returns fewer
+        when the store is unavailable or slow, or when rows do not open.
         """
 
     async def keep(self, stored: StoredSummary) -> None:
         """Make a summary durable; the first one of a segment stays. Raises StoreError."""
 
     async def claim(self, user_id: str, segment: Segment, *, seconds: float) -> bool:
-        """Ask whether this caller may make the summary now; a claim ends by itself. Raises StoreError."""
+        """Return whether this caller may make the summary now; a claim ends by itself. Raises StoreError."""
 
     async def release(self, user_id: str, segment: Segment) -> None:
-        """Give a claim back, if it is one's own; never raises."""
+        """Release a claim of this worker; never raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +133,15 @@ class BuiltRequest:
 
 
 class Requests(Protocol):
-    """Makes the body of POST /responses for one call of the host."""
+    """Builds the body of POST /responses for one call of the host."""
 
     def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> BuiltRequest:
-        """Put the input together with everything else that the host asked for.
-
-        `marks` are the ends of the blocks that stay the same from request to request, None when unknown.
-        """
+        """Build it from the input and all else that the host asked for; `marks` None when nothing is cached."""
 
     def build_summary_request(
         self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int
     ) -> RequestBody:
-        """Build the same for a request beside the chat that is answered by text alone, of at most so many tokens."""
+        """Build the same for a summary, which is answered by text alone, of at most so many tokens."""
 
 
 class Responses(Protocol):
@@ -155,7 +151,7 @@ class Responses(Protocol):
         """Open a stream; entering raises the error tree's provider errors, reading raises StreamBroken."""
 
     async def create(self, body: RequestBody) -> Mapping[str, Any]:
-        """Ask without streaming and give back the response object; raises the error tree's provider errors."""
+        """Return the response object of a request without streaming; raises the error tree's provider errors."""
 
     def explain(self, failure: Failure) -> PipeError:
         """Turn a failure that arrived inside a stream into the error tree's error."""
@@ -163,7 +159,7 @@ class Responses(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """What became of one request's context: its figures, and whose it was; later ids sort later."""
+    """The audit's row of one request, and whose request it was; later ids sort later."""
 
     id: str
     user_id: str
@@ -173,38 +169,38 @@ class Audited:
 
 
 class Audit(Protocol):
-    """The record of all requests' contexts."""
+    """The record of what became of all requests' contexts."""
 
     def write(self, record: Audited) -> None:
-        """Have it written beside the request; never waits, never raises."""
+        """Have a record written beside the request; never waits, never raises."""
 
 
 class Calibrations(Protocol):
-    """What each model's own tokenizer makes of our counts."""
+    """How each model's own tokenizer counts, compared with ours."""
 
     async def find(self, model_id: str) -> Calibration | None:
-        """What the bills so far have taught, None when there was none yet; never raises."""
+        """Return what the bills so far have taught, None when there was none yet; never raises."""
 
-    def learn(self, model_id: str, tally: TokenCounts, billed_tokens: int) -> None:
-        """Take in what was billed for a request with these counts; never waits, never raises."""
+    def learn(self, model_id: str, counts: TokenCounts, billed_tokens: int) -> None:
+        """Learn from what was billed for a request with these counts; never waits, never raises."""
 
 
 Encode = Callable[[str], Sequence[int]]
 
 
 class Tokenizer(Protocol):
-    """A tokenizer that is at hand, if there is one."""
+    """The tokenizer that is available on this machine, if any."""
 
     async def encode(self) -> Encode | None:
-        """The function that turns text into tokens; loaded at the first question, None without a vocabulary."""
+        """Return the function that turns text into tokens; loaded by the first call, None without a vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMarkers:
     """Durable artifacts whose markers may now be shown.
 
-    `before` is the index of the message whose text they lead; None when they stand by themselves, at the end of
-    what has been shown so far.
+    `before` is the output index of the message whose text begins with them; None when they stand by themselves, at
+    the end of what has been shown so far.
     """
 
     ids: tuple[str, ...]
@@ -213,7 +209,7 @@ class StoredMarkers:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One status line for the user, in plain words; one that is not `done` is followed by another."""
+    """One status line for the user; one that is not `done` is followed by another."""
 
     text: str
     done: bool = True
@@ -221,10 +217,10 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The turn cannot go on; `message` is one plain line. What was shown stays. Nothing follows it."""
+    """The turn cannot go on; `message` is one line for the user. What was shown stays, and nothing follows."""
 
     message: str
 
 
 Output: TypeAlias = Effect | StoredMarkers | Notice | Failed
-"""What the engine hands to whoever renders the answer, in order."""
+"""What the engine sends to whoever renders the answer, in order."""

@@ -267,7 +267,7 @@ class Summarizer:
             summarized = SummaryOutcome(
                 source_tokens=stretch.source_tokens,
                 summary_tokens=written.tokens if gave else 0,
-                facts_lost=len(written.summary.lost) if gave and written.summary else 0,
+                details_omitted=len(written.summary.lost) if gave and written.summary else 0,
                 failure=attempt.failure,
             )
             budget = Budget(attempt.writer.window_tokens, attempt.output_tokens, 0)

@@ -1,30 +1,42 @@
-"""Artifacts sealed into rows and opened again."""
+"""Artifacts sealed into rows and opened again.
+
+The seal covers an artifact's id, owner, kind and model. Chat and message stay outside of it; they take no part in
+finding a row and may change.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from ..errors import SealBroken
 from ..history.artifacts import MissingArtifact
 from ..ports import Artifact, LoadedArtifacts
-from .rows import (
-    FoundRows,
-    RowStore,
-    SealedRow,
+from .database import epoch_seconds
+from .rows import RowStore, SealedRow
+from .sealing import (
+    SEALED,
+    ItemTooLarge,
+    Keyring,
+    Packed,
+    Sealing,
+    decode_item,
+    encode_item,
+    pack,
+    require_storable,
+    unpack,
 )
-from .sealing import ItemTooLarge, Opened, Sealing, encode_item, seal, unseal
+
+if TYPE_CHECKING:
+    from ..responses.items import Item
+
+ALWAYS_SEALED: Final = frozenset({"reasoning"})
+"""Kinds that are sealed whatever the settings say, and refused when they come back plain."""
 
 _SLICE_BYTES: Final = 64 * 1024
-
-
-def epoch_seconds() -> int:
-    """The clock of rows."""
-    return int(time.time())
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +47,34 @@ class ArtifactLimits:
     load_bytes: int = 64 * 1024 * 1024
 
 
+class Opened(NamedTuple):
+    """An artifact out of its row, and the size of its item as JSON, in bytes."""
+
+    artifact: Artifact
+    item_bytes: int
+
+
 class SealedArtifacts:
-    """An ArtifactStore over a RowStore. Keeps nothing itself: make a new one when settings change."""
+    """An ArtifactStore over a RowStore that lives longer. Keeps nothing itself: make a new one when settings change."""
 
     def __init__(
         self,
         rows: RowStore,
         sealing: Sealing,
-        limits: ArtifactLimits,
+        limits: ArtifactLimits | None = None,
         *,
         clock: Callable[[], int] = epoch_seconds,
     ) -> None:
         self._rows = rows
         self._sealing = sealing
-        self._limits = limits
+        self._limits = limits or ArtifactLimits()
         self._clock = clock
 
     async def put(self, artifacts: Sequence[Artifact]) -> None:
         """Seal the artifacts and make all of them durable together.
 
-        Raises StoreUnavailable when neither database nor shelter can be reached, and StoreError when one of
-        the artifacts cannot be stored at all (too large, or not JSON): then none is stored.
+        Raises StoreUnavailable when the database is unavailable, and StoreError when one of the artifacts cannot be
+        stored at all (too large, or not JSON): then none is stored.
         """
         now = self._clock()
         sealed: list[SealedRow] = []
@@ -69,39 +88,40 @@ class SealedArtifacts:
             await self._rows.put(sealed)
 
     async def load(self, user_id: str, ids: Sequence[str]) -> LoadedArtifacts:
-        """Find and open the user's artifacts; `ids` stand in the order of the chat.
+        """Find and open the user's artifacts; `ids` are in the order of the chat.
 
-        When all together are over the limit, the latest are opened and the earliest become holes. Never
-        raises.
+        When all together are over the limit, the latest are opened and the earliest are missing. Never raises.
         """
         wanted = list(dict.fromkeys(ids))
         if not wanted:
             return LoadedArtifacts()
         found = await self._rows.load(user_id, wanted)
-        outcomes = await self._open_latest_first(
-            found.rows[key] for key in reversed(wanted) if key in found.rows
-        )
+        outcomes = await self._open_all(found.rows[key] for key in reversed(wanted) if key in found.rows)
         artifacts: dict[str, Artifact] = {}
         missing: dict[str, MissingArtifact] = {}
         for key in wanted:
-            outcome = outcomes.get(key) or _why_absent(found, key)
+            outcome = outcomes.get(key)
             if isinstance(outcome, Opened):
                 artifacts[key] = outcome.artifact
-            else:
+            elif outcome is not None:
                 missing[key] = outcome
+            elif key in found.unavailable:
+                missing[key] = MissingArtifact(reason="unavailable")
+            else:
+                missing[key] = MissingArtifact(reason="missing")
         return LoadedArtifacts(artifacts, missing)
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
-        """Forget the user's artifacts in database, cache and shelter, or raise StoreUnavailable."""
+        """Delete the user's artifacts in database and cache, or raise StoreUnavailable."""
         if wanted := list(dict.fromkeys(ids)):
             await self._rows.delete(user_id, wanted)
 
-    async def _open_latest_first(self, rows: Iterable[SealedRow]) -> dict[str, Opened | MissingArtifact]:
-        """Open the rows, large ones in a thread and small ones in slices between which others run."""
+    async def _open_all(self, rows: Iterable[SealedRow]) -> dict[str, Opened | MissingArtifact]:
+        """Open the rows in their order, large ones in a thread and small ones in slices between which others run."""
         outcomes: dict[str, Opened | MissingArtifact] = {}
-        room_bytes, slice_bytes = self._limits.load_bytes, 0
+        left_bytes, slice_bytes = self._limits.load_bytes, 0
         for row in rows:
-            limit_bytes = min(room_bytes, self._limits.item_bytes)
+            limit_bytes = min(left_bytes, self._limits.item_bytes)
             size_bytes = len(row.payload)
             slice_bytes += size_bytes
             if slice_bytes > _SLICE_BYTES:
@@ -112,7 +132,7 @@ class SealedArtifacts:
             else:
                 outcome = self._open(row, limit_bytes)
             outcomes[row.id] = outcome
-            room_bytes -= outcome.item_bytes if isinstance(outcome, Opened) else 0
+            left_bytes -= outcome.item_bytes if isinstance(outcome, Opened) else 0
         return outcomes
 
     def _open(self, row: SealedRow, limit_bytes: int) -> Opened | MissingArtifact:
@@ -124,5 +144,49 @@ class SealedArtifacts:
             return MissingArtifact(row.kind, "unreadable")
 
 
-def _why_absent(found: FoundRows, key: str) -> MissingArtifact:
-    return MissingArtifact(reason="unavailable" if key in found.away else "missing")
+def seal(artifact: Artifact, data: bytes, sealing: Sealing, *, now: int) -> SealedRow:
+    """Make the row of an artifact whose encoded item is `data`, created at `now` (epoch seconds).
+
+    Raises StoreError when a name of the artifact is not storable as text.
+    """
+    names = _bound_names(artifact)
+    require_storable(*names, artifact.chat_id, artifact.message_id)
+    sealed = sealing.encrypt_all or artifact.kind in ALWAYS_SEALED
+    packed = pack(data, names, sealing.keyring if sealed else None)
+    return SealedRow(
+        user_id=artifact.user_id,
+        id=artifact.id,
+        chat_id=artifact.chat_id,
+        message_id=artifact.message_id,
+        kind=artifact.kind,
+        model=artifact.model,
+        **packed._asdict(),
+        created=now,
+        last_used=now,
+    )
+
+
+def unseal(row: SealedRow, keyring: Keyring, *, limit_bytes: int) -> Opened:
+    """Open a row. Raises SealBroken, or ItemTooLarge when the item's JSON is over the limit."""
+    if row.kind in ALWAYS_SEALED and not row.packing & SEALED:
+        raise SealBroken("A stored item could not be opened.", detail="plain, but always sealed")
+    packed = Packed(row.key_id, row.packing, row.payload)
+    data = unpack(packed, _bound_names(row), keyring, limit_bytes=limit_bytes)
+    item = decode_item(data)
+    if item.get("type") != row.kind:  # a plain row could bring reasoning under another kind
+        raise SealBroken("A stored item could not be opened.", detail="not of its row's kind")
+    artifact = Artifact(
+        id=row.id,
+        user_id=row.user_id,
+        chat_id=row.chat_id,
+        message_id=row.message_id,
+        kind=row.kind,
+        model=row.model,
+        item=cast("Item", item),
+    )
+    return Opened(artifact, len(data))
+
+
+def _bound_names(artifact: Artifact | SealedRow) -> tuple[str, ...]:
+    """Return what the seal of an artifact is bound to."""
+    return artifact.user_id, artifact.id, artifact.kind, artifact.model

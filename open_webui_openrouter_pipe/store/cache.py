@@ -1,18 +1,8 @@
-"""Rows as single values, for Redis: the sealed bytes with their names before them.
+"""A read cache of rows in Redis, in front of another RowStore, and nothing else.
 
-Pure: bytes in, bytes out. A value that does not read is None, never an error.
-
-The connection to Redis as the store's layers use it: with a time limit, and a pause after a failure.
-
-A Redis that is down costs a request the time limit once per pause, not once per command. Owns the waiting,
-the key names and the translation of Redis' errors; what is kept in Redis is the business of `cache` and
-`shelter`.
-
-Rows that were written or read a short while ago, in Redis, in front of another RowStore.
-
-The cache holds the same sealed bytes as the database, under names that contain the owner. Redis may fail at
-any time: reads and writes then go straight to the store below; only `delete` reports it, because it promises
-that the row is gone everywhere.
+It holds the same sealed bytes as the database, for an hour at most, under names that contain the owner. Redis may
+fail or hold anything at any time: reads and writes then go straight to the store below. Only `delete` reports a
+failure, because it promises that the row cannot be found anywhere.
 """
 
 from __future__ import annotations
@@ -24,78 +14,60 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any, Final, Protocol, TypeVar
 
 from redis.exceptions import RedisError
 
 from ..errors import StoreUnavailable
-from .database import passing_cancellation
-from .rows import FoundRows, RowStore, SealedRow
+from .database import Database, passing_cancellation
+from .rows import FoundRows, RowStore, SealedRow, SqlRows
 from .tasks import BackgroundTasks
 
-GONE: Final = b"-"
-"""The value of a row that was deleted."""
-
-# JSON text holds no NUL byte, so the first one ends the names.
-_SEPARATOR: Final = b"\0"
-
-
-def wrap(row: SealedRow) -> bytes:
-    """Write a row as one value."""
-    names = json.dumps([*row[:8], *row[9:]], separators=(",", ":")).encode()
-    return names + _SEPARATOR + row.payload
-
-
-def unwrap(value: bytes, *, user_id: str, row_id: str) -> SealedRow | None:
-    """Read a row; None when the value is no row, or not this one of this owner."""
-    names, separator, payload = value.partition(_SEPARATOR)
-    if not separator:
-        return None
-    try:
-        fields = json.loads(names)
-        row = SealedRow._make([*fields[:8], payload, *fields[8:]])
-    except (ValueError, TypeError, KeyError):
-        return None
-    return row if (row.user_id, row.id) == (user_id, row_id) else None
-
-
+TIME_TO_LIVE_SECONDS: Final = 60 * 60
 TIMEOUT_SECONDS: Final = 1.0
 PAUSE_SECONDS: Final = 10.0
+
+DELETED: Final = b"-"
+"""The value of a row that was deleted."""
+
+# JSON text holds no NUL byte, so the first one ends the columns.
+_SEPARATOR: Final = b"\0"
+_COLUMN_TYPES: Final = (*[str] * 7, int, int, int)
+_MAX_INTEGER: Final = 2**63 - 1
+
+# Writing to Redis costs time in the event loop; between slices others run.
+_SLICE_ROWS: Final = 32
+
+_log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
 
+class RedisPipeline(Protocol):
+    """Commands that are sent together."""
+
+    def set(self, name: str, value: bytes, *, ex: int, nx: bool) -> object:
+        """Set a value that expires; with `nx` only where there is none."""
+
+    def execute(self) -> Awaitable[list[Any]]:
+        """Send the commands."""
+
+
 class RedisClient(Protocol):
-    """The commands in use, of redis-py's asyncio client (plain, Sentinel or Cluster) in bytes mode."""
+    """What is used of redis-py's asyncio client (plain, Sentinel or Cluster) in bytes mode."""
 
     def mget(self, keys: Sequence[str]) -> Awaitable[list[Any]]:
-        """Several values; all keys lie in one slot."""
+        """Return several values; all keys are in one slot of a cluster."""
 
-    def delete(self, *names: str) -> Awaitable[Any]:
-        """Delete values; all names lie in one slot."""
-
-    def hlen(self, name: str) -> Awaitable[int]:
-        """The number of fields of a hash."""
-
-    def hmget(self, name: str, keys: Sequence[str]) -> Awaitable[list[Any]]:
-        """Several fields of a hash."""
-
-    def hset(self, name: str, *, mapping: Mapping[str, bytes]) -> Awaitable[Any]:
-        """Set fields of a hash."""
-
-    def hscan(self, name: str, *, cursor: int, count: int) -> Awaitable[tuple[int, Mapping[bytes, bytes]]]:
-        """Some fields of a hash, and where to go on; 0 at the end."""
-
-    def set(self, name: str, value: str, *, nx: bool, px: int) -> Awaitable[Any]:
-        """Set a value that expires."""
-
-    def eval(self, script: str, numkeys: int, *keys_and_args: Any) -> Awaitable[Any]:
-        """Run a Lua script on keys of one slot."""
+    def pipeline(self, *, transaction: bool) -> RedisPipeline:
+        """Begin commands that are sent together."""
 
 
 class GuardedRedis:
-    """One Redis, shared by the layers that use it. The client stays its owner's."""
+    """The connection to Redis, with a time limit and a pause after a failure. The client stays its owner's.
+
+    A Redis that is down costs requests the time limit once per pause, and not once per command.
+    """
 
     def __init__(
         self,
@@ -113,23 +85,15 @@ class GuardedRedis:
         self._clock = clock
         self._resume_at = 0.0
 
-    def key(self, *parts: str) -> str:
-        """A name inside the store's part of Redis."""
-        return ":".join((self._prefix, *parts))
-
-    def user_key(self, user_id: str, *parts: str) -> str:
-        """A name that belongs to a user; all names of one user lie in one slot of a cluster."""
+    def row_keys(self, user_id: str, ids: Sequence[str]) -> list[str]:
+        """Return the names of a user's rows; they are in one slot of a cluster, and do not show the user."""
         owner = hashlib.blake2b(user_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-        return self.key(f"{{{owner}}}", *parts)
+        return [f"{self._prefix}:{{{owner}}}:row:{row_id}" for row_id in ids]
 
     async def run(self, work: Callable[[RedisClient], Awaitable[Answer]]) -> Answer:
-        """Do the work unless Redis failed a moment ago. Raises StoreUnavailable."""
+        """Do the work unless Redis has just failed. Raises StoreUnavailable."""
         if self._clock() < self._resume_at:
-            raise StoreUnavailable("Redis cannot be reached.", detail="it failed a moment ago")
-        return await self.insist(work)
-
-    async def insist(self, work: Callable[[RedisClient], Awaitable[Answer]]) -> Answer:
-        """Do the work even if Redis failed a moment ago. Raises StoreUnavailable."""
+            raise StoreUnavailable("Redis cannot be reached.", detail="it has just failed")
         try:
             with passing_cancellation():
                 async with asyncio.timeout(self._timeout_seconds):
@@ -141,76 +105,49 @@ class GuardedRedis:
         return answer
 
 
-TIME_TO_LIVE_SECONDS: Final = 60 * 60
-
-# Writing to Redis costs time in the event loop; between slices others run.
-_SLICE_ROWS: Final = 32
-
-# All keys of one call belong to one user, so they lie in one slot of a cluster.
-_REPLACE: Final = """
-for i = 1, #KEYS do redis.call('SET', KEYS[i], ARGV[i + 1], 'EX', ARGV[1]) end
-"""
-_KEEP_NEW: Final = """
-for i = 1, #KEYS do redis.call('SET', KEYS[i], ARGV[i + 1], 'EX', ARGV[1], 'NX') end
-"""
-
-_log = logging.getLogger(__name__)
-
-
 class CachedRows:
     """A RowStore that asks Redis first.
 
-    A deleted row leaves a note behind, and what was read from the store below is kept only where there is
-    nothing yet: a slow reader cannot bring back what was deleted or replaced meanwhile.
+    A deleted row leaves a mark behind, and what was read from the store below is kept only where there is nothing
+    yet: a slow reader cannot bring back what was deleted or replaced meanwhile.
     """
 
-    def __init__(
-        self, below: RowStore, link: GuardedRedis, *, time_to_live_seconds: int = TIME_TO_LIVE_SECONDS
-    ) -> None:
+    def __init__(self, below: RowStore, redis: GuardedRedis) -> None:
         self._below = below
-        self._link = link
-        self._seconds = time_to_live_seconds
+        self._redis = redis
         self._background = BackgroundTasks()
 
     async def put(self, rows: Sequence[SealedRow]) -> None:
-        """Make the rows durable below, then keep them here."""
+        """Make the rows durable below, then cache them."""
         await self._below.put(rows)
-        owned: dict[str, dict[str, bytes]] = {}
-        for row in rows:
-            owned.setdefault(row.user_id, {})[row.id] = wrap(row)
         try:
-            for user_id, values in owned.items():
-                await self._write(_REPLACE, user_id, values)
+            await self._write_rows(rows, only_new=False)
         except StoreUnavailable as error:
             _log.debug("not cached: %s", error)
 
     async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
-        """Find rows here with one command, and the rest below."""
+        """Find rows in Redis with one command, and the rest below. Never raises."""
         values = await self._read(user_id, ids)
-        kept = {
-            key: row for key, value in values.items() if (row := unwrap(value, user_id=user_id, row_id=key))
+        cached = {
+            row_id: row
+            for row_id, value in values.items()
+            if (row := decode_row(value, user_id=user_id, row_id=row_id))
         }
-        rest = [key for key in ids if key not in kept and values.get(key) != GONE]
+        rest = [row_id for row_id in ids if row_id not in cached and values.get(row_id) != DELETED]
         if not rest:
-            return FoundRows(kept)
+            return FoundRows(cached)
         found = await self._below.load(user_id, rest)
-        self._background.start(lambda: self._keep_new(user_id, list(found.rows.values())))
-        return FoundRows({**kept, **found.rows}, found.away)
+        if found.rows:
+            self._background.start(partial(self._write_rows, list(found.rows.values()), only_new=True))
+        return FoundRows({**cached, **found.rows}, found.unavailable)
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
-        """Delete below, then here. Raises StoreUnavailable when either is away."""
+        """Delete below, then in Redis. Raises StoreUnavailable when either is unavailable."""
         await self._below.delete(user_id, ids)
-        await self._write(_REPLACE, user_id, dict.fromkeys(ids, GONE))
-
-    async def touch(self, user_id: str, ids: Sequence[str], *, now: int) -> None:
-        """Note the use below, and drop the rows with the old time from here."""
-        await self._below.touch(user_id, ids, now=now)
-        prefix = self._prefix(user_id)
-        keys = [prefix + key for key in ids]
-        await self._link.run(lambda client: client.delete(*keys))
+        await self._write(dict.fromkeys(self._redis.row_keys(user_id, ids), DELETED), only_new=False)
 
     async def idle(self) -> None:
-        """Wait until what was read below is kept here."""
+        """Wait until what was read below is cached."""
         await self._background.idle()
 
     async def aclose(self) -> None:
@@ -218,33 +155,54 @@ class CachedRows:
         await self._background.aclose()
         await self._below.aclose()
 
-    def _prefix(self, user_id: str) -> str:
-        return self._link.user_key(user_id, "row", "")
-
     async def _read(self, user_id: str, ids: Sequence[str]) -> dict[str, bytes]:
-        """What Redis has; nothing when it is away."""
-        prefix = self._prefix(user_id)
-        keys = [prefix + key for key in ids]
+        """Return what Redis has; nothing when it is unavailable."""
+        keys = self._redis.row_keys(user_id, ids)
         try:
-            values = await self._link.run(lambda client: client.mget(keys))
+            values = await self._redis.run(lambda client: client.mget(keys))
         except StoreUnavailable as error:
-            _log.debug("cache passed over: %s", error)
+            _log.debug("cache skipped: %s", error)
             return {}
-        return {key: value for key, value in zip(ids, values, strict=True) if value is not None}
+        return {row_id: value for row_id, value in zip(ids, values, strict=True) if value is not None}
 
-    async def _keep_new(self, user_id: str, rows: Sequence[SealedRow]) -> None:
+    async def _write_rows(self, rows: Sequence[SealedRow], *, only_new: bool) -> None:
         for start in range(0, len(rows), _SLICE_ROWS):
-            values = {row.id: wrap(row) for row in rows[start : start + _SLICE_ROWS]}
-            await self._write(_KEEP_NEW, user_id, values)
+            part = rows[start : start + _SLICE_ROWS]
+            keys = (self._redis.row_keys(row.user_id, [row.id])[0] for row in part)
+            await self._write(dict(zip(keys, map(encode_row, part), strict=True)), only_new=only_new)
 
-    async def _write(self, script: str, user_id: str, values: Mapping[str, bytes]) -> None:
-        prefix = self._prefix(user_id)
-        remaining = iter(values.items())
-        while part := dict(islice(remaining, _SLICE_ROWS)):
-            keys = [prefix + key for key in part]
-            words = (len(keys), *keys, self._seconds, *part.values())
-            await self._link.run(partial(_evaluate, script, words))
+    async def _write(self, values: Mapping[str, bytes], *, only_new: bool) -> None:
+        def send(client: RedisClient) -> Awaitable[list[Any]]:
+            pipeline = client.pipeline(transaction=False)
+            for name, value in values.items():
+                pipeline.set(name, value, ex=TIME_TO_LIVE_SECONDS, nx=only_new)
+            return pipeline.execute()
+
+        await self._redis.run(send)
 
 
-def _evaluate(script: str, words: Sequence[Any], client: RedisClient) -> Awaitable[Any]:
-    return client.eval(script, *words)
+def encode_row(row: SealedRow) -> bytes:
+    """Write a row as one value: its columns as JSON, and the sealed bytes behind them."""
+    columns = json.dumps([*row[:8], *row[9:]], separators=(",", ":")).encode()
+    return columns + _SEPARATOR + row.payload
+
+
+def decode_row(value: bytes, *, user_id: str, row_id: str) -> SealedRow | None:
+    """Read a row; None when the value is not a row, or not this one of this owner."""
+    columns, separator, payload = value.partition(_SEPARATOR)
+    try:
+        fields = json.loads(columns) if separator else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, list) or tuple(map(type, fields)) != _COLUMN_TYPES:
+        return None
+    row = SealedRow._make([*fields[:8], payload, *fields[8:]])
+    sizes = (row.packing, row.created, row.last_used)
+    readable = (row.user_id, row.id) == (user_id, row_id) and all(0 <= size <= _MAX_INTEGER for size in sizes)
+    return row if readable else None
+
+
+def build_rows(database: Database, *, redis: GuardedRedis | None = None) -> RowStore:
+    """Compose the rows of a process, cached where there is a Redis; their owner awaits `aclose`."""
+    rows = SqlRows(database)
+    return rows if redis is None else CachedRows(rows, redis)

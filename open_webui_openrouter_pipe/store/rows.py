@@ -1,31 +1,30 @@
-"""Rows of artifacts: their shape, the repository, and the stamp of their last use."""
+"""Rows of artifacts: their shape, and the repository of them in SQLite or PostgreSQL.
+
+Owns the queries of requests and the stamp of a row's last use. Rows are sealed and opened in `artifacts`, cached in
+`cache`, and swept in `sweep`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..errors import StoreError
-from .database import DIALECTS, Database
+from .database import Database, epoch_seconds
 from .tasks import BackgroundTasks
 
-PLAIN: Final = 0
-
-SEALED: Final = 1
-
-COMPRESSED: Final = 2
-
-"""How a payload is to be opened: the sum of these. Plain integers, because each row of a request asks."""
+STAMP_INTERVAL_SECONDS: Final = 24 * 60 * 60
+"""`last_used` is only as exact as this, so that a busy chat writes each of its rows once a day at most."""
 
 
 class SealedRow(NamedTuple):
-    """One stored artifact; the fields stand in the order of the table's columns, which makes reading cheap.
+    """One stored artifact; the fields are in the order of the table's columns, which makes reading cheap.
 
-    `key_id` names the key of a sealed payload and is empty for a plain one, `packing` holds the flags above,
+    `key_id` names the key of a sealed payload and is empty for a plain one, `packing` holds the flags of `sealing`,
     `created` and `last_used` are whole seconds since the epoch.
     """
 
@@ -44,14 +43,14 @@ class SealedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoundRows:
-    """The answer to one load: rows by id, and the ids that nobody could look up at the moment."""
+    """The answer to one load: rows by id, and the ids that could not be looked up because the store is unavailable."""
 
     rows: Mapping[str, SealedRow] = field(default_factory=dict)
-    away: frozenset[str] = frozenset()
+    unavailable: frozenset[str] = frozenset()
 
 
 class RowStore(Protocol):
-    """Rows by owner and id. Every layer has this interface, and most wrap another one. No list is empty."""
+    """Rows by owner and id. Every layer has this interface. No list is empty."""
 
     async def put(self, rows: Sequence[SealedRow]) -> None:
         """Make all of them durable together, or raise StoreUnavailable. The same owner and id is replaced."""
@@ -60,10 +59,7 @@ class RowStore(Protocol):
         """Find the owner's rows; `ids` holds no id twice. Never raises."""
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
-        """Forget the owner's rows, or raise StoreUnavailable. Absent ids are no error."""
-
-    async def touch(self, user_id: str, ids: Sequence[str], *, now: int) -> None:
-        """Note that the rows were in use at `now` (epoch seconds), or raise StoreUnavailable."""
+        """Delete the owner's rows, or raise StoreUnavailable. Absent ids are not an error."""
 
     async def aclose(self) -> None:
         """End the layer's own tasks and those of the layers below."""
@@ -72,90 +68,47 @@ class RowStore(Protocol):
 class SqlRows:
     """A RowStore in SQLite or PostgreSQL."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, clock: Callable[[], int] = epoch_seconds) -> None:
         self._database = database
-        dialect = DIALECTS[database.dialect]
+        self._clock = clock
+        self._background = BackgroundTasks()
         table = database.tables.artifact
-        named = (table.c.user_id == sa.bindparam("owner"), dialect.is_one_of(table.c.id))
-        self._id_list = dialect.id_list
-        self._upsert = database.replacing(table)
+        named = (table.c.user_id == sa.bindparam("owner"), database.among_ids(table.c.id))
+        self._upsert = database.insert_or_replace(table)
         self._select = sa.select(table).where(*named)
         self._delete = sa.delete(table).where(*named)
         earlier = table.c.last_used < sa.bindparam("now")
-        self._touch = sa.update(table).where(*named, earlier).values(last_used=sa.bindparam("now"))
+        self._stamp = sa.update(table).where(*named, earlier).values(last_used=sa.bindparam("now"))
 
     async def put(self, rows: Sequence[SealedRow]) -> None:
         """Write all rows in one transaction, or raise StoreUnavailable."""
         # All workers write in the same order, so that two of them cannot wait for each other.
-        values = [row._asdict() for row in sorted(rows, key=lambda row: (row.user_id, row.id))]
-        await self._database.run(lambda connection: connection.execute(self._upsert, values))
+        ordered = sorted(rows, key=lambda row: (row.user_id, row.id))
+        await self._database.change(self._upsert, [row._asdict() for row in ordered])
 
     async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
-        """Find the owner's rows with one query, however many ids there are."""
-
-        async def work(connection: AsyncConnection) -> dict[str, SealedRow]:
-            result = await connection.execute(self._select, {"owner": user_id, "ids": self._id_list(ids)})
-            return {row.id: row for row in map(SealedRow._make, result)}
-
+        """Find the owner's rows with one query, however many ids there are, and stamp their use beside the request."""
         try:
-            return FoundRows(await self._database.read(work))
+            found = await self._database.fetch(self._select, {"owner": user_id, "ids": list(ids)})
         except StoreError:
-            return FoundRows(away=frozenset(ids))
+            return FoundRows(unavailable=frozenset(ids))
+        rows = {row.id: row for row in map(SealedRow._make, found)}
+        now = self._clock()
+        stale = [key for key, row in rows.items() if row.last_used <= now - STAMP_INTERVAL_SECONDS]
+        if stale:
+            used = {"owner": user_id, "ids": stale, "now": now}
+            self._background.start(partial(self._database.change, self._stamp, used))
+        return FoundRows(rows)
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
         """Delete the owner's rows in one transaction, or raise StoreUnavailable."""
-        named = {"owner": user_id, "ids": self._id_list(ids)}
-        await self._database.run(lambda connection: connection.execute(self._delete, named))
-
-    async def touch(self, user_id: str, ids: Sequence[str], *, now: int) -> None:
-        """Note the use of the rows, or raise StoreUnavailable."""
-        named = {"owner": user_id, "ids": self._id_list(ids), "now": now}
-        await self._database.run(lambda connection: connection.execute(self._touch, named))
-
-    async def aclose(self) -> None:
-        """Close what the database opened itself."""
-        await self._database.aclose()
-
-
-TOUCH_INTERVAL_SECONDS: Final = 24 * 60 * 60
-
-"""`last_used` is only as exact as this, so that a busy chat writes each of its rows once a day at most."""
-
-
-class LastUsedRows:
-    """A RowStore that notes the use of what it loads."""
-
-    def __init__(self, below: RowStore, clock: Callable[[], int]) -> None:
-        self._below = below
-        self._clock = clock
-        self._background = BackgroundTasks()
-
-    async def put(self, rows: Sequence[SealedRow]) -> None:
-        """Pass on."""
-        await self._below.put(rows)
-
-    async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
-        """Find rows below, and note the use of those that nobody noted for `TOUCH_INTERVAL_SECONDS`."""
-        found = await self._below.load(user_id, ids)
-        now = self._clock()
-        stale = [key for key, row in found.rows.items() if row.last_used <= now - TOUCH_INTERVAL_SECONDS]
-        if stale:
-            self._background.start(lambda: self._below.touch(user_id, stale, now=now))
-        return found
-
-    async def delete(self, user_id: str, ids: Sequence[str]) -> None:
-        """Pass on."""
-        await self._below.delete(user_id, ids)
-
-    async def touch(self, user_id: str, ids: Sequence[str], *, now: int) -> None:
-        """Pass on."""
-        await self._below.touch(user_id, ids, now=now)
+        await self._database.change(self._delete, {"owner": user_id, "ids": list(ids)})
 
     async def idle(self) -> None:
-        """Wait until all uses are noted."""
+        """Wait until all uses are stamped."""
         await self._background.idle()
 
     async def aclose(self) -> None:
-        """End what runs beside requests, here and below."""
+        """End what runs beside requests, and close what the database opened itself."""
         await self._background.aclose()
-        await self._below.aclose()
+        await self._database.aclose()

@@ -2,9 +2,9 @@
 
 One worker at a time sweeps, by a lease in the database, in small batches with pauses between them, so that
 requests never wait. Nothing is deleted that was in use within `GRACE_SECONDS`: a chat that is being made, a
-temporary chat, or a copy of a deleted chat that was opened a moment ago keeps its rows. An artifact whose chat
-is gone, but which another chat of the same user still names, moves to that chat instead; a summary belongs to the
-chat that used it last.
+temporary chat, or a copy of a deleted chat that has just been opened keeps its rows. An artifact of a deleted chat
+that another chat of the same user still names moves to that chat instead; a summary belongs to the chat that used
+it last.
 
 What exists is the host's knowledge, asked through `Host`. This module owns the decision and its queries.
 """
@@ -18,11 +18,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..errors import StoreError
-from .artifacts import epoch_seconds
-from .database import Database
+from .database import Database, epoch_seconds
 from .leases import Leases
 
 DAY_SECONDS: Final = 24 * 60 * 60
@@ -37,24 +35,24 @@ Condition = sa.ColumnElement[bool]
 
 
 class Host(Protocol):
-    """What Open WebUI knows. Each may raise anything: the sweep then ends early."""
+    """What Open WebUI knows. Each method may raise anything: the sweep then ends early."""
 
     async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
-        """Those of the users who exist."""
+        """Return those of the users who exist."""
 
     async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
-        """Those of the chats that exist, archived ones among them."""
+        """Return those of the chats that exist, archived ones included."""
 
     async def naming_chats(self, user_id: str, ids: Sequence[str]) -> Mapping[str, str]:
-        """For each artifact id that an existing chat of the user still names: the id of such a chat."""
+        """Return for each artifact id that an existing chat of the user still names the id of such a chat."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How often and how gently to sweep; rows unused for `keep_days` go, and 0 keeps them for ever."""
+    """How often and how gently to sweep; rows unused for `keep_days` are deleted, and 0 keeps them for ever."""
 
     keep_days: int = 90
-    interval_seconds: float = 24 * 60 * 60
+    interval_seconds: float = DAY_SECONDS
     batch_rows: int = 200
     pause_seconds: float = 0.2
 
@@ -90,82 +88,81 @@ class Sweep:
         self._tables = (self._artifacts, self._summaries)
 
     async def run(self) -> Swept | None:
-        """Sweep once; None when another worker is at it, or was within the interval.
+        """Sweep once; None when another worker is sweeping, or has swept within the interval.
 
-        Raises StoreUnavailable when the database is away, and what the host raises.
+        Raises StoreUnavailable, and what the host raises.
         """
         if not await self._leases.take(_LEASE, _LEASE_SECONDS):
             return None
         try:
-            await self._leases.forget_ended()
+            await self._leases.delete_ended()
             unused = await self._delete_unused()
             of_deleted_users = await self._delete_of_deleted_users()
             of_deleted_chats, moved = await self._clear_deleted_chats()
             of_deleted_chats += await self._delete_summaries_of_deleted_chats()
         except _LeaseLost:
             return None
-        await self._leases.hold(_LEASE, self._schedule.interval_seconds)
+        await self._leases.extend(_LEASE, self._schedule.interval_seconds)
         return Swept(unused, of_deleted_users, of_deleted_chats, moved)
 
     async def _delete_unused(self) -> int:
-        if not self._schedule.keep_days:
-            return 0
-        deleted = 0
-        for table in self._tables:
-            deleted += await self._delete_all(
-                table, self._unused_for(self._schedule.keep_days * DAY_SECONDS, table)
-            )
+        unused_seconds, deleted = self._schedule.keep_days * DAY_SECONDS, 0
+        for table in self._tables if unused_seconds else ():
+            deleted += await self._delete_all(table, self._unused_for(unused_seconds, table))
         return deleted
 
     async def _delete_of_deleted_users(self) -> int:
         deleted = 0
         for table in self._tables:
-            async for users in self._pages(table.c.user_id):
+            unused = self._unused_for(GRACE_SECONDS, table)
+            async for users in self._distinct_values(table.c.user_id):
                 for user_id in sorted(set(users) - await self._host.existing_users(users)):
-                    theirs = table.c.user_id == user_id
-                    deleted += await self._delete_all(table, theirs, self._unused_for(GRACE_SECONDS, table))
+                    deleted += await self._delete_all(table, table.c.user_id == user_id, unused)
         return deleted
 
     async def _delete_summaries_of_deleted_chats(self) -> int:
         table, deleted = self._summaries, 0
         async for chat_id in self._deleted_chats(table):
-            here = table.c.chat_id == chat_id
-            deleted += await self._delete_all(table, here, self._unused_for(GRACE_SECONDS, table))
+            unused = self._unused_for(GRACE_SECONDS, table)
+            deleted += await self._delete_all(table, table.c.chat_id == chat_id, unused)
         return deleted
 
     async def _clear_deleted_chats(self) -> tuple[int, int]:
-        """Delete or move the artifacts of deleted chats; how many of each."""
+        """Delete or move the artifacts of deleted chats; return how many of each."""
         table, deleted, moved = self._artifacts, 0, 0
         async for chat_id in self._deleted_chats(table):
-            here = (table.c.chat_id == chat_id, self._unused_for(GRACE_SECONDS, table))
-            while owned := await self._some_by_owner(*here):
+            of_chat = (table.c.chat_id == chat_id, self._unused_for(GRACE_SECONDS, table))
+            batch = sa.select(table.c.user_id, table.c.id).where(*of_chat).limit(self._schedule.batch_rows)
+            while found := await self._database.fetch(batch):
+                owned: dict[str, list[str]] = {}
+                for user_id, row_id in found:
+                    owned.setdefault(user_id, []).append(row_id)
                 for user_id, ids in owned.items():
-                    own = (*here, table.c.user_id == user_id)
-                    moved += await self._move(own, await self._homes(user_id, ids, chat_id))
-                    deleted += await self._database.change(sa.delete(table).where(*own, table.c.id.in_(ids)))
+                    of_user = (*of_chat, table.c.user_id == user_id)
+                    named = await self._host.naming_chats(user_id, ids)
+                    moved += await self._move(
+                        of_user, {key: to for key, to in named.items() if to != chat_id}
+                    )
+                    deleted += await self._database.change(
+                        sa.delete(table).where(*of_user, table.c.id.in_(ids))
+                    )
                 await self._pause()
         return deleted, moved
 
-    async def _homes(self, user_id: str, ids: Sequence[str], gone: str) -> dict[str, list[str]]:
-        """The other chats that name the artifacts, each with what it names."""
-        homes: dict[str, list[str]] = {}
-        for key, chat_id in (await self._host.naming_chats(user_id, ids)).items():
-            if chat_id != gone:
-                homes.setdefault(chat_id, []).append(key)
-        return homes
-
-    async def _move(self, own: Sequence[Condition], homes: Mapping[str, Sequence[str]]) -> int:
+    async def _move(self, conditions: Sequence[Condition], chats: Mapping[str, str]) -> int:
+        """Move artifacts to other chats, each by its id; return how many."""
         table, moved = self._artifacts, 0
-        for chat_id, ids in homes.items():
-            here = sa.update(table).where(*own, table.c.id.in_(ids))
-            moved += await self._database.change(here.values(chat_id=chat_id))
+        for chat_id in sorted(set(chats.values())):
+            ids = [key for key, to in chats.items() if to == chat_id]
+            moving = sa.update(table).where(*conditions, table.c.id.in_(ids)).values(chat_id=chat_id)
+            moved += await self._database.change(moving)
         return moved
 
     async def _delete_all(self, table: sa.Table, *conditions: Condition) -> int:
-        """Delete rows in batches; how many there were."""
+        """Delete rows in batches; return how many there were."""
         key = list(table.primary_key)
         some = sa.select(*key).where(*conditions).limit(self._schedule.batch_rows)
-        # The conditions stand outside, too: a row that is touched meanwhile stays.
+        # The conditions stand outside, too: a row that is stamped meanwhile stays.
         batch = sa.delete(table).where(sa.tuple_(*key).in_(some), *conditions)
         deleted = 0
         while count := await self._database.change(batch):
@@ -173,24 +170,16 @@ class Sweep:
             await self._pause()
         return deleted
 
-    async def _some_by_owner(self, *conditions: Condition) -> dict[str, list[str]]:
-        """The ids of a batch of artifacts, by owner."""
-        some = sa.select(self._artifacts.c.user_id, self._artifacts.c.id).where(*conditions)
-        owned: dict[str, list[str]] = {}
-        for user_id, row_id in await self._fetch(some.limit(self._schedule.batch_rows)):
-            owned.setdefault(user_id, []).append(row_id)
-        return owned
-
     async def _deleted_chats(self, table: sa.Table) -> AsyncIterator[str]:
-        """The chats that rows of the table belong to and that the host does not know."""
-        async for chats in self._pages(table.c.chat_id):
+        """Yield the chats that rows of the table belong to and that the host does not know."""
+        async for chats in self._distinct_values(table.c.chat_id):
             for chat_id in sorted(set(chats) - await self._host.existing_chats(chats)):
                 yield chat_id
 
-    async def _pages(self, column: sa.Column[str]) -> AsyncIterator[list[str]]:
-        """The different values of an indexed column, in order; empty ones are left out."""
+    async def _distinct_values(self, column: sa.Column[str]) -> AsyncIterator[list[str]]:
+        """Yield the distinct values of an indexed column in pages, in order, without the empty one."""
         last = ""
-        while page := [row[0] for row in await self._fetch(_next_values(column, last))]:
+        while page := [row[0] for row in await self._database.fetch(_next_values(column, last))]:
             yield page
             last = page[-1]
             await self._pause()
@@ -201,14 +190,8 @@ class Sweep:
     async def _pause(self) -> None:
         """Let requests through, and keep the lease meanwhile. Raises _LeaseLost."""
         await asyncio.sleep(self._schedule.pause_seconds)
-        if not await self._leases.hold(_LEASE, _LEASE_SECONDS):
+        if not await self._leases.extend(_LEASE, _LEASE_SECONDS):
             raise _LeaseLost
-
-    async def _fetch(self, statement: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
-        async def work(connection: AsyncConnection) -> Sequence[sa.Row[Any]]:
-            return (await connection.execute(statement)).all()
-
-        return await self._database.read(work)
 
 
 class _LeaseLost(StoreError):
@@ -219,7 +202,7 @@ class _LeaseLost(StoreError):
 
 
 def _next_values(column: sa.Column[str], after: str) -> sa.Select[Any]:
-    """The next different values of an indexed column, by jumping from one to the next."""
+    """Select the next distinct values of an indexed column, by jumping from one to the next."""
     steps = sa.select(sa.func.min(column).label("value")).where(column > after).cte("steps", recursive=True)
     jump = sa.select(sa.func.min(column)).where(column > steps.c.value).scalar_subquery()
     steps = steps.union_all(sa.select(jump).where(steps.c.value.is_not(None)))

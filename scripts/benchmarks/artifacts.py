@@ -28,18 +28,15 @@ import sqlalchemy as sa
 from redis.asyncio import Redis
 
 from open_webui_openrouter_pipe.ports import Artifact
-from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits
-from open_webui_openrouter_pipe.store.build import build_artifact_store, build_rows
-from open_webui_openrouter_pipe.store.cache import GuardedRedis
+from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts, seal
+from open_webui_openrouter_pipe.store.cache import GuardedRedis, build_rows
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.rows import SealedRow
-from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing, encode_item, seal
+from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing, encode_item
 from tests.support.servers import PostgresServer, RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-
-    from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
 
 NAME = "artifacts"
 
@@ -169,7 +166,7 @@ async def _measure(
 @asynccontextmanager
 async def _store(database: Database, link: GuardedRedis | None = None) -> AsyncIterator[SealedArtifacts]:
     rows = build_rows(database, redis=link)
-    yield build_artifact_store(rows, SEALING, ArtifactLimits())
+    yield SealedArtifacts(rows, SEALING)
 
 
 async def _queries(database: Database, store: SealedArtifacts, chats: dict[int, Chat]) -> float:

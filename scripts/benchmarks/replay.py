@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
 from open_webui_openrouter_pipe.ports import Artifact
-from open_webui_openrouter_pipe.store.build import build_artifact_store, build_rows
+from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
+from open_webui_openrouter_pipe.store.cache import build_rows
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing
 from scripts.benchmarks.history import MESSAGES, MODEL, chat
@@ -38,7 +39,7 @@ async def _measure(path: Path) -> dict[str, float]:
     messages, loaded = chat(MESSAGES)
     rows = build_rows(Database.from_url(f"sqlite:///{path}"))
     try:
-        store = build_artifact_store(rows, Sealing(Keyring(["benchmark"])))
+        store = SealedArtifacts(rows, Sealing(Keyring(["benchmark"])))
         await store.put(
             [
                 Artifact(ulid, USER, "chat", "message", held.item["type"], MODEL, held.item)

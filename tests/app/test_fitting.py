@@ -11,10 +11,9 @@ import pytest
 from open_webui_openrouter_pipe.app import App, HostResources
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.planning.cache_marks import cache_key
-from open_webui_openrouter_pipe.store.artifacts import epoch_seconds
 from open_webui_openrouter_pipe.store.audit import AuditLog
 from open_webui_openrouter_pipe.store.calibrations import StoredCalibrations
-from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.database import Database, epoch_seconds
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS
 from tests.app.chat import MODEL, Chat, Everything, settings
 

@@ -21,9 +21,9 @@ from open_webui_openrouter_pipe.responses.items import FunctionCall, Item, Reaso
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.memory import MemoryRows
 from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing
 from tests.app.chat import Answer, Chat, Everything, given, replayed, settings
+from tests.store.fakes import MemoryRows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -114,45 +114,22 @@ async def test_without_any_store_the_answer_goes_on(
 
 
 @pytest.mark.servers
-async def test_redis_shelters_what_the_database_cannot_take(
-    served: App,
-    standin: StandIn,
-    postgres_server: PostgresServer,
-    schema: str,
-    link: GuardedRedis,
+async def test_without_a_database_nothing_is_kept(
+    served: App, standin: StandIn, postgres_server: PostgresServer, schema: str
 ) -> None:
-    """The marker is shown, the next turn replays it, and the row reaches the database once it is back."""
+    """Redis alone still serves what was used before, and no marker is shown."""
     chat = Chat(served, settings(standin))
     first = await chat.ask("one")
     postgres_server.stop()
     outage = [await chat.ask("two"), await chat.ask("three")]
-    assert replayed(standin) == given(standin)[:2]
+    assert replayed(standin) == given(standin)[:1]
     postgres_server.start()
-    marked = [ulid for answer in (first, *outage) for ulid in answer.marked]
-    await until(lambda: stored(postgres_server.url, schema) != [*first.marked])
-    assert [(len(answer.marked), answer.notices) for answer in outage] == [(KEPT, ()), (KEPT, ())]
-    assert sorted(stored(postgres_server.url, schema)) == sorted(marked)
-    assert await link.run(lambda client: client.hlen(link.key("{shelter}", "rows"))) == 0
-
-
-@pytest.mark.servers
-async def test_another_worker_brings_home_what_waits(
-    standin: StandIn, postgres_server: PostgresServer, schema: str, link: GuardedRedis
-) -> None:
-    """The worker that sheltered a row is gone; the next one that stores anything takes care of it."""
-
-    def worker() -> App:
-        database = Database.from_url(postgres_server.url, schema=schema)
-        return App(HostResources(database, Everything(), "secret", redis=link))
-
-    postgres_server.stop()
-    async with aclosing(worker()) as app:
-        sheltered = await Chat(app, settings(standin)).ask("one")
-    postgres_server.start()
-    async with aclosing(worker()) as app:
-        await Chat(app, settings(standin)).ask("something else")
-        await until(lambda: sheltered.marked[0] in stored(postgres_server.url, schema))
-    assert len(stored(postgres_server.url, schema)) == 2 * KEPT
+    last = await chat.ask("four")
+    assert [(answer.marked, answer.notices, answer.error) for answer in outage] == [
+        ((), (UNSAVED,), None)
+    ] * 2
+    assert (len(last.marked), last.notices) == (KEPT, ())
+    assert sorted(stored(postgres_server.url, schema)) == sorted([*first.marked, *last.marked])
 
 
 async def change_keys(folder: Path, standin: StandIn, *keys: str) -> list[tuple[str, ...]]:

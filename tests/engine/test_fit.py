@@ -117,7 +117,7 @@ async def test_what_cannot_fit_is_refused_and_recorded() -> None:
     assert "Shorten your message" in refused.value.user_message
     (record,) = books.written
     assert (record.id, record.user_id, record.chat_id, record.message_id) == ("id0", "ada", "chat", "message")
-    assert record.row.overflow_rejected
+    assert record.row.rejected
 
 
 async def test_a_bill_is_recorded_and_learned_from() -> None:
@@ -128,7 +128,7 @@ async def test_a_bill_is_recorded_and_learned_from() -> None:
     fits.record_usage(plan, finished(Usage(input_tokens=2000, cached_tokens=1500, cost=0.5)))
     (record,) = books.written
     assert (record.row.billed_tokens, record.row.cached_tokens, record.row.cost) == (2000, 1500, 0.5)
-    assert (record.row.tokens_after_landing, books.learned) == (plan.tokens, [("vendor/model", 2000)])
+    assert (record.row.tokens_sent, books.learned) == (plan.tokens, [("vendor/model", 2000)])
 
 
 async def test_a_bill_for_several_readings_teaches_nothing() -> None:

@@ -15,10 +15,9 @@ from redis.exceptions import RedisError
 from open_webui_openrouter_pipe.host.platform import platform
 from open_webui_openrouter_pipe.host.redis import SharedRedis, shared_redis
 from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
-from open_webui_openrouter_pipe.store.memory import MemoryRows
-from open_webui_openrouter_pipe.store.shelter import ShelteredRows
 from scripts import machine
-from tests.store.contract import AwayRows, row
+from tests.store.contract import row
+from tests.store.fakes import MemoryRows
 from tests.support.inside import inside_open_webui
 from tests.support.servers import unused_port
 
@@ -46,23 +45,14 @@ def visit_platform() -> dict[str, Any]:
 
 
 async def use(shared: SharedRedis) -> None:
-    """Let the store's layers use the Redis for all that they use one for."""
-    link = GuardedRedis(shared.client, prefix=shared.prefix)
-    one, two = row(1), row(2)
-    database, memory = AwayRows(), MemoryRows()
-    sheltered = ShelteredRows(database, link)
-    await sheltered.put([one, two])
-    await sheltered.delete("ada", [two.id])
-    database.below = memory
-    await sheltered.flush()
-    assert (await memory.load("ada", [one.id, two.id])).rows == {one.id: one}
-    cached = CachedRows(memory, link)
+    """Let the store's cache use the Redis for all that it uses one for."""
+    one, memory = row(1), MemoryRows()
+    cached = CachedRows(memory, GuardedRedis(shared.client, prefix=shared.prefix))
     await cached.put([one])
     await memory.delete("ada", [one.id])
     assert (await cached.load("ada", [one.id])).rows == {one.id: one}
     await cached.delete("ada", [one.id])
     assert (await cached.load("ada", [one.id])).rows == {}
-    await sheltered.aclose()
 
 
 def visit_redis(settings: list[Mapping[str, Any]]) -> list[str | None]:

@@ -69,7 +69,7 @@ def cached_share(request: RecordedRequest) -> float:
 def audited(host: OpenWebUI, chat_id: str, count: int) -> list[tuple[Any, ...]]:
     """Billed and cached tokens of the chat's requests, as soon as the last of them is written."""
     deadline = time.monotonic() + 10
-    chosen = "SELECT billed_tokens, cached_tokens FROM turn_context_audit WHERE chat_id = ? ORDER BY id"
+    chosen = "SELECT billed_tokens, cached_tokens FROM openrouter_pipe_audit WHERE chat_id = ? ORDER BY id"
     with closing(sqlite3.connect(f"file:{host.data}/webui.db?mode=ro", uri=True)) as connection:
         while len(rows := connection.execute(chosen, [chat_id]).fetchall()) < count:
             assert time.monotonic() < deadline, f"{len(rows)} of {count} requests are in the audit"

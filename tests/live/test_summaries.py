@@ -282,7 +282,7 @@ def test_a_copy_costs_nothing_and_another_user_pays(harbour: OpenWebUI, standin:
     copy = other.api.post("/api/v1/chats/new", {"chat": owner.chat(sent.chat_id)})
     other.ask(PRESET, "And now?", after=end_of(other, copy["id"]))
     assert calls(standin) == 2 * made
-    count = "SELECT count(*) FROM session_summaries"
+    count = "SELECT count(*) FROM openrouter_pipe_summary"
     assert [rows(harbour, count, account) for account in (owner, other)] == [[(made,)]] * 2
 
 
@@ -291,7 +291,7 @@ def test_a_row_is_sealed(harbour: OpenWebUI, standin: StandIn) -> None:
     account = harbour.add_user("sealed")
     grow_until_said(account)
     stored = rows(
-        harbour, "SELECT typeof(payload), packing & 1, payload, model FROM session_summaries", account
+        harbour, "SELECT typeof(payload), packing & 1, payload, model FROM openrouter_pipe_summary", account
     )
     told = [json.loads(request.output[-1]["content"][0]["text"]) for request in asked_for_summaries(standin)]
     files = [harbour.data / "webui.db", harbour.data / "webui.db-wal"]
@@ -332,8 +332,8 @@ def test_a_temporary_chat_is_summarised_in_memory_alone(harbour: OpenWebUI, stan
     answers = [request for request in standin.responses if not request.is_summary]
     assert [request.status for request in answers] == [200, 200]
     assert made[0] == made[1] > 0
-    assert rows(harbour, "SELECT * FROM session_summaries", account) == []
-    purposes = rows(harbour, "SELECT DISTINCT purpose, chat_id, message_id FROM turn_context_audit", account)
+    assert rows(harbour, "SELECT * FROM openrouter_pipe_summary", account) == []
+    purposes = rows(harbour, "SELECT DISTINCT purpose, chat_id, message_id FROM openrouter_pipe_audit", account)
     assert sorted(purposes) == [("answer", "", ""), ("summary", "", "")]
 
 
@@ -412,7 +412,7 @@ def test_another_model_may_write_them(harbour: OpenWebUI, standin: StandIn) -> N
     assert {request.body["model"] for request in asked_for_summaries(standin)} == {"openai/gpt-4.1-mini"}
     assert not any("Be brief." in text for request in asked_for_summaries(standin) for text in texts(request))
     assert answered(standin).body["model"] == "standin/small"
-    stored = rows(harbour, "SELECT DISTINCT model FROM session_summaries", account)
+    stored = rows(harbour, "SELECT DISTINCT model FROM openrouter_pipe_summary", account)
     assert stored == [("openai/gpt-4.1-mini",)]
 
 
@@ -427,7 +427,7 @@ def test_a_summary_is_made_while_nobody_waits(harbour: OpenWebUI, standin: Stand
         lines += statuses(answer)
     assert len(lines) == 1
     assert SUMMARIZED.fullmatch(lines[0])
-    purposes = rows(harbour, "SELECT DISTINCT purpose FROM turn_context_audit", account)
+    purposes = rows(harbour, "SELECT DISTINCT purpose FROM openrouter_pipe_audit", account)
     assert sorted(purposes) == [("answer",), ("summary_ahead",)]
 
 
@@ -489,7 +489,7 @@ def test_on_servers_it_is_made_once_and_found_after_a_restart(
     _, answer = served.admin.ask(PRESET, "And now?", after=sent)
     assert (statuses(answer), blocks(answered(standin)), calls(standin)) == ([], [1], made)
     with psycopg.connect(postgres_server.url) as connection:
-        found = connection.execute(f'SELECT user_id, chat_id FROM "{SCHEMA}".session_summaries').fetchall()
+        found = connection.execute(f'SELECT user_id, chat_id FROM "{SCHEMA}".openrouter_pipe_summary').fetchall()
         claims = connection.execute(
             f"SELECT name FROM \"{SCHEMA}\".openrouter_pipe_lease WHERE name LIKE 'summary:%'"
         ).fetchall()

@@ -1,4 +1,4 @@
-"""The audit row and the metrics."""
+"""The rows of the audit: of sent and rejected requests, and of those for summaries."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import pytest
 from open_webui_openrouter_pipe.conversation.budget import Budget
 from open_webui_openrouter_pipe.planning.audit import (
     AuditRow,
-    Metrics,
+    AuditStep,
     SummaryOutcome,
     audit_row,
-    metrics,
     rejected_row,
     summary_row,
 )
@@ -20,103 +19,98 @@ from open_webui_openrouter_pipe.responses.usage import Usage
 from tests.support.chats import history, planned, user
 
 SMALL = ModelTerms("vendor/model", 10_000)
-BILLED = Usage(input_tokens=9500, cached_tokens=9000, cost=0.125)
+BUDGET = Budget(10_000, 2000, 1024)
+BILLED = Usage(input_tokens=40, cached_tokens=30, cost=0.5)
 
 
-def test_a_request_leaves_its_figures() -> None:
-    """Window, budget, sizes after each step, and what was billed."""
-    made = planned(history([user("hello")]), model=SMALL)
-    size = made.tokens
-    assert audit_row(made).with_usage(Usage(input_tokens=40, cached_tokens=30, cost=0.5)) == AuditRow(
+def test_a_sent_request_is_recorded() -> None:
+    """Window, budget, the sizes before and after each step, and what was billed."""
+    plan = planned(history([user("hello")]), model=SMALL)
+    assert audit_row(plan).with_usage(BILLED) == AuditRow(
         model="vendor/model",
+        purpose="answer",
         window_tokens=10_000,
         budget_tokens=6976,
         limit_tokens=6976,
-        tokens_before=size,
-        tokens_after_cap=size,
-        tokens_after_retention=size,
-        tokens_after_summary=size,
-        tokens_after_prune=size,
-        tokens_after_landing=size,
-        retention_triggered=False,
-        summary_triggered=False,
-        prune_triggered=False,
-        landing_triggered=False,
-        overflow_rejected=False,
+        tokens_before=plan.tokens,
+        tokens_sent=plan.tokens,
+        steps=tuple(AuditStep(step.name, plan.tokens, triggered=False) for step in plan.steps),
+        rejected=False,
         billed_tokens=40,
         cached_tokens=30,
         cost=0.5,
-        purpose="answer",
-        facts_lost=0,
+        details_omitted=0,
         failure="",
+    )
+    assert plan.steps
+
+
+def test_a_rejected_request_is_recorded() -> None:
+    """With the size of what cannot be dropped; nothing was sent."""
+    with pytest.raises(ContextOverflow) as rejected:
+        planned(history([user("ship " * 9000)]), model=SMALL)
+    assert rejected_row("vendor/model", rejected.value) == AuditRow(
+        model="vendor/model",
+        purpose="answer",
+        window_tokens=10_000,
+        budget_tokens=6976,
+        limit_tokens=6976,
+        tokens_before=rejected.value.needed_tokens,
+        tokens_sent=0,
+        rejected=True,
     )
 
 
-def test_a_request_for_a_summary_leaves_a_row_of_its_own() -> None:
-    """What was summarised and what the summary comes to, what it lost, what was billed, and for whom it was."""
-    summarized = SummaryOutcome(source_tokens=9000, summary_tokens=1100, facts_lost=2)
-    usage = Usage(input_tokens=9500, cached_tokens=9000, cost=0.125)
-    made = summary_row("vendor/model", summarized, ahead=True, budget=Budget(10_000, 2000, 1024), usage=usage)
-    assert made == AuditRow(
+def test_a_request_for_a_summary_is_recorded() -> None:
+    """With the sizes of source and summary, the details it omits, what was billed, and what it was for."""
+    outcome = SummaryOutcome(source_tokens=9000, summary_tokens=1100, details_omitted=2)
+    assert summary_row("vendor/model", outcome, ahead=True, budget=BUDGET, usage=BILLED) == AuditRow(
         model="vendor/model",
+        purpose="summary_ahead",
         window_tokens=10_000,
         budget_tokens=6976,
         limit_tokens=6976,
         tokens_before=9000,
-        tokens_after_cap=9000,
-        tokens_after_retention=9000,
-        tokens_after_summary=1100,
-        tokens_after_prune=1100,
-        tokens_after_landing=1100,
-        retention_triggered=False,
-        summary_triggered=True,
-        prune_triggered=False,
-        landing_triggered=False,
-        overflow_rejected=False,
-        billed_tokens=9500,
-        cached_tokens=9000,
-        cost=0.125,
-        purpose="summary_ahead",
-        facts_lost=2,
-        failure="",
-    )
-
-
-def test_a_request_without_a_summary_says_why() -> None:
-    """One that was never answered was billed nothing."""
-    made = summary_row(
-        "vendor/model",
-        SummaryOutcome(9000, failure="time-out"),
-        ahead=False,
-        budget=Budget(10_000, 2000, 1024),
-    )
-    figures = (made.purpose, made.failure, made.tokens_after_summary, made.billed_tokens, made.cost)
-    assert figures == ("summary", "time-out", 0, 0, 0.0)
-
-
-def test_the_metrics_are_sums_over_rows() -> None:
-    """Refused requests count as such and leave the averages alone, and so do those for summaries."""
-    with pytest.raises(ContextOverflow) as refused:
-        planned(history([user("ship " * 9000)]), model=SMALL)
-    sent = audit_row(planned(history([user("hello")]), model=SMALL))
-    rows = [
-        sent.with_usage(Usage(input_tokens=100, cached_tokens=50, cost=0.25)),
-        sent.with_usage(Usage(input_tokens=300, cached_tokens=250, cost=0.25)),
-        rejected_row("vendor/model", refused.value),
-        *(
-            summary_row("cheap/model", each, ahead=ahead, budget=Budget(10_000, 0, 0), usage=BILLED)
-            for each in (SummaryOutcome(9000, 900), SummaryOutcome(9000, failure="empty"))
-            for ahead in (False, True)
-        ),
-    ]
-    assert metrics(rows) == Metrics(
-        requests=3,
-        summary_count=2,
-        prune_count=0,
-        overflow_reject_count=1,
-        avg_prompt_tokens=200.0,
-        cached_share=0.75,
+        tokens_sent=1100,
+        billed_tokens=40,
+        cached_tokens=30,
         cost=0.5,
-        summary_cost=0.5,
+        details_omitted=2,
     )
-    assert metrics([]) == Metrics(0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_a_failed_request_for_a_summary_says_why() -> None:
+    """One that was never answered was billed nothing."""
+    outcome = SummaryOutcome(9000, failure="time-out")
+    assert summary_row("vendor/model", outcome, ahead=False, budget=BUDGET) == AuditRow(
+        model="vendor/model",
+        purpose="summary",
+        window_tokens=10_000,
+        budget_tokens=6976,
+        limit_tokens=6976,
+        tokens_before=9000,
+        tokens_sent=0,
+        failure="time-out",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "triggered", "pruned"),
+    [
+        ("cap", True, False),
+        ("summary", True, False),
+        ("retention", True, True),
+        ("prune", True, True),
+        ("clip", True, True),
+        ("evict", True, True),
+        ("evict", False, False),
+    ],
+)
+def test_a_request_is_pruned_by_each_step_that_drops_without_a_summary(
+    name: str,
+    triggered: bool,  # noqa: FBT001 - columns of the table
+    pruned: bool,  # noqa: FBT001
+) -> None:
+    """And only if the step changed something."""
+    steps = (AuditStep("cap", 9, triggered=True), AuditStep(name, 9, triggered=triggered))
+    assert AuditRow("m", "answer", 1, 1, 1, 1, 1, steps).pruned == pruned

@@ -15,7 +15,6 @@ from redis.exceptions import RedisError
 
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
-from tests.store.waiting import answering
 from tests.support.servers import unused_port
 
 if TYPE_CHECKING:
@@ -23,6 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.servers import PostgresServer, RedisServer
+
+PATIENT_SECONDS = 60.0
+"""How long a test waits for an answer of Redis, so that a busy machine changes nothing."""
 
 
 @pytest.fixture
@@ -60,15 +62,14 @@ def redis_prefix() -> str:
 async def redis_client(redis_server: RedisServer) -> AsyncIterator[Redis]:
     """A client in bytes mode."""
     client = Redis.from_url(redis_server.url)
-    await answering(client)
     yield client
     await client.aclose()
 
 
 @pytest.fixture
-def redis_link(redis_client: Redis, redis_prefix: str) -> GuardedRedis:
-    """A link with keys of its own."""
-    return GuardedRedis(cast("Any", redis_client), prefix=redis_prefix)
+def guarded_redis(redis_client: Redis, redis_prefix: str) -> GuardedRedis:
+    """A connection with keys of its own."""
+    return GuardedRedis(cast("Any", redis_client), prefix=redis_prefix, timeout_seconds=PATIENT_SECONDS)
 
 
 @pytest.fixture(scope="session")
@@ -76,24 +77,24 @@ def redis_cluster_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     """A cluster of a single node that holds all slots: enough to refuse what a cluster refuses."""
     port, bus = unused_port(), unused_port()
     words = ["--port", str(port), "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--save", ""]
-    place = ["--cluster-port", str(bus), "--dir", str(tmp_path_factory.mktemp("cluster"))]
-    process = subprocess.Popen(["redis-server", *words, *place], stdout=subprocess.DEVNULL)
+    words += ["--cluster-port", str(bus), "--dir", str(tmp_path_factory.mktemp("cluster"))]
+    process = subprocess.Popen(["redis-server", *words], stdout=subprocess.DEVNULL)
     with Client(port=port) as client:
-        _wait_for(lambda: bool(client.ping()))
+        _wait_for(process, lambda: bool(client.ping()))
         client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        _wait_for(lambda: b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO"))
+        _wait_for(process, lambda: b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO"))
     yield f"redis://127.0.0.1:{port}/0"
     process.terminate()
     process.wait(15)
 
 
-def _wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
+def _wait_for(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
+    """Wait until a server that has just been started is ready."""
+    while process.poll() is None:
         try:
             if condition():
                 return
         except RedisError:
             pass
         time.sleep(0.05)
-    raise TimeoutError("the cluster does not start")
+    raise RuntimeError("the cluster does not start")

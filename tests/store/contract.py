@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.errors import StoreError, StoreUnavailable
+from open_webui_openrouter_pipe.errors import StoreError
+from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
 from open_webui_openrouter_pipe.ports import Artifact, LoadedArtifacts
-from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
-from open_webui_openrouter_pipe.store.rows import FoundRows, RowStore, SealedRow
-from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing, encode_item, seal
+from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts, seal
+from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.rows import RowStore, SealedRow, SqlRows
+from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing, encode_item
 
 SEALING = Sealing(Keyring(["a passphrase"]))
 NOW = 1_750_000_000
@@ -41,34 +42,9 @@ def row(
     return seal(made, encode_item(made.item), SEALING, now=now)
 
 
-class AwayRows:
-    """A store of rows that cannot be reached, until `below` is set."""
-
-    def __init__(self, below: RowStore | None = None) -> None:
-        self.below = below
-
-    def _reached(self) -> RowStore:
-        if self.below is None:
-            raise StoreUnavailable("The database cannot be reached.")
-        return self.below
-
-    async def put(self, rows: Sequence[SealedRow]) -> None:
-        await self._reached().put(rows)
-
-    async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
-        if self.below is None:
-            return FoundRows(away=frozenset(ids))
-        return await self.below.load(user_id, ids)
-
-    async def delete(self, user_id: str, ids: Sequence[str]) -> None:
-        await self._reached().delete(user_id, ids)
-
-    async def touch(self, user_id: str, ids: Sequence[str], *, now: int) -> None:
-        await self._reached().touch(user_id, ids, now=now)
-
-    async def aclose(self) -> None:
-        if self.below is not None:
-            await self.below.aclose()
+def sql_rows(database: Database) -> SqlRows:
+    """Rows whose clock stands at `NOW`, so that no load stamps what `row` made."""
+    return SqlRows(database, clock=lambda: NOW)
 
 
 class StoreContract:
@@ -81,7 +57,7 @@ class StoreContract:
         """The engine's store over the rows under test."""
         return SealedArtifacts(rows, SEALING, ArtifactLimits(item_bytes=1_000_000), clock=lambda: NOW)
 
-    async def test_what_is_put_comes_back_to_the_byte(self, store: SealedArtifacts) -> None:
+    async def test_what_is_put_is_loaded_byte_for_byte(self, store: SealedArtifacts) -> None:
         """Key order, numbers, lone surrogates and control characters survive."""
         put = [artifact(number) for number in range(len(ITEMS))]
         await store.put(put)
@@ -90,27 +66,29 @@ class StoreContract:
         written = [json.dumps(each.item) for each in put]
         assert [json.dumps(each.item) for each in loaded.artifacts.values()] == written
 
-    async def test_answers_in_the_order_of_the_question(self, store: SealedArtifacts) -> None:
-        """The database's order never shows; an id that is asked for twice counts once."""
+    async def test_artifacts_are_loaded_in_the_order_of_the_ids(self, store: SealedArtifacts) -> None:
+        """The database's order never shows; an id that is named twice counts once."""
         await store.put([artifact(1), artifact(2), artifact(3)])
         ids = [artifact(number).id for number in (3, 1, 3, 2)]
         loaded = await store.load("ada", ids)
         assert list(loaded.artifacts) == [ids[0], ids[1], ids[3]]
 
-    async def test_an_unknown_id_is_a_hole(self, store: SealedArtifacts) -> None:
-        """What was never put is missing, and does not hide what is there."""
+    async def test_an_unknown_id_is_missing(self, store: SealedArtifacts) -> None:
+        """What was never put is missing, and does not hide what is stored."""
         await store.put([artifact(1)])
         loaded = await store.load("ada", [artifact(1).id, artifact(2).id])
-        assert loaded == LoadedArtifacts({artifact(1).id: artifact(1)}, {artifact(2).id: "missing"})
+        assert loaded == LoadedArtifacts({artifact(1).id: artifact(1)}, {artifact(2).id: MissingArtifact()})
 
     async def test_another_user_finds_nothing(self, store: SealedArtifacts) -> None:
-        """A copied marker is worth nothing, also after its owner has just used it."""
+        """A copied marker finds nothing, also after its owner has just used it."""
         await store.put([artifact(1)])
         await store.load("ada", [artifact(1).id])
-        assert await store.load("eve", [artifact(1).id]) == LoadedArtifacts({}, {artifact(1).id: "missing"})
+        assert await store.load("eve", [artifact(1).id]) == LoadedArtifacts(
+            {}, {artifact(1).id: MissingArtifact()}
+        )
 
     async def test_another_user_deletes_nothing(self, store: SealedArtifacts) -> None:
-        """Deleting reaches one's own rows only."""
+        """Only the owner's rows are deleted."""
         await store.put([artifact(1)])
         await store.delete("eve", [artifact(1).id])
         assert (await store.load("ada", [artifact(1).id])).artifacts == {artifact(1).id: artifact(1)}
@@ -122,8 +100,8 @@ class StoreContract:
         assert (await store.load("ada", [mine.id])).artifacts == {mine.id: mine}
         assert (await store.load("eve", [mine.id])).artifacts == {mine.id: other}
 
-    async def test_the_same_id_is_replaced(self, store: SealedArtifacts) -> None:
-        """The later put wins, also over what was loaded in between."""
+    async def test_a_later_put_replaces_an_earlier_one(self, store: SealedArtifacts) -> None:
+        """Also when the earlier one was loaded in between."""
         await store.put([artifact(1)])
         await store.load("ada", [artifact(1).id])
         await store.put([artifact(1, ITEMS[3])])
@@ -131,14 +109,14 @@ class StoreContract:
             artifact(1).id: artifact(1, ITEMS[3])
         }
 
-    async def test_what_is_deleted_is_missing(self, store: SealedArtifacts) -> None:
-        """Deleting works at once and twice, and leaves the rest."""
+    async def test_a_deleted_artifact_is_missing(self, store: SealedArtifacts) -> None:
+        """Deleting works at once, may be repeated, and leaves the other artifacts."""
         await store.put([artifact(1), artifact(2)])
         await store.load("ada", [artifact(1).id])
         for _ in range(2):
             await store.delete("ada", [artifact(1).id, artifact(9).id])
         loaded = await store.load("ada", [artifact(1).id, artifact(2).id])
-        assert loaded == LoadedArtifacts({artifact(2).id: artifact(2)}, {artifact(1).id: "missing"})
+        assert loaded == LoadedArtifacts({artifact(2).id: artifact(2)}, {artifact(1).id: MissingArtifact()})
 
     async def test_a_deleted_id_may_be_put_again(self, store: SealedArtifacts) -> None:
         """A deletion does not outlive a later put."""
@@ -147,30 +125,30 @@ class StoreContract:
         await store.put([artifact(1)])
         assert (await store.load("ada", [artifact(1).id])).artifacts == {artifact(1).id: artifact(1)}
 
-    async def test_nothing_is_a_valid_list(self, store: SealedArtifacts) -> None:
-        """Empty puts, loads and deletes do nothing."""
+    async def test_empty_lists_do_nothing(self, store: SealedArtifacts) -> None:
+        """An empty put, load or delete is not an error."""
         await store.put([])
         await store.delete("ada", [])
         assert await store.load("ada", []) == LoadedArtifacts()
 
-    async def test_lists_longer_than_parameter_limits(self, store: SealedArtifacts) -> None:
+    async def test_a_list_may_be_longer_than_parameter_limits(self, store: SealedArtifacts) -> None:
         """A list of ids may be longer than a statement's parameters (SQLite 32,766, PostgreSQL 65,535)."""
         await store.put([artifact(1)])
         ids = [artifact(number).id for number in range(70_000)]
         loaded = await store.load("ada", ids)
         assert (list(loaded.artifacts), len(loaded.missing)) == ([artifact(1).id], 69_999)
         await store.delete("ada", ids)
-        assert (await store.load("ada", ids[1:2])).missing == {ids[1]: "missing"}
+        assert (await store.load("ada", ids[1:2])).missing == {ids[1]: MissingArtifact()}
 
     async def test_one_bad_artifact_stores_none(self, store: SealedArtifacts) -> None:
-        """A put is whole or nothing: an item over the limit, or one that is no JSON, refuses all."""
+        """All or nothing: an item over the limit, or one that is not JSON, rejects the whole put."""
         for bad in ({"type": "x", "text": "y" * 1_000_000}, {"type": "x", "text": object()}):
             with pytest.raises(StoreError):
                 await store.put([artifact(1), artifact(2, bad)])
         assert (await store.load("ada", [artifact(1).id])).artifacts == {}
 
     async def test_many_puts_and_loads_at_once(self, store: SealedArtifacts) -> None:
-        """Requests of several chats do not disturb each other."""
+        """Requests of several chats do not affect each other."""
 
         async def chat(number: int) -> None:
             mine = [artifact(number * 100 + each, user_id=f"user{number}") for each in range(20)]
@@ -179,13 +157,3 @@ class StoreContract:
             assert loaded == LoadedArtifacts({each.id: each for each in mine})
 
         await asyncio.gather(*(chat(number) for number in range(10)))
-
-    async def test_touching_moves_the_last_use_forward(self, rows: RowStore) -> None:
-        """Only the owner's named rows are touched."""
-        await rows.put([row(1), row(2), row(1, user_id="eve")])
-        await rows.touch("ada", [row(1).id], now=NOW + 5)
-        found = await rows.load("ada", [row(1).id, row(2).id])
-        other = await rows.load("eve", [row(1).id])
-        times = [each.last_used for each in (*found.rows.values(), *other.rows.values())]
-        assert sorted(times) == [NOW, NOW, NOW + 5]
-        assert found.rows[row(1).id].last_used == NOW + 5

@@ -36,9 +36,9 @@ def segment(start: int, end: int) -> Segment:
 
 def summary(text: str) -> Summary:
     """A summary with something in each of its fields."""
-    told = ModelSummary(text, ("a fact",), ("a question?",), ("a decision",), ("something to do",))
+    written = ModelSummary(text, ("a fact",), ("a question?",), ("a decision",), ("something to do",))
     return Summary(
-        told,
+        written,
         constraints=("Never push to main.", "umlaut äöü, emoji \U0001f600, half \ud83d"),
         tool_facts=("search(cats): 3 hits",),
         mentioned=("notes.txt",),

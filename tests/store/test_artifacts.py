@@ -1,23 +1,35 @@
-"""The engine's store: holes, limits, changed keys, and the event loop's share while much is opened."""
+"""The engine's store of artifacts: what is missing and why, limits, changed keys, and the event loop's share."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-import time
+import threading
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
+from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
 from open_webui_openrouter_pipe.ports import ArtifactStore, LoadedArtifacts
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
-from open_webui_openrouter_pipe.store.memory import MemoryRows
 from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring, Sealing
-from tests.store.contract import SEALING, AwayRows, artifact
+from tests.store.contract import SEALING, StoreContract, artifact
+from tests.store.fakes import MemoryRows, SwitchedRows
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    from open_webui_openrouter_pipe.store.rows import RowStore
 
 pytestmark = pytest.mark.anyio
+
+
+class TestMemoryRows(StoreContract):
+    @pytest.fixture
+    def rows(self) -> RowStore:
+        return MemoryRows()
 
 
 def text(number: int, length: int) -> Any:
@@ -27,118 +39,123 @@ def text(number: int, length: int) -> Any:
 
 async def test_it_is_the_engines_port() -> None:
     """The type checker agrees that it is an ArtifactStore, and it begins empty."""
-    store: ArtifactStore = SealedArtifacts(MemoryRows(), SEALING, ArtifactLimits())
-    assert await store.load("ada", ["1"]) == LoadedArtifacts({}, {"1": "missing"})
+    store: ArtifactStore = SealedArtifacts(MemoryRows(), SEALING)
+    assert await store.load("ada", ["1"]) == LoadedArtifacts({}, {"1": MissingArtifact(None, "missing")})
 
 
-async def test_a_changed_key_makes_holes() -> None:
-    """Rows of a key that is no longer there are unreadable; new ones work beside them."""
+async def test_a_row_of_an_unknown_key_is_unreadable_and_its_kind_known() -> None:
+    """New rows work beside it, and with the old key listed it opens again."""
     rows = MemoryRows()
-    before = SealedArtifacts(rows, Sealing(Keyring(["old"])), ArtifactLimits())
-    after = SealedArtifacts(rows, Sealing(Keyring(["new"])), ArtifactLimits())
-    both = SealedArtifacts(rows, Sealing(Keyring(["new", "old"])), ArtifactLimits())
+    before = SealedArtifacts(rows, Sealing(Keyring(["old"])))
+    after = SealedArtifacts(rows, Sealing(Keyring(["new"])))
+    both = SealedArtifacts(rows, Sealing(Keyring(["new", "old"])))
     await before.put([artifact(1)])
     await after.put([artifact(2)])
     ids = [artifact(1).id, artifact(2).id]
-    assert await after.load("ada", ids) == LoadedArtifacts({ids[1]: artifact(2)}, {ids[0]: "unreadable"})
+    unreadable = MissingArtifact("function_call", "unreadable")
+    assert await after.load("ada", ids) == LoadedArtifacts({ids[1]: artifact(2)}, {ids[0]: unreadable})
     assert await both.load("ada", ids) == LoadedArtifacts({ids[0]: artifact(1), ids[1]: artifact(2)})
 
 
 async def test_a_row_of_another_owner_is_unreadable() -> None:
     """Someone who writes to the database cannot give one user's artifact to another."""
     rows = MemoryRows()
-    store = SealedArtifacts(rows, SEALING, ArtifactLimits())
+    store = SealedArtifacts(rows, SEALING)
     await store.put([artifact(1)])
-    (row,) = (await rows.load("ada", [artifact(1).id])).rows.values()
+    (row,) = rows.rows.values()
     await rows.put([row._replace(user_id="eve")])
-    assert await store.load("eve", [artifact(1).id]) == LoadedArtifacts({}, {artifact(1).id: "unreadable"})
+    assert (await store.load("eve", [row.id])).missing == {row.id: MissingArtifact(row.kind, "unreadable")}
 
 
-async def test_an_item_over_the_limit_is_refused() -> None:
-    """`put` says so, and stores nothing of it."""
+async def test_an_item_over_the_limit_is_rejected() -> None:
+    """`put` raises and stores nothing of it."""
     store = SealedArtifacts(MemoryRows(), SEALING, ArtifactLimits(item_bytes=128))
     await store.put([artifact(1, text(1, 98))])
     with pytest.raises(ItemTooLarge):
         await store.put([artifact(2, text(1, 99))])
 
 
-async def test_a_lowered_limit_makes_holes() -> None:
-    """What is larger than today's limit stays in the database, and is not opened."""
+async def test_an_item_over_a_lowered_limit_is_missing_and_its_kind_known() -> None:
+    """It stays in the database, and is not opened."""
     rows = MemoryRows()
-    await SealedArtifacts(rows, SEALING, ArtifactLimits()).put(
-        [artifact(1, text(1, 5000)), artifact(2, text(2, 10))]
-    )
+    await SealedArtifacts(rows, SEALING).put([artifact(1, text(1, 5000)), artifact(2, text(2, 10))])
     store = SealedArtifacts(rows, SEALING, ArtifactLimits(item_bytes=1000))
     loaded = await store.load("ada", [artifact(1).id, artifact(2).id])
-    assert (list(loaded.artifacts), loaded.missing) == ([artifact(2).id], {artifact(1).id: "too_large"})
+    assert list(loaded.artifacts) == [artifact(2).id]
+    assert loaded.missing == {artifact(1).id: MissingArtifact("reasoning", "too_large")}
 
 
-async def test_all_together_over_the_limit_keep_the_latest() -> None:
-    """When a chat's artifacts are too many, those of its beginning become holes."""
-    rows = MemoryRows()
+async def test_a_load_over_the_limit_keeps_the_latest() -> None:
+    """When a chat's artifacts are too many, those of its beginning are missing."""
     made = [artifact(number, text(number, 970)) for number in range(10)]
-    store = SealedArtifacts(rows, SEALING, ArtifactLimits(load_bytes=3000))
+    store = SealedArtifacts(MemoryRows(), SEALING, ArtifactLimits(load_bytes=3000))
     await store.put(made)
     loaded = await store.load("ada", [each.id for each in made])
     assert list(loaded.artifacts) == [each.id for each in made[7:]]
-    assert loaded.missing == {each.id: "too_large" for each in made[:7]}
+    assert loaded.missing == {each.id: MissingArtifact("reasoning", "too_large") for each in made[:7]}
 
 
-async def test_a_store_that_is_away_makes_holes() -> None:
-    """Reading never raises; writing and deleting do."""
-    store = SealedArtifacts(AwayRows(), SEALING, ArtifactLimits())
-    assert await store.load("ada", ["1", "2"]) == LoadedArtifacts(
-        {}, {"1": "unavailable", "2": "unavailable"}
-    )
+async def test_an_unavailable_store_fails_writing_and_not_reading() -> None:
+    """What cannot be loaded is missing; writing and deleting raise, and nothing is kept for later."""
+    rows = SwitchedRows()
+    store = SealedArtifacts(rows, SEALING)
+    unavailable = MissingArtifact(None, "unavailable")
+    assert await store.load("ada", ["1", "2"]) == LoadedArtifacts({}, {"1": unavailable, "2": unavailable})
     with pytest.raises(StoreUnavailable):
         await store.put([artifact(1)])
     with pytest.raises(StoreUnavailable):
         await store.delete("ada", ["1"])
+    rows.below = MemoryRows()
+    assert (await store.load("ada", [artifact(1).id])).missing == {artifact(1).id: MissingArtifact()}
 
 
-async def test_a_model_is_part_of_the_seal_and_of_the_answer() -> None:
-    """Each artifact keeps the model that wrote it."""
-    store = SealedArtifacts(MemoryRows(), SEALING, ArtifactLimits())
+async def test_an_artifact_keeps_the_model_that_wrote_it() -> None:
+    """The model is part of the row and of the seal."""
+    store = SealedArtifacts(MemoryRows(), SEALING)
     other = replace(artifact(1), model="anthropic/claude-opus")
     await store.put([other])
     assert (await store.load("ada", [other.id])).artifacts == {other.id: other}
 
 
-async def test_others_run_while_much_is_opened() -> None:
+async def test_other_tasks_run_while_many_artifacts_are_opened() -> None:
     """Opening 2,000 artifacts leaves the event loop to others many times in between."""
-    store = SealedArtifacts(MemoryRows(), SEALING, ArtifactLimits())
+    store = SealedArtifacts(MemoryRows(), SEALING)
     made = [artifact(number, text(number, 2500)) for number in range(2000)]
     await store.put(made)
-    turns = 0
+    runs = 0
 
-    async def other() -> None:
-        nonlocal turns
+    async def count_runs() -> None:
+        nonlocal runs
         while True:
-            turns += 1
+            runs += 1
             await asyncio.sleep(0)
 
-    task = asyncio.create_task(other())
+    task = asyncio.create_task(count_runs())
     loaded = await store.load("ada", [each.id for each in made])
     task.cancel()
     assert len(loaded.artifacts) == 2000
-    assert turns > 2000 * 2500 / 65_536
+    assert runs > 2000 * 2500 / 65_536
 
 
-async def test_a_large_item_is_opened_beside_the_event_loop() -> None:
-    """A payload of many megabytes is sealed and opened in a thread."""
-    store = SealedArtifacts(MemoryRows(), SEALING, ArtifactLimits())
-    noise = "".join(map(chr, random.Random(1).choices(range(33, 4099), k=2_000_000)))
-    large = artifact(1, {"type": "reasoning", "text": noise})
-    ticks: list[float] = []
+class WatchedKeyring(Keyring):
+    """Records in which threads it is used."""
 
-    async def clock() -> None:
-        while True:
-            ticks.append(time.perf_counter())
-            await asyncio.sleep(0.001)
+    def __init__(self) -> None:
+        super().__init__(["key"])
+        self.threads: list[int] = []
 
-    task = asyncio.create_task(clock())
-    await store.put([large])
-    loaded = await store.load("ada", [large.id])
-    task.cancel()
-    assert loaded.artifacts == {large.id: large}
-    assert len(ticks) > 5
+    def cipher(self, key_id: str) -> AESGCM:
+        self.threads.append(threading.get_ident())
+        return super().cipher(key_id)
+
+
+@pytest.mark.parametrize(("characters", "in_a_thread"), [(2_000_000, True), (100, False)])
+async def test_a_large_item_is_sealed_and_opened_in_a_thread(characters: int, in_a_thread: bool) -> None:  # noqa: FBT001
+    """The event loop is free meanwhile; for a small item a thread would cost more than it saves."""
+    keyring = WatchedKeyring()
+    store = SealedArtifacts(MemoryRows(), Sealing(keyring))
+    noise = "".join(map(chr, random.Random(1).choices(range(33, 4099), k=characters)))
+    made = artifact(1, {"type": "reasoning", "text": noise})
+    await store.put([made])
+    assert (await store.load("ada", [made.id])).artifacts == {made.id: made}
+    assert [thread != threading.get_ident() for thread in keyring.threads] == [in_a_thread] * 2

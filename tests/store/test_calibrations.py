@@ -1,8 +1,7 @@
-"""Calibrations: learned in memory, found again after a restart, never a reason to wait or fail."""
+"""Calibrations: learned in memory, found again after a restart, and never a reason to fail."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,50 +10,51 @@ from open_webui_openrouter_pipe.conversation.calibration import Calibration
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounts
 from open_webui_openrouter_pipe.store.calibrations import StoredCalibrations
 from open_webui_openrouter_pipe.store.database import Database
+from tests.store.waiting import driver_threads
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.anyio
 
-TALLY = TokenCounts(prose=900, code=300)
+COUNTS = TokenCounts(prose=900, code=300)
 
 
-class Contract:
+class CalibrationContract:
     """What holds on every database."""
 
     async def test_what_was_learned_survives_a_restart(self, database: Database) -> None:
-        """Another worker begins where the first one has been."""
-        first = StoredCalibrations(database)
+        """Another worker begins with what the first one has learned."""
+        first = StoredCalibrations(database, load_seconds=60)
         assert await first.find("vendor/model") is None
         for billed in (1500, 1600, 1550):
-            first.learn("vendor/model", TALLY, billed)
+            first.learn("vendor/model", COUNTS, billed)
         await first.idle()
-        learned = Calibration().observed(TALLY, 1500).observed(TALLY, 1600).observed(TALLY, 1550)
+        learned = Calibration().observed(COUNTS, 1500).observed(COUNTS, 1600).observed(COUNTS, 1550)
         assert await first.find("vendor/model") == learned
-        assert await StoredCalibrations(database).find("vendor/model") == learned
+        assert await StoredCalibrations(database, load_seconds=60).find("vendor/model") == learned
 
     async def test_models_are_learned_apart(self, database: Database) -> None:
         """A vendor's tokenizer says nothing about another's."""
-        one = StoredCalibrations(database)
+        one = StoredCalibrations(database, load_seconds=60)
         for model_id, billed in (("vendor/model", 1500), ("vendor/other", 1300)):
             assert await one.find(model_id) is None
-            one.learn(model_id, TALLY, billed)
+            one.learn(model_id, COUNTS, billed)
         await one.idle()
-        again = StoredCalibrations(database)
+        again = StoredCalibrations(database, load_seconds=60)
         found = [await again.find(model_id) for model_id in ("vendor/model", "vendor/other", "vendor/third")]
         fresh = Calibration()
-        assert found == [fresh.observed(TALLY, 1500), fresh.observed(TALLY, 1300), None]
+        assert found == [fresh.observed(COUNTS, 1500), fresh.observed(COUNTS, 1300), None]
 
 
-class TestSqlite(Contract):
+class TestSqlite(CalibrationContract):
     @pytest.fixture
     def database(self, sqlite_database: Database) -> Database:
         return sqlite_database
 
 
 @pytest.mark.servers
-class TestPostgres(Contract):
+class TestPostgres(CalibrationContract):
     @pytest.fixture
     def database(self, postgres_database: Database) -> Database:
         return postgres_database
@@ -62,19 +62,18 @@ class TestPostgres(Contract):
 
 async def test_small_requests_teach_nothing(sqlite_database: Database) -> None:
     """Nothing is known, and nothing is written."""
-    calibrations = StoredCalibrations(sqlite_database)
+    calibrations = StoredCalibrations(sqlite_database, load_seconds=60)
     calibrations.learn("vendor/model", TokenCounts(prose=20), 60)
     await calibrations.aclose()
     assert await calibrations.find("vendor/model") is None
 
 
-async def test_nothing_is_learned_while_the_database_is_away(tmp_path: Path) -> None:
+async def test_nothing_is_learned_while_the_database_is_unavailable(tmp_path: Path) -> None:
     """What little a worker could learn by itself must not replace what is stored."""
-    away = Database.from_url(f"sqlite:///{tmp_path}/no/such/folder/rows.db")
-    calibrations = StoredCalibrations(away)
+    unavailable = Database.from_url(f"sqlite:///{tmp_path}/no/such/folder/rows.db")
+    calibrations = StoredCalibrations(unavailable)
     assert await calibrations.find("vendor/model") is None
-    calibrations.learn("vendor/model", TALLY, 1500)
+    calibrations.learn("vendor/model", COUNTS, 1500)
     await calibrations.aclose()
     assert await calibrations.find("vendor/model") is None
-    # The driver's threads still report to the event loop for a moment.
-    await asyncio.sleep(0.2)
+    await driver_threads()

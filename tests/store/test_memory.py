@@ -1,22 +1,14 @@
-"""What lives in memory keeps the contracts, and has an end."""
+"""Summaries in memory keep the contract, and are bounded."""
 
 from __future__ import annotations
 
 import pytest
 
 from open_webui_openrouter_pipe.ports import Summaries
-from open_webui_openrouter_pipe.store.memory import MemoryRows, MemorySummaries
-from open_webui_openrouter_pipe.store.rows import RowStore
-from tests.store.contract import StoreContract
+from open_webui_openrouter_pipe.store.memory import MemorySummaries
 from tests.store.summary_contract import Clock, SummariesContract, chains, segment, stored
 
 pytestmark = pytest.mark.anyio
-
-
-class TestMemoryRows(StoreContract):
-    @pytest.fixture
-    def rows(self) -> RowStore:
-        return MemoryRows()
 
 
 class TestMemorySummaries(SummariesContract):
@@ -25,7 +17,7 @@ class TestMemorySummaries(SummariesContract):
         return MemorySummaries(clock=clock)
 
 
-async def test_what_was_not_used_for_long_makes_room() -> None:
+async def test_the_summaries_unused_for_longest_are_deleted() -> None:
     """The summaries of temporary chats cannot fill the memory; those in use stay."""
     store = MemorySummaries(limit=3)
     for start in (0, 1, 2):

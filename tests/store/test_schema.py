@@ -1,214 +1,140 @@
-"""The tables: made once by whoever comes first, moved forward by migrations, in the host's schema."""
+"""The tables: created once by whoever comes first, in the host's schema, and never changed by an older release."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import fields, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import create_async_engine
 
-from open_webui_openrouter_pipe.planning.audit import AuditRow
-from open_webui_openrouter_pipe.ports import Audited
-from open_webui_openrouter_pipe.store.audit import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.rows import SqlRows
-from open_webui_openrouter_pipe.store.schema import MIGRATIONS, Migration, migrate, tables
-from tests.store.contract import row
+from open_webui_openrouter_pipe.store.schema import VERSION, create_tables, define_tables
+from tests.store.contract import row, sql_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
-
-    from sqlalchemy.ext.asyncio import AsyncConnection
 
     from tests.support.servers import PostgresServer
 
 pytestmark = pytest.mark.anyio
 
-ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg"}
-LATER = (
-    *MIGRATIONS,
-    Migration(
-        ("ALTER TABLE {artifact} ADD COLUMN note TEXT", "UPDATE {artifact} SET note = 'from version one'")
-    ),
-    Migration(("CREATE INDEX ix_openrouter_pipe_artifact_note ON {artifact} (note)",)),
-)
-"""What a later release might add."""
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
+def database(request: pytest.FixtureRequest) -> Database:
+    """Each test runs on both databases."""
+    found: Database = request.getfixturevalue(f"{request.param}_database")
+    return found
 
 
-async def described(database: Database, schema: str | None) -> dict[str, set[str]]:
+async def columns_in(database: Database) -> dict[str, set[str]]:
     """The columns of the store's tables, as the database has them."""
+    schema = database.tables.version.schema
 
     def inspect(connection: sa.Connection) -> dict[str, set[str]]:
         inspector = sa.inspect(connection)
-        names = inspector.get_table_names(schema)
         return {
             name: {
                 f"{column['name']} {'' if column['nullable'] else 'NOT NULL'}"
                 for column in inspector.get_columns(name, schema)
             }
-            for name in names
+            for name in inspector.get_table_names(schema)
         }
 
     return await database.run(lambda connection: connection.run_sync(inspect))
 
 
-def expected(schema: str | None) -> dict[str, set[str]]:
+def expected_columns() -> dict[str, set[str]]:
     """The columns that the queries rely on."""
-    known = tables(schema)
+    known = define_tables(None)
     return {
         table.name: {f"{column.name} {'' if column.nullable else 'NOT NULL'}" for column in table.c}
         for table in (getattr(known, field.name) for field in fields(known))
     }
 
 
-async def move(connection: AsyncConnection, *, schema: str | None, migrations: Sequence[Migration]) -> None:
-    """Bring the tables to the last of these versions."""
-    await connection.run_sync(migrate, schema, migrations=migrations)
+def test_all_tables_have_our_prefix() -> None:
+    """Nobody else's table in the host's database has such a name."""
+    assert set(expected_columns()) == {
+        f"openrouter_pipe_{name}"
+        for name in ("artifact", "summary", "audit", "calibration", "lease", "schema")
+    }
 
 
-async def values(database: Database, chosen: sa.Select[Any]) -> list[Any]:
-    """The only column of what is selected."""
-    found = await database.run(lambda connection: connection.execute(chosen))
-    return list(found.scalars())
+async def test_the_tables_are_created_at_first_use(database: Database) -> None:
+    """With the columns that the queries rely on, at this release's version; creating them again changes nothing."""
+    await sql_rows(database).put([row(1)])
+    await database.run(lambda connection: connection.run_sync(create_tables, database.tables))
+    assert await columns_in(database) == expected_columns()
+    assert await versions(database) == [VERSION]
 
 
-async def check_migrating(database: Database, schema: str | None) -> None:
-    """From the first version to a later one, with a row in it, in two steps and again."""
-    await SqlRows(database).put([row(1)])
-    assert await described(database, schema) == expected(schema)
-    for migrations in (LATER[:-1], LATER, LATER):
-        await database.run(partial(move, schema=schema, migrations=migrations))
-    name = tables(schema)
-    notes = await values(database, sa.select(sa.column("note")).select_from(name.artifact))
-    versions = await values(database, sa.select(name.version.c.version))
-    assert (notes, versions) == (["from version one"], [1, 2, 3, 4, 5])
-    assert (await SqlRows(database).load("ada", [row(1).id])).rows.keys() == {row(1).id}
+async def versions(database: Database) -> list[int]:
+    """What the version table holds."""
+    return [version for (version,) in await database.fetch(sa.select(database.tables.version.c.version))]
 
 
-async def test_sqlite_moves_forward(sqlite_database: Database) -> None:
-    """The tables are those the queries rely on, and later migrations keep the rows."""
-    await check_migrating(sqlite_database, None)
+async def test_the_indexes_have_fixed_names(database: Database) -> None:
+    """A later release can name them, whatever the host's schema is called."""
+    await database.fetch(sa.select(database.tables.version))
+    tables = database.tables
+
+    def index_names(connection: sa.Connection) -> set[str | None]:
+        found = sa.inspect(connection).get_indexes(tables.artifact.name, tables.artifact.schema)
+        return {index["name"] for index in found}
+
+    names = await database.run(lambda connection: connection.run_sync(index_names))
+    assert names == {f"ix_openrouter_pipe_artifact_{column}" for column in ("chat_id", "last_used")}
 
 
 @pytest.mark.servers
-async def test_postgres_moves_forward(postgres_database: Database, postgres_schema: str) -> None:
-    """The tables are those the queries rely on, and later migrations keep the rows."""
-    await check_migrating(postgres_database, postgres_schema)
-
-
-async def check_from_version(version: int, url: str, schema: str | None, *, before: str = "") -> Database:
-    """A database that an earlier release made gets the tables of this one, and keeps its rows."""
-    made = row(1)
-    scheme, _, rest = url.partition("://")
-    engine = create_async_engine(f"{ASYNC_DRIVERS[scheme]}://{rest}")
-    async with engine.begin() as connection:
-        await connection.run_sync(migrate, schema, migrations=MIGRATIONS[:version])
-        await connection.execute(tables(schema).artifact.insert().values(made._asdict()))
-        if before:
-            await connection.exec_driver_sql(before)
-    database = Database(engine, schema=schema)
-    found = await SqlRows(database).load("ada", [made.id])
-    versions = await values(database, sa.select(tables(schema).version.c.version))
-    assert (found.rows, versions) == ({made.id: made}, [1, 2, 3])
-    assert await described(database, schema) == expected(schema)
-    return database
-
-
-async def check_from_version_two(url: str, schema: str | None) -> None:
-    """What was recorded of requests before there were summaries is read like what is recorded now."""
-    table = f'"{schema}".turn_context_audit' if schema else "turn_context_audit"
-    old = f"""
-        INSERT INTO {table} VALUES (
-            'id', 'ada', 'chat', 'message', 'vendor/model', 10000, 6976, 6500,
-            9000, 8000, 7000, 6000, 5000, TRUE, FALSE, TRUE, FALSE, FALSE, 5100, 4000, 0.5, 1750000000
+async def test_postgres_stores_payloads_uncompressed(postgres_database: Database) -> None:
+    """Sealed bytes do not compress, and rows of a few kilobytes stay in one piece."""
+    await postgres_database.fetch(sa.select(postgres_database.tables.version))
+    names = {
+        name: postgres_database.quoted_name(table)
+        for name, table in (
+            ("artifact", postgres_database.tables.artifact),
+            ("summary", postgres_database.tables.summary),
         )
-    """
-    database = await check_from_version(2, url, schema, before=old)
-    expected_row = AuditRow(
-        model="vendor/model",
-        window_tokens=10_000,
-        budget_tokens=6976,
-        limit_tokens=6500,
-        tokens_before=9000,
-        tokens_after_cap=8000,
-        tokens_after_retention=7000,
-        tokens_after_summary=7000,
-        tokens_after_prune=6000,
-        tokens_after_landing=5000,
-        retention_triggered=False,
-        summary_triggered=True,
-        prune_triggered=True,
-        landing_triggered=False,
-        overflow_rejected=False,
-        billed_tokens=5100,
-        cached_tokens=4000,
-        cost=0.5,
-    )
-    log = AuditLog(database)
-    log.write(new := Audited("id2", "ada", "chat", "message", replace(expected_row, purpose="summary")))
-    await log.idle()
-    assert await log.records() == [new, Audited("id", "ada", "chat", "message", expected_row)]
-    await database._engine.dispose()
+    }
+    storage = "SELECT attstorage FROM pg_attribute WHERE attrelid = '{}'::regclass AND attname = 'payload'"
+    for name in names.values():
+        [(found,)] = await postgres_database.fetch(sa.text(storage.format(name)))
+        assert found in ("e", b"e")
+    options = f"SELECT reloptions FROM pg_class WHERE oid = '{names['artifact']}'::regclass"
+    [(found,)] = await postgres_database.fetch(sa.text(options))
+    assert found == ["toast_tuple_target=8160"]
 
 
-async def test_sqlite_moves_on_from_version_one(tmp_path: Path) -> None:
-    """The tables that came later come to a database that has artifacts."""
-    database = await check_from_version(1, f"sqlite:///{tmp_path}/rows.db", None)
-    await database._engine.dispose()
-
-
-async def test_sqlite_moves_on_from_version_two(tmp_path: Path) -> None:
-    """Summaries get their table, and the audit its new columns."""
-    await check_from_version_two(f"sqlite:///{tmp_path}/rows.db", None)
-
-
-@pytest.mark.servers
-async def test_postgres_moves_on_from_version_one(
-    postgres_server: PostgresServer, postgres_schema: str
-) -> None:
-    """The tables that came later come to a database that has artifacts."""
-    database = await check_from_version(1, postgres_server.url, postgres_schema)
-    await database._engine.dispose()
-
-
-@pytest.mark.servers
-async def test_postgres_moves_on_from_version_two(
-    postgres_server: PostgresServer, postgres_schema: str
-) -> None:
-    """Summaries get their table, and the audit its new columns."""
-    await check_from_version_two(postgres_server.url, postgres_schema)
-
-
-async def test_a_newer_database_is_left_as_it_is(tmp_path: Path) -> None:
+async def test_the_database_of_a_later_release_is_left_as_it_is(tmp_path: Path) -> None:
     """Going back to an older release of the pipe changes no table."""
-    newer = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
-    await newer.run(partial(move, schema=None, migrations=LATER))
-    await newer.aclose()
-    older = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
-    rows = SqlRows(older)
-    await rows.put([row(1)])
-    assert (await rows.load("ada", [row(1).id])).rows.keys() == {row(1).id}
-    await older.aclose()
+    later = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    await sql_rows(later).put([row(1)])
+    await later.change(later.tables.version.insert().values(version=VERSION + 1))
+    await later.change(sa.text("DROP TABLE openrouter_pipe_audit"))
+    await later.aclose()
+    this = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    assert (await sql_rows(this).load("ada", [row(1).id])).rows.keys() == {row(1).id}
+    assert (await columns_in(this)).keys() == expected_columns().keys() - {"openrouter_pipe_audit"}
+    assert await versions(this) == [VERSION, VERSION + 1]
+    await this.aclose()
 
 
 async def start_at_once(url: str, schema: str | None) -> list[int]:
-    """Eight workers use a new database at the same moment; the rows that each of them finds at the end."""
+    """Let eight workers use a new database at once; return how many rows each of them finds at the end."""
     workers = [Database.from_url(url, schema=schema) for _ in range(8)]
-    await asyncio.gather(*(SqlRows(each).put([row(number)]) for number, each in enumerate(workers)))
+    await asyncio.gather(*(sql_rows(each).put([row(number)]) for number, each in enumerate(workers)))
     ids = [row(number).id for number in range(8)]
-    found = [len((await SqlRows(each).load("ada", ids)).rows) for each in workers]
+    found = [len((await sql_rows(each).load("ada", ids)).rows) for each in workers]
     for each in workers:
         await each.aclose()
     return found
 
 
 async def test_workers_may_start_at_once_on_sqlite(tmp_path: Path) -> None:
-    """One of them makes the tables, the others wait for it."""
+    """One of them creates the tables, the others wait for it."""
     assert await start_at_once(f"sqlite:///{tmp_path}/rows.db", None) == [8] * 8
 
 
@@ -216,20 +142,15 @@ async def test_workers_may_start_at_once_on_sqlite(tmp_path: Path) -> None:
 async def test_workers_may_start_at_once_on_postgres(
     postgres_server: PostgresServer, postgres_schema: str
 ) -> None:
-    """One of them makes the tables, the others wait for it."""
+    """One of them creates the tables, the others wait for it."""
     assert await start_at_once(postgres_server.url, postgres_schema) == [8] * 8
 
 
 @pytest.mark.servers
-async def test_the_hosts_schema_is_respected(postgres_database: Database, postgres_schema: str) -> None:
-    """Nothing is made outside the schema that the host uses."""
-    await SqlRows(postgres_database).put([row(1)])
-    found = await postgres_database.run(
-        lambda connection: connection.execute(
-            sa.text(
-                "SELECT count(*) FROM pg_tables WHERE schemaname = 'public' AND tablename LIKE 'openrouter%'"
-            )
-        )
-    )
-    assert found.scalar() == 0
-    assert await described(postgres_database, postgres_schema) == expected(postgres_schema)
+async def test_the_hosts_schema_is_respected(postgres_database: Database) -> None:
+    """Nothing is created outside the schema that the host uses."""
+    await sql_rows(postgres_database).put([row(1)])
+    count = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public' AND tablename LIKE 'openrouter%'"
+    [(found,)] = await postgres_database.fetch(sa.text(count))
+    assert found == 0
+    assert await columns_in(postgres_database) == expected_columns()

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.store.build import build_summaries, build_summary_rows
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.rows import SqlRows
+from open_webui_openrouter_pipe.store.summaries import SealedSummaries, SummaryRows
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS, GRACE_SECONDS, Schedule, Sweep, Swept
-from tests.store.contract import NOW, SEALING, row
+from tests.store.conftest import PATIENT_SECONDS
+from tests.store.contract import NOW, SEALING, row, sql_rows
 from tests.store.summary_contract import chains, segment, stored
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ FRESH = NOW - GRACE_SECONDS + 1
 
 
 @dataclass
-class Known:
+class FakeHost:
     """What a host knows: its users, its chats, and which chat of a user names which artifact."""
 
     users: set[str] = field(default_factory=lambda: {"ada"})
@@ -60,7 +60,7 @@ def database(request: pytest.FixtureRequest) -> Database:
     return found
 
 
-async def left(database: Database) -> list[tuple[str, str, str]]:
+async def rows_left(database: Database) -> list[tuple[str, str, str]]:
     """Owner, id and chat of all rows."""
     table = database.tables.artifact
     chosen = sa.select(table.c.user_id, table.c.id, table.c.chat_id).order_by(table.c.user_id, table.c.id)
@@ -73,107 +73,111 @@ def names(*rows: SealedRow) -> list[tuple[str, str, str]]:
     return sorted((each.user_id, each.id, each.chat_id) for each in rows)
 
 
-async def sweep(database: Database, host: Known, *, now: int = NOW) -> Swept | None:
+async def sweep(database: Database, host: FakeHost, *, now: int = NOW) -> Swept | None:
     """One sweep at this time."""
     return await Sweep(database, host, GENTLE, clock=lambda: now).run()
 
 
-async def test_rows_that_nobody_used_go(database: Database) -> None:
-    """After ARTIFACT_CLEANUP_DAYS without a use a row goes, in whatever chat it is."""
+async def test_unused_rows_are_deleted(database: Database) -> None:
+    """After ARTIFACT_CLEANUP_DAYS without a use, in whatever chat they are."""
     old = [row(number, now=NOW - 90 * DAY_SECONDS - 1) for number in range(10)]
     young = [row(number, now=NOW - 90 * DAY_SECONDS + 1) for number in range(10, 14)]
-    await SqlRows(database).put([*old, *young])
-    assert await sweep(database, Known()) == Swept(unused=10)
-    assert await left(database) == names(*young)
+    await sql_rows(database).put([*old, *young])
+    assert await sweep(database, FakeHost()) == Swept(unused=10)
+    assert await rows_left(database) == names(*young)
 
 
 async def test_rows_may_be_kept_for_ever(database: Database) -> None:
     """Zero days mean no limit."""
-    await SqlRows(database).put([row(1, now=1)])
+    await sql_rows(database).put([row(1, now=1)])
     forever = Schedule(keep_days=0, pause_seconds=0)
-    assert await Sweep(database, Known(), forever, clock=lambda: NOW).run() == Swept()
+    assert await Sweep(database, FakeHost(), forever, clock=lambda: NOW).run() == Swept()
 
 
-async def test_rows_of_deleted_users_go(database: Database) -> None:
-    """All rows of a user who is gone, in all chats, but for those that were in use a moment ago."""
-    gone = [row(number, user_id="eve", chat_id=f"chat-{number % 3}", now=AGED) for number in range(10)]
+async def test_rows_of_deleted_users_are_deleted(database: Database) -> None:
+    """All rows of a user who is deleted, in all chats, except those that were in use recently."""
+    deleted = [row(number, user_id="eve", chat_id=f"chat-{number % 3}", now=AGED) for number in range(10)]
     used = row(11, user_id="eve", now=FRESH)
     kept = [row(number, now=AGED) for number in range(4)]
-    await SqlRows(database).put([*gone, used, *kept])
-    assert await sweep(database, Known()) == Swept(of_deleted_users=10)
-    assert await left(database) == names(used, *kept)
+    await sql_rows(database).put([*deleted, used, *kept])
+    assert await sweep(database, FakeHost()) == Swept(of_deleted_users=10)
+    assert await rows_left(database) == names(used, *kept)
 
 
-async def test_rows_of_deleted_chats_go(database: Database) -> None:
+async def test_rows_of_deleted_chats_are_deleted(database: Database) -> None:
     """Those of other chats, of chats in use, and without a chat stay."""
-    gone = [row(number, chat_id="gone", now=AGED) for number in range(10)]
-    kept = [row(11, chat_id="gone", now=FRESH), row(12, now=AGED), row(13, chat_id="", now=AGED)]
-    await SqlRows(database).put([*gone, *kept])
-    assert await sweep(database, Known()) == Swept(of_deleted_chats=10)
-    assert await left(database) == names(*kept)
+    deleted = [row(number, chat_id="deleted", now=AGED) for number in range(10)]
+    kept = [row(11, chat_id="deleted", now=FRESH), row(12, now=AGED), row(13, chat_id="", now=AGED)]
+    await sql_rows(database).put([*deleted, *kept])
+    assert await sweep(database, FakeHost()) == Swept(of_deleted_chats=10)
+    assert await rows_left(database) == names(*kept)
 
 
 async def test_rows_that_a_copy_names_move_to_the_copy(database: Database) -> None:
     """A clone keeps its artifacts when the original chat is deleted, and takes them along when it goes."""
     rows = [row(number, chat_id="original", now=AGED) for number in range(8)]
-    host = Known(chats={"clone", "fork"}, names={("ada", rows[0].id): "clone", ("ada", rows[7].id): "fork"})
-    await SqlRows(database).put(rows)
+    host = FakeHost(
+        chats={"clone", "fork"}, names={("ada", rows[0].id): "clone", ("ada", rows[7].id): "fork"}
+    )
+    await sql_rows(database).put(rows)
     assert await sweep(database, host) == Swept(of_deleted_chats=6, moved=2)
-    assert await left(database) == names(rows[0]._replace(chat_id="clone"), rows[7]._replace(chat_id="fork"))
+    assert await rows_left(database) == names(
+        rows[0]._replace(chat_id="clone"), rows[7]._replace(chat_id="fork")
+    )
     host.chats, host.names = {"fork"}, {}
     assert await sweep(database, host, now=NOW + 3601) == Swept(of_deleted_chats=1)
-    assert await left(database) == names(rows[7]._replace(chat_id="fork"))
+    assert await rows_left(database) == names(rows[7]._replace(chat_id="fork"))
 
 
 async def test_a_copy_of_another_user_keeps_nothing(database: Database) -> None:
     """What a shared chat's reader copied does not hold the owner's rows."""
-    await SqlRows(database).put([row(1, chat_id="gone", now=AGED)])
-    host = Known(users={"ada", "eve"}, names={("eve", row(1).id): "copy"})
+    await sql_rows(database).put([row(1, chat_id="deleted", now=AGED)])
+    host = FakeHost(users={"ada", "eve"}, names={("eve", row(1).id): "copy"})
     assert await sweep(database, host) == Swept(of_deleted_chats=1)
 
 
 async def test_a_host_that_contradicts_itself_ends_the_sweep_all_the_same(database: Database) -> None:
     """A chat that does not exist and yet names a row cannot keep it."""
-    await SqlRows(database).put([row(1, chat_id="gone", now=AGED)])
-    assert await sweep(database, Known(names={("ada", row(1).id): "gone"})) == Swept(of_deleted_chats=1)
+    await sql_rows(database).put([row(1, chat_id="deleted", now=AGED)])
+    assert await sweep(database, FakeHost(names={("ada", row(1).id): "deleted"})) == Swept(of_deleted_chats=1)
 
 
 async def test_each_owner_and_chat_is_asked_for_once(database: Database) -> None:
     """Distinct values are found by jumping, in pages, each exactly once."""
     users = [f"user-{number:04d}" for number in range(450)]
-    await SqlRows(database).put([row(each, user_id=user, now=NOW) for user in users for each in range(2)])
-    host = Known(users=set(users))
+    await sql_rows(database).put([row(each, user_id=user, now=NOW) for user in users for each in range(2)])
+    host = FakeHost(users=set(users))
     assert await sweep(database, host) == Swept()
     assert host.asked == [*users, "chat-1"]
 
 
 async def test_workers_share_one_sweep(database: Database) -> None:
     """Of many workers one sweeps; the others, and all for the interval after it, find nothing due."""
-    await SqlRows(database).put([row(number, chat_id="gone", now=AGED) for number in range(40)])
-    results = await asyncio.gather(*(sweep(database, Known()) for _ in range(4)))
+    await sql_rows(database).put([row(number, chat_id="deleted", now=AGED) for number in range(40)])
+    results = await asyncio.gather(*(sweep(database, FakeHost()) for _ in range(4)))
     assert sorted(results, key=lambda each: each is None) == [Swept(of_deleted_chats=40), None, None, None]
-    assert await sweep(database, Known(), now=NOW + 3599) is None
-    assert await sweep(database, Known(), now=NOW + 3600) == Swept()
+    assert await sweep(database, FakeHost(), now=NOW + 3599) is None
+    assert await sweep(database, FakeHost(), now=NOW + 3600) == Swept()
 
 
-class Lost(Known):
+class UnavailableHost(FakeHost):
     """A host that cannot answer."""
 
     async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
-        raise ConnectionError("the host's database is away")
+        raise ConnectionError("the host's database is unavailable")
 
 
 async def test_in_doubt_nothing_is_deleted(database: Database) -> None:
     """When the host cannot say what exists, the sweep ends, and another worker may try after the lease."""
-    await SqlRows(database).put([row(1, chat_id="gone", now=AGED)])
+    await sql_rows(database).put([row(1, chat_id="deleted", now=AGED)])
     with pytest.raises(ConnectionError):
-        await sweep(database, Lost())
-    assert await left(database) == names(row(1, chat_id="gone"))
-    assert await sweep(database, Known(), now=NOW + 599) is None
-    assert await sweep(database, Known(), now=NOW + 600) == Swept(of_deleted_chats=1)
+        await sweep(database, UnavailableHost())
+    assert await rows_left(database) == names(row(1, chat_id="deleted"))
+    assert await sweep(database, FakeHost(), now=NOW + 599) is None
+    assert await sweep(database, FakeHost(), now=NOW + 600) == Swept(of_deleted_chats=1)
 
 
-class Slow(Known):
+class SlowHost(FakeHost):
     """A host whose answer takes longer than the lease, so that another worker takes over meanwhile."""
 
     def __init__(self, database: Database) -> None:
@@ -181,20 +185,20 @@ class Slow(Known):
         self.database = database
 
     async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
-        await sweep(self.database, Known(), now=NOW + 600)
+        await sweep(self.database, FakeHost(), now=NOW + 600)
         return await super().existing_chats(chat_ids)
 
 
 async def test_a_worker_that_was_held_up_gives_way(database: Database) -> None:
     """It notices at its next batch that the lease is another's."""
-    await SqlRows(database).put([row(1, chat_id="gone", now=AGED)])
-    assert await sweep(database, Slow(database)) is None
-    assert await left(database) == []
+    await sql_rows(database).put([row(1, chat_id="deleted", now=AGED)])
+    assert await sweep(database, SlowHost(database)) is None
+    assert await rows_left(database) == []
 
 
 async def put_summaries(database: Database, *kept: StoredSummary, now: int) -> None:
     """Keep summaries that were last used at that time."""
-    store = build_summaries(build_summary_rows(database), SEALING, clock=lambda: now)
+    store = SealedSummaries(SummaryRows(database), SEALING.keyring, clock=lambda: now)
     for each in kept:
         await store.keep(each)
 
@@ -207,48 +211,50 @@ async def summaries_left(database: Database) -> list[tuple[str, str, int]]:
     return [tuple(each) for each in found]
 
 
-async def test_summaries_that_nobody_used_go(database: Database) -> None:
+async def test_unused_summaries_are_deleted(database: Database) -> None:
     """As artifacts do, in batches, and beside them."""
     old = NOW - 90 * DAY_SECONDS - 1
-    await SqlRows(database).put([row(1, now=old)])
+    await sql_rows(database).put([row(1, now=old)])
     await put_summaries(database, *(stored(0, end) for end in range(1, 9)), now=old)
     await put_summaries(database, stored(0, 9), now=old + 2)
-    assert await sweep(database, Known()) == Swept(unused=9)
+    assert await sweep(database, FakeHost()) == Swept(unused=9)
     assert await summaries_left(database) == [("ada", "chat-1", 9)]
 
 
-async def test_summaries_of_deleted_users_and_chats_go(database: Database) -> None:
-    """Those in use a moment ago, of chats that exist, and without a chat stay."""
-    gone = [stored(0, end, user_id="eve") for end in (1, 2, 3, 4)]
-    gone += [stored(0, end, chat_id="gone") for end in (5, 6, 7, 8, 9)]
+async def test_summaries_of_deleted_users_and_chats_are_deleted(database: Database) -> None:
+    """Those in use recently, of chats that exist, and without a chat stay."""
+    deleted = [stored(0, end, user_id="eve") for end in (1, 2, 3, 4)]
+    deleted += [stored(0, end, chat_id="deleted") for end in (5, 6, 7, 8, 9)]
     kept = [stored(0, 10), stored(0, 11, chat_id="")]
-    fresh = [stored(0, 12, chat_id="gone"), stored(0, 13, user_id="eve")]
-    await put_summaries(database, *gone, *kept, now=AGED)
+    fresh = [stored(0, 12, chat_id="deleted"), stored(0, 13, user_id="eve")]
+    await put_summaries(database, *deleted, *kept, now=AGED)
     await put_summaries(database, *fresh, now=FRESH)
-    assert await sweep(database, Known()) == Swept(of_deleted_users=4, of_deleted_chats=5)
-    left_over = [("ada", "chat-1", 10), ("ada", "", 11), ("ada", "gone", 12), ("eve", "chat-1", 13)]
+    assert await sweep(database, FakeHost()) == Swept(of_deleted_users=4, of_deleted_chats=5)
+    left_over = [("ada", "chat-1", 10), ("ada", "", 11), ("ada", "deleted", 12), ("eve", "chat-1", 13)]
     assert await summaries_left(database) == left_over
 
 
 async def test_a_summary_belongs_to_the_chat_that_used_it_last(database: Database) -> None:
     """The clone of a deleted chat keeps what it took over."""
     await put_summaries(database, stored(0, 5), stored(5, 9), now=AGED - DAY_SECONDS)
-    rows = build_summary_rows(database, clock=lambda: AGED)
-    await build_summaries(rows, SEALING).find("ada", chains(*range(7)), chat_id="clone")
+    rows = SummaryRows(database, clock=lambda: AGED)
+    await SealedSummaries(rows, SEALING.keyring, find_seconds=PATIENT_SECONDS).find(
+        "ada", chains(*range(7)), chat_id="clone"
+    )
     await rows.idle()
-    assert await sweep(database, Known(chats={"clone"})) == Swept(of_deleted_chats=1)
+    assert await sweep(database, FakeHost(chats={"clone"})) == Swept(of_deleted_chats=1)
     assert await summaries_left(database) == [("ada", "clone", 5)]
 
 
-async def test_claims_that_ended_are_forgotten(database: Database) -> None:
+async def test_ended_claims_are_deleted(database: Database) -> None:
     """Workers that died leave nothing behind for ever; a claim that still holds stays."""
     early, late = (
-        build_summaries(build_summary_rows(database, clock=lambda now=now: now), SEALING)  # type: ignore[misc]
+        SealedSummaries(SummaryRows(database, clock=lambda now=now: now), SEALING.keyring)  # type: ignore[misc]
         for now in (NOW - 100, NOW - 10)
     )
     assert await early.claim("ada", segment(0, 1), seconds=100)
     assert await late.claim("ada", segment(0, 2), seconds=100)
-    await sweep(database, Known())
+    await sweep(database, FakeHost())
     table = database.tables.lease
     found = await database.run(lambda connection: connection.execute(sa.select(table.c.until)))
     assert sorted(found.scalars()) == [NOW + 90, NOW + 3600]
@@ -261,14 +267,14 @@ async def explain(explained: sa.TextClause, connection: AsyncConnection) -> list
 
 async def test_batches_go_by_indexes(sqlite_database: Database) -> None:
     """Neither the old rows, nor those of a chat, nor the different chats are found by reading a table."""
-    await SqlRows(sqlite_database).put([row(1)])
+    await sql_rows(sqlite_database).put([row(1)])
     await put_summaries(sqlite_database, stored(0, 1), now=NOW)
     seen: list[str] = []
     engine = sqlite_database._engine.sync_engine
     sa.event.listen(engine, "before_cursor_execute", lambda *args: seen.append(args[2]))
-    await sweep(sqlite_database, Known(users=set(), chats=set()))
+    await sweep(sqlite_database, FakeHost(users=set(), chats=set()))
     plans = []
-    tables = ("openrouter_pipe_artifact", "session_summaries")
+    tables = ("openrouter_pipe_artifact", "openrouter_pipe_summary")
     for statement in {each for each in seen if any(table in each for table in tables)}:
         explained = sa.text(f"EXPLAIN QUERY PLAN {statement.replace('?', ':value')}")
         plan = await sqlite_database.run(partial(explain, explained))

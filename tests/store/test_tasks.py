@@ -1,15 +1,16 @@
-"""Writing beside the requests: in order, in batches, bounded, and with a word about what was lost."""
+"""Work beside requests: bounded, in batches and in order, with what is lost in the log."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.store.tasks import MOST_WAITING, BatchWriter
+from open_webui_openrouter_pipe.store.tasks import MAX_TASKS, MAX_WAITING_VALUES, BackgroundTasks, BatchWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-class Paper:
-    """Takes batches, as soon as its gate is open, and refuses the first `refusals` of them."""
+class FakeTable:
+    """Takes batches while its gate is open, and refuses the first `refusals` of them."""
 
     def __init__(self, *refusals: Exception) -> None:
         self.batches: list[list[int]] = []
@@ -35,45 +36,90 @@ class Paper:
 
 async def test_values_are_written_in_order_and_in_batches() -> None:
     """What gathers while a batch is written goes out with the next one."""
-    paper = Paper()
-    deferred = BatchWriter[int]("numbers", paper.write)
+    table = FakeTable()
+    writer = BatchWriter[int]("numbers", table.write)
     for number in range(150):
-        deferred.add(number)
-    assert paper.batches == []
-    await deferred.idle()
-    assert paper.batches == [list(range(100)), list(range(100, 150))]
+        writer.add(number)
+    assert table.batches == []
+    await writer.idle()
+    assert table.batches == [list(range(100)), list(range(100, 150))]
 
 
-async def test_what_is_lost_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    """A database that is away, or anything else that fails, costs its batch alone."""
-    paper = Paper(StoreUnavailable("away"), RuntimeError("odd"))
-    deferred = BatchWriter[int]("numbers", paper.write)
+async def test_what_is_lost_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """An unavailable database, or anything else that fails, costs its batch alone."""
+    table = FakeTable(StoreUnavailable("unavailable"), RuntimeError("odd"))
+    writer = BatchWriter[int]("numbers", table.write)
     for number in range(250):
-        deferred.add(number)
+        writer.add(number)
     with caplog.at_level(logging.WARNING):
-        await deferred.idle()
-    assert paper.batches == [list(range(200, 250))]
-    told = [record.getMessage() for record in caplog.records]
-    assert told == ["numbers: 100 not written: away", "numbers: 100 not written"]
+        await writer.idle()
+    assert table.batches == [list(range(200, 250))]
+    logged = [record.getMessage() for record in caplog.records]
+    assert logged == ["numbers: 100 not written: unavailable", "numbers: 100 not written"]
 
 
-async def test_no_more_than_some_wait(caplog: pytest.LogCaptureFixture) -> None:
+async def test_waiting_values_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
     """A writer that hangs holds a bounded number of values."""
-    paper = Paper()
-    paper.gate.clear()
-    deferred = BatchWriter[int]("numbers", paper.write)
-    for number in range(MOST_WAITING + 1):
-        deferred.add(number)
+    table = FakeTable()
+    table.gate.clear()
+    writer = BatchWriter[int]("numbers", table.write)
+    for number in range(MAX_WAITING_VALUES + 1):
+        writer.add(number)
     assert [record.getMessage() for record in caplog.records] == [
         "numbers: not written, too many are waiting"
     ]
-    paper.gate.set()
-    await deferred.aclose()
-    assert sum(map(len, paper.batches)) == MOST_WAITING
+    table.gate.set()
+    await writer.aclose()
+    assert sum(map(len, table.batches)) == MAX_WAITING_VALUES
 
 
-async def test_nothing_to_write_ends_at_once() -> None:
+async def test_a_writer_without_values_closes_at_once() -> None:
     """Closing needs no task."""
-    deferred = BatchWriter[int]("numbers", Paper().write)
-    await deferred.idle()
-    await deferred.aclose()
+    writer = BatchWriter[int]("numbers", FakeTable().write)
+    await writer.idle()
+    await writer.aclose()
+
+
+async def test_what_is_not_written_before_the_end_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that hangs is cancelled when its owner closes it."""
+    monkeypatch.setattr("open_webui_openrouter_pipe.store.tasks._CLOSING_SECONDS", 0)
+    table = FakeTable()
+    table.gate.clear()
+    writer = BatchWriter[int]("numbers", table.write)
+    for number in range(150):
+        writer.add(number)
+    await writer.aclose()
+    assert [record.getMessage() for record in caplog.records] == ["numbers: 150 not written before the end"]
+
+
+async def test_background_tasks_are_bounded() -> None:
+    """What is started when too many are under way is dropped."""
+    gate = asyncio.Event()
+    ended: list[int] = []
+
+    async def work(number: int) -> None:
+        await gate.wait()
+        ended.append(number)
+
+    tasks = BackgroundTasks()
+    for number in range(MAX_TASKS + 1):
+        tasks.start(partial(work, number))
+    gate.set()
+    await tasks.idle()
+    assert sorted(ended) == list(range(MAX_TASKS))
+    await tasks.aclose()
+
+
+async def test_background_work_that_fails_is_not_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    """The log mentions it for whoever looks for it."""
+
+    async def fail() -> None:
+        raise StoreUnavailable("unavailable")
+
+    tasks = BackgroundTasks()
+    with caplog.at_level(logging.DEBUG, "open_webui_openrouter_pipe"):
+        tasks.start(fail)
+        await tasks.aclose()
+    assert [record.levelname for record in caplog.records] == ["DEBUG"]

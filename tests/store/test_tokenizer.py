@@ -1,4 +1,4 @@
-"""The vocabulary: used where it lies, never downloaded, never repaired."""
+"""The local tokenizer: used where its vocabulary is, never downloaded, never repaired."""
 
 from __future__ import annotations
 
@@ -7,41 +7,68 @@ from pathlib import Path
 
 import pytest
 
-from open_webui_openrouter_pipe.store.tokenizer import O200K, LocalTokenizer, Vocabulary, load
+from open_webui_openrouter_pipe.store.tokenizer import VOCABULARIES, LocalTokenizer, vocabulary_file
 
 pytestmark = pytest.mark.anyio
 
 FOLDER = Path(os.environ.get("TIKTOKEN_CACHE_DIR", ""))
+NAMES = list(VOCABULARIES)
+HELLO_WORLD = {"o200k_base": [24912, 2375], "cl100k_base": [15339, 1917]}
+
+needs_vocabularies = pytest.mark.skipif(
+    not all((FOLDER / vocabulary_file(name)).exists() for name in NAMES),
+    reason="TIKTOKEN_CACHE_DIR does not hold both vocabularies",
+)
 
 
-@pytest.mark.skipif(not O200K.lies_in(FOLDER), reason="TIKTOKEN_CACHE_DIR holds no o200k_base")
-async def test_a_vocabulary_that_is_there_counts() -> None:
-    """Once loaded it is the same function for everyone."""
-    vocabulary = LocalTokenizer(FOLDER)
-    encode = await vocabulary.encode()
+def folder_with(path: Path, *names: str) -> Path:
+    """A folder that holds these vocabularies."""
+    for name in names:
+        (path / vocabulary_file(name)).symlink_to((FOLDER / vocabulary_file(name)).resolve())
+    return path
+
+
+@needs_vocabularies
+@pytest.mark.parametrize(
+    ("names", "used"),
+    [(["o200k_base"], "o200k_base"), (["cl100k_base"], "cl100k_base"), (NAMES[::-1], "o200k_base")],
+)
+async def test_the_best_vocabulary_of_the_folder_is_used(tmp_path: Path, names: list[str], used: str) -> None:
+    """Once loaded it is the same function for every caller."""
+    tokenizer = LocalTokenizer(folder_with(tmp_path, *names))
+    encode = await tokenizer.encode()
     assert encode is not None
-    assert list(encode("hello world")) == [24912, 2375]
-    assert await vocabulary.encode() is encode
+    assert list(encode("hello world")) == HELLO_WORLD[used]
+    assert await tokenizer.encode() is encode
 
 
-async def test_nothing_is_there() -> None:
+async def test_without_a_vocabulary_there_is_no_tokenizer(tmp_path: Path) -> None:
     """No folder, or an empty one, leaves the estimate."""
     assert await LocalTokenizer(None).encode() is None
+    assert await LocalTokenizer(tmp_path).encode() is None
 
 
-async def test_a_damaged_file_is_left_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_damaged_file_is_left_as_it_is(tmp_path: Path, name: str) -> None:
     """Tiktoken would delete it and download another one."""
-    damaged = tmp_path / O200K.file_name
+    damaged = tmp_path / vocabulary_file(name)
     damaged.write_bytes(b"IQ== 0\n")
     assert await LocalTokenizer(tmp_path).encode() is None
-    assert load(tmp_path) is None
     assert damaged.read_bytes() == b"IQ== 0\n"
 
 
-def test_a_file_is_known_by_its_content(tmp_path: Path) -> None:
-    """The name is that of tiktoken's cache, the hash that of the content."""
-    small = Vocabulary("small", "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824")
-    assert not small.lies_in(tmp_path)
-    (tmp_path / small.file_name).write_bytes(b"hello")
-    assert small.lies_in(tmp_path)
-    assert O200K.file_name == "fb374d419588a4632f3f557e76b4b70aebbca790"
+@needs_vocabularies
+async def test_a_damaged_file_leaves_the_other_vocabulary(tmp_path: Path) -> None:
+    """The preferred one is not whole, so the next one counts."""
+    (folder_with(tmp_path, "cl100k_base") / vocabulary_file("o200k_base")).write_bytes(b"IQ== 0\n")
+    encode = await LocalTokenizer(tmp_path).encode()
+    assert encode is not None
+    assert list(encode("hello world")) == HELLO_WORLD["cl100k_base"]
+
+
+def test_files_have_the_names_of_tiktokens_cache() -> None:
+    """Checked against a folder that tiktoken filled."""
+    assert {name: vocabulary_file(name) for name in NAMES} == {
+        "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
+        "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
+    }

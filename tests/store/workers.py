@@ -13,21 +13,22 @@ from typing import Any, cast
 
 from redis.asyncio import Redis
 
-from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
-from open_webui_openrouter_pipe.store.build import build_summaries, build_summary_rows
+from open_webui_openrouter_pipe.errors import StoreUnavailable
+from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
 from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.rows import SqlRows
-from open_webui_openrouter_pipe.store.shelter import ShelteredRows
+from open_webui_openrouter_pipe.store.summaries import SealedSummaries, SummaryRows
 from open_webui_openrouter_pipe.store.sweep import Schedule, Sweep
-from tests.store.contract import SEALING, AwayRows, artifact
+from tests.store.conftest import PATIENT_SECONDS
+from tests.store.contract import SEALING, artifact, sql_rows
+from tests.store.fakes import SwitchedRows
 from tests.store.summary_contract import segment, stored
 
 ARTIFACTS_OF_A_TURN = 3
 
 
 @dataclass(frozen=True)
-class Place:
+class Servers:
     """Where a worker finds its servers."""
 
     database_url: str
@@ -36,7 +37,7 @@ class Place:
     redis_prefix: str = ""
 
 
-def log(path: Path, lines: Sequence[str]) -> None:
+def append(path: Path, lines: Sequence[str]) -> None:
     """Append lines and wait until they are on the disk."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(descriptor, "".join(line + "\n" for line in lines).encode())
@@ -44,24 +45,23 @@ def log(path: Path, lines: Sequence[str]) -> None:
     os.close(descriptor)
 
 
-def write_until_killed(place: Place, markers: Path, first: int) -> None:
+def write_until_killed(servers: Servers, markers: Path, first: int) -> None:
     """Store turn after turn, and write each turn's markers after its artifacts."""
 
     async def work() -> None:
-        store = SealedArtifacts(
-            SqlRows(Database.from_url(place.database_url, schema=place.schema)), SEALING, ArtifactLimits()
-        )
+        database = Database.from_url(servers.database_url, schema=servers.schema)
+        store = SealedArtifacts(sql_rows(database), SEALING)
         number = first
         while True:
             turn = [artifact(number + each) for each in range(ARTIFACTS_OF_A_TURN)]
             await store.put(turn)
-            log(markers, [each.id for each in turn])
+            append(markers, [each.id for each in turn])
             number += ARTIFACTS_OF_A_TURN
 
     asyncio.run(work())
 
 
-class Everything:
+class EverythingExists:
     """A host in which every user and chat exists."""
 
     async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
@@ -81,49 +81,55 @@ async def sweep_again_and_again(sweep: Sweep) -> None:
         await asyncio.sleep(0.02)
 
 
-def claim_segments(place: Place, journal: Path, worker: int, segments: int) -> None:
-    """Ask for one segment after the other as fast as the others do, and note which this worker may make."""
+def claim_segments(servers: Servers, journal: Path, worker: int, segments: int) -> None:
+    """Ask for one segment after the other as fast as the others do, and record which this worker may make."""
 
     async def work() -> None:
-        database = Database.from_url(place.database_url, schema=place.schema)
-        rows = build_summary_rows(database)
-        store = build_summaries(rows, SEALING)
+        database = Database.from_url(servers.database_url, schema=servers.schema)
+        rows = SummaryRows(database)
+        store = SealedSummaries(rows, SEALING.keyring)
         for number in range(segments):
             if await store.claim("ada", segment(0, number + 1), seconds=600):
                 await store.keep(stored(0, number + 1, f"by {worker}"))
-                log(journal, [str(number)])
+                append(journal, [str(number)])
         await rows.aclose()
         await database.aclose()
 
     asyncio.run(work())
 
 
-def live_through_outages(place: Place, journal: Path, worker: int, turns: int) -> None:
-    """Write, read, delete, flush and sweep while the database comes and goes for this worker."""
+def live_through_outages(servers: Servers, journal: Path, worker: int, turns: int) -> None:
+    """Write, read, delete and sweep while the database comes and goes for this worker; record what succeeded."""
 
     async def work() -> None:
         chance = random.Random(worker)
-        database = Database.from_url(place.database_url, schema=place.schema)
-        client = Redis.from_url(place.redis_url)
-        link = GuardedRedis(cast("Any", client), prefix=place.redis_prefix)
-        real = SqlRows(database)
-        door = AwayRows(real)
-        rows = CachedRows(ShelteredRows(door, link, flush_seconds=0.02), link)
-        store = SealedArtifacts(rows, SEALING, ArtifactLimits())
+        database = Database.from_url(servers.database_url, schema=servers.schema)
+        client = Redis.from_url(servers.redis_url)
+        redis = GuardedRedis(
+            cast("Any", client), prefix=servers.redis_prefix, timeout_seconds=PATIENT_SECONDS
+        )
+        real = sql_rows(database)
+        switched = SwitchedRows(real)
+        rows = CachedRows(switched, redis)
+        store = SealedArtifacts(rows, SEALING)
         schedule = Schedule(interval_seconds=0, pause_seconds=0)
-        sweep = asyncio.create_task(sweep_again_and_again(Sweep(database, Everything(), schedule)))
+        sweep = asyncio.create_task(sweep_again_and_again(Sweep(database, EverythingExists(), schedule)))
         for turn in range(turns):
-            door.below = None if chance.random() < 0.4 else real
+            switched.below = real if turn == 0 or chance.random() < 0.6 else None
             first = worker * 1_000_000 + turn * ARTIFACTS_OF_A_TURN
             made = [artifact(first + each) for each in range(ARTIFACTS_OF_A_TURN)]
-            await store.put(made)
+            try:
+                await store.put(made)
+            except StoreUnavailable:
+                assert switched.below is None
+                assert (await store.load("ada", [made[0].id])).artifacts == {}
+                continue
             assert (await store.load("ada", [made[0].id])).artifacts == {made[0].id: made[0]}
-            log(journal, [f"+{each.id}" for each in made])
-            await asyncio.sleep(chance.random() * 0.02)
+            append(journal, [f"+{each.id}" for each in made])
             if chance.random() < 0.5:
                 await store.delete("ada", [made[1].id])
-                log(journal, [f"-{made[1].id}"])
-        door.below = real
+                append(journal, [f"-{made[1].id}"])
+        switched.below = real
         sweep.cancel()
         await asyncio.gather(sweep, return_exceptions=True)
         await rows.aclose()

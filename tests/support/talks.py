@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from open_webui_openrouter_pipe.app import App, HostResources
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.settings import UserValves
 from open_webui_openrouter_pipe.store.audit import AuditLog
-from open_webui_openrouter_pipe.store.build import build_summaries, build_summary_rows
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing
+from open_webui_openrouter_pipe.store.sealing import Keyring
+from open_webui_openrouter_pipe.store.summaries import SealedSummaries, SummaryRows
 from scripts.standin.log import RecordedRequest
 from tests.support.page import Answer, Json, NobodyElse, Page, PipeInProcess
 
@@ -187,11 +186,11 @@ def _texts(item: Json) -> Iterator[str]:
 
 async def kept(place: Place, user_id: str = "user") -> list[Summary]:
     """All summaries of a user that are stored."""
-    async with aclosing(place.open()) as database, aclosing(build_summary_rows(database)) as rows:
+    async with aclosing(place.open()) as database, aclosing(SummaryRows(database)) as rows:
         table = database.tables.summary
         chosen = sa.select(table.c.start_chain, table.c.end_chain).where(table.c.user_id == user_id)
         ends = [bytes.fromhex(end) for pair in await _found(database, chosen) for end in pair]
-        summaries = build_summaries(rows, Sealing(Keyring([SECRET])))
+        summaries = SealedSummaries(rows, Keyring([SECRET]))
         return list((await summaries.find(user_id, ends, chat_id="")).values())
 
 
@@ -209,7 +208,4 @@ async def recorded(place: Place) -> list[AuditRow]:
 
 
 async def _found(database: Database, query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
-    async def work(connection: AsyncConnection) -> Sequence[sa.Row[Any]]:
-        return (await connection.execute(query)).all()
-
-    return await database.read(work)
+    return await database.fetch(query)

@@ -1,4 +1,4 @@
-"""Cancellations get through drivers that lose them."""
+"""The database: cancellations pass through drivers that lose them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def swallow(outcome: Exception | None) -> str:
-    """Wait until cancelled, and then answer or fail as if nothing had been asked."""
+    """Wait until cancelled, and then return or fail as if nothing had happened."""
     try:
         await asyncio.sleep(60)
     except asyncio.CancelledError:
@@ -40,15 +40,15 @@ async def test_neither_an_answer_nor_an_error_hides_a_cancellation() -> None:
     assert [await cancelled(None), await cancelled(ValueError("lost"))] == [True, True]
 
 
-async def test_time_limits_inside_are_no_cancellation() -> None:
-    """A limit that ran out inside is an error like any other."""
+async def test_a_time_limit_inside_is_not_a_cancellation() -> None:
+    """A time limit that ran out inside is an error like any other."""
     with pytest.raises(TimeoutError), passing_cancellation():
         async with asyncio.timeout(0.01):
             await asyncio.sleep(60)
 
 
-async def test_work_of_a_task_that_ends_is_not_disturbed() -> None:
-    """What a cancelled task still does on its way out is done."""
+async def test_a_cancelled_task_may_still_clean_up() -> None:
+    """An earlier cancellation does not interrupt what the task does in its `finally`."""
     done = []
 
     async def tidy() -> None:
