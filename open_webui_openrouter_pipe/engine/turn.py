@@ -6,13 +6,14 @@ it. It runs in a task of its own and ends by closing its outlet; the last thing 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ContextTooLong, PipeError, ReasoningRejected, StoreError
-from ..history.build import History, Options, Transformed, build_input, read_history
+from ..history.build import BuiltHistory, History, Options, build_input, read_history
 from ..planning.plan import Plan
 from ..ports import Failed, LoadedArtifacts, Notice
 from .channel import OutputChannel
@@ -119,13 +120,17 @@ class Turn:
         if self._round.ended_turn and question.keeping.reasoning == "next_reply":
             await self._forget(transformed)
 
-    async def _send(self, transformed: Transformed) -> None:
+    async def _send(self, transformed: BuiltHistory) -> None:
         """Fit the input and dispatch it; once more with less when the provider counts more than its window."""
-        fitted = await self._fitting.fit(transformed, self._outlet.put)
+        # Naming a long chat by its content takes longer than the event loop may wait.
+        conversation = await asyncio.to_thread(lambda: transformed.conversation)
+        fitted = await self._fitting.fit(conversation, self._outlet.put)
         try:
             await self._dispatch(fitted, transformed)
         except ContextTooLong:
-            lower = None if self._round.shown else await self._fitting.refit_smaller(transformed, fitted)
+            if self._round.shown:
+                raise
+            lower = await self._fitting.refit_smaller(conversation, fitted)
             if lower is None:
                 raise
             await self._outlet.put(Notice(_SHORTENED))
@@ -134,7 +139,7 @@ class Turn:
             if self._round.ended_turn:
                 self._fitting.prefetch(fitted)
 
-    async def _dispatch(self, fitted: Plan, transformed: Transformed) -> None:
+    async def _dispatch(self, fitted: Plan, transformed: BuiltHistory) -> None:
         self._round = self._new_round()
         try:
             await self._round.run(fitted.items, marks=fitted.marks, chat=transformed.items)
@@ -147,7 +152,7 @@ class Turn:
 
     def _build(
         self, history: History, loaded: LoadedArtifacts, *, strip_reasoning: bool = False
-    ) -> Transformed:
+    ) -> BuiltHistory:
         question = self._question
         options = Options(
             model_id=question.origin.model,
@@ -163,7 +168,7 @@ class Turn:
         }
         return build_input(history, {**artifacts, **loaded.missing}, options)
 
-    async def _report_holes(self, transformed: Transformed, loaded: LoadedArtifacts) -> None:
+    async def _report_holes(self, transformed: BuiltHistory, loaded: LoadedArtifacts) -> None:
         """Name new holes once. With `next_reply`, old reasoning is meant to be gone."""
         if self._question.keeping.reasoning == "next_reply":
             return
@@ -171,7 +176,7 @@ class Turn:
         if fresh:
             await self._outlet.put(Notice(describe_missing([loaded.missing[ulid].reason for ulid in fresh])))
 
-    async def _forget(self, transformed: Transformed) -> None:
+    async def _forget(self, transformed: BuiltHistory) -> None:
         """Reasoning of earlier turns has done its service once the turn after it has ended well."""
         spent = [ref.artifact_id for ref in transformed.replayed if not ref.in_latest_turn]
         if not spent:
