@@ -19,9 +19,9 @@ here, for tests that replay chats with artifacts of their own; `docs/history.md`
 
 from __future__ import annotations
 
+from .conversation.tool_facts import prune_tool_output
 from .engine.recorder import generate_item_id
 from .history.artifacts import normalize_persisted_item
-from .history.build import transform_messages_to_input
 from .history.markers import (
     contains_marker,
     extract_marker_ulid,
@@ -29,9 +29,9 @@ from .history.markers import (
     serialize_marker,
     split_text_by_markers,
 )
-from .history.pruning import prune_tool_output
 from .history.tool_calls import classify_function_call_artifacts
 from .pipe import Pipe
+from .replay.transform import transform_messages_to_input
 
 __all__ = [
     "Pipe",

@@ -1,8 +1,8 @@
 """A conversation as values: turns of items, each named by its content.
 
-Owns the division of items into turns and rounds, the digests of items, and the chain digests that name a
-prefix of a conversation. It must not count, prune or reorder; the one thing it leaves out is half of a tool
-call, because nothing downstream could send it.
+Owns the division of items into turns and rounds, the digests of items, and the chain digests that name a prefix of a
+conversation. It must not count, prune or reorder. Whoever makes a conversation guarantees that each tool call has its
+output, directly or further behind it in the same turn.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from ..responses.items import Item, is_function_call, is_function_call_output, is_message, is_reasoning
+from ..responses.items import Item, is_function_call_output, is_message, is_reasoning
 
 Tool: TypeAlias = Mapping[str, Any]
 
 DIGEST_BYTES = 16
 CHAIN_START = b"open_webui_openrouter_pipe.chain.1"
 UNNAMED_FIELDS = frozenset({"id", "status"})
-"""Fields that say nothing about the content: the same answer may come back with another id."""
+"""Fields that say nothing about the content: the same item may come back with another id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class DigestedItem:
 class Turn:
     """A user message and all that follows until the next one.
 
-    `rounds` divides the entries: first what the user said, then one run of entries for each answer of the
+    `rounds` divides the entries: first what the user said, then one run of entries for each response of the
     model together with the outputs of its calls. `chain` names the conversation from its beginning through
     this turn.
     """
@@ -54,7 +54,7 @@ class Turn:
 class Conversation:
     """What a request is made of, oldest first.
 
-    `instructions` stand before everything, `external_summaries` (what others have summarised of turns before `turns`)
+    `instructions` stand before everything, `external_summaries` (summaries that others made of turns before `turns`)
     follows them, and `volatile` (text that changes from request to request, such as retrieved sources) comes
     directly before the current turn, which is the last.
     """
@@ -82,8 +82,8 @@ def build_conversation(
     chain = CHAIN_START
     numbered = zip(turn_of_item, items, strict=True)
     for index, group in groupby(numbered, key=lambda pair: pair[0]):
-        entries = [digest_item(item) for item in _whole_calls([item for _, item in group])]
-        chain = _chained(chain, entries)
+        entries = [digest_item(item) for _, item in group]
+        chain = _chain_digest(chain, entries)
         turns.append(Turn(index, tuple(_rounds(entries)), chain))
     return Conversation(
         tuple(digest_item(item) for item in instructions),
@@ -95,7 +95,7 @@ def build_conversation(
 
 
 def digest_item(item: Item) -> DigestedItem:
-    """Name an item by its content, ids and status left out."""
+    """Name an item by its content, without its id and status."""
     return DigestedItem(
         item, content_digest({name: value for name, value in item.items() if name not in UNNAMED_FIELDS})
     )
@@ -109,7 +109,7 @@ def content_digest(value: Any) -> bytes:
 
 
 def _write(value: Any, pieces: list[bytes]) -> None:
-    """Write a JSON value without escaping anything: each text by its length, which is what makes this fast."""
+    """Write a JSON value without escaping: each text is preceded by its length, which is what makes this fast."""
     kind = type(value)
     if kind is str:
         raw = value.encode("utf-8", "surrogatepass")
@@ -127,26 +127,14 @@ def _write(value: Any, pieces: list[bytes]) -> None:
         pieces.append(repr(value).encode() + b";")
 
 
-def _chained(before: bytes, entries: Sequence[DigestedItem]) -> bytes:
-    """C(k) = H(C(k-1), turn k). Reasoning stays out: it comes and goes without changing what was said."""
-    said = b"".join(entry.digest for entry in entries if not is_reasoning(entry.item))
-    return sha256(before + said).digest()[:DIGEST_BYTES]
-
-
-def _whole_calls(items: Sequence[Item]) -> Iterator[Item]:
-    """Leave out calls without a later output, outputs without an earlier call, and second ones of either."""
-    call_at: dict[str, int] = {}
-    halves = {at for at, item in enumerate(items) if is_function_call(item) or is_function_call_output(item)}
-    for at, item in enumerate(items):
-        if is_function_call(item):
-            call_at.setdefault(item["call_id"], at)
-        elif is_function_call_output(item) and call_at.get(item["call_id"]) in halves:
-            halves -= {call_at[item["call_id"]], at}
-    return (item for at, item in enumerate(items) if at not in halves)
+def _chain_digest(before: bytes, entries: Sequence[DigestedItem]) -> bytes:
+    """C(k) = H(C(k-1), turn k). Reasoning is excluded: it comes and goes without changing what was said."""
+    content = b"".join(entry.digest for entry in entries if not is_reasoning(entry.item))
+    return sha256(before + content).digest()[:DIGEST_BYTES]
 
 
 def _rounds(entries: Sequence[DigestedItem]) -> Iterator[tuple[DigestedItem, ...]]:
-    """Cut before each answer of the model: where something that it wrote follows something that it read."""
+    """Divide before each response of the model: where something that it wrote follows something that it read."""
     current: list[DigestedItem] = []
     for entry in entries:
         if current and is_model_input(current[-1].item) and not is_model_input(entry.item):
@@ -158,7 +146,7 @@ def _rounds(entries: Sequence[DigestedItem]) -> Iterator[tuple[DigestedItem, ...
 
 
 def is_model_input(item: Item) -> bool:
-    """Tell whether the model did not write the item itself: words of others, and outputs of calls."""
+    """Whether the model did not write the item itself: messages of others, and outputs of calls."""
     if is_message(item):
         return item["role"] != "assistant"
     return is_function_call_output(item)

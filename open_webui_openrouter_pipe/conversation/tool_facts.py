@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..responses.items import InputPart
+from ..responses.items import FunctionCallOutput, InputPart
 
 Row: TypeAlias = Mapping[str, Any] | Sequence[Any] | str | int | float | bool | None
 
@@ -71,6 +71,13 @@ def state_fact(output: str) -> str:
 def state_parts(parts: Sequence[InputPart]) -> str:
     """The fact for an output in parts: its text as one fact, and each attachment named."""
     return "\n".join([*map(state_fact, _texts(parts)), *_attachments(parts)])
+
+
+def prune_tool_output(item: FunctionCallOutput) -> FunctionCallOutput:
+    """Return the item with its output stated as a fact; the same item when that would not be shorter."""
+    output = item["output"]
+    fact = state_fact(output) if isinstance(output, str) else state_parts(output)
+    return item if fact == output else {**item, "output": fact}
 
 
 def text_of(output: str | Sequence[InputPart]) -> str:

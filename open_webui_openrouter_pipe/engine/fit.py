@@ -15,11 +15,10 @@ from typing import Any, Final, TypeAlias
 
 from ..conversation.budget import ContextSettings, WindowTooSmall
 from ..conversation.content_cache import ContentCache
-from ..conversation.conversation import Conversation, Tool, build_conversation
+from ..conversation.conversation import Conversation, Tool
 from ..conversation.media import Family, family_of
 from ..conversation.tokens import TokenCounter, TokenCounts
 from ..errors import ContextBudgetExceeded
-from ..history.build import Transformed
 from ..planning.audit import AuditRow, audit_row, rejected_row
 from ..planning.overflow import ContextOverflow
 from ..planning.plan import EVICTING_STRATEGIES, AvailableSummaries, CachedPrefix, ModelTerms, Plan, plan
@@ -39,7 +38,6 @@ LARGE_CHARACTERS: Final = 200_000
 SMALLER_SHARE: Final = 0.75
 """What of a refused request's tokens the next attempt may have, before it lands below."""
 
-_INSTRUCTING: Final = frozenset({"system", "developer"})
 _TOLD: Final[Mapping[BreakReason, str]] = {
     "retention": "Older tool results were shortened to their key facts.",
     "clip": "Only the last messages of this chat were sent to the model.",
@@ -115,12 +113,12 @@ class RequestFitter:
         self._at_hand: Mapping[Segment, Summary] = {}
         self._said: set[Notice] = set()
 
-    async def fit(self, transformed: Transformed, tell: Tell) -> Plan:
+    async def fit(self, conversation: Conversation, tell: Tell) -> Plan:
         """Plan the request, with the summaries that it takes, and tell the user what is done to the chat.
 
         Raises ContextBudgetExceeded, and records it, when the request cannot be made to fit.
         """
-        chat = await self._read(transformed)
+        chat = self._read(conversation)
         try:
             fitted = await self._plan(chat, self._terms.model, asking=self._summarizer is not None)
             if self._summarizer is not None and (fitted.told or fitted.soon):
@@ -163,7 +161,7 @@ class RequestFitter:
     def _is_warm(self) -> bool:
         return self._means.warmth.is_warm(self._origin.chat_id, self._terms.model.id)
 
-    async def refit_smaller(self, transformed: Transformed, refused: Plan) -> Plan | None:
+    async def refit_smaller(self, conversation: Conversation, refused: Plan) -> Plan | None:
         """Plan anew after the provider has counted more than its window; None when nothing more may go."""
         window_tokens = refused.budget.window_tokens
         if refused.tokens < window_tokens:
@@ -175,7 +173,7 @@ class RequestFitter:
             self._terms.model, window_tokens=int(window_tokens * share), cut_tokens=window_tokens
         )
         try:
-            lower = await self._plan(await self._read(transformed), smaller, asking=False)
+            lower = await self._plan(self._read(conversation), smaller, asking=False)
         except ContextBudgetExceeded:
             return None
         return replace(lower, budget=refused.budget) if lower.tokens < refused.tokens else None
@@ -191,10 +189,13 @@ class RequestFitter:
         if self._terms.recorded:
             self._means.record(self._origin, row)
 
-    async def _read(self, transformed: Transformed) -> _Chat:
-        in_thread = is_large(transformed.items)
-        work = partial(conversation_of, transformed, self._terms.tools)
-        return _Chat(await asyncio.to_thread(work) if in_thread else work(), in_thread)
+    def _read(self, conversation: Conversation) -> _Chat:
+        entries = (
+            *conversation.instructions,
+            *(entry for turn in conversation.turns for entry in turn.entries),
+        )
+        in_thread = is_large([entry.item for entry in entries])
+        return _Chat(replace(conversation, tools=self._terms.tools), in_thread)
 
     async def _plan(self, chat: _Chat, model: ModelTerms, *, asking: bool) -> Plan:
         work = partial(
@@ -222,27 +223,6 @@ def _summarized(before_tokens: int, fitted: Plan, made: SummaryBatch) -> Notice:
     cost = f" (${made.cost:.4f})" if made.cost else ""
     failed = f"; a part could not be: {made.failure}" if made.failure else ""
     return Notice(f"Summarized: {before_tokens:,} → {fitted.tokens:,} tokens{cost}{failed}")
-
-
-def conversation_of(transformed: Transformed, tools: Sequence[Tool]) -> Conversation:
-    """Take the instructions, and what the host added to them for this one request, out of the turns.
-
-    What the host added stands directly before the latest user message and has its origin.
-    """
-    numbered = list(zip(transformed.items, transformed.turns, transformed.origins, strict=True))
-    told = [is_message(item) and item["role"] in _INSTRUCTING for item, _, _ in numbered]
-    leading = told.index(False) if False in told else 0
-    volatile = {at for at, (_, _, origin) in enumerate(numbered) if told[at] and origin.role == "user"}
-    fixed = [at for at in range(leading) if at not in volatile]
-    rest = [at for at in range(len(numbered)) if at not in volatile and at not in fixed]
-    return build_conversation(
-        [numbered[at][0] for at in rest],
-        [numbered[at][1] for at in rest],
-        instructions=[numbered[at][0] for at in fixed],
-        tools=tools,
-        volatile=[numbered[at][0] for at in sorted(volatile)] if rest else (),
-        external_summaries=transformed.summaries,
-    )
 
 
 def is_large(items: Sequence[Mapping[str, Any]]) -> bool:

@@ -6,6 +6,7 @@ turn runs in a task of its own and ends by closing its channel; after an error, 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Final, cast
 
 from ..errors import ContextTooLong, PipeError, ReasoningRejected, StoreError
 from ..history.artifacts import MissingReason
-from ..history.build import History, Options, Transformed, build_input, read_history
+from ..history.build import BuiltHistory, History, Options, build_input, read_history
 from ..notices import notice
 from ..planning.plan import Plan
 from ..ports import Failed, LoadedArtifacts, Notice
@@ -104,7 +105,7 @@ class Turn:
 
     def _build(
         self, history: History, loaded: LoadedArtifacts, *, strip_reasoning: bool = False
-    ) -> Transformed:
+    ) -> BuiltHistory:
         rejected = self._memory.rejected
         usable = {
             ulid: artifact
@@ -120,7 +121,7 @@ class Turn:
         )
         return build_input(history, {**usable, **loaded.missing}, options)
 
-    async def _report_missing(self, built: Transformed, loaded: LoadedArtifacts) -> None:
+    async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
         """Name each missing artifact once. With `next_reply`, old reasoning is deleted on purpose."""
         if self._request.persistence.reasoning == "next_reply":
             return
@@ -135,12 +136,14 @@ class Turn:
             details = ", ".join(notice(name, count=count) for name, count in counts)
             await self._channel.put(Notice(notice("artifacts_missing", count=len(new), details=details)))
 
-    async def _send(self, built: Transformed) -> RoundResult:
+    async def _send(self, built: BuiltHistory) -> RoundResult:
         """Fit the input and send it; once more with less when the provider counts more than its window."""
-        plan = await self._fitter.fit(built, self._channel.put)
+        # naming a long chat by its content takes longer than the event loop may wait
+        conversation = await asyncio.to_thread(lambda: built.conversation)
+        plan = await self._fitter.fit(conversation, self._channel.put)
         result = await self._run_round(plan, built)
         if isinstance(result.error, ContextTooLong) and not result.shown:
-            smaller = await self._fitter.refit_smaller(built, plan)
+            smaller = await self._fitter.refit_smaller(conversation, plan)
             if smaller is not None:
                 await self._channel.put(Notice(notice("context_shortened")))
                 return await self._run_round(smaller, built)
@@ -148,7 +151,7 @@ class Turn:
             self._fitter.prefetch(plan)
         return result
 
-    async def _run_round(self, plan: Plan, built: Transformed) -> RoundResult:
+    async def _run_round(self, plan: Plan, built: BuiltHistory) -> RoundResult:
         request = self._ports.requests.build(plan.items, plan.marks)
         # the host keeps the calls that the plan omits, so their ids are taken all the same
         taken = [cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item]
@@ -169,7 +172,7 @@ class Turn:
         finally:
             self._fitter.record_usage(plan, round_.end)
 
-    async def _delete_replayed(self, built: Transformed) -> None:
+    async def _delete_replayed(self, built: BuiltHistory) -> None:
         """Delete reasoning of earlier turns, which nobody needs once the turn after it has ended well."""
         ids = [reasoning.artifact_id for reasoning in built.replayed if not reasoning.in_latest_turn]
         if not ids:

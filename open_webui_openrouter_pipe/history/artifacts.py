@@ -1,8 +1,8 @@
-"""Artifacts on their way back: a stored item made fit to be sent again, or found to be unfit.
+"""Artifacts on their way back: a stored item made valid to be sent again, or rejected, and to whom reasoning may go.
 
-Owns what each type of item must have. An item that is whole is given back as it is, with its key order;
-mending touches only what the schema refuses. Source of the shapes: the input items of the OpenRouter
-Responses schema.
+Owns what each type of item must have, and the rules for sealed reasoning: it is sealed by the provider that wrote it,
+and another one refuses the whole request over it. A whole item is returned as it is, with its key order; repairs touch
+only what the schema refuses. Source of the shapes: the input items of the OpenRouter Responses schema.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import Any, Literal, Protocol, TypeAlias, cast
 from ..responses.items import Item
 from ..responses.text import clean
 from ..responses.tool_names import wire_name
+from ..responses.wire import as_text
 from .parts import read_arguments, read_output, read_parts
 
 Fields: TypeAlias = dict[str, Any]
 
 
 class StoredItem(Protocol):
-    """What a store gives back for a marker: the item, and the OpenRouter model id that wrote it."""
+    """What a store returns for a marker: the item, and the OpenRouter model id that wrote it."""
 
     @property
     def item(self) -> Item:
@@ -42,12 +43,14 @@ class LoadedArtifact:
 
 
 MissingReason = Literal["missing", "unreadable", "too_large", "unavailable"]
-"""No such row of this user, the seal does not open, over a size limit, or the store is unavailable."""
+"""No such row of this user, the seal does not open or the item is not valid, over a size limit, or the store is
+unavailable.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingArtifact:
-    """Why an artifact cannot be had, and its kind (the item's type) where the store knows it."""
+    """Why an artifact cannot be had, and its kind (the item's type) where it is known."""
 
     kind: str | None = None
     reason: MissingReason = "missing"
@@ -61,15 +64,17 @@ def normalize_persisted_item(item: Any) -> Item | None:
     """Make a stored item valid input, or None if what it needs is missing.
 
     Guarantees a type that the input schema knows, the fields it requires, arguments as JSON text of an
-    object, a legal tool name and a legal status. A whole item comes back as the same object.
+    object, a legal tool name and a legal status. A whole item is returned as the same object.
     """
     if not isinstance(item, dict) or not isinstance(item.get("type"), str):
         return None
     try:
-        fields = _with_text_id(_without_nulls(clean(item)))
+        fields = _without_nulls(clean(item))
     except RecursionError:
         return None
-    normal = _NORMALIZERS.get(fields["type"], _opaque)(fields)
+    if not isinstance(fields.get("id", ""), str):
+        fields = {key: value for key, value in fields.items() if key != "id"}
+    normal = _NORMALIZERS.get(fields["type"], _normal_other)(fields)
     return cast("Item", _with_legal_status(normal)) if normal is not None else None
 
 
@@ -86,48 +91,47 @@ def _without_nulls(item: Fields) -> Fields:
     return {key: value for key, value in item.items() if value is not None or key in kept}
 
 
-def _with_text_id(item: Fields) -> Fields:
-    if isinstance(item.get("id", ""), str):
-        return item
-    return {key: value for key, value in item.items() if key != "id"}
-
-
-def _reasoning(item: Fields) -> Fields | None:
-    wanted: Fields = {}
-    if not _is_word(item.get("id")):
+def _normal_reasoning(item: Fields) -> Fields | None:
+    repaired: Fields = {}
+    if _is_blank(item.get("id")):
         digest = hashlib.sha256(json.dumps(item, sort_keys=True).encode()).hexdigest()
-        wanted["id"] = f"rs_{digest[:32]}"
-    if not _is_texts(item.get("summary"), "summary_text"):
-        wanted["summary"] = _texts(item.get("summary"), "summary_text")
-    if "content" in item and item["content"] is not None and not _is_texts(item["content"], "reasoning_text"):
-        wanted["content"] = _texts(item["content"], "reasoning_text")
+        repaired["id"] = f"rs_{digest[:32]}"
+    if not _are_texts(item.get("summary"), "summary_text"):
+        repaired["summary"] = _text_parts(item.get("summary"), "summary_text")
+    content = item.get("content")
+    if content is not None and not _are_texts(content, "reasoning_text"):
+        repaired["content"] = _text_parts(content, "reasoning_text")
     for key in ("encrypted_content", "signature", "format"):
         seal = item.get(key)
         if seal is not None and not isinstance(seal, str):
-            wanted[key] = None
-    return {**item, **wanted} if wanted else item
+            repaired[key] = None
+    return {**item, **repaired} if repaired else item
 
 
-def _function_call(item: Fields) -> Fields | None:
-    if not _is_word(item.get("call_id")):
+def _normal_call(item: Fields) -> Fields | None:
+    if _is_blank(item.get("call_id")):
         return None
-    given = item.get("name")
-    name = wire_name(given if isinstance(given, str) else "")
+    name = wire_name(as_text(item.get("name")))
     arguments = read_arguments(item.get("arguments"))
-    if name == given and arguments == item.get("arguments"):
+    if name == item.get("name") and arguments == item.get("arguments"):
         return item
     return {**item, "name": name, "arguments": arguments}
 
 
-def _function_call_output(item: Fields) -> Fields | None:
-    if not _is_word(item.get("call_id")):
+def _normal_output(item: Fields) -> Fields | None:
+    if _is_blank(item.get("call_id")):
         return None
     output = item.get("output")
-    mended = (read_parts(output) or "") if isinstance(output, list) else read_output(output)
-    return item if mended == output else {**item, "output": mended}
+    repaired = (read_parts(output) or "") if isinstance(output, list) else read_output(output)
+    return item if repaired == output else {**item, "output": repaired}
 
 
-def _opaque(item: Fields) -> Fields | None:
+def _normal_message(item: Fields) -> Fields | None:
+    """A stored message keeps its phase; its text is in the chat."""
+    return item if isinstance(item.get("phase"), str) else None
+
+
+def _normal_other(item: Fields) -> Fields | None:
     """Any other item: sent as it is if its type is known to be accepted and its required fields are there."""
     required = REQUIRED_FIELDS.get(item["type"])
     if required is None or not all(
@@ -137,16 +141,11 @@ def _opaque(item: Fields) -> Fields | None:
     return item
 
 
-def _message(item: Fields) -> Fields | None:
-    """A stored message stands for its phase; its text is in the chat."""
-    return item if isinstance(item.get("phase"), str) else None
-
-
 _NORMALIZERS: dict[str, Callable[[Fields], Fields | None]] = {
-    "message": _message,
-    "reasoning": _reasoning,
-    "function_call": _function_call,
-    "function_call_output": _function_call_output,
+    "message": _normal_message,
+    "reasoning": _normal_reasoning,
+    "function_call": _normal_call,
+    "function_call_output": _normal_output,
 }
 
 _SERVER_TOOLS = (
@@ -201,18 +200,18 @@ _WITHOUT_STATUS = frozenset(
 
 
 def _with_legal_status(item: Fields) -> Fields:
-    """A status that the schema does not know says that something went wrong: incomplete, or failed."""
+    """A status that the schema does not know means that something went wrong: incomplete, or failed."""
     if "status" not in item or item["type"] in _WITHOUT_STATUS:
         return item
     legal = _OTHER_STATUSES.get(item["type"], _STATUSES)
     return item if item["status"] in legal else {**item, "status": legal[-1]}
 
 
-def _is_word(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+def _is_blank(value: Any) -> bool:
+    return not isinstance(value, str) or not value or value.isspace()
 
 
-def _is_texts(value: Any, kind: str) -> bool:
+def _are_texts(value: Any, kind: str) -> bool:
     if not isinstance(value, list):
         return False
     for part in value:
@@ -221,8 +220,69 @@ def _is_texts(value: Any, kind: str) -> bool:
     return True
 
 
-def _texts(value: Any, kind: str) -> list[Fields]:
-    """What text there is, in the parts that the schema wants."""
+def _text_parts(value: Any, kind: str) -> list[Fields]:
+    """What text there is, in the parts that the schema requires."""
     parts = value if isinstance(value, list) else [value]
-    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
-    return [{"type": kind, "text": text} for text in texts if isinstance(text, str) and text]
+    texts = [as_text(part.get("text") if isinstance(part, dict) else part) for part in parts]
+    return [{"type": kind, "text": text} for text in texts if text]
+
+
+ANTHROPIC = "anthropic"
+OPENAI = "openai"
+ROUTER = "openrouter"
+"""Author of the ids behind which any model may answer."""
+
+FORMAT_FAMILIES: Mapping[str, str] = {
+    "anthropic-claude-v1": ANTHROPIC,
+    "azure-openai-responses-v1": OPENAI,
+    "bedrock-openai-responses-v1": OPENAI,
+    "bedrock-xai-responses-v1": "x-ai",
+    "google-gemini-v1": "google",
+    "meta-responses-v1": "meta",
+    "openai-responses-v1": OPENAI,
+    "xai-responses-v1": "x-ai",
+}
+"""Who seals reasoning of a `format`; the other formats are plain text."""
+
+_FAMILY_ALIASES = {"meta-llama": "meta"}
+
+
+def model_family(model_id: str | None) -> str | None:
+    """Return the family of a model: the author part of its id, None when it has none.
+
+    Variants (`:free`), presets (`@preset/...`) and the `~` of moving aliases make no difference.
+    """
+    author, slash, _slug = (model_id or "").partition("/")
+    author = author.removeprefix("~").lower()
+    return _FAMILY_ALIASES.get(author, author) if slash and author and "@" not in author else None
+
+
+def reasoning_problem(item: Mapping[str, Any], *, writer: str | None, target: str | None) -> str | None:
+    """Return why reasoning cannot be sent to a model of the family `target`; None when it can.
+
+    `writer` is the family of the model that wrote it. Without any clue of who wrote it, it is trusted.
+    """
+    seal_family = FORMAT_FAMILIES.get(item.get("format") or "")
+    if not _is_accepted(writer, seal_family, target):
+        return "written by another family of models"
+    style = seal_family or writer
+    is_encrypted = not _is_blank(item.get("encrypted_content"))
+    is_sealed = is_encrypted or not _is_blank(item.get("signature"))
+    if style == ANTHROPIC and not is_sealed:
+        return "has no signature"
+    if style == OPENAI and not (is_encrypted or item.get("content")):
+        return "has no encrypted content"
+    if not (is_sealed or item.get("content") or item.get("summary")):
+        return "is empty"
+    return None
+
+
+def _is_accepted(writer: str | None, seal_family: str | None, target: str | None) -> bool:
+    """Whether the target's family can open it. Behind a router, who wrote it and who reads it are unknown."""
+    if target is None:
+        return True
+    if target == ROUTER:
+        return seal_family is None
+    if writer is not None and writer != ROUTER:
+        return writer == target
+    return seal_family is None or seal_family == target

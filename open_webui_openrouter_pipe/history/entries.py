@@ -1,7 +1,7 @@
 """What a host's messages say, as typed entries: the values between reading a history and building its input.
 
-Owns the shapes only. Entries stand in the order of the chat, grouped by turn; markers are found, not yet
-filled.
+Owns the shapes only. Entries stand in the order of the chat, grouped by turn; markers are found, not yet filled. Those
+of which a long chat has many are tuples, which cost half of what frozen dataclasses do.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from typing import Literal, NamedTuple, TypeAlias
 from ..responses.items import InputPart
 
 CallSource = Literal["artifact", "host", "folded"]
-"""Who tells of a call or an output: our store, the host's tool messages, or a block folded into text."""
+"""Who reports a call or a result: our store, the host's tool messages, or a block folded into text."""
 
-RepairKind = Literal["message", "call", "call_id", "call_name", "output", "double", "reasoning", "artifact"]
-"""What was mended: an unreadable message, half a call, a call's id or name, half an output or one that came too
-early, a double, reasoning that cannot be sent, an artifact that is broken or cannot be sent.
+RepairKind = Literal[
+    "message", "call", "call_id", "call_name", "output", "duplicate", "reasoning", "artifact"
+]
+"""What was repaired: an unreadable message, half a call, a call's id or name, half an output or one that came too
+early, a duplicate, reasoning that cannot be sent, an artifact that is broken or cannot be sent.
 """
 
 
 class Origin(NamedTuple):
     """Where an item comes from: the index and role of the host's message, and the marker in it, if any.
 
-    `part` counts the messages that a folded answer unfolds into. A tuple, since there is one for each message and
-    each marker, and it costs half of what a frozen dataclass does.
+    `part` counts the messages that a folded answer unfolds into.
     """
 
     message: int
@@ -33,14 +34,14 @@ class Origin(NamedTuple):
     part: int = 0
 
     @property
-    def place(self) -> tuple[int, int]:
-        """What tells one message from another, folded or not."""
+    def message_part(self) -> tuple[int, int]:
+        """The key of the message that the model sees, the same for a folded and an unfolded chat."""
         return self.message, self.part
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was mended, where, and how: for the replay command and the log, never for the model."""
+    """What was repaired, where, and how: for the replay command and the log, never for the model."""
 
     kind: RepairKind
     origin: Origin
@@ -49,15 +50,14 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """What the gathered system and developer messages say; `role` is developer only if all of them are."""
+    """Consecutive system and developer messages; `role` is developer only if all of them are."""
 
     texts: tuple[str, ...]
     role: Literal["system", "developer"]
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class UserMessage:
+class UserMessage(NamedTuple):
     """What the user says; begins a turn."""
 
     parts: tuple[InputPart, ...]
@@ -66,14 +66,13 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolImages:
-    """Images of tool results, which the host hands over as a user message within the same turn."""
+    """Images of tool results, which the host sends as a user message within the same turn."""
 
     parts: tuple[InputPart, ...]
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class AssistantText:
+class AssistantText(NamedTuple):
     """Text of the assistant."""
 
     text: str
@@ -81,9 +80,8 @@ class AssistantText:
     phase: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactRef:
-    """A place where an artifact belongs; its id is the origin's marker."""
+class ArtifactRef(NamedTuple):
+    """The position of an artifact; its id is also the origin's marker."""
 
     ulid: str
     origin: Origin
@@ -91,7 +89,7 @@ class ArtifactRef:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call in the host's words: `arguments` is JSON text of an object."""
+    """A tool call as the host or a folded block shows it: `arguments` is JSON text of an object."""
 
     call_id: str
     name: str
@@ -102,7 +100,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """A tool's answer in the host's words."""
+    """A tool's result as the host or a folded block shows it."""
 
     call_id: str
     output: str | list[InputPart]
@@ -117,10 +115,10 @@ Entry: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A chat, read: its turns, the ULIDs of its markers in order and once each, and what was mended.
+    """A chat, read: its turns, the ULIDs of its markers in order and once each, and what was repaired.
 
     The first turn also holds what stands before the first user message. `summaries` are the texts of messages that
-    are nothing but someone's summary; they are no part of any turn.
+    are nothing but someone's summary; they belong to no turn.
     """
 
     turns: tuple[tuple[Entry, ...], ...]

@@ -1,8 +1,8 @@
 """Blocks that a host or a model folded into assistant text: reasoning, tool calls, code interpreter.
 
-Older versions of Open WebUI write what an answer did as `<details>` blocks with escaped attributes into its
-text; some models write `<think>` tags. Owns taking them apart again. Only a block that begins a line, is
-closed and stands outside of code blocks counts; anything else is text and stays to the byte.
+Older versions of Open WebUI write what an answer did as `<details>` blocks with escaped attributes into its text; some
+models write `<think>` tags. Owns parsing them. Only a block that begins a line, is closed and stands outside of code
+blocks counts; anything else is text and stays to the byte.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -45,7 +45,7 @@ Piece: TypeAlias = str | FoldedCall
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A block's place in the text and what it stands for."""
+    """A block's offsets in the text and what it holds."""
 
     start: int
     end: int
@@ -53,69 +53,61 @@ class _Block:
 
 
 def unfold(text: str) -> list[Piece]:
-    """Divide assistant text into plain text and the calls folded into it; folded reasoning is gone.
+    """Divide assistant text into plain text and the calls folded into it; folded reasoning is omitted.
 
-    Plain text loses the newlines that touch a block. Text without blocks comes back as it is.
+    Plain text loses the newlines that touch a block. Text without blocks is returned as it is.
     """
     blocks = list(_blocks(text)) if "<" in text or _SYMBOL in text else []
     if not blocks:
         return [text]
     pieces: list[Piece] = []
     done = 0
-    for block in blocks:
-        pieces.extend(_plain(text, done, block.start))
-        pieces.extend(block.pieces)
+    for block in [*blocks, _Block(len(text), len(text), ())]:
+        plain = text[done : block.start]  # newlines at the outer ends of the whole text stay
+        plain = plain.lstrip("\n") if done else plain
+        plain = plain.rstrip("\n") if block.start < len(text) else plain
+        pieces += [plain] if plain.strip() else []
+        pieces += block.pieces
         done = block.end
-    pieces.extend(_plain(text, done, len(text)))
     return pieces
-
-
-def _plain(text: str, start: int, end: int) -> Iterator[str]:
-    """Text between blocks; newlines at the outer ends of the whole text stay."""
-    plain = text[start:end]
-    plain = plain.lstrip("\n") if start else plain
-    plain = plain.rstrip("\n") if end < len(text) else plain
-    if plain.strip():
-        yield plain
 
 
 def _blocks(text: str) -> Iterator[_Block]:
     openings = list(_OPENING.finditer(text))
-    fences = closed_fences(text) if openings else []
-    ends = _Ends(text)
-    position = 0
+    if not openings:
+        return
+    fences, ends = closed_fences(text), _BlockEnds(text)
+    done = 0
     for opening in openings:
-        if opening.start() < position or is_within(opening.start(), fences):
+        if opening.start() < done or is_within(opening.start(), fences):
             continue
         block = _details(text, opening, ends) if opening["symbol"] is None else _thinking(opening, ends)
         if block:
-            position = block.end
+            done = block.end
             yield block
 
 
-def _thinking(opening: re.Match[str], ends: _Ends) -> _Block | None:
+def _thinking(opening: re.Match[str], ends: _BlockEnds) -> _Block | None:
     end = ends.after(_SYMBOL_ENDS.get(opening["symbol"]) or f"</{opening['symbol'][1:]}", opening.end())
     return _Block(opening.start(), end, ()) if end else None
 
 
-def _details(text: str, opening: re.Match[str], ends: _Ends) -> _Block | None:
+def _details(text: str, opening: re.Match[str], ends: _BlockEnds) -> _Block | None:
     attributes = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(opening["attributes"])}
-    reader = _READERS.get(attributes.get("type", ""))
-    closing = ends.details.get(opening.start("details")) if reader else None
-    if reader is None or closing is None:
+    read = _READERS.get(attributes.get("type", ""))
+    end = ends.details.get(opening.start("details"))
+    if read is None or end is None:
         return None
-    body = _without_summary(text[opening.end() : closing - len(_DETAILS_END)])
-    return _Block(opening.start(), closing, reader(attributes, body))
-
-
-def _without_summary(body: str) -> str:
+    body = text[opening.end() : end - len(_DETAILS_END)]
     head, opened, rest = body.partition(_SUMMARY_TAG)
     _shown, closed, tail = rest.partition(_SUMMARY_END)
-    return f"{head.rstrip()}{tail}" if opened and closed else body
+    return _Block(
+        opening.start(), end, read(attributes, f"{head.rstrip()}{tail}" if opened and closed else body)
+    )
 
 
-class _Ends:
-    """Where the tags of one text end; each question is answered without reading the text again and again."""
+class _BlockEnds:
+    """Where the tags of one text end, found without reading the text again for each opening."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -128,65 +120,51 @@ class _Ends:
             elif opened:
                 self.details[opened.pop()] = tag.end()
 
-    def after(self, end_tag: str, position: int) -> int | None:
+    def after(self, end_tag: str, offset: int) -> int | None:
         """The end of the next such tag, None when there is none."""
-        place = -1 if end_tag in self._absent else self._text.find(end_tag, position)
-        if place < 0:
+        found = -1 if end_tag in self._absent else self._text.find(end_tag, offset)
+        if found < 0:
             self._absent.add(end_tag)
             return None
-        return place + len(end_tag)
+        return found + len(end_tag)
 
 
-def _tool_call(attributes: dict[str, str], body: str) -> tuple[Piece, ...]:
+def _tool_call(attributes: Mapping[str, str], body: str) -> tuple[Piece, ...]:
     """The result stands in an attribute, or in later versions in the body; `done="false"` means none yet."""
     inner = html.unescape(body.strip())
-    encoded = attributes.get("result") or inner
     done = attributes.get("done") != "false" and ("result" in attributes or bool(inner))
+    result = _decoded(attributes.get("result") or inner) if done else None
     call = FoldedCall(
         call_id=attributes.get("id", ""),
         name=attributes.get("name", ""),
         arguments=_decoded(attributes.get("arguments", "")),
-        result=_result(encoded) if done else None,
+        result="null" if done and result is None else result,  # a tool may return null, which is a result
     )
     return (call,)
 
 
-def _result(encoded: str) -> Any:
-    """A tool may answer null, which is an answer."""
-    decoded = _decoded(encoded)
-    return "null" if decoded is None else decoded
-
-
-def _code_interpreter(attributes: dict[str, str], body: str) -> tuple[Piece, ...]:
+def _code_interpreter(attributes: Mapping[str, str], body: str) -> tuple[Piece, ...]:
     """The code block in the body is text already; what it printed joins it."""
     output = _decoded(attributes.get("output", ""))
     if isinstance(output, dict):
         output = output.get("stdout") or output.get("result") or output.get("stderr") or ""
-    shown = output if isinstance(output, str) else json_text(output)
-    printed = _fenced(shown.rstrip()) if shown.strip() else ""
+    shown = (output if isinstance(output, str) else json_text(output)).rstrip()
+    longest = max((len(run) for run in re.findall(r"`{3,}", shown)), default=2)
+    fence = "`" * (longest + 1)
+    printed = f"{fence}output\n{shown}\n{fence}" if shown else ""
     text = "\n".join(filter(None, (body.strip("\n"), printed)))
     return (text,) if text else ()
 
 
-def _fenced(text: str) -> str:
-    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}output\n{text}\n{fence}"
-
-
-def _reasoning(_attributes: dict[str, str], _body: str) -> tuple[Piece, ...]:
-    return ()
-
-
-_READERS: dict[str, Callable[[dict[str, str], str], tuple[Piece, ...]]] = {
+_READERS: Mapping[str, Callable[[Mapping[str, str], str], tuple[Piece, ...]]] = {
     "tool_calls": _tool_call,
     "code_interpreter": _code_interpreter,
-    "reasoning": _reasoning,
+    "reasoning": lambda _attributes, _body: (),
 }
 
 
 def _decoded(text: str) -> Any:
-    """JSON inside an attribute; text that is none stays text."""
+    """JSON inside an attribute; other text stays text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

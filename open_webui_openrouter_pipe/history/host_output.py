@@ -1,9 +1,10 @@
 """A stored answer's `output` list, unfolded into the messages that the host makes of it for a model.
 
-The host shows an answer folded, as one message with its `output` items, to whoever reads a chat, and
-unfolded to a pipe. Owns the same unfolding, so that both views of a chat give the same input. It follows
-`convert_output_to_messages` of Open WebUI 0.12 (raw, with tool images moved to a user message) and
-tolerates what that one does not: unknown, missing and wrongly typed fields.
+The host shows an answer folded, as one message with its `output` items, to whoever reads a chat, and unfolded to a
+pipe. Owns the same unfolding, so that both views of a chat become the same input: this is why stored Responses items
+become Chat Completions messages here, and Responses items again afterwards. It follows `convert_output_to_messages` of
+Open WebUI 0.12 (raw, with tool images moved to a user message) and tolerates what that one does not: unknown, missing
+and wrongly typed fields.
 """
 
 from __future__ import annotations
@@ -12,30 +13,33 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ..responses.wire import as_list, as_object, as_text
+
 TOOL_IMAGES_TEXT = "Here are the images from the tool results above. Please analyze them."
-"""The text of the user message in which the host hands over images of tool results."""
+"""The text of the user message in which the host sends images of tool results."""
 
 _FINISHED = frozenset({"completed", "failed", "rejected"})
 """States of a call that the host replays."""
 
-Wire = Mapping[str, Any]
 Message = dict[str, Any]
 
 
 def unfold_output(output: Iterable[Any]) -> list[Message]:
-    """Give the assistant, tool and user messages that the host would send in place of the answer."""
+    """Return the assistant, tool and user messages that the host would send for the answer."""
     items = [item for item in output if isinstance(item, dict)]
-    unfolding = _Unfolding(_replayed_calls(items))
+    unfolding = _Unfolding(_replayed_call_ids(items))
     for item in items:
         unfolding.add(item)
-    return _without_strays(unfolding.finish())
+    return _without_unpaired(unfolding.finish())
 
 
-def _replayed_calls(items: list[Message]) -> set[str]:
+def _replayed_call_ids(items: list[Message]) -> set[str]:
     finished = {
-        _id(item) for item in items if item.get("type") == "function_call" and item.get("status") in _FINISHED
+        as_text(item.get("call_id"))
+        for item in items
+        if item.get("type") == "function_call" and item.get("status") in _FINISHED
     }
-    answered = {_id(item) for item in items if item.get("type") == "function_call_output"}
+    answered = {as_text(item.get("call_id")) for item in items if item.get("type") == "function_call_output"}
     return (finished & answered) - {""}
 
 
@@ -51,11 +55,10 @@ class _Unfolding:
         self._outputs: list[Message] = []
 
     def add(self, item: Message) -> None:
-        kind = item.get("type")
+        kind = as_text(item.get("type"))
         if kind != "function_call_output":
             self._close_outputs()
-        handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
-        if handler:
+        if handler := _HANDLERS.get(kind):
             handler(self, item)
 
     def finish(self) -> list[Message]:
@@ -63,35 +66,30 @@ class _Unfolding:
         self._close_assistant()
         return self._messages
 
-    def message(self, item: Wire) -> None:
-        text = "".join(
-            part["text"]
-            for part in _list(item.get("content"))
-            if isinstance(part, dict)
-            and part.get("type") == "output_text"
-            and isinstance(part.get("text"), str)
-        )
+    def message(self, item: Message) -> None:
+        parts = [as_object(part) for part in as_list(item.get("content"))]
+        text = "".join(as_text(part.get("text")) for part in parts if part.get("type") == "output_text")
         if text:
             self._texts.append(text)
 
-    def call(self, item: Wire) -> None:
-        if _id(item) not in self._replayed:
+    def call(self, item: Message) -> None:
+        call_id = as_text(item.get("call_id"))
+        if call_id not in self._replayed:
             return
         provided = item.get("provider_function")
-        function = provided if isinstance(provided, dict) else item
-        arguments = function.get("arguments", "{}")
-        told = {"name": function.get("name", ""), "arguments": arguments}
-        self._calls.append({"id": _id(item), "type": "function", "function": told})
+        source = provided if isinstance(provided, dict) else item
+        function = {"name": source.get("name", ""), "arguments": source.get("arguments", "{}")}
+        self._calls.append({"id": call_id, "type": "function", "function": function})
 
     def output(self, item: Message) -> None:
-        if _id(item) in self._replayed:
+        if as_text(item.get("call_id")) in self._replayed:
             self._outputs.append(item)
 
-    def reasoning(self, item: Wire) -> None:
+    def reasoning(self, item: Message) -> None:
         details = item.get("reasoning_details")
         self._details.extend(details if isinstance(details, list) else [details] if details else [])
 
-    def code(self, item: Wire) -> None:
+    def code(self, item: Message) -> None:
         code, printed = item.get("code"), item.get("output")
         if isinstance(printed, dict):
             printed = printed.get("stdout") or printed.get("result")
@@ -115,7 +113,7 @@ class _Unfolding:
         images: list[str] = []
         for item in self._outputs:
             text, urls = _text_and_images(item.get("output"))
-            self._messages.append({"role": "tool", "tool_call_id": _id(item), "content": text})
+            self._messages.append({"role": "tool", "tool_call_id": item["call_id"], "content": text})
             images.extend(urls)
         if images:
             shown = [{"type": "image_url", "image_url": {"url": url}} for url in images]
@@ -125,7 +123,7 @@ class _Unfolding:
         self._outputs = []
 
 
-_HANDLERS: dict[str, Callable[[_Unfolding, Message], None]] = {
+_HANDLERS: Mapping[str, Callable[[_Unfolding, Message], None]] = {
     "message": _Unfolding.message,
     "function_call": _Unfolding.call,
     "function_call_output": _Unfolding.output,
@@ -134,53 +132,42 @@ _HANDLERS: dict[str, Callable[[_Unfolding, Message], None]] = {
 }
 
 
-def _without_strays(messages: list[Message]) -> list[Message]:
-    """Keep a call only if it is answered directly after its message, an answer only if it was asked there."""
+def _without_unpaired(messages: list[Message]) -> list[Message]:
+    """Keep a call only if its result follows its message directly, a result only if its call is there."""
     kept: list[Message] = []
     paired: set[str] = set()
     for index, message in enumerate(messages):
         if message["role"] == "tool":
             kept.extend([message] if message["tool_call_id"] in paired else [])
             continue
-        paired = _answered_next(messages, index) & {call["id"] for call in message.get("tool_calls", [])}
-        kept.extend(_with_calls(message, paired))
+        calls = message.get("tool_calls", [])
+        paired = _results_following(messages, index) & {call["id"] for call in calls}
+        if not calls:
+            kept.append(message)
+            continue
+        rest = {key: value for key, value in message.items() if key != "tool_calls"}
+        if paired:
+            kept.append({**rest, "tool_calls": [call for call in calls if call["id"] in paired]})
+        elif message["content"].strip():
+            kept.append(rest)
     return kept
 
 
-def _answered_next(messages: list[Message], index: int) -> set[str]:
-    answered: set[str] = set()
+def _results_following(messages: list[Message], index: int) -> set[str]:
+    """The call ids of the tool messages directly behind this one."""
+    call_ids: set[str] = set()
     for message in messages[index + 1 :]:
         if message["role"] != "tool":
             break
-        answered.add(message["tool_call_id"])
-    return answered
-
-
-def _with_calls(message: Message, paired: set[str]) -> list[Message]:
-    if "tool_calls" not in message:
-        return [message]
-    calls = [call for call in message["tool_calls"] if call["id"] in paired]
-    rest = {key: value for key, value in message.items() if key != "tool_calls"}
-    if calls:
-        return [{**rest, "tool_calls": calls}]
-    return [rest] if message["content"].strip() else []
+        call_ids.add(message["tool_call_id"])
+    return call_ids
 
 
 def _text_and_images(output: Any) -> tuple[str, list[str]]:
     if isinstance(output, str):
         return output, []
-    parts = [part for part in _list(output) if isinstance(part, dict)]
+    parts = [part for part in as_list(output) if isinstance(part, dict)]
     texts = [part.get("text", "") for part in parts if part.get("type") == "input_text"]
-    urls = [part.get("image_url") for part in parts if part.get("type") == "input_image"]
-    return "".join(text if isinstance(text, str) else json.dumps(text) for text in texts), [
-        url for url in urls if isinstance(url, str) and url
-    ]
-
-
-def _id(item: Wire) -> str:
-    call_id = item.get("call_id")
-    return call_id if isinstance(call_id, str) else ""
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    urls = [as_text(part.get("image_url")) for part in parts if part.get("type") == "input_image"]
+    text = "".join(text if isinstance(text, str) else json.dumps(text) for text in texts)
+    return text, list(filter(None, urls))

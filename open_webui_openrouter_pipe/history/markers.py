@@ -1,13 +1,12 @@
-"""Markdown's fenced code blocks: where they stand, so that nobody reads a marker or a tag out of shown code.
+"""Markers: the line in assistant text that names an artifact, and the code blocks in which it does not count.
 
-Only closed blocks count. An unclosed fence protects nothing, or one stray line of backticks would hide
-everything after it. Rules: CommonMark 0.31, section 4.5, outside of containers such as lists and quotes.
+A marker is exactly the line ``[<ULID>]: #`` where the ULID has 20 characters of Crockford base32. Owns their encoding,
+writing, finding and splitting; knows nothing of what an artifact holds. Whoever calls decides what is assistant text:
+nothing else may be searched.
 
-Markers: the line in assistant text that names an artifact.
-
-A marker is exactly the line ``[<ULID>]: #`` where the ULID has 20 characters of Crockford base32. Owns
-their encoding, writing, finding and splitting; knows nothing of what an artifact holds. Lines inside closed
-code blocks are not markers. Whoever calls decides what is assistant text: nothing else may be searched.
+Lines inside closed fenced code blocks are not markers. An unclosed fence protects nothing, or one stray line of
+backticks would hide everything after it. Rules: CommonMark 0.31, section 4.5, outside of containers such as lists and
+quotes.
 """
 
 from __future__ import annotations
@@ -16,42 +15,9 @@ import re
 import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _FENCE_LINE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})(?P<rest>[^\n]*)$", re.MULTILINE)
-
-
-def closed_fences(text: str) -> list[tuple[int, int]]:
-    """Give the start and end offset of each closed code block, from its first line to the end of its last."""
-    if "`" not in text and "~" not in text:
-        return []
-    blocks: list[tuple[int, int]] = []
-    opened: re.Match[str] | None = None
-    for line in _FENCE_LINE.finditer(text):
-        if opened is None:
-            opened = line if _opens(line) else None
-        elif _closes(line, opened):
-            blocks.append((opened.start(), line.end()))
-            opened = None
-    return blocks
-
-
-def is_within(place: int, blocks: list[tuple[int, int]]) -> bool:
-    """Tell whether the offset lies within one of the blocks, which stand in order."""
-    index = bisect_right(blocks, (place, sys.maxsize))
-    return index > 0 and place < blocks[index - 1][1]
-
-
-def _opens(line: re.Match[str]) -> bool:
-    """The info string of a backtick fence holds no backtick: such a line is inline code."""
-    return line["fence"][0] == "~" or "`" not in line["rest"]
-
-
-def _closes(line: re.Match[str], opened: re.Match[str]) -> bool:
-    """A closing fence is of the same kind, at least as long, and stands alone."""
-    return line["fence"].startswith(opened["fence"]) and not line["rest"].strip()
-
-
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _TIME_CHARS = 16
 _RANDOM_CHARS = 4
@@ -65,20 +31,18 @@ _HINT = "]: #"
 _BEFORE_HINT_CHARS = 1 + _TIME_CHARS + _RANDOM_CHARS
 
 
-@dataclass(frozen=True, slots=True)
-class MarkerSpan:
-    """A marker's place in a text: from its bracket to its hash, without the newline."""
+class MarkerSpan(NamedTuple):
+    """A marker's offsets in a text: from its bracket to behind its hash, without the newline."""
 
     ulid: str
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedText:
-    """A stretch of a text: either plain text, or a run of markers with the newlines that belong to it.
+class MarkedText(NamedTuple):
+    """A segment of a text: either plain text, or a run of markers with the newlines that belong to it.
 
-    `raw` is the stretch to the byte; `ulids` are those of the run, none for plain text.
+    `raw` is the segment to the byte; `ulids` are those of the run, none for plain text.
     """
 
     raw: str
@@ -95,7 +59,7 @@ def item_id(time_ns: int, randomness: int) -> str:
 
 
 def is_ulid(value: object) -> bool:
-    """Tell whether the value is an artifact's ULID."""
+    """Return whether the value is an artifact's ULID."""
     return isinstance(value, str) and _ULID_ONLY.fullmatch(value) is not None
 
 
@@ -106,13 +70,13 @@ def serialize_marker(ulid: str) -> str:
 
 def leading_markers(ulids: Iterable[str]) -> str:
     """Write what goes before the text of the same message item; empty when there is nothing to mark."""
-    lines = _lines(ulids)
+    lines = "".join(f"{serialize_marker(ulid)}\n" for ulid in ulids)
     return f"{lines}\n" if lines else ""
 
 
 def standalone_markers(ulids: Iterable[str]) -> str:
     """Write the text of a message item that holds markers only; empty when there is nothing to mark."""
-    lines = _lines(ulids)
+    lines = "".join(f"{serialize_marker(ulid)}\n" for ulid in ulids)
     return f"\n{lines}" if lines else ""
 
 
@@ -123,69 +87,20 @@ def extract_marker_ulid(line: str) -> str | None:
 
 
 def contains_marker(text: str) -> bool:
-    """Tell whether the text holds a marker outside of code."""
+    """Return whether the text holds a marker outside of code."""
     return next(iter_marker_spans(text), None) is not None
 
 
 def iter_marker_spans(text: str) -> Iterator[MarkerSpan]:
     """Find the markers outside of code, in order."""
-    for ulid, start, end in _find(text):
-        yield MarkerSpan(ulid, start, end)
+    return iter(_find(text))
 
 
 def split_text_by_markers(text: str) -> list[MarkedText]:
-    """Divide the text at its runs of markers; joining the `raw` of all segments gives the text again."""
-    segments: list[MarkedText] = []
-    done = 0
-    for start, end, ulids in _runs(text):
-        if start > done:
-            segments.append(MarkedText(text[done:start]))
-        segments.append(MarkedText(text[start:end], ulids))
-        done = end
-    if done < len(text):
-        segments.append(MarkedText(text[done:]))
-    return segments
+    """Divide the text at its runs of markers; joining the `raw` of all segments yields the text again.
 
-
-def erase_markers(text: str) -> str:
-    """Remove everything that reads like a marker, wherever it stands: for a text that quotes assistant text."""
-    return _QUOTED.sub("", text)
-
-
-def _encode(number: int, chars: int) -> str:
-    bits = chars * _BITS_PER_CHAR
-    if not 0 <= number < 1 << bits:
-        message = f"{number} does not fit {bits} bits"
-        raise ValueError(message)
-    shifts = range(bits - _BITS_PER_CHAR, -1, -_BITS_PER_CHAR)
-    return "".join(_ALPHABET[number >> shift & 31] for shift in shifts)
-
-
-def _is_line(text: str, start: int, end: int) -> bool:
-    begins = start == 0 or (start > 0 and text[start - 1] == "\n")
-    return begins and (end == len(text) or text[end] == "\n")
-
-
-def _lines(ulids: Iterable[str]) -> str:
-    return "".join(f"{serialize_marker(ulid)}\n" for ulid in ulids)
-
-
-def _find(text: str) -> list[tuple[str, int, int]]:
-    """Each marker's ULID, start and end."""
-    found: list[tuple[str, int, int]] = []
-    place = text.find(_HINT)
-    blocks = closed_fences(text) if place >= 0 else []
-    while place >= 0:
-        start, end = place - _BEFORE_HINT_CHARS, place + len(_HINT)
-        line = _LINE.match(text, start) if _is_line(text, start, end) else None
-        if line and not (blocks and is_within(start, blocks)):
-            found.append((line[1], start, end))
-        place = text.find(_HINT, end)
-    return found
-
-
-def _runs(text: str) -> list[tuple[int, int, tuple[str, ...]]]:
-    """Runs with the newlines that belong to them; what touches after that is one run."""
+    A run takes up to two newlines on either side with it, and runs that touch are one.
+    """
     runs: list[tuple[int, int, list[str]]] = []
     done = 0
     for ulid, start, end in _find(text):
@@ -197,4 +112,63 @@ def _runs(text: str) -> list[tuple[int, int, tuple[str, ...]]]:
         else:
             runs.append((first, last, [ulid]))
         done = last
-    return [(start, end, tuple(ulids)) for start, end, ulids in runs]
+    segments: list[MarkedText] = []
+    done = 0
+    for first, last, ulids in runs:
+        if first > done:
+            segments.append(MarkedText(text[done:first]))
+        segments.append(MarkedText(text[first:last], tuple(ulids)))
+        done = last
+    return [*segments, MarkedText(text[done:])] if done < len(text) else segments
+
+
+def erase_markers(text: str) -> str:
+    """Remove everything that reads like a marker, wherever it stands: for a text that quotes assistant text."""
+    return _QUOTED.sub("", text)
+
+
+def closed_fences(text: str) -> list[tuple[int, int]]:
+    """Return the start and end offset of each closed code block, from its first line to the end of its last."""
+    if "`" not in text and "~" not in text:
+        return []
+    blocks: list[tuple[int, int]] = []
+    opened: re.Match[str] | None = None
+    for line in _FENCE_LINE.finditer(text):
+        fence, rest = line["fence"], line["rest"]
+        if opened is None:
+            # The info string of a backtick fence holds no backtick: such a line is inline code.
+            opened = line if fence[0] == "~" or "`" not in rest else None
+        elif fence.startswith(opened["fence"]) and not rest.strip():
+            blocks.append((opened.start(), line.end()))
+            opened = None
+    return blocks
+
+
+def is_within(offset: int, blocks: list[tuple[int, int]]) -> bool:
+    """Return whether the offset lies within one of the blocks, which stand in order."""
+    index = bisect_right(blocks, (offset, sys.maxsize))
+    return index > 0 and offset < blocks[index - 1][1]
+
+
+def _encode(number: int, chars: int) -> str:
+    bits = chars * _BITS_PER_CHAR
+    if not 0 <= number < 1 << bits:
+        message = f"{number} does not fit {bits} bits"
+        raise ValueError(message)
+    shifts = range(bits - _BITS_PER_CHAR, -1, -_BITS_PER_CHAR)
+    return "".join(_ALPHABET[number >> shift & 31] for shift in shifts)
+
+
+def _find(text: str) -> list[MarkerSpan]:
+    found: list[MarkerSpan] = []
+    hint = text.find(_HINT)
+    blocks = closed_fences(text) if hint >= 0 else []
+    while hint >= 0:
+        start, end = hint - _BEFORE_HINT_CHARS, hint + len(_HINT)
+        begins_line = start == 0 or (start > 0 and text[start - 1] == "\n")
+        if begins_line and (end == len(text) or text[end] == "\n"):
+            line = _LINE.match(text, start)
+            if line and not (blocks and is_within(start, blocks)):
+                found.append(MarkerSpan(line[1], start, end))
+        hint = text.find(_HINT, end)
+    return found

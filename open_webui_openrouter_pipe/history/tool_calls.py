@@ -1,8 +1,8 @@
-"""Calls and their answers within one turn, told by several sources, merged into pairs.
+"""Tool calls and their results within one turn, reported by several sources, matched into pairs.
 
-The same call may be told by our artifact, by the host's tool messages and by a block folded into text. Owns
-which mentions are the same call, whose words win, and what is half and must not be sent. Call ids are
-compared within one turn only: providers use the same ids again.
+The same call may be reported by our artifact, by the host's tool messages and by a block folded into text. Owns which
+records are the same call, whose version is sent, and what is half and must not be sent. Call ids are compared within
+one turn only: providers use the same ids again.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..responses.items import Item
+from ..responses.wire import as_text
 from .entries import CallSource, Origin
 from .parts import same_arguments
 
@@ -33,7 +34,7 @@ _MAX_CALL_ID_CHARS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Classified:
+class ClassifiedCalls:
     """The call ids of function calls by whether they can be sent."""
 
     paired: frozenset[str]
@@ -41,9 +42,8 @@ class Classified:
     outputs_without_call: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallRecord:
-    """A call or an output in one source's words, and the place where it says so."""
+class ToolCallRecord(NamedTuple):
+    """A call or an output as one source reports it, and where it does so."""
 
     fields: Fields
     origin: Origin
@@ -51,15 +51,16 @@ class ToolCallRecord:
 
 @dataclass(slots=True)
 class ToolCallPair:
-    """One call and its output, in the words of each source. It can be sent only when it is whole.
+    """One call and its output, as each source reports them. It can be sent only when it is whole.
 
-    `sent_as` is its call id on the wire, once the call is written; `output_waits` says that its output came first.
+    `sent_as` is its call id on the wire, once the call is written; `output_came_first` says that its output must follow
+    the call at once.
     """
 
     calls: dict[CallSource, ToolCallRecord] = field(default_factory=dict)
     outputs: dict[CallSource, ToolCallRecord] = field(default_factory=dict)
     sent_as: str | None = None
-    output_waits: bool = False
+    output_came_first: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -68,7 +69,7 @@ class ToolCallPair:
 
     @property
     def call(self) -> ToolCallRecord:
-        """The call as the model wrote it if our artifact has it, otherwise as the host tells it."""
+        """The call as the model wrote it if our artifact has it, otherwise as the host shows it."""
         return _best(self.calls)
 
     @property
@@ -77,45 +78,52 @@ class ToolCallPair:
         return _best(self.outputs)
 
     def matches(self, call: ToolCallRecord, source: CallSource) -> bool:
-        """Tell whether this mention of the same id is this very call, and not a later one.
+        """Whether this record of the same id is this very call, and not a later one.
 
-        Within one message it is. From another message it is if this source has not told of the pair yet and
-        says the same: the marker of a finished call may follow it.
+        Within one message it is. From another message it is if this source has not reported the pair yet and the
+        arguments are the same: the marker of a finished call may follow it.
         """
-        places = {told: mention.origin.place for told, mention in self.calls.items()}
-        if not places or places.get(source) == call.origin.place:
+        message = call.origin.message_part
+        if not self.calls:
             return True
-        if source in places:
-            return False
-        return call.origin.place in places.values() or _says_the_same(self.call.fields, call.fields)
+        if source in self.calls:
+            return self.calls[source].origin.message_part == message
+        same_message = any(record.origin.message_part == message for record in self.calls.values())
+        return same_message or _is_same_call(self.call.fields, call.fields)
 
 
 class ToolCallMatcher:
-    """The pairs of one turn."""
+    """The pairs of one turn, in the order in which they were first reported."""
 
     def __init__(self) -> None:
         """Begin without pairs."""
-        self._pairs: dict[tuple[str, str], list[ToolCallPair]] = {}
+        self.pairs: list[ToolCallPair] = []
+        self._by_id: dict[tuple[str, str], ToolCallPair] = {}
 
     def add_call(self, call: ToolCallRecord, source: CallSource) -> ToolCallPair | None:
-        """Note a call; None when it only repeats what the source has told."""
-        pairs = self._pairs.setdefault((call.fields["type"], call.fields["call_id"]), [])
-        if not pairs or not pairs[-1].matches(call, source):
-            pairs.append(ToolCallPair())
-        if source in pairs[-1].calls:
+        """Return the pair that the call belongs to; None when the source has reported it before."""
+        key = (call.fields["type"], call.fields["call_id"])
+        pair = self._by_id.get(key)
+        if pair is None or not pair.matches(call, source):
+            pair = self._add_pair(key)
+        if source in pair.calls:
             return None
-        pairs[-1].calls[source] = call
-        return pairs[-1]
+        pair.calls[source] = call
+        return pair
 
     def add_output(self, output: ToolCallRecord, source: CallSource) -> ToolCallPair | None:
-        """Note an output; None when it only repeats what the source has told."""
-        pairs = self._pairs.setdefault((CALL_TYPES[output.fields["type"]], output.fields["call_id"]), [])
-        if not pairs:
-            pairs.append(ToolCallPair())
-        if source in pairs[-1].outputs:
+        """Return the pair that the output belongs to; None when the source has reported it before."""
+        key = (CALL_TYPES[output.fields["type"]], output.fields["call_id"])
+        pair = self._by_id.get(key) or self._add_pair(key)
+        if source in pair.outputs:
             return None
-        pairs[-1].outputs[source] = output
-        return pairs[-1]
+        pair.outputs[source] = output
+        return pair
+
+    def _add_pair(self, key: tuple[str, str]) -> ToolCallPair:
+        pair = self._by_id[key] = ToolCallPair()
+        self.pairs.append(pair)
+        return pair
 
 
 class CallIds:
@@ -125,35 +133,43 @@ class CallIds:
         """Begin with no id taken."""
         self._taken: set[str] = set()
 
-    def settle(self, call_id: str) -> str:
-        """Give the id, or one derived from it that nothing before uses."""
-        settled = base = call_id if len(call_id) <= _MAX_CALL_ID_CHARS else _digest(call_id)
+    def reserve(self, call_id: str) -> str:
+        """Return the id, or one derived from it that nothing before uses."""
+        reserved = base = call_id if len(call_id) <= _MAX_CALL_ID_CHARS else _digest(call_id)
         number = 1
-        while settled in self._taken:
+        while reserved in self._taken:
             number += 1
-            settled = f"{base}_{number}"
-            if len(settled) > _MAX_CALL_ID_CHARS:
-                settled = _digest(settled)
-        self._taken.add(settled)
-        return settled
+            reserved = f"{base}_{number}"
+            if len(reserved) > _MAX_CALL_ID_CHARS:
+                reserved = _digest(reserved)
+        self._taken.add(reserved)
+        return reserved
 
 
-def classify_function_call_artifacts(items: Iterable[Item]) -> Classified:
-    """Sort the call ids of function calls and outputs into pairs and halves. A half is never sent."""
-    ids: dict[str, set[str]] = {"function_call": set(), "function_call_output": set()}
-    for item in items:
-        call_id = item.get("call_id")
-        if item["type"] in ids and isinstance(call_id, str) and call_id:
-            ids[item["type"]].add(call_id)
-    calls, outputs = ids["function_call"], ids["function_call_output"]
-    return Classified(frozenset(calls & outputs), frozenset(calls - outputs), frozenset(outputs - calls))
+def classify_function_call_artifacts(items: Iterable[Item]) -> ClassifiedCalls:
+    """Sort the call ids of function calls and outputs into pairs and halves, as the builder matches them."""
+    matcher = ToolCallMatcher()
+    for index, item in enumerate(items):
+        if not as_text(item.get("call_id")):
+            continue
+        record = ToolCallRecord(item, Origin(index, "assistant"))
+        if item["type"] == "function_call":
+            matcher.add_call(record, "artifact")
+        elif item["type"] == "function_call_output":
+            matcher.add_output(record, "artifact")
+    halves = [pair for pair in matcher.pairs if not pair.is_whole]
+    return ClassifiedCalls(
+        frozenset(pair.call.fields["call_id"] for pair in matcher.pairs if pair.is_whole),
+        frozenset(pair.call.fields["call_id"] for pair in halves if pair.calls),
+        frozenset(pair.output.fields["call_id"] for pair in halves if pair.outputs),
+    )
 
 
-def _best(told: Mapping[CallSource, ToolCallRecord]) -> ToolCallRecord:
-    return told.get("artifact") or told.get("host") or told["folded"]
+def _best(records: Mapping[CallSource, ToolCallRecord]) -> ToolCallRecord:
+    return records.get("artifact") or records.get("host") or records["folded"]
 
 
-def _says_the_same(one: Fields, other: Fields) -> bool:
+def _is_same_call(one: Fields, other: Fields) -> bool:
     if one["type"] != "function_call":
         return False
     return bool(one["name"] == other["name"] and same_arguments(one["arguments"], other["arguments"]))

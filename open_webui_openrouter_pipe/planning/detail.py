@@ -23,7 +23,7 @@ from ..conversation.conversation import (
 )
 from ..conversation.rules import NoteWriter, omission_note, select_rules, user_rules
 from ..conversation.tokens import CALL_OVERHEAD_TOKENS, TokenCounter
-from ..conversation.tool_facts import cut_middle, is_failure, state_fact, state_parts, text_of
+from ..conversation.tool_facts import cut_middle, is_failure, prune_tool_output, text_of
 from ..responses.items import (
     FunctionCallOutput,
     Item,
@@ -304,8 +304,7 @@ def _call_id(entry: DigestedItem) -> str | None:
 def _statement(item: Item) -> str:
     if not is_function_call_output(item):
         return ""
-    output = item["output"]
-    return state_fact(output) if isinstance(output, str) else state_parts(output)
+    return str(prune_tool_output(item)["output"])
 
 
 def _repeated_calls(parts: Sequence[Part]) -> Mapping[int, frozenset[str]]:

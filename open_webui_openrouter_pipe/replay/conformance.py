@@ -1,9 +1,9 @@
 """Judges an input by the official SDK of OpenRouter, where that is installed.
 
 Owns the recipe that makes the SDK's models refuse what the service refuses: strict mode, the class of the item's own
-type, and a way back that must bring every key again, since the models drop what they do not know. It adds the rules
-that no model carries: pairs of calls and outputs, names, lengths and empty messages. It imports the SDK only when
-asked to, for nothing else of the package needs it.
+type, and a round trip that must keep every key, since the models drop what they do not know. It adds the rules that no
+model has: pairs of calls and outputs, names, lengths and empty messages. It imports the SDK only when asked to, since
+nothing else of the package needs it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 _MAX_CALL_ID_CHARACTERS = 64
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -41,13 +41,15 @@ class Judge:
     def issues(self, items: Sequence[Mapping[str, Any]]) -> list[Issue]:
         """Everything that the service would refuse in this input; empty when all is well."""
         found = [issue for index, item in enumerate(items) for issue in self._item(item, f"input[{index}]")]
-        return found or list(_unpaired(items))
+        return found or list(_pairing_issues(items))
 
     def _item(self, item: Mapping[str, Any], path: str) -> list[Issue]:
         candidates = self._models.get(item.get("type", "message"), ())
         if not candidates:
             return [Issue(f"{path}.type", f"unknown type {item.get('type')!r}")]
-        return min((_against(model, item, path) for model in candidates), key=len) or list(_ruled(item, path))
+        return min((_schema_issues(model, item, path) for model in candidates), key=len) or list(
+            _rule_issues(item, path)
+        )
 
 
 def sdk_judge() -> Judge | None:
@@ -59,13 +61,9 @@ def sdk_judge() -> Judge | None:
     models: dict[str, list[TypeAdapter[Any]]] = {}
     for model in get_args(InputsUnion1.__value__):
         adapter: TypeAdapter[Any] = TypeAdapter(model)
-        for kind in _literals(_type_of(model)):
+        for kind in _literals(model.model_fields["type"].annotation):
             models.setdefault(kind, []).append(adapter)
     return Judge(models)
-
-
-def _type_of(model: type[BaseModel]) -> Any:
-    return model.model_fields["type"].annotation
 
 
 def _literals(annotation: Any) -> list[str]:
@@ -75,55 +73,52 @@ def _literals(annotation: Any) -> list[str]:
     return [name for part in get_args(inner) for name in _literals(part)]
 
 
-def _against(model: TypeAdapter[Any], item: Mapping[str, Any], path: str) -> list[Issue]:
+def _schema_issues(model: TypeAdapter[Any], item: Mapping[str, Any], path: str) -> list[Issue]:
     try:
         parsed = model.validate_json(json.dumps(item), strict=True)
     except ValidationError as error:
-        return [Issue(path + _suffix(found["loc"]), found["msg"]) for found in error.errors()]
-    return list(_lost(item, model.dump_python(parsed, by_alias=True, mode="json"), path))
+        issues = []
+        for found in error.errors():
+            steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in found["loc"])
+            issues.append(Issue(path + "".join(steps), found["msg"]))
+        return issues
+    return list(_round_trip_issues(item, model.dump_python(parsed, by_alias=True, mode="json"), path))
 
 
-def _suffix(location: tuple[str | int, ...]) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
-
-
-def _lost(sent: Any, back: Any, path: str) -> Iterator[Issue]:
-    """What the models did not give back as it was sent."""
+def _round_trip_issues(sent: Any, back: Any, path: str) -> Iterator[Issue]:
+    """What the models do not write as it was read."""
     if isinstance(sent, dict) and isinstance(back, dict):
         for key, value in sent.items():
             if key in back:
-                yield from _lost(value, back[key], f"{path}.{key}")
+                yield from _round_trip_issues(value, back[key], f"{path}.{key}")
             else:
                 yield Issue(f"{path}.{key}", "must not be null" if value is None else "unknown key or value")
     elif isinstance(sent, list) and isinstance(back, list) and len(sent) == len(back):
         for index, (one, other) in enumerate(zip(sent, back, strict=True)):
-            yield from _lost(one, other, f"{path}[{index}]")
+            yield from _round_trip_issues(one, other, f"{path}[{index}]")
     elif sent != back or isinstance(sent, bool) is not isinstance(back, bool):
         yield Issue(path, "is not what the schema makes of it")
 
 
-def _ruled(item: Mapping[str, Any], path: str) -> Iterator[Issue]:
+def _rule_issues(item: Mapping[str, Any], path: str) -> Iterator[Issue]:
     """The rules that hold within one item."""
     if "call_id" in item and not 1 <= len(item["call_id"]) <= _MAX_CALL_ID_CHARACTERS:
         yield Issue(f"{path}.call_id", f"must have 1 to {_MAX_CALL_ID_CHARACTERS} characters")
     if item.get("type") == "function_call" and not _TOOL_NAME.fullmatch(item["name"]):
-        yield Issue(f"{path}.name", "is no legal name of a tool")
-    if item.get("type", "message") == "message":
-        yield from _message_ruled(item, path)
-
-
-def _message_ruled(item: Mapping[str, Any], path: str) -> Iterator[Issue]:
+        yield Issue(f"{path}.name", "is not a legal name of a tool")
+    if item.get("type", "message") != "message":
+        return
     content = item.get("content")
+    kinds = {part["type"] for part in content} if isinstance(content, list) else set()
     if not content:
         yield Issue(f"{path}.content", "must not be empty")
-    kinds = {part["type"] for part in content} if isinstance(content, list) else set()
     if item["role"] == "assistant" and any(kind.startswith("input_") for kind in kinds):
         yield Issue(f"{path}.content", "an assistant's parts are output_text or refusal")
     if kinds & {"output_text", "refusal"} and "status" not in item:
         yield Issue(f"{path}.status", "is required")
 
 
-def _unpaired(items: Sequence[Mapping[str, Any]]) -> Iterator[Issue]:
+def _pairing_issues(items: Sequence[Mapping[str, Any]]) -> Iterator[Issue]:
     """Each call has one later output, each output one earlier call."""
     calls: dict[str, int] = {}
     answered: set[str] = set()

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidHistory
+from ..history.additions import SUMMARY_HEADING
 from ..history.artifacts import Artifacts, LoadedArtifact
 from ..history.entries import UserMessage
-from ..history.external_summaries import SUMMARY_HEADING
 from ..history.reading import read_history
 from ..responses.text import clean_text
+from ..responses.wire import as_list, as_object, as_text
 
-_FOREIGN = "This is no chat of Open WebUI and no list of messages."
+_NOT_A_CHAT = "This is not a chat of Open WebUI and not a list of messages."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class ChatState:
-    """The messages at one point of a chat as the host hands them over, with the id of each ("": it has none).
+    """The messages at one point of a chat as the host sends them, with the id of each ("": it has none).
 
     `model` is the host's id of the model that answers there, "" when unknown. `earlier_turns` counts the turns that
     the host's own summary stands for.
@@ -89,7 +90,7 @@ def chat_state(chat: Chat, at: str | None = None, *, model_id: str | None = None
     model = next(filter(None, map(_model_of, reversed(messages))), chat.model)
     start, summary = _checkpoint(messages)
     target = openrouter_id(model_id or model)
-    kept = [_handed_over(message, target) for message in messages[start:]]
+    kept = [_as_sent(message, target) for message in messages[start:]]
     instructions = "\n".join(filter(None, (chat.system, summary)))
     added = [{"role": "system", "content": instructions}] if instructions else []
     return ChatState(
@@ -100,18 +101,18 @@ def chat_state(chat: Chat, at: str | None = None, *, model_id: str | None = None
     )
 
 
-def choose_chat(chats: Sequence[Chat], wish: str) -> Chat:
+def choose_chat(chats: Sequence[Chat], name: str) -> Chat:
     """Find a chat by its number, counted from 1, its id or its title.
 
     Raises:
         InvalidHistory: There is none, or there are several of this title.
     """
-    if wish.isdecimal() and 1 <= int(wish) <= len(chats):
-        return chats[int(wish) - 1]
-    found = [chat for chat in chats if wish == chat.id] or [chat for chat in chats if wish == chat.title]
+    if name.isdecimal() and 1 <= int(name) <= len(chats):
+        return chats[int(name) - 1]
+    found = [chat for chat in chats if name == chat.id] or [chat for chat in chats if name == chat.title]
     if len(found) != 1:
         count = f"{len(found)} chats are" if found else "No chat is"
-        raise InvalidHistory(f"{count} called {wish!r}.")
+        raise InvalidHistory(f"{count} called {name!r}.")
     return found[0]
 
 
@@ -122,12 +123,18 @@ def read_artifacts(value: Any) -> Artifacts:
         InvalidHistory: It is not an object.
     """
     if not isinstance(value, dict):
-        raise InvalidHistory("These are no items by the ULIDs of their markers.")
-    return {ulid: _read_artifact(told) for ulid, told in value.items()}
+        raise InvalidHistory("These are not items by the ULIDs of their markers.")
+    artifacts: dict[str, Any] = {}
+    for ulid, stored in value.items():
+        has_model = isinstance(stored, dict) and "item" in stored and "type" not in stored
+        artifacts[ulid] = (
+            LoadedArtifact(stored["item"], _text(stored.get("model")) or None) if has_model else stored
+        )
+    return artifacts
 
 
 def openrouter_id(model: str) -> str:
-    """Give a model's id without that of the function which offers it."""
+    """Return a model's id without that of the function which offers it."""
     function, dot, rest = model.partition(".")
     return rest if dot and function.isidentifier() else model
 
@@ -135,33 +142,27 @@ def openrouter_id(model: str) -> str:
 def _read_chat(value: Any) -> Chat:
     """Read one chat: as the host's interface gives it, as its page keeps it, or a plain list of messages."""
     if not isinstance(value, dict):
-        raise InvalidHistory(_FOREIGN)
-    inner = _dict(value.get("chat")) or value
-    history, listed = _dict(inner.get("history")), inner.get("messages")
+        raise InvalidHistory(_NOT_A_CHAT)
+    inner = as_object(value.get("chat")) or value
+    history, listed = as_object(inner.get("history")), inner.get("messages")
     tree = history.get("messages")
     if not isinstance(tree, dict):
         if not isinstance(listed, list):
-            raise InvalidHistory(_FOREIGN)
+            raise InvalidHistory(_NOT_A_CHAT)
         tree = {f"#{index}": message for index, message in enumerate(listed)}
         parents = {f"#{index + 1}": f"#{index}" for index in range(len(listed))}
     else:
-        parents = {id_: _text(_dict(message).get("parentId")) for id_, message in tree.items()}
+        parents = {id_: _text(as_object(message).get("parentId")) for id_, message in tree.items()}
     ends = (history.get("currentId"), value.get("current_message_id"), *reversed(tree))
     return Chat(
         id=_text(value.get("id")) or _text(inner.get("id")),
         title=_text(value.get("title")) or _text(inner.get("title")),
         model=_model_of(inner),
-        system=_text(_dict(inner.get("params")).get("system")),
+        system=_text(as_object(inner.get("params")).get("system")),
         messages=tree,
         parents=parents,
         current=next((end for end in ends if isinstance(end, str) and end in tree), ""),
     )
-
-
-def _read_artifact(told: Any) -> Any:
-    if isinstance(told, dict) and "item" in told and "type" not in told:
-        return LoadedArtifact(told["item"], _text(told.get("model")) or None)
-    return told
 
 
 def _ids_until(chat: Chat, at: str | None) -> list[str]:
@@ -189,34 +190,30 @@ def _turn_starts(messages: Sequence[Any]) -> list[int]:
 def _checkpoint(messages: Sequence[Any]) -> tuple[int, str]:
     """Where the messages begin that the host still sends, and the summary that it sends for those before."""
     for index in reversed(range(len(messages))):
-        message = _dict(messages[index])
+        message = as_object(messages[index])
         summary = _text(message.get("contextSummary")) or _text(message.get("context_summary"))
         if summary.strip():
             return index, f"{SUMMARY_HEADING}\n{summary}"
     return 0, ""
 
 
-def _handed_over(message: Any, target: str) -> Any:
+def _as_sent(message: Any, target: str) -> Any:
     """What the host makes of a stored message for the model `target`, before it unfolds its output."""
-    fields = _dict(message)
-    content, images = fields.get("content", ""), _image_urls(fields.get("files"))
-    if fields.get("role") == "user" and images and isinstance(content, str):
+    fields = as_object(message)
+    role, content, images = fields.get("role"), fields.get("content", ""), _image_urls(fields.get("files"))
+    if role == "user" and images and isinstance(content, str):
         shown = [{"type": "image_url", "image_url": {"url": url}} for url in images]
         return {**fields, "content": [{"type": "text", "text": content}, *shown]}
     writer, output = openrouter_id(_text(fields.get("model"))), fields.get("output")
-    if (
-        fields.get("role") == "assistant"
-        and isinstance(output, list)
-        and writer
-        and target not in {"", writer}
-    ):
-        return {**fields, "output": [_without_details(item) for item in output]}
+    if role == "assistant" and isinstance(output, list) and writer and target not in {"", writer}:
+        return {**fields, "output": [_without_reasoning_details(item) for item in output]}
     return message
 
 
 def _image_urls(files: Any) -> list[str]:
-    listed = map(_dict, files if isinstance(files, list) else [])
-    return [file["url"] for file in listed if _is_image(file) and _text(file.get("url"))]
+    return [
+        url for file in map(as_object, as_list(files)) if _is_image(file) and (url := _text(file.get("url")))
+    ]
 
 
 def _is_image(file: Mapping[str, Any]) -> bool:
@@ -225,22 +222,18 @@ def _is_image(file: Mapping[str, Any]) -> bool:
     return file.get("type") == "image" or (kind.startswith("image/") and kind != "image/svg+xml")
 
 
-def _without_details(item: Any) -> Any:
-    """`reasoning_details` are bound to the model that wrote them."""
+def _without_reasoning_details(item: Any) -> Any:
+    """They are bound to the model that wrote them."""
     if not isinstance(item, dict):
         return item
     return {key: value for key, value in item.items() if key != "reasoning_details"}
 
 
 def _model_of(source: Any) -> str:
-    fields = _dict(source)
+    fields = as_object(source)
     models = fields.get("models")
-    return _text(fields.get("model")) or _text(models[0] if isinstance(models, list) and models else None)
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return _text(fields.get("model")) or next(map(_text, as_list(models)), "")
 
 
 def _text(value: Any) -> str:
-    return clean_text(value) if isinstance(value, str) else ""
+    return clean_text(as_text(value))

@@ -1,21 +1,17 @@
-"""What a replayed chat shows: as a table for people, as JSON for programs.
+"""What a replayed chat shows: as a table for people, as JSON for programs; and what a plan does to it, in lines.
 
-Owns the value that a replay ends with and its two forms. It must not read files or write to a terminal, and what it
-gives for a terminal holds nothing that a terminal would obey.
-
-What a plan does to a chat, in lines for people.
-
-Owns the wording. It must not decide or count anything: the figures are the plan's.
+Owns the value that a replay ends with and its forms. It must not read files, write to a terminal, decide or count:
+budgets and tokens are the plan's. What it returns for a terminal holds nothing that a terminal would obey.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..history.build import Transformed
+from ..history.build import BuiltHistory
 from ..history.entries import ArtifactRef, History, Origin, Repair
 from ..planning.plan import Plan
 from ..responses.items import Item, is_function_call_output
@@ -26,79 +22,101 @@ LINE_CHARACTERS = 100
 
 _GIST_CHARACTERS = 400
 _ITEM_HEAD = ("#", "turn", "tokens", "from", "marker", "repairs", "item")
-_MENDED_TYPES = {
+_REPAIRED_TYPES = {
     "message": "message",
     "call_id": "function_call",
     "call_name": "function_call",
     "output": "function_call_output",
 }
-"""The type of item that a repair changed, where it did not leave one out."""
+"""The type of item that a repair changed, where it did not omit one."""
 
 Row = Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What would be sent at one point of a chat. `tokens` are estimates, made without a vocabulary."""
+    """What would be sent at one point of a chat if everything fits, `tokens` estimated without a vocabulary."""
 
     chat: Chat
-    moment: ChatState
+    state: ChatState
     model_id: str
     history: History
-    built: Transformed
+    built: BuiltHistory
     tokens: tuple[int, ...]
 
     @property
     def turns(self) -> list[int]:
         """The turn of each item, counted from 1 as `--turn` counts."""
-        return [turn + 1 + self.moment.earlier_turns for turn in self.built.turns]
+        return [self.turn_number(turn) for turn in self.built.turns]
+
+    def turn_number(self, turn: int) -> int:
+        """Return the number of a turn of the history, counted from 1 over the whole chat."""
+        return turn + 1 + self.state.earlier_turns
 
 
-def as_json(replayed: Replay, issues: Sequence[Issue] | None = None) -> str:
-    """Everything that is known, as JSON; `issues` are the judge's, None when nobody judged."""
+def as_json(replayed: Replay, issues: Sequence[Issue] | None = None, plan: Plan | None = None) -> str:
+    """Return everything that is known as JSON; with a plan also the input that it sends, with a judge its issues."""
     built = replayed.built
-    told = {
+    report: dict[str, Any] = {
         "chat": {"id": replayed.chat.id, "title": replayed.chat.title},
         "model": replayed.model_id,
         "items": built.items,
         "turns": replayed.turns,
         "tokens": replayed.tokens,
-        "origins": [_told(origin) for origin in built.origins],
-        "messages": replayed.moment.ids,
-        "missing": built.missing,
+        "origins": [origin._asdict() for origin in built.origins],
+        "messages": replayed.state.ids,
+        "missing": {ulid: asdict(missing) for ulid, missing in built.missing.items()},
         "repairs": [
-            {"kind": repair.kind, "origin": _told(repair.origin), "detail": repair.detail}
+            {"kind": repair.kind, "origin": repair.origin._asdict(), "detail": repair.detail}
             for repair in built.repairs
         ],
     }
-    judged = {} if issues is None else {"issues": [asdict(issue) for issue in issues]}
-    return json.dumps({**told, **judged}, ensure_ascii=False, indent=2)
+    if plan is not None:
+        report["sent"] = plan.items
+    if issues is not None:
+        report["issues"] = [asdict(issue) for issue in issues]
+    return json.dumps(report, ensure_ascii=False, indent=2)
 
 
 def as_text(replayed: Replay, issues: Sequence[Issue] | None = None) -> str:
-    """A table of the items, then the holes and repairs, in lines of at most 100 characters."""
+    """Return a table of the items, then the missing artifacts and repairs, in lines of at most 100 characters."""
     missing = replayed.built.missing
     repairs = [repair for repair in replayed.built.repairs if repair.origin.marker not in missing]
+    marked = (entry for turn in replayed.history.turns for entry in turn if isinstance(entry, ArtifactRef))
+    missing_rows = [
+        (entry.ulid, _source(entry.origin), printable(lost.kind or "kind unknown"), lost.reason)
+        for entry in marked
+        if (lost := missing.get(entry.ulid))
+    ]
+    repair_rows = [
+        (
+            str(number),
+            repair.kind,
+            _source(repair.origin),
+            repair.origin.marker or "",
+            printable(repair.detail),
+        )
+        for number, repair in enumerate(repairs, 1)
+    ]
     blocks = [
         _head(replayed),
         _table(_item_rows(replayed, repairs), _ITEM_HEAD),
-        _section("holes: markers whose item is not at hand", _hole_rows(replayed)),
-        _section("repairs", [_repair_row(number, repair) for number, repair in enumerate(repairs, 1)]),
+        _section("missing artifacts", missing_rows),
+        _section("repairs", repair_rows),
     ]
     if issues is not None:
-        blocks.append(
-            _section("issues", [(printable(issue.path), printable(issue.message)) for issue in issues])
-        )
+        rows = [(printable(issue.path), printable(issue.message)) for issue in issues]
+        blocks.append(_section("issues", rows))
     return "\n\n".join("\n".join(_cut(block)) for block in blocks)
 
 
 def list_as_json(chats: Sequence[Chat]) -> str:
-    """The ids and titles of several chats."""
+    """Return the ids and titles of several chats."""
     return json.dumps([{"id": chat.id, "title": chat.title} for chat in chats], ensure_ascii=False, indent=2)
 
 
 def list_as_text(chats: Sequence[Chat]) -> str:
-    """A table of several chats, numbered from 1."""
+    """Return a table of several chats, numbered from 1."""
     rows = [
         (str(number), str(len(chat.branch(chat.current))), printable(chat.id), printable(chat.title))
         for number, chat in enumerate(chats, 1)
@@ -106,13 +124,52 @@ def list_as_text(chats: Sequence[Chat]) -> str:
     return "\n".join(_cut(_table(rows, ("#", "messages", "id", "title"))))
 
 
+def plan_report(plan: Plan, replayed: Replay, items: Sequence[Item], turns: Sequence[int]) -> str:
+    """Return budget, steps, prefix breaks and omissions of a plan; `items` with their `turns` are what it was for.
+
+    An item that is sent as it is, is the same object.
+    """
+    budget = plan.budget
+    turn_numbers = list(dict.fromkeys(turns))
+    sent = {id(item) for item in plan.items}
+    sent_results = {item["call_id"] for item in plan.items if is_function_call_output(item)}
+    shortened: list[int] = []
+    omitted: list[int] = []
+    for item, turn in zip(items, turns, strict=True):
+        if id(item) not in sent:
+            is_shortened = is_function_call_output(item) and item["call_id"] in sent_results
+            (shortened if is_shortened else omitted).append(replayed.turn_number(turn))
+    reserved = (
+        f"{budget.output_reserve_tokens:,} for the answer, {budget.overhead_reserve_tokens:,} in reserve"
+    )
+    lines = [
+        f"plan for a window of {budget.window_tokens:,} tokens: {reserved}, at most {plan.limit_tokens:,} of input",
+        f"  {plan.tokens_before:>11,}  everything",
+    ]
+    for step in plan.steps:
+        changed = ", changed in this request" if step.triggered else ""
+        lines.append(f"  {step.tokens:>11,}  after {step.name}{changed}")
+    lines.append(f"prefix breaks: {len(plan.epochs) or 'none'}")
+    for epoch in plan.epochs:
+        number = replayed.turn_number(turn_numbers[epoch.turn])
+        lines.append(f"  turn {number}: {epoch.reason}, {epoch.tokens_won:,} tokens saved")
+    lines += [f"outputs shortened: {_count(shortened)}", f"items omitted: {_count(omitted)}"]
+    return "\n".join(lines)
+
+
+def printable(text: str) -> str:
+    """Return the beginning of a text on one line, without what a terminal would obey."""
+    shown = "".join(character if character.isprintable() else " " for character in text[:_GIST_CHARACTERS])
+    return " ".join(shown.split())
+
+
 def _head(replayed: Replay) -> list[str]:
     chat, built = replayed.chat, replayed.built
     name = printable(f"{chat.title or 'chat without a title'} ({chat.id or 'no id'})")
-    messages, summarised = len(replayed.moment.messages), replayed.moment.earlier_turns
+    messages, summarized = len(replayed.state.messages), replayed.state.earlier_turns
     counted = f"{messages} messages -> {len(built.items)} items, about {sum(replayed.tokens):,} tokens"
     lines = [name, f"for {printable(replayed.model_id) or 'an unknown model'}: {counted}"]
-    return [*lines, f"the host's summary stands for {summarised} earlier turns"] if summarised else lines
+    return [*lines, f"the host's summary stands for {summarized} earlier turns"] if summarized else lines
 
 
 def _item_rows(replayed: Replay, repairs: Sequence[Repair]) -> list[Row]:
@@ -123,47 +180,25 @@ def _item_rows(replayed: Replay, repairs: Sequence[Repair]) -> list[Row]:
             str(index),
             str(turn),
             str(tokens),
-            _place(origin),
+            _source(origin),
             origin.marker or "",
-            ",".join(str(number) for number, repair in enumerate(repairs, 1) if _mends(repair, item, origin)),
-            printable(_ITEM_GISTS.get(item["type"], _other_gist)(item)),
+            ",".join(
+                str(number) for number, repair in enumerate(repairs, 1) if _changed(repair, item, origin)
+            ),
+            printable(_gist(item)),
         )
         for index, (item, origin, turn, tokens) in enumerate(columns)
     ]
 
 
-def _mends(repair: Repair, item: Mapping[str, Any], origin: Origin) -> bool:
-    """An artifact's marker names one item; a message may hold several."""
+def _changed(repair: Repair, item: Mapping[str, Any], origin: Origin) -> bool:
+    """Whether the repair changed the item. An artifact's marker names one item; a message may hold several."""
     if repair.origin != origin:
         return False
-    return origin.marker is not None or _MENDED_TYPES.get(repair.kind) == item["type"]
+    return origin.marker is not None or _REPAIRED_TYPES.get(repair.kind) == item["type"]
 
 
-def _hole_rows(replayed: Replay) -> list[Row]:
-    marked = (entry for turn in replayed.history.turns for entry in turn if isinstance(entry, ArtifactRef))
-    missing = replayed.built.missing
-    return [
-        (entry.ulid, _place(entry.origin), printable(missing[entry.ulid] or "kind unknown"))
-        for entry in marked
-        if entry.ulid in missing
-    ]
-
-
-def _repair_row(number: int, repair: Repair) -> Row:
-    marker = repair.origin.marker or ""
-    return (str(number), repair.kind, _place(repair.origin), marker, printable(repair.detail))
-
-
-def _told(origin: Origin) -> dict[str, Any]:
-    return {
-        "message": origin.message,
-        "role": origin.role,
-        "marker": origin.marker,
-        "part": origin.part,
-    }
-
-
-def _place(origin: Origin) -> str:
+def _source(origin: Origin) -> str:
     """The index of the message, with that of its part if it unfolds into several, and its role."""
     part = f".{origin.part}" if origin.part else ""
     return f"{origin.message}{part} {printable(origin.role)}"
@@ -174,43 +209,31 @@ def _section(title: str, rows: Sequence[Row]) -> list[str]:
 
 
 def _table(rows: Sequence[Row], head: Row | None = None) -> list[str]:
-    """Align the columns, numbers to the right; a column in which nothing stands is left out."""
+    """Align the columns, numbers to the right; a column in which nothing stands is omitted."""
     columns = [index for index in range(len(rows[0])) if any(row[index] for row in rows)]
     shown = [[row[index] for index in columns] for row in ([head] if head else []) + list(rows)]
-    widths = [max(len(row[at]) for row in shown) for at in range(len(columns))]
+    widths = [max(map(len, cells)) for cells in zip(*shown, strict=True)]
     aligns = [">" if all(row[index].isdecimal() for row in rows) else "<" for index in columns]
     formats = [f"{align}{width}" for align, width in zip(aligns, widths, strict=True)]
     return ["  ".join(map(format, row, formats)).rstrip() for row in shown]
 
 
-def _cut(lines: Sequence[str]) -> list[str]:
-    return [line if len(line) <= LINE_CHARACTERS else f"{line[: LINE_CHARACTERS - 3]}..." for line in lines]
+def _cut(lines: Sequence[str]) -> Iterator[str]:
+    return (line if len(line) <= LINE_CHARACTERS else f"{line[: LINE_CHARACTERS - 3]}..." for line in lines)
 
 
-def printable(text: str) -> str:
-    """The beginning of a text on one line, without what a terminal would obey."""
-    shown = "".join(character if character.isprintable() else " " for character in text[:_GIST_CHARACTERS])
-    return " ".join(shown.split())
-
-
-def _message_gist(item: Mapping[str, Any]) -> str:
-    return f"{item['role']}: {_texts(item['content'])}"
-
-
-def _reasoning_gist(item: Mapping[str, Any]) -> str:
-    return f"reasoning: {_texts(item.get('summary') or item.get('content') or '[sealed]')}"
-
-
-def _call_gist(item: Mapping[str, Any]) -> str:
-    return f"function_call {item['name']} {item['arguments']}"
-
-
-def _output_gist(item: Mapping[str, Any]) -> str:
-    return f"function_call_output: {_texts(item['output'])}"
-
-
-def _other_gist(item: Mapping[str, Any]) -> str:
-    return str(item["type"])
+def _gist(item: Mapping[str, Any]) -> str:
+    match item["type"]:
+        case "message":
+            return f"{item['role']}: {_texts(item['content'])}"
+        case "reasoning":
+            return f"reasoning: {_texts(item.get('summary') or item.get('content') or '[sealed]')}"
+        case "function_call":
+            return f"function_call {item['name']} {item['arguments']}"
+        case "function_call_output":
+            return f"function_call_output: {_texts(item['output'])}"
+        case kind:
+            return str(kind)
 
 
 def _texts(content: str | Sequence[Mapping[str, Any]]) -> str:
@@ -219,53 +242,7 @@ def _texts(content: str | Sequence[Mapping[str, Any]]) -> str:
     return " ".join(part.get("text") or f"[{part['type']}]" for part in content)
 
 
-_ITEM_GISTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "message": _message_gist,
-    "reasoning": _reasoning_gist,
-    "function_call": _call_gist,
-    "function_call_output": _output_gist,
-}
-
-
-def plan_report(plan: Plan, items: Sequence[Item], turns: Sequence[int]) -> str:
-    """Tell budget, steps, epochs and what is left out; `items` are the whole chat's, `turns` the turn of each."""
-    return "\n".join((*_figures(plan), *_epochs(plan, turns), *_losses(plan, items, turns)))
-
-
-def _figures(plan: Plan) -> Iterator[str]:
-    budget = plan.budget
-    yield (
-        f"plan for a window of {budget.window_tokens:,} tokens: {budget.output_reserve_tokens:,} for the answer, "
-        f"{budget.overhead_reserve_tokens:,} in reserve, at most {plan.limit_tokens:,} of input"
-    )
-    yield f"  {plan.tokens_before:>11,}  everything"
-    for step in plan.steps:
-        changed = ", changed in this request" if step.triggered else ""
-        yield f"  {step.tokens:>11,}  after {step.name}{changed}"
-
-
-def _epochs(plan: Plan, turns: Sequence[int]) -> Iterator[str]:
-    """The changes of the prefix so far."""
-    numbers = list(dict.fromkeys(turns))
-    yield f"changes of what was sent before: {len(plan.epochs) or 'none'}"
-    for epoch in plan.epochs:
-        yield f"  turn {numbers[epoch.turn]}: {epoch.reason}, {epoch.tokens_won:,} tokens won"
-
-
-def _losses(plan: Plan, items: Sequence[Item], turns: Sequence[int]) -> Iterator[str]:
-    """What is not sent, or not as it is in the chat; an item that is sent as it is, is the same object."""
-    sent = {id(item) for item in plan.items}
-    calls = {item["call_id"] for item in plan.items if is_function_call_output(item)}
-    changed = [(item, turn) for item, turn in zip(items, turns, strict=True) if id(item) not in sent]
-    shortened = [turn for item, turn in changed if is_function_call_output(item) and item["call_id"] in calls]
-    gone = [
-        turn for item, turn in changed if not is_function_call_output(item) or item["call_id"] not in calls
-    ]
-    yield f"outputs shortened: {_counted(shortened)}"
-    yield f"items left out: {_counted(gone)}"
-
-
-def _counted(turns: Sequence[int]) -> str:
+def _count(turns: Sequence[int]) -> str:
     if not turns:
         return "none"
     first, last = min(turns), max(turns)

@@ -15,13 +15,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from open_webui_openrouter_pipe.history.artifacts import LoadedArtifact
-from open_webui_openrouter_pipe.history.build import Options, transform_messages_to_input
+from open_webui_openrouter_pipe.history.build import Options
 from open_webui_openrouter_pipe.history.markers import item_id, leading_markers
+from open_webui_openrouter_pipe.replay.transform import transform_messages_to_input
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from open_webui_openrouter_pipe.history.build import Transformed
+    from open_webui_openrouter_pipe.history.build import BuiltHistory
 
 NAME = "history"
 
@@ -109,7 +110,7 @@ def _reasoning(item_id_: str) -> dict[str, Any]:
     }
 
 
-async def _transform(chat: Chat, latency_seconds: float = 0.0) -> Transformed:
+async def _transform(chat: Chat, latency_seconds: float = 0.0) -> BuiltHistory:
     messages, artifacts = chat
 
     async def load(_chat_id: str | None, _message_id: str | None, ulids: Sequence[str]) -> Mapping[str, Any]:

@@ -10,34 +10,19 @@ from open_webui_openrouter_pipe.conversation.conversation import (
 from tests.support.chats import answer, call, history, output, reasoning, user
 
 
-def test_a_turn_is_cut_into_what_was_asked_and_the_rounds_of_the_answer() -> None:
-    """Each answer of the model forms a round with the outputs that it asked for."""
+def test_a_turn_is_divided_into_the_question_and_the_rounds_of_the_answer() -> None:
+    """Each response of the model forms a round with the outputs of its calls."""
     chat = history(
         [user("a"), reasoning(), call("1"), call("2"), output("1", "x"), output("2", "y"), answer("b")],
         [user("c")],
     )
     made = build_conversation(chat.items, chat.turn_of_item)
     kinds = [[[entry.item["type"] for entry in part] for part in turn.rounds] for turn in made.turns]
-    said = "function_call_output"
+    result = "function_call_output"
     assert kinds == [
-        [["message"], ["reasoning", "function_call", "function_call", said, said], ["message"]],
+        [["message"], ["reasoning", "function_call", "function_call", result, result], ["message"]],
         [["message"]],
     ]
-
-
-def test_halves_and_doubles_of_calls_are_left_out() -> None:
-    """A call without output, an output without or before its call, and a second output are not sent."""
-    items = [
-        user("a"),
-        output("late", "x"),
-        call("late"),
-        call("1"),
-        output("1", "y"),
-        output("1", "z"),
-        call("2"),
-    ]
-    made = build_conversation(items, [0] * len(items))
-    assert [entry.item for entry in made.turns[0].entries] == [user("a"), call("1"), output("1", "y")]
 
 
 def test_an_item_is_named_by_its_content_alone() -> None:
@@ -60,7 +45,7 @@ def test_an_item_is_named_by_its_content_alone() -> None:
 
 
 def test_chain_digests_name_a_prefix() -> None:
-    """Chats with the same beginning share its digests; a change alters all that follow; reasoning counts nothing."""
+    """Chats with the same beginning share its digests; a change alters all that follow; reasoning does not count."""
     first, second, other = [user("a"), answer("b")], [user("c"), answer("d")], [user("c"), answer("e")]
     chains = []
     for turns in (

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.conversation.tool_facts import cut_middle, is_failure, state_fact, state_parts
+from open_webui_openrouter_pipe.conversation.tool_facts import (
+    cut_middle,
+    is_failure,
+    prune_tool_output,
+    state_fact,
+    state_parts,
+)
+from open_webui_openrouter_pipe.responses.items import FunctionCallOutput
 
 ROWS = [{"diagnosis": "Malignant neoplasm " * 8, "count": number} for number in range(247)]
 FACT = (
@@ -138,3 +145,19 @@ def test_the_middle_is_cut_with_its_size() -> None:
     """Head and tail stay, and the note says how much is missing."""
     assert cut_middle("abcdefghij", 2, 3) == "ab\n[… 5 characters left out …]\nhij"
     assert cut_middle("abc", 2, 3) == "abc"
+
+
+def test_a_tool_output_is_pruned_to_its_fact() -> None:
+    """The rest of the item and its key order stay; what gains nothing is the same object."""
+    whole: FunctionCallOutput = {
+        "type": "function_call_output",
+        "id": "fco_1",
+        "call_id": "c1",
+        "output": json.dumps(ROWS * 20),
+        "status": "completed",
+    }
+    pruned = prune_tool_output(whole)
+    assert pruned == {**whole, "output": state_fact(json.dumps(ROWS * 20))}
+    assert list(pruned) == list(whole)
+    short: FunctionCallOutput = {"type": "function_call_output", "call_id": "c1", "output": "short"}
+    assert prune_tool_output(short) is short

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.engine.fit import RequestFitter, RequestTerms, conversation_of, is_large
+from open_webui_openrouter_pipe.engine.fit import RequestFitter, RequestTerms, is_large
 from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
 from open_webui_openrouter_pipe.engine.summarizer import Summarizer, SummarizerState
-from open_webui_openrouter_pipe.history.build import Options, Transformed, build_input, read_history
+from open_webui_openrouter_pipe.history.build import BuiltHistory, Options, build_input, read_history
 from open_webui_openrouter_pipe.planning.overflow import ContextOverflow
 from open_webui_openrouter_pipe.planning.plan import ModelTerms
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished
@@ -41,18 +41,18 @@ def said(user: str, assistant: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
 
 
-def long_chat(turns: int, words: int = 600) -> Transformed:
+def long_chat(turns: int, words: int = 600) -> BuiltHistory:
     """A chat of about `words` tokens a turn, with the next question at its end."""
     messages = [SYSTEM, *(message for at in range(turns) for message in said(f"Q{at}", "word " * words))]
     return transformed([*messages, {"role": "user", "content": "and now?"}])
 
 
-def transformed(messages: Sequence[dict[str, Any]], **options: Any) -> Transformed:
+def transformed(messages: Sequence[dict[str, Any]], **options: Any) -> BuiltHistory:
     return build_input(read_history(messages), {}, Options(model_id="vendor/model", **options))
 
 
-async def fit(fits: RequestFitter, chat: Transformed, screen: Screen | None = None) -> Plan:
-    return await fits.fit(chat, screen or Screen())
+async def fit(fits: RequestFitter, chat: BuiltHistory, screen: Screen | None = None) -> Plan:
+    return await fits.fit(chat.conversation, screen or Screen())
 
 
 def fitting(books: Books, *, window: int = 10_000, strategy: Strategy = "prune") -> RequestFitter:
@@ -83,7 +83,7 @@ def test_what_the_host_adds_is_told_from_the_instructions(before: list[dict[str,
     told = {"role": "system", "content": "You are brief.\nSOURCES: a, b"}
     question = {"role": "user", "content": "two"}
     whole = transformed([told, *before, question], base_system_prompt="You are brief.")
-    chat = conversation_of(whole, ())
+    chat = whole.conversation
     texts = [
         [entry.item["content"][0]["text"] for entry in entries]  # type: ignore[typeddict-item]
         for entries in (chat.instructions, chat.volatile, chat.turns[-1].entries)
@@ -154,7 +154,7 @@ async def test_a_provider_that_counts_more_gets_less() -> None:
     books, chat = Books(), long_chat(9)
     fits = fitting(books)
     refused = await fit(fits, chat)
-    lower = await fits.refit_smaller(chat, refused)
+    lower = await fits.refit_smaller(chat.conversation, refused)
     assert lower is not None
     assert lower.tokens < refused.tokens * 0.75
     assert lower.items[-1] == chat.items[-1]
@@ -165,13 +165,13 @@ async def test_a_provider_that_counts_more_gets_less() -> None:
 async def test_strategies_that_drop_nothing_are_not_tried_again(strategy: Strategy) -> None:
     """The provider's own words reach the user."""
     fits, chat = fitting(Books(), strategy=strategy), long_chat(3)
-    assert await fits.refit_smaller(chat, await fit(fits, chat)) is None
+    assert await fits.refit_smaller(chat.conversation, await fit(fits, chat)) is None
 
 
 async def test_a_single_message_cannot_be_lowered() -> None:
     """There is nothing that may be left out."""
     fits, chat = fitting(Books()), transformed([{"role": "user", "content": "word " * 5000}])
-    assert await fits.refit_smaller(chat, await fit(fits, chat)) is None
+    assert await fits.refit_smaller(chat.conversation, await fit(fits, chat)) is None
 
 
 class Threads(Books):

@@ -16,7 +16,7 @@ from scripts.standin import validate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from open_webui_openrouter_pipe.history.build import Transformed
+    from open_webui_openrouter_pipe.history.build import BuiltHistory
 
 OPENAI = "openai/gpt-5"
 CLAUDE = "anthropic/claude-sonnet-4.5"
@@ -100,14 +100,16 @@ def said(role: str, *parts: Any) -> dict[str, Any]:
     return {"type": "message", "role": role, "content": content}
 
 
-def build(messages: Sequence[Any], artifacts: Mapping[int, Any] | None = None, **options: Any) -> Transformed:
+def build(
+    messages: Sequence[Any], artifacts: Mapping[int, Any] | None = None, **options: Any
+) -> BuiltHistory:
     """Build the input, with artifacts by the number of their marker."""
     loaded = {ulid(number): artifact for number, artifact in (artifacts or {}).items()}
     return build_input(read_history(messages), loaded, Options(**options))
 
 
 def items(messages: Sequence[Any], artifacts: Mapping[int, Any] | None = None, **options: Any) -> list[Any]:
-    """The items alone, valid, and without the ids of assistant messages, which `test_settling` covers."""
+    """The items alone, valid, and without the ids of assistant messages, which `test_turn` covers."""
     built = build(messages, artifacts, **options).items
     assert_valid(built)
     return [_without_message_id(item) for item in built]

@@ -152,28 +152,39 @@ _marked_answers = st.builds(
 
 @st.composite
 def rounds(draw: st.DrawFn) -> Callable[[int], tuple[list[Any], dict[int, Any]]]:
-    """A well-formed round: given its number, its messages and artifacts. Ids may repeat, reasoning may be lost."""
-    ids = draw(st.lists(st.sampled_from(["c1", "c2"]), min_size=1, max_size=2, unique=True))
-    kept = draw(st.tuples(*[st.booleans()] * 3))
-    has_reasoning, text = draw(st.booleans()), draw(st.sampled_from(["", "Let me look."]))
+    """A well-formed round: given its number, its messages and artifacts. Artifacts may be missing.
 
-    def told(number: int) -> tuple[list[Any], dict[int, Any]]:
-        places = range(number * 10 + 1, number * 10 + 4)
-        written = [
+    Ids may repeat where no outputs are stored: a stored output whose own call is missing goes to the call before it.
+    """
+    names = draw(st.lists(st.sampled_from(["c1", "c2"]), min_size=1, max_size=2, unique=True))
+    fates = draw(st.tuples(*[st.sampled_from(["kept", "kept", "missing", "missing, of known kind"])] * 5))
+    has_reasoning, has_outputs = draw(st.booleans()), draw(st.booleans())
+    text = draw(st.sampled_from(["", "Let me look."]))
+
+    def written(number: int) -> tuple[list[Any], dict[int, Any]]:
+        numbers = range(number * 10 + 1, number * 10 + 6)
+        ids = [f"{name}_{number}" if has_outputs else name for name in names]
+        items = [
             reasoning(f"rs_{number}"),
             *(call(i, f'{{"n": {number}}}', id=f"fc_{number}{i}") for i in ids),
+            *(output(i, "whole output") for i in ids if has_outputs),
         ]
-        stored = dict(zip(places, written, strict=False))
-        markers = [place for place in stored if has_reasoning or place != places[0]]
+        stored = dict(zip(numbers, items, strict=False))
+        markers = [n for n in stored if has_reasoning or n != numbers[0]]
         content = f"{mark(*markers)}\n{text}" if markers else text
         calls = [tool_call(call_id, f'{{"n":{number}}}') for call_id in ids]
         messages = [
             {"role": "assistant", "content": content, "tool_calls": calls},
             *(tool(i, "out") for i in ids),
         ]
-        return messages, {p: a for (p, a), is_kept in zip(stored.items(), kept, strict=False) if is_kept}
+        artifacts = {
+            n: item if fate == "kept" else MissingArtifact(item["type"])
+            for (n, item), fate in zip(stored.items(), fates, strict=False)
+            if fate != "missing"
+        }
+        return messages, artifacts
 
-    return told
+    return written
 
 
 _replies = st.one_of(
@@ -201,14 +212,14 @@ def mutated(draw: st.DrawFn) -> list[Any]:
     """A chat of several turns with messages dropped, doubled, moved or replaced by junk."""
     messages = [message for turn in draw(st.lists(turns(), min_size=1, max_size=4)) for message in turn]
     for _ in range(draw(st.integers(0, 3))):
-        place = draw(st.integers(0, len(messages) - 1)) if messages else 0
-        change = draw(st.sampled_from(["drop", "double", "move", "junk"]))
+        index = draw(st.integers(0, len(messages) - 1)) if messages else 0
+        change = draw(st.sampled_from(["drop", "repeat", "move", "junk"]))
         if change == "junk" or not messages:
-            messages.insert(place, draw(_junk))
-        elif change == "double":
-            messages.insert(place, messages[place])
+            messages.insert(index, draw(_junk))
+        elif change == "repeat":
+            messages.insert(index, messages[index])
         else:
-            message = messages.pop(place)
+            message = messages.pop(index)
             if change == "move":
                 messages.insert(draw(st.integers(0, len(messages))), message)
     return messages

@@ -1,4 +1,4 @@
-"""Stored items on their way back: whole ones unchanged, others mended or refused."""
+"""Stored items on their way back: whole ones unchanged, others repaired or rejected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history.artifacts import REQUIRED_FIELDS, normalize_persisted_item
+from open_webui_openrouter_pipe.history.artifacts import (
+    REQUIRED_FIELDS,
+    model_family,
+    normalize_persisted_item,
+    reasoning_problem,
+)
 from scripts.standin import oracle
 from tests.history.builders import assert_valid, call, output, reasoning, text, thinking
 
@@ -36,7 +41,7 @@ def test_whole_items_come_back_as_they_are(item: dict[str, Any]) -> None:
     assert oracle.item_issues(item, ()) == []
 
 
-MENDED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+REPAIRED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     (
         "reasoning without lists",
         {"type": "reasoning", "id": "rs_1", "summary": "why", "content": ["hm", None, {"text": "so"}]},
@@ -71,7 +76,7 @@ MENDED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
             "c1",
             [
                 {"type": "input_image", "detail": "auto", "image_url": "https://x.org/a.png"},
-                text("[audio left out]"),
+                text("[audio omitted]"),
             ],
         ),
     ),
@@ -89,12 +94,14 @@ MENDED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("item", "mended"), [case[1:] for case in MENDED], ids=[case[0] for case in MENDED])
-def test_mended(item: dict[str, Any], mended: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("item", "repaired"), [case[1:] for case in REPAIRED], ids=[case[0] for case in REPAIRED]
+)
+def test_repaired(item: dict[str, Any], repaired: dict[str, Any]) -> None:
     """Only what the schema refuses changes, and the result is what the schema accepts."""
     found = normalize_persisted_item(item)
-    assert found == mended
-    assert oracle.item_issues(mended, ()) == []
+    assert found == repaired
+    assert oracle.item_issues(repaired, ()) == []
 
 
 def test_reasoning_without_an_id_gets_one_of_its_content() -> None:
@@ -143,3 +150,71 @@ def test_required_fields_are_those_of_the_sdk() -> None:
             if field.is_required() and name != "type"
         }
         assert set(required) == fields, kind
+
+
+# --- to whom reasoning may be sent ---
+
+
+@pytest.mark.parametrize(
+    ("model_id", "expected"),
+    [
+        ("openai/gpt-5", "openai"),
+        ("openai/gpt-5:online", "openai"),
+        ("openai/gpt-5@preset/x", "openai"),
+        ("~anthropic/claude-latest", "anthropic"),
+        ("Anthropic/claude", "anthropic"),
+        ("meta-llama/llama-4", "meta"),
+        ("meta/muse", "meta"),
+        ("@preset/mine", None),
+        ("gpt-5", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_model_family(model_id: str | None, expected: str | None) -> None:
+    """The author names the family; aliases, variants and presets do not matter."""
+    assert model_family(model_id) == expected
+
+
+RAW: dict[str, Any] = {
+    "type": "reasoning",
+    "id": "r",
+    "summary": [],
+    "content": [{"text": "hm"}],
+    "format": "unknown",
+}
+BARE: dict[str, Any] = {"type": "reasoning", "id": "r", "summary": []}
+SUMMARY: dict[str, Any] = {**BARE, "summary": [{"type": "summary_text", "text": "t"}]}
+OTHER_FAMILY = "written by another family of models"
+
+CASES: list[tuple[dict[str, Any], str | None, str | None, str | None]] = [
+    (reasoning("r"), "openai", "openai", None),
+    (reasoning("r"), "openai", "anthropic", OTHER_FAMILY),
+    (reasoning("r"), None, "anthropic", OTHER_FAMILY),
+    (reasoning("r"), None, "openai", None),
+    (reasoning("r"), "openrouter", "openai", None),
+    (reasoning("r"), "openrouter", "openrouter", OTHER_FAMILY),
+    (reasoning("r"), None, None, None),
+    (reasoning("r", format="azure-openai-responses-v1"), None, "openai", None),
+    (reasoning("r", format="xai-responses-v1"), None, "x-ai", None),
+    (reasoning("r", encrypted_content=None), "openai", "openai", "has no encrypted content"),
+    (SUMMARY, "openai", "openai", "has no encrypted content"),
+    (RAW, "openai", "openai", None),
+    (RAW, "deepseek", "deepseek", None),
+    (RAW, "deepseek", "qwen", OTHER_FAMILY),
+    (thinking("r"), "anthropic", "anthropic", None),
+    (thinking("r", None), "anthropic", "anthropic", "has no signature"),
+    (thinking("r", " "), "anthropic", "anthropic", "has no signature"),
+    ({**thinking("r", None), "encrypted_content": "sealed"}, "anthropic", "anthropic", None),
+    ({**RAW, "format": None}, "anthropic", "anthropic", "has no signature"),
+    (SUMMARY, None, "openai", None),
+    (BARE, None, None, "is empty"),
+]
+
+
+@pytest.mark.parametrize(("item", "writer", "target", "why"), CASES)
+def test_reasoning_problem(
+    item: dict[str, Any], writer: str | None, target: str | None, why: str | None
+) -> None:
+    """Seals of other families, missing seals and empty reasoning are not sent; what cannot be judged is trusted."""
+    assert reasoning_problem(item, writer=writer, target=target) == why

@@ -13,7 +13,6 @@ from open_webui_openrouter_pipe.history.build import (
     ReplayedReasoning,
     build_input,
     read_history,
-    transform_messages_to_input,
 )
 from open_webui_openrouter_pipe.history.entries import Origin, Repair
 from open_webui_openrouter_pipe.history.host_output import TOOL_IMAGES_TEXT
@@ -42,9 +41,10 @@ from tests.history.builders import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable
 
-pytestmark = pytest.mark.anyio
+    from open_webui_openrouter_pipe.conversation.conversation import DigestedItem
+    from open_webui_openrouter_pipe.history.build import BuiltHistory
 
 PNG = "data:image/png;base64,AAAA"
 IMAGE = {"type": "input_image", "detail": "auto", "image_url": PNG}
@@ -65,7 +65,7 @@ def test_plain_chat() -> None:
 
 
 def test_media_of_earlier_turns_stay() -> None:
-    """An image is sent in its own place in every later request and every round, not only in the latest message."""
+    """An image is sent in its own position in every later request and every round, not only in the latest message."""
     shown = user([{"type": "text", "text": "Look"}, {"type": "image_url", "image_url": {"url": PNG}}])
     chat = [shown, assistant("A cat."), user("Sure?"), assistant("", tool_call("c1")), tool("c1", "yes")]
     assert items(chat)[0] == said("user", "Look", IMAGE)
@@ -93,13 +93,16 @@ def test_instructions_gather_before_the_next_user_turn() -> None:
 
 
 def test_instructions_stay_first_where_the_host_has_cut_off_the_first_question() -> None:
-    """A chat that begins with an answer, as after the host's own compaction, has its system prompt before it."""
+    """A chat that begins with an answer, as after the host's own compaction, has its system prompt before it.
+
+    What stands before the first question belongs to the first turn, and volatile text stands before the whole turn.
+    """
     chat = [system("S\nV"), assistant("a"), system("T"), user("q")]
     assert items(chat, base_system_prompt="S") == [
         said("system", "S"),
+        said("system", "V"),
         answered("a"),
         said("system", "T"),
-        said("system", "V"),
         said("user", "q"),
     ]
 
@@ -115,11 +118,10 @@ def test_turns_begin_at_user_messages() -> None:
     chat = [assistant("Welcome"), system("S"), user("1"), assistant("a"), system("T"), user("2"), system("U")]
     built = build(chat)
     assert built.turns == (0, 0, 0, 0, 1, 1, 1)
-    assert built.turn_starts == (0, 4)
     assert [origin.message for origin in built.origins] == [0, 1, 2, 3, 4, 5, 6]
 
 
-def test_tool_images_are_no_turn() -> None:
+def test_tool_images_do_not_begin_a_turn() -> None:
     """The user message that the host makes up for images of tools stays within its turn."""
     handed = user([text(TOOL_IMAGES_TEXT), {"type": "image_url", "image_url": {"url": PNG}}])
     chat = [user("q"), assistant("", tool_call("c1")), tool("c1", "done"), handed, assistant("A cat.")]
@@ -134,7 +136,7 @@ def test_tool_images_are_no_turn() -> None:
 
 
 def test_tool_images_that_a_stored_output_holds_are_not_sent_twice() -> None:
-    """With the whole output back in its place the host's copy of its images is left out."""
+    """With the whole output the host's copy of its images is omitted."""
     handed = user([text(TOOL_IMAGES_TEXT), {"type": "image_url", "image_url": {"url": PNG}}])
     chat = [user("q"), assistant(f"\n{mark(1, 2)}", tool_call("c1")), tool("c1", "[image]"), handed]
     stored = {1: call("c1"), 2: output("c1", [text("done"), IMAGE])}
@@ -162,7 +164,7 @@ def test_unknown_roles_are_read_as_the_users() -> None:
 
 
 @pytest.mark.parametrize("messages", [None, "text", {}, [], [None, 5], [assistant("")]])
-def test_no_chat_at_all(messages: Any) -> None:
+def test_a_chat_with_nothing_to_send_is_an_error(messages: Any) -> None:
     """Without a single thing to send there is a typed error."""
     with pytest.raises(InvalidHistory):
         build_input(read_history(messages), {}, Options())
@@ -183,7 +185,7 @@ def test_assistant_messages_hold_text_alone() -> None:
         said("user", "q"),
         answered("a", phase="commentary"),
         answered("no", phase="commentary"),
-        answered("[image left out]", phase="commentary"),
+        answered("[image omitted]", phase="commentary"),
         answered("never"),
     ]
 
@@ -192,7 +194,7 @@ def test_assistant_messages_hold_text_alone() -> None:
 
 
 def test_a_round_as_the_host_shows_it() -> None:
-    """Reasoning, text and calls return to their places; outputs follow; the original arguments win."""
+    """Reasoning, text and calls return to their positions; outputs follow; the original arguments win."""
     content = f"{mark(1)}\nLet me look.\n\n{mark(2, 3)}".rstrip()
     chat = [
         user("q"),
@@ -216,7 +218,7 @@ def test_a_round_as_the_host_shows_it() -> None:
     ]
 
 
-def test_both_carriers() -> None:
+def test_references_and_markers_in_the_text() -> None:
     """References in reasoning_details stand before the text; the same id in both counts once."""
     details = [{"type": REFERENCE_TYPE, "id": ulid(n)} for n in (1, 2)]
     others = [{"type": "reasoning.text", "text": "x"}, {"type": REFERENCE_TYPE, "id": "short"}, None]
@@ -254,7 +256,7 @@ def test_a_stored_message_lends_its_phase() -> None:
     assert items(chat, stored)[1:] == [answered("Edited.", phase="final_answer"), answered("Next.")]
 
 
-def test_other_items_keep_their_place() -> None:
+def test_other_items_keep_their_position() -> None:
     """Hosted tools and whatever else was stored stand where their marker stood."""
     search = {"type": "openrouter:web_search", "id": "st_1", "status": "completed"}
     chat = [user("q"), assistant(f"A\n\n{mark(1, 2)}\nB")]
@@ -262,55 +264,129 @@ def test_other_items_keep_their_place() -> None:
     assert items(chat, stored)[1:] == [answered("A"), stored[1], search, answered("B")]
 
 
-# --- holes ---
+# --- missing artifacts ---
 
 
-def test_a_hole_of_unknown_kind_is_silent() -> None:
+def test_a_missing_artifact_of_unknown_kind_leaves_no_note() -> None:
     """It counts as reasoning: nothing is sent, it is reported."""
     built = build([user("q"), assistant(f"{mark(1)}\nA")])
     assert [item["type"] for item in built.items] == ["message", "message"]
-    assert built.missing == {ulid(1): None}
+    assert built.missing == {ulid(1): MissingArtifact()}
 
 
-def test_holes_of_known_kind_are_named() -> None:
-    """A lost result or file leaves a constant text in its place."""
-    chat = [user("q"), assistant(f"{mark(1, 2, 3, 4, 5, 6)}\nA")]
+def test_missing_artifacts_of_known_kind_leave_a_note() -> None:
+    """A missing result, image or other item leaves a constant text in its position."""
+    chat = [user("q"), assistant(f"A\n\n{mark(1, 2, 3, 4)}\nB\n\n{mark(5, 6)}\nC")]
     stored = {
         1: MissingArtifact("reasoning"),
-        2: MissingArtifact("function_call"),
-        3: MissingArtifact("function_call_output"),
-        4: MissingArtifact("image_generation_call"),
+        2: MissingArtifact("function_call", "unreadable"),
+        3: MissingArtifact("function_call_output", "too_large"),
+        4: MissingArtifact("image_generation_call", "unavailable"),
         5: {"type": "web_search_call"},
         6: LoadedArtifact("damaged", OPENAI),  # type: ignore[arg-type]
     }
     assert items(chat, stored)[1:] == [
+        answered("A"),
         answered("[The stored result of a tool call is no longer available.]"),
         answered("[A stored image is no longer available.]"),
+        answered("B"),
         answered("[A stored item is no longer available.]"),
-        answered("A"),
+        answered("C"),
     ]
     assert build(chat, stored).missing == {
-        ulid(1): "reasoning",
-        ulid(2): "function_call",
-        ulid(3): "function_call_output",
-        ulid(4): "image_generation_call",
-        ulid(5): "web_search_call",
-        ulid(6): None,
+        ulid(1): MissingArtifact("reasoning"),
+        ulid(2): MissingArtifact("function_call", "unreadable"),
+        ulid(3): MissingArtifact("function_call_output", "too_large"),
+        ulid(4): MissingArtifact("image_generation_call", "unavailable"),
+        ulid(5): MissingArtifact("web_search_call", "unreadable"),
+        ulid(6): MissingArtifact(None, "unreadable"),
     }
 
 
-def test_a_stored_call_whose_result_is_lost_is_named() -> None:
-    """The call cannot be sent without its output; its name tells the model what is missing."""
-    assert items([user("q"), assistant(f"{mark(1, 2)}\nA")], {1: call("c1", name="get_weather")})[1:] == [
+@pytest.mark.parametrize("lost", [None, MissingArtifact("function_call_output")], ids=["unknown", "known"])
+def test_a_stored_call_whose_result_is_missing_is_named(lost: Any) -> None:
+    """The call cannot be sent without its output; its name tells the model what is missing, once."""
+    stored = {1: call("c1", name="get_weather"), **({2: lost} if lost else {})}
+    assert items([user("q"), assistant(f"{mark(1, 2)}\nA")], stored)[1:] == [
         answered("[The result of the tool get_weather is no longer available.]"),
         answered("A"),
     ]
 
 
-def test_a_lost_call_is_told_by_the_host() -> None:
-    """Where our artifact is gone, the host's words do."""
+def test_only_as_many_calls_are_named_as_results_are_missing() -> None:
+    """A call whose result was never stored is omitted without a note."""
+    chat = [user("q"), assistant(f"{mark(1, 2, 3)}\nA")]
+    stored = {
+        1: call("c1", name="first"),
+        2: call("c2", name="second"),
+        3: MissingArtifact("function_call_output"),
+    }
+    assert items(chat, stored)[1:] == [
+        answered("[The result of the tool first is no longer available.]"),
+        answered("A"),
+    ]
+
+
+def test_a_missing_result_of_an_open_call_of_the_host_leaves_its_note() -> None:
+    """The host shows neither the result nor, without it, the call."""
+    chat = [user("q"), assistant(f"\n{mark(1)}", tool_call("c1"))]
+    assert items(chat, {1: MissingArtifact("function_call_output")})[1:] == [
+        answered("[The stored result of a tool call is no longer available.]")
+    ]
+
+
+def test_what_the_host_shows_replaces_a_missing_result() -> None:
+    """The preview in the chat is sent without a note between the call and it; a result of another call is named."""
+    chat = [
+        user("q"),
+        assistant(f"\n{mark(1, 2, 3)}", tool_call("c1")),
+        tool("c1", "the wh..."),
+        assistant("A"),
+    ]
+    stored = {
+        1: call("c1"),
+        2: MissingArtifact("function_call_output"),
+        3: MissingArtifact("function_call_output"),
+    }
+    assert items(chat, stored)[1:] == [
+        call("c1"),
+        answered("[The stored result of a tool call is no longer available.]"),
+        output("c1", "the wh..."),
+        answered("A"),
+    ]
+    assert items(chat, {1: stored[1], 2: stored[2], 3: reasoning("rs_3")})[1:] == [
+        call("c1"),
+        reasoning("rs_3"),
+        output("c1", "the wh..."),
+        answered("A"),
+    ]
+
+
+def test_a_missing_call_is_sent_as_the_host_shows_it() -> None:
+    """Where our artifact is missing, the host's words are sent."""
     chat = [user("q"), assistant(f"\n{mark(1)}", tool_call("c1", '{"a":1}')), tool("c1", "out")]
     assert items(chat)[1:] == [call("c1", '{"a":1}'), output("c1", "out")]
+
+
+def test_a_missing_call_takes_no_thinking_along() -> None:
+    """Only missing reasoning breaks the turn that Anthropic verifies as a whole; the host shows a missing call."""
+    chat = [
+        user("q"),
+        assistant(f"{mark(1, 2)}\nA", tool_call("c1")),
+        tool("c1", "out"),
+        assistant(f"{mark(3)}\nB"),
+    ]
+    stored = {1: thinking("t1"), 2: MissingArtifact("function_call", "unreadable"), 3: thinking("t3")}
+    assert items(chat, stored, model_id=CLAUDE)[1:] == [
+        stored[1],
+        answered("A"),
+        call("c1"),
+        output("c1", "out"),
+        stored[3],
+        answered("B"),
+    ]
+    stored[2] = MissingArtifact("reasoning", "unreadable")
+    assert not [item for item in items(chat, stored, model_id=CLAUDE) if item["type"] == "reasoning"]
 
 
 # --- calls and outputs ---
@@ -319,11 +395,16 @@ def test_a_lost_call_is_told_by_the_host() -> None:
 def test_a_stored_output_beats_a_preview() -> None:
     """The pipe keeps the whole output; the chat shows only a preview of it. Wherever the marker stands."""
     stored = {1: call("c1", '{"a": 1}'), 2: output("c1", "the whole output")}
-    told = [tool_call("c1", '{"a":1}')]
+    shown = [tool_call("c1", '{"a":1}')]
     expected = [said("user", "q"), call("c1", '{"a": 1}'), output("c1", "the whole output"), answered("A")]
-    before = [user("q"), assistant(f"\n{mark(1, 2)}", *told), tool("c1", "the wh..."), assistant("A")]
-    after = [user("q"), assistant("", *told), tool("c1", "the wh..."), assistant(f"{mark(1, 2)}\nA")]
-    split = [user("q"), assistant(f"\n{mark(1)}", *told), tool("c1", "the wh..."), assistant(f"{mark(2)}\nA")]
+    before = [user("q"), assistant(f"\n{mark(1, 2)}", *shown), tool("c1", "the wh..."), assistant("A")]
+    after = [user("q"), assistant("", *shown), tool("c1", "the wh..."), assistant(f"{mark(1, 2)}\nA")]
+    split = [
+        user("q"),
+        assistant(f"\n{mark(1)}", *shown),
+        tool("c1", "the wh..."),
+        assistant(f"{mark(2)}\nA"),
+    ]
     assert items(before, stored) == items(after, stored) == items(split, stored) == expected
 
 
@@ -333,7 +414,7 @@ HALVES: list[tuple[str, list[Any]]] = [
     ("output without an id", [assistant("A", tool_call("c1")), tool(None, "out")]),
     ("call without an id", [assistant("A", tool_call(None)), tool("c1", "out")]),
     ("call that is none", [assistant("A", {"id": "c1"}), tool("c1", "out")]),
-    ("calls that are no list", [{**assistant("A"), "tool_calls": {"id": "c1"}}, tool("c1", "out")]),
+    ("calls that are not a list", [{**assistant("A"), "tool_calls": {"id": "c1"}}, tool("c1", "out")]),
     ("ids that differ", [assistant("A", tool_call("c1")), tool("c2", "out")]),
     (
         "call and output in different turns",
@@ -343,7 +424,7 @@ HALVES: list[tuple[str, list[Any]]] = [
 
 
 @pytest.mark.parametrize("messages", [half[1] for half in HALVES], ids=[half[0] for half in HALVES])
-def test_halves_are_not_sent(messages: list[Any]) -> None:
+def test_half_calls_are_not_sent(messages: list[Any]) -> None:
     """Neither a call without its output nor an output without its call; both are noted."""
     built = build([user("q"), *messages])
     assert_valid(built.items)
@@ -351,7 +432,7 @@ def test_halves_are_not_sent(messages: list[Any]) -> None:
     assert {repair.kind for repair in built.repairs} <= {"call", "output"}
 
 
-def test_stored_halves_are_not_sent() -> None:
+def test_stored_half_calls_are_not_sent() -> None:
     """The same holds for artifacts, also for other kinds of calls."""
     stored = {
         1: call("c1"),
@@ -400,8 +481,8 @@ def test_an_output_before_its_call_follows_it() -> None:
     assert items(chat)[1:] == [answered("A"), call("c1"), output("c1", "out")]
 
 
-def test_doubles_are_sent_once() -> None:
-    """A source that tells the same twice is heard once."""
+def test_duplicates_are_sent_once() -> None:
+    """A source that reports the same twice counts once."""
     chat = [
         user("q"),
         assistant("", tool_call("c1"), tool_call("c1")),
@@ -409,7 +490,7 @@ def test_doubles_are_sent_once() -> None:
         tool("c1", "again"),
     ]
     assert items(chat)[1:] == [call("c1"), output("c1", "out")]
-    assert [repair.kind for repair in build(chat).repairs] == ["double", "double"]
+    assert [repair.kind for repair in build(chat).repairs] == ["duplicate", "duplicate"]
 
 
 def test_repeated_ids() -> None:
@@ -479,7 +560,7 @@ ODD_CALLS: list[tuple[str, Any, dict[str, Any]]] = [
     ("arguments as an object", tool_call("c1", {"a": "ü"}), call("c1", '{"a":"ü"}')),
     ("arguments of null", tool_call("c1", None), call("c1")),
     ("arguments empty", tool_call("c1", " "), call("c1")),
-    ("arguments that are no JSON", tool_call("c1", "{a"), call("c1", '{"input":"{a"}')),
+    ("arguments that are not JSON", tool_call("c1", "{a"), call("c1", '{"input":"{a"}')),
     ("arguments that are a list", tool_call("c1", [1]), call("c1", '{"input":[1]}')),
     (
         "arguments nested beyond reading",
@@ -501,11 +582,11 @@ ODD_CALLS: list[tuple[str, Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"), [odd[1:] for odd in ODD_CALLS], ids=[odd[0] for odd in ODD_CALLS]
+    ("given", "expected"), [odd[1:] for odd in ODD_CALLS], ids=[odd[0] for odd in ODD_CALLS]
 )
-def test_odd_calls(told: Any, expected: dict[str, Any]) -> None:
+def test_odd_calls(given: Any, expected: dict[str, Any]) -> None:
     """Names and arguments of any kind become what the wire accepts."""
-    assert items([user("q"), assistant("", told), tool("c1", "out")])[1] == expected
+    assert items([user("q"), assistant("", given), tool("c1", "out")])[1] == expected
 
 
 def test_ids_that_are_numbers() -> None:
@@ -525,15 +606,15 @@ ODD_OUTPUTS: list[tuple[Any, Any]] = [
     (["a", "b"], '["a","b"]'),
     ([text("a"), {"type": "text", "text": "b"}], "ab"),
     ([text("a"), {"type": "image_url", "image_url": {"url": PNG}}], [text("a"), IMAGE]),
-    ([{"type": "image_url", "image_url": {"url": "/api/v1/files/1/content"}}], "[image left out]"),
+    ([{"type": "image_url", "image_url": {"url": "/api/v1/files/1/content"}}], "[image omitted]"),
     ("a\0\ud800", "a\ufffd"),
 ]
 
 
-@pytest.mark.parametrize(("told", "expected"), ODD_OUTPUTS, ids=lambda value: ascii(value)[:30])
-def test_odd_outputs(told: Any, expected: Any) -> None:
+@pytest.mark.parametrize(("given", "expected"), ODD_OUTPUTS, ids=lambda value: ascii(value)[:30])
+def test_odd_outputs(given: Any, expected: Any) -> None:
     """Text stays text, images stay images, anything else is JSON text."""
-    assert items([user("q"), assistant("", tool_call("c1")), tool("c1", told)])[2] == output("c1", expected)
+    assert items([user("q"), assistant("", tool_call("c1")), tool("c1", given)])[2] == output("c1", expected)
 
 
 # --- folded text ---
@@ -546,7 +627,7 @@ FOLDED_CALL = (
 
 
 def test_folded_calls_are_those_of_the_unfolded_view() -> None:
-    """An old chat's blocks and its tool messages give the same input; neighbouring blocks are one round."""
+    """An old chat's blocks and its tool messages become the same input; neighbouring blocks are one round."""
     other = FOLDED_CALL.replace('id="c1"', 'id="c2"')
     folded = [user("q"), assistant(f"Let me look.\n{FOLDED_CALL}{other}Found.")]
     calls = [tool_call("c1", '{"a":1}'), tool_call("c2", '{"a":1}')]
@@ -564,13 +645,13 @@ def test_folded_calls_are_those_of_the_unfolded_view() -> None:
     ]  # fmt: skip
 
 
-def test_folded_and_told_calls_are_one() -> None:
+def test_folded_and_shown_calls_are_one() -> None:
     """A block beside the tool messages of the same call adds nothing; the host's words win over it."""
-    chat = [user("q"), assistant(FOLDED_CALL, tool_call("c1", '{"a": 1}')), tool("c1", "told")]
-    assert items(chat)[1:] == [call("c1", '{"a": 1}'), output("c1", "told")]
+    chat = [user("q"), assistant(FOLDED_CALL, tool_call("c1", '{"a": 1}')), tool("c1", "shown")]
+    assert items(chat)[1:] == [call("c1", '{"a": 1}'), output("c1", "shown")]
 
 
-def test_unknown_reasoning_in_text_is_not_said() -> None:
+def test_reasoning_in_text_is_not_sent() -> None:
     """Thinking of other models leaves the text; shown code keeps it."""
     chat = [user("<think>mine</think>"), assistant("<think>hm</think>\n\nA\n```\n<think>x</think>\n```")]
     assert items(chat) == [said("user", "<think>mine</think>"), answered("A\n```\n<think>x</think>\n```")]
@@ -580,7 +661,7 @@ def test_unknown_reasoning_in_text_is_not_said() -> None:
 
 
 def test_another_family_of_models_gets_no_sealed_reasoning() -> None:
-    """Reasoning and the ids that go with it are left out; calls and outputs stay."""
+    """Reasoning and the ids that go with it are omitted; calls and outputs stay."""
     chat = [user("q"), assistant(f"{mark(1, 2, 3)}\nA")]
     stored = {
         1: LoadedArtifact(reasoning("rs_1"), OPENAI),
@@ -592,8 +673,8 @@ def test_another_family_of_models_gets_no_sealed_reasoning() -> None:
     assert build(chat, stored, model_id=CLAUDE).replayed == ()
 
 
-def test_foreign_seals_of_other_items() -> None:
-    """A compaction item is sealed as well; a foreign one is left out."""
+def test_sealed_items_of_another_family() -> None:
+    """A compaction item is sealed as well; one of another family is omitted."""
     compaction: Any = {"type": "compaction", "encrypted_content": "x"}
     stored = {1: LoadedArtifact(compaction, OPENAI)}
     chat = [user("q"), assistant(f"{mark(1)}\nA")]
@@ -616,13 +697,13 @@ def test_anthropic_thinking_is_all_or_nothing_within_a_turn() -> None:
     ]
 
 
-def test_anthropic_thinking_with_a_hole() -> None:
-    """A missing artifact may be thinking, so the turn's other thinking goes too."""
+def test_anthropic_thinking_with_a_missing_artifact() -> None:
+    """One of unknown kind may be thinking, so the turn's other thinking is omitted too."""
     chat = [user("q"), assistant(f"{mark(1)}\nA"), assistant(f"{mark(2)}\nB")]
     assert items(chat, {2: thinking("t2")}, model_id=CLAUDE)[1:] == [answered("A"), answered("B")]
 
 
-def test_openai_reasoning_is_dropped_alone() -> None:
+def test_one_piece_of_openai_reasoning_is_dropped_alone() -> None:
     """The rest of the turn's reasoning stays, but ids after the dropped piece, which may point to it, go."""
     chat = [user("q"), assistant(f"{mark(1, 2, 3)}\nA\n\n{mark(4)}\nB")]
     search = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
@@ -682,7 +763,7 @@ def test_strip_reasoning() -> None:
 
 
 def test_replayed_reasoning() -> None:
-    """Each piece is named with its turn; only those of earlier turns are spent by the next reply."""
+    """Each piece is named with its turn; only those of earlier turns are deleted after the next reply."""
     chat = [user("q"), assistant(f"{mark(1)}\nA"), user("r"), assistant(f"{mark(2)}\nB")]
     built = build(chat, {1: reasoning("rs_1"), 2: reasoning("rs_2")}, chat_id="chat")
     assert built.replayed == (
@@ -695,7 +776,7 @@ def test_replayed_reasoning() -> None:
 # --- what the host mixes in ---
 
 
-SUMMARISED = [
+SUMMARIZED = [
     system("Be brief.\n[CONVERSATION SUMMARY]\nFoxes.\nSources: x"),
     user("1"),
     assistant("a"),
@@ -708,8 +789,8 @@ MIXED_IN = Options(
 
 def test_volatile_text_stands_near_the_end() -> None:
     """Sources and summaries leave the system prompt; the user's own words stay first in their message."""
-    built = build_input(read_history(SUMMARISED), {}, MIXED_IN)
-    assert built.summaries == ("Foxes.",)
+    built = build_input(read_history(SUMMARIZED), {}, MIXED_IN)
+    assert built.external_summaries == ("Foxes.",)
     assert [_without_id(item) for item in built.items] == [
         said("system", "Be brief."),
         said("user", "1"),
@@ -719,35 +800,8 @@ def test_volatile_text_stands_near_the_end() -> None:
     ]
 
 
-async def test_summaries_are_put_back_for_who_has_no_block_for_them() -> None:
-    """Without an engine they are a message behind the instructions, and nothing of the chat is missing."""
-    built = await transform_messages_to_input(SUMMARISED, artifact_loader=None, options=MIXED_IN)
-    assert_valid(built.items)
-    assert [(_without_id(item), turn) for item, turn in zip(built.items, built.turns, strict=True)] == [
-        (said("system", "Be brief."), 0),
-        (said("system", "[CONVERSATION SUMMARY]\nFoxes."), 0),
-        (said("user", "1"), 0),
-        (answered("a"), 0),
-        (said("system", "Sources: x"), 1),
-        (said("user", "2", "Template"), 1),
-    ]
-    assert (built.summaries, len(built.origins)) == ((), len(built.items))
-
-
-async def test_summaries_are_put_back_before_sources_of_the_first_turn() -> None:
-    """The host's additions are no instructions of their own, so a changed source leaves the summary where it is."""
-    chat = [system("[CONVERSATION SUMMARY]\nFoxes.\nSources: x"), user("1")]
-    options = Options(base_system_prompt="[CONVERSATION SUMMARY]\nFoxes.")
-    built = await transform_messages_to_input(chat, artifact_loader=None, options=options)
-    assert built.items == [
-        said("system", "[CONVERSATION SUMMARY]\nFoxes."),
-        said("system", "Sources: x"),
-        said("user", "1"),
-    ]
-
-
 def test_summaries_of_all_places_are_gathered() -> None:
-    """Those of system text come first, then whole messages; each is told once and is no turn."""
+    """Those of system text come first, then whole messages; each is kept once and is not a turn."""
     chat = [
         system("S"),
         system("[CONVERSATION SUMMARY]\nFoxes."),
@@ -757,7 +811,7 @@ def test_summaries_of_all_places_are_gathered() -> None:
         user("2"),
     ]
     built = build(chat)
-    assert built.summaries == ("Foxes.", "Hens.")
+    assert built.external_summaries == ("Foxes.", "Hens.")
     assert built.items == [said("system", "S"), said("user", "1"), said("system", "T"), said("user", "2")]
     assert (built.turns, [origin.message for origin in built.origins]) == ((0, 0, 1, 1), [0, 3, 4, 5])
 
@@ -766,7 +820,9 @@ def test_a_summary_changes_no_byte_of_the_instructions() -> None:
     """With and without it, and with another one, the items are the same."""
     texts = ["S", "S\n[CONVERSATION SUMMARY]\nFoxes.", "S\n[CONVERSATION SUMMARY]\nHens.\nAnd geese."]
     asked = [user("1"), assistant("a"), user("2")]
-    assert len({compact(build([system(told), *asked], base_system_prompt=told).items) for told in texts}) == 1
+    assert (
+        len({compact(build([system(text_), *asked], base_system_prompt=text_).items) for text_ in texts}) == 1
+    )
 
 
 def test_volatile_text_in_a_tool_round() -> None:
@@ -791,54 +847,11 @@ def test_the_next_request_begins_like_this_one() -> None:
     assert two.startswith(shared)
 
 
-# --- loading, origins, repairs ---
-
-
-class Loader:
-    """Counts its calls and remembers what was asked."""
-
-    def __init__(self, artifacts: dict[str, Any]) -> None:
-        self.artifacts = artifacts
-        self.asked: list[tuple[str | None, str | None, tuple[str, ...]]] = []
-
-    async def __call__(
-        self, chat: str | None, message: str | None, ulids: Sequence[str]
-    ) -> Mapping[str, Any]:
-        self.asked.append((chat, message, tuple(ulids)))
-        return {ulid_: self.artifacts[ulid_] for ulid_ in ulids}
-
-
-async def test_one_load_for_all_messages() -> None:
-    """However many messages hold markers, the loader is asked once."""
-    numbers = range(1, 101)
-    chat = [message for n in numbers for message in (user("q"), assistant(f"{mark(n)}\nA"))]
-    loader = Loader({ulid(n): reasoning(f"rs_{n}") for n in numbers})
-    built = await transform_messages_to_input(
-        chat, artifact_loader=loader, chat_id="chat", message_id="message"
-    )
-    assert loader.asked == [("chat", "message", tuple(ulid(n) for n in numbers))]
-    assert len(built.replayed) == 100
-
-
-async def test_no_load_without_markers() -> None:
-    """A chat without markers asks for nothing."""
-    loader = Loader({})
-    await transform_messages_to_input([user("q")], artifact_loader=loader)
-    assert loader.asked == []
-
-
-async def test_mappings_serve_as_loader() -> None:
-    """Artifacts that are at hand need no loader."""
-    chat = [user("q"), assistant(f"{mark(1)}\nA")]
-    built = await transform_messages_to_input(
-        chat, artifact_loader={ulid(1): reasoning("rs_1")}, chat_id="chat"
-    )
-    assert built.items[1] == reasoning("rs_1")
-    assert built.replayed_reasoning_refs == (("chat", ulid(1)),)
+# --- origins, repairs ---
 
 
 def test_origins() -> None:
-    """Each item tells which message, role and marker it came from; a merged one, whose words it has."""
+    """Each item says which message, role and marker it came from; a merged one, whose words it has."""
     chat = [user("q"), assistant(f"{mark(1)}\nA", tool_call("c1")), tool("c1", "out")]
     assert build(chat, {1: call("c1")}).origins == (
         Origin(0, "user"),
@@ -848,8 +861,8 @@ def test_origins() -> None:
     )
 
 
-def test_repairs_name_kind_place_and_detail() -> None:
-    """What was mended is told in full."""
+def test_repairs_name_kind_origin_and_detail() -> None:
+    """What was repaired is reported in full."""
     chat = [user("q"), assistant("A", tool_call("c1", name="a b")), tool("c1", "out"), tool("c2", "lost")]
     assert build(chat).repairs == (
         Repair("call_name", Origin(1, "assistant"), "'a b' is sent as a_b_c8687a08"),
@@ -873,3 +886,68 @@ def test_messages_are_not_changed() -> None:
 
 def _without_id(item: Any) -> Any:
     return {key: value for key, value in item.items() if key != "id"}
+
+
+# --- the conversation ---
+
+
+def conversation_types(built: BuiltHistory) -> dict[str, Any]:
+    """The kinds of items of each part of the conversation; messages by their role."""
+
+    def kinds(entries: Iterable[DigestedItem]) -> list[str]:
+        return [str(entry.item.get("role", entry.item["type"])) for entry in entries]
+
+    made = built.conversation
+    return {
+        "instructions": kinds(made.instructions),
+        "volatile": kinds(made.volatile),
+        "turns": [[kinds(part) for part in turn.rounds] for turn in made.turns],
+    }
+
+
+def test_the_conversation_has_instructions_volatile_text_and_turns_of_rounds() -> None:
+    """What the host mixed in is neither an instruction nor a part of a turn; rounds begin where the model answers."""
+    chat = [
+        system("S\nV\n[CONVERSATION SUMMARY]\nFoxes."),
+        user("1"),
+        assistant(f"{mark(1)}\nLet me look.", tool_call("c1")),
+        tool("c1", "out"),
+        assistant("a"),
+        system("T"),
+        user("2"),
+    ]
+    built = build(chat, {1: reasoning("rs_1")}, base_system_prompt="S")
+    assert conversation_types(built) == {
+        "instructions": ["system"],
+        "volatile": ["system"],
+        "turns": [
+            [["user"], ["reasoning", "assistant", "function_call", "function_call_output"], ["assistant"]],
+            [["system", "user"]],
+        ],
+    }
+    assert built.conversation.external_summaries == ("Foxes.",)
+
+
+def test_the_items_are_those_of_the_conversation_in_the_order_in_which_they_are_sent() -> None:
+    """Instructions, earlier turns, volatile text, current turn."""
+    chat = [system("S\nV"), user("1"), assistant("a"), system("T"), user("2"), assistant("b")]
+    built = build(chat, base_system_prompt="S")
+    made = built.conversation
+    *earlier, current = [[entry.item for entry in turn.entries] for turn in made.turns]
+    sent = [
+        *(entry.item for entry in made.instructions),
+        *(item for items_ in earlier for item in items_),
+        *(entry.item for entry in made.volatile),
+        *current,
+    ]
+    assert built.items == sent
+    assert built.turns == (0, 0, 0, 1, 1, 1, 1)
+
+
+def test_instructions_alone_are_a_turn() -> None:
+    """There would be nothing else to send."""
+    assert conversation_types(build([system("S")])) == {
+        "instructions": [],
+        "volatile": [],
+        "turns": [[["system"]]],
+    }

@@ -11,7 +11,7 @@ _PAGE = Path(__file__).parents[2] / "docs" / "history.md"
 
 
 def test_example() -> None:
-    """The page's messages and artifacts, run through the page's code, give the page's items."""
+    """The page's messages and artifacts, run through the page's code, become the page's items."""
     page = _PAGE.read_text("utf-8")
     blocks = dict(re.findall(r"^```json (\w+)\n(.*?)^```", page, re.DOTALL | re.MULTILINE))
     names: dict[str, Any] = {name: json.loads(block) for name, block in blocks.items()}

@@ -14,21 +14,21 @@ from open_webui_openrouter_pipe.history.folded import FoldedCall, unfold
 def details(call_id: str, arguments: str, result: Any, *, name: str = "search", done: str = "true") -> str:
     """A tool call as Open WebUI 0.6 writes it: JSON in JSON in an escaped attribute."""
     given = html.escape(json.dumps(arguments))
-    told = (
+    shown = (
         f' result="{html.escape(json.dumps(result, ensure_ascii=False))}" files=""' if done == "true" else ""
     )
     return (
-        f'<details type="tool_calls" done="{done}" id="{call_id}" name="{name}" arguments="{given}"{told}>\n'
+        f'<details type="tool_calls" done="{done}" id="{call_id}" name="{name}" arguments="{given}"{shown}>\n'
         "<summary>Tool Executed</summary>\n</details>\n"
     )
 
 
 def details_with_body(call_id: str, arguments: str, result: Any) -> str:
     """A tool call as later versions write it: the result in the body."""
-    given, told = html.escape(json.dumps(arguments)), html.escape(json.dumps(result))
+    given, shown = html.escape(json.dumps(arguments)), html.escape(json.dumps(result))
     return (
         f'<details type="tool_calls" done="true" id="{call_id}" name="search" arguments="{given}" files="">\n'
-        f"<summary>Tool Executed</summary>\n{told}\n</details>\n"
+        f"<summary>Tool Executed</summary>\n{shown}\n</details>\n"
     )
 
 
@@ -82,7 +82,7 @@ CASES: list[tuple[str, str, list[Any]]] = [
     ("call whose result is null", details("c1", "{}", None), [FoldedCall("c1", "search", "{}", "null")]),
     ("call under way", details("c1", "{}", None, done="false"), [FoldedCall("c1", "search", "{}", None)]),
     (
-        "call with text that is no JSON",
+        "call with text that is not JSON",
         '<details type="tool_calls" id="c1" name="f" arguments="{bad" result="plain">\n</details>',
         [FoldedCall("c1", "f", "{bad", "plain")],
     ),

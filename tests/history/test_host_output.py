@@ -109,14 +109,14 @@ ITEMS = st.one_of(
 @settings(max_examples=CHATS, deadline=None)
 @given(st.lists(ITEMS, max_size=12))
 def test_same_messages_as_the_host(host_unfolds: Any, output: list[dict[str, Any]]) -> None:
-    """Whatever the host stored, our unfolding gives the messages that the host itself would send."""
+    """Whatever the host stored, our unfolding returns the messages that the host itself would send."""
     assert unfold_output(output) == host_unfolds(output)
 
 
 @settings(max_examples=CHATS, deadline=None)
 @given(st.lists(ITEMS, min_size=1, max_size=12))
 def test_two_views_law(host_unfolds: Any, output: list[dict[str, Any]]) -> None:
-    """The folded and the unfolded view of one chat give the same input, byte for byte."""
+    """The folded and the unfolded view of one chat become the same input, byte for byte."""
     artifacts = {
         1: {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "t"}]},
         2: {"type": "function_call", "call_id": "c1", "name": "f", "arguments": '{"a": 1}'},

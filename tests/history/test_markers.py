@@ -38,7 +38,7 @@ def test_item_id_layout() -> None:
     st.integers(0, 2**80 - 1), st.integers(0, 2**80 - 1), st.integers(0, 2**20 - 1), st.integers(0, 2**20 - 1)
 )
 def test_item_ids_sort_by_time(one: int, other: int, low: int, high: int) -> None:
-    """A later time gives a later id, whatever the randomness."""
+    """A later time makes a later id, whatever the randomness."""
     if one < other:
         assert markers.item_id(one, low) < markers.item_id(other, high)
 
@@ -145,3 +145,26 @@ def test_erase_markers() -> None:
     """A prompt that quotes an answer loses the markers, also behind a speaker's name."""
     quoted = f"USER: hi\nASSISTANT: [{A}]: #\n\nHello\n\n[{B}]: #\nUSER: [x]: #"
     assert markers.erase_markers(quoted) == "USER: hi\nASSISTANT: Hello\n\nUSER: [x]: #"
+
+
+FENCED = {
+    "```\nx\n```": ["```\nx\n```"],
+    "a\n~~~py\nx\n~~~\nb": ["~~~py\nx\n~~~"],
+    "   ```\nx\n  ```": ["   ```\nx\n  ```"],
+    "```\nx\n````": ["```\nx\n````"],
+    "````\n```\nx\n```\n````": ["````\n```\nx\n```\n````"],
+    "```\n~~~\n```\n~~~": ["```\n~~~\n```"],
+    "```a\nx\n```\ny\n```b\nz\n```  ": ["```a\nx\n```", "```b\nz\n```  "],
+    "```\nx": [],
+    "    ```\nx\n    ```": [],
+    "```inline``` text\nx\n": [],
+    "```\nx\n``` y": [],
+    "``\nx\n``": [],
+    "": [],
+}
+
+
+@pytest.mark.parametrize("text", FENCED)
+def test_closed_fences(text: str) -> None:
+    """A block reaches from its opening line to the end of a closing line of its own kind."""
+    assert [text[start:end] for start, end in markers.closed_fences(text)] == FENCED[text]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history.parts import flatten, read_content
+from open_webui_openrouter_pipe.history.parts import join_text_parts, read_content
 from tests.history.builders import text
 
 PNG = "data:image/png;base64,AAAA"
@@ -46,11 +46,11 @@ CASES: list[tuple[str, Any, list[Any]]] = [
     (
         "image of the host",
         [{"type": "image_url", "image_url": {"url": "/api/v1/files/1"}}],
-        [text("[image left out]")],
+        [text("[image omitted]")],
     ),
-    ("image of nothing", [{"type": "image_url"}], [text("[image left out]")]),
-    ("image of a wrong type", [{"type": "image_url", "image_url": 3}], [text("[image left out]")]),
-    ("image that is none", [{"type": "image_url", "image_url": {"url": PDF}}], [text("[image left out]")]),
+    ("image of nothing", [{"type": "image_url"}], [text("[image omitted]")]),
+    ("image of a wrong type", [{"type": "image_url", "image_url": 3}], [text("[image omitted]")]),
+    ("image that is none", [{"type": "image_url", "image_url": {"url": PDF}}], [text("[image omitted]")]),
     (
         "file in Chat Completions form",
         [{"type": "file", "file": {"filename": "a.pdf", "file_data": PDF}}],
@@ -74,9 +74,9 @@ CASES: list[tuple[str, Any, list[Any]]] = [
     (
         "file of the host",
         [{"type": "file", "file": {"name": "a.pdf", "url": "/api/v1/files/1"}}],
-        [text("[file left out: a.pdf]")],
+        [text("[file omitted: a.pdf]")],
     ),
-    ("file of nothing", [{"type": "file", "file": None}], [text("[file left out]")]),
+    ("file of nothing", [{"type": "file", "file": None}], [text("[file omitted]")]),
     (
         "audio",
         [{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}],
@@ -95,9 +95,9 @@ CASES: list[tuple[str, Any, list[Any]]] = [
     (
         "audio of an unknown format",
         [{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "ogg"}}],
-        [text("[audio left out: ogg]")],
+        [text("[audio omitted: ogg]")],
     ),
-    ("audio of nothing", [{"type": "input_audio"}], [text("[audio left out]")]),
+    ("audio of nothing", [{"type": "input_audio"}], [text("[audio omitted]")]),
     (
         "video in Chat Completions form",
         [{"type": "video_url", "video_url": {"url": "https://x.org/a.mp4"}}],
@@ -111,11 +111,11 @@ CASES: list[tuple[str, Any, list[Any]]] = [
     (
         "video of the host",
         [{"type": "video_url", "video_url": {"url": "/a.mp4"}}],
-        [text("[video left out]")],
+        [text("[video omitted]")],
     ),
     ("unknown kind with text", [{"type": "poem", "text": "hi"}], [text("hi")]),
-    ("unknown kind", [{"type": "hologram", "data": 1}], [text("[part left out: hologram]")]),
-    ("kind of a wrong type", [{"type": {"a": 1}, "data": 1}], [text("[part left out]")]),
+    ("unknown kind", [{"type": "hologram", "data": 1}], [text("[part omitted: hologram]")]),
+    ("kind of a wrong type", [{"type": {"a": 1}, "data": 1}], [text("[part omitted]")]),
     ("empty object", [{}], []),
     ("nested list", [["a", {"type": "text", "text": "b"}]], [text('["a",{"type":"text","text":"b"}]')]),
     ("dirty text", [{"type": "text", "text": "a\0\ud83d"}], [text("a\ufffd")]),
@@ -130,8 +130,8 @@ def test_read(content: Any, expected: list[Any]) -> None:
     assert read_content(content) == expected
 
 
-def test_flatten() -> None:
+def test_join_text_parts() -> None:
     """Text parts join to one string; with anything else among them they stay parts."""
     image = {"type": "input_image", "detail": "auto", "image_url": PNG}
-    assert flatten(read_content(["a", "b"])) == "ab"
-    assert flatten(read_content(["a", image])) == [text("a"), image]
+    assert join_text_parts(read_content(["a", "b"])) == "ab"
+    assert join_text_parts(read_content(["a", image])) == [text("a"), image]

@@ -54,7 +54,7 @@ def test_what_users_say_is_kept(messages: Any, artifacts: Any, options: Any) -> 
         for part in read_content(message.get("content"))
         if part["type"] == "input_text"
     ]
-    told = [
+    texts = [
         message["content"]
         for message in messages
         if isinstance(message, dict)
@@ -66,7 +66,7 @@ def test_what_users_say_is_kept(messages: Any, artifacts: Any, options: Any) -> 
     built = build(messages, artifacts, **options)
     sent = iter([part["text"] for item in built.items if item.get("role") == "user" for part in _texts(item)])
     assert all(text in sent for text in wanted)
-    assert set(map(clean_text, filter(_is_visible, told))) <= set(wanted)
+    assert set(map(clean_text, filter(_is_visible, texts))) <= set(wanted)
 
 
 @law
@@ -84,8 +84,8 @@ def test_rounds_law(rounds: Any, model_id: str | None) -> None:
     """Within a turn, too, the next round's request begins with the bytes of this one's."""
     shown = [[{"role": "user", "content": "q"}]]
     artifacts: dict[int, Any] = {}
-    for number, told in enumerate(rounds):
-        messages, stored = told(number)
+    for number, written in enumerate(rounds):
+        messages, stored = written(number)
         shown.append([*shown[-1], *messages])
         artifacts |= stored
     requests = [compact(build(chat, artifacts, model_id=model_id).items) for chat in shown]

@@ -47,7 +47,7 @@ def test_a_valid_input(judge: Judge) -> None:
             [{"type": "openrouter:web_search", "status": "completed", "id": None}],
             ["input[0].id: must not be null"],
         ),
-        ([_CALL | {"name": "no name"}, _OUTPUT], ["input[0].name: is no legal name of a tool"]),
+        ([_CALL | {"name": "no name"}, _OUTPUT], ["input[0].name: is not a legal name of a tool"]),
         ([_CALL | {"call_id": ""}, _OUTPUT], ["input[0].call_id: must have 1 to 64 characters"]),
         ([said("user")], ["input[0].content: must not be empty"]),
         (
@@ -61,7 +61,7 @@ def test_a_valid_input(judge: Judge) -> None:
     ],
 )
 def test_what_the_service_would_refuse(judge: Judge, items: list[Any], issues: list[str]) -> None:
-    """Each issue names its place and says what is wrong."""
+    """Each issue names its path and says what is wrong."""
     assert [str(issue) for issue in judge.issues(items)] == issues
 
 
@@ -71,6 +71,6 @@ def test_an_answer_needs_its_status(judge: Judge) -> None:
 
 
 def test_without_the_sdk_there_is_no_judge(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is no dependency of the pipe."""
+    """It is not a dependency of the pipe."""
     monkeypatch.setitem(sys.modules, "openrouter.components.inputs_union", None)
     assert sdk_judge() is None

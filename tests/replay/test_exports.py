@@ -90,14 +90,14 @@ def test_every_form_of_a_chat(value: Any) -> None:
 @pytest.mark.parametrize(
     "value", [None, "text", 1, {}, {"mapping": {}}, [{"mapping": {}}], [1], {"chat": {"history": []}}, []]
 )
-def test_foreign_files(value: Any) -> None:
-    """Whatever is no chat is refused."""
+def test_other_files(value: Any) -> None:
+    """Whatever is not a chat is refused."""
     with pytest.raises(InvalidHistory):
         read_export(value)
 
 
 def test_plain_messages_stay_as_they_are() -> None:
-    """Even those that are no messages: the history names them."""
+    """Even those that are not messages: the history names them."""
     messages = [user("one"), 7, assistant("two", reasoning_details=[{"type": "x"}])]
     assert chat_state(only(messages)).messages == tuple(messages)
 
@@ -108,7 +108,7 @@ def test_the_branch_that_ends_with_a_message() -> None:
     assert [contents(chat), contents(chat, "b")] == [["one", "other"], ["one", "two"]]
 
 
-@pytest.mark.parametrize("current", [None, "gone", 3])
+@pytest.mark.parametrize("current", [None, "absent", 3])
 def test_without_a_current_message_the_last_one_counts(current: Any) -> None:
     """Damaged chats have no end of their branch, or a wrong one."""
     value = tree(*_SAID)
@@ -212,7 +212,7 @@ def test_the_model_that_answers(value: Any, model: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "id_"),
+    ("model", "id_"),
     [
         ("openrouter.openai/gpt-5.2", "openai/gpt-5.2"),
         ("openai/gpt-5.2", "openai/gpt-5.2"),
@@ -220,23 +220,23 @@ def test_the_model_that_answers(value: Any, model: str) -> None:
         ("", ""),
     ],
 )
-def test_ids_of_models(told: str, id_: str) -> None:
+def test_ids_of_models(model: str, id_: str) -> None:
     """Only a function's id is cut off."""
-    assert openrouter_id(told) == id_
+    assert openrouter_id(model) == id_
 
 
 def test_choosing_a_chat() -> None:
     """By number, id or title; a title that two chats share is refused."""
     named = [("x", "one"), ("y", "two"), ("z", "two")]
     chats = read_export([{"id": id_, "title": title, "chat": tree(*_SAID)} for id_, title in named])
-    assert [choose_chat(chats, wish).id for wish in ("1", "y", "one")] == ["x", "y", "x"]
-    for wish, words in {"two": "2 chats are called 'two'.", "4": "No chat is called '4'."}.items():
+    assert [choose_chat(chats, name).id for name in ("1", "y", "one")] == ["x", "y", "x"]
+    for name, words in {"two": "2 chats are called 'two'.", "4": "No chat is called '4'."}.items():
         with pytest.raises(InvalidHistory, match=words):
-            choose_chat(chats, wish)
+            choose_chat(chats, name)
 
 
 def test_artifacts_alone_or_with_their_model() -> None:
-    """Both forms are told apart by the item's type."""
+    """Both forms are distinguished by the item's type."""
     item = reasoning("rs_1")
     alone, with_model = read_artifacts({"a": item, "b": {"item": item, "model": "openai/gpt-5"}}).values()
     assert (alone, getattr(with_model, "item", None), getattr(with_model, "model", None)) == (

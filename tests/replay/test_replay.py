@@ -10,9 +10,16 @@ from typing import Any
 
 import pytest
 
+from open_webui_openrouter_pipe.engine.fit import RequestFitter, RequestTerms
+from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
 from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
-from open_webui_openrouter_pipe.replay.__main__ import main
+from open_webui_openrouter_pipe.planning.plan import ModelTerms
+from open_webui_openrouter_pipe.replay.__main__ import ASSUMED_PRICES, main
+from open_webui_openrouter_pipe.replay.exports import chat_state, read_export
+from open_webui_openrouter_pipe.settings import Valves, read_settings
+from open_webui_openrouter_pipe.summaries.summary import summary_message
 from tests.history.builders import CLAUDE, OPENAI, assistant, mark, reasoning, tool, tool_call, ulid, user
+from tests.support.books import Books, Screen
 
 _EXPORTS = Path(__file__).parents[1] / "data" / "exports"
 _WEATHER = str(_EXPORTS / "weather.json")
@@ -45,7 +52,7 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) ->
 
 
 def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Items with their turns and origins, holes, and repairs with the items that they changed."""
+    """Items with their turns and origins, missing artifacts, and repairs with the items that they changed."""
     assert (
         shown(capsys, written(tmp_path, _MESSAGES))
         == f"""\
@@ -61,9 +68,9 @@ for an unknown model: 6 messages -> 7 items, about 1,553 tokens
 5     1      87  4 assistant           assistant: Here it is. Here it is. Here it is. Here it is....
 6     2    1403  5 robot      1        user: [input_image]
 
-holes: markers whose item is not at hand (2)
-  {ulid(1)}  2 assistant  kind unknown
-  {ulid(2)}  2 assistant  kind unknown
+missing artifacts (2)
+  {ulid(1)}  2 assistant  kind unknown  missing
+  {ulid(2)}  2 assistant  kind unknown  missing
 
 repairs (3)
   1  message    5 robot      unknown role, read as the user's
@@ -74,7 +81,7 @@ repairs (3)
 
 
 def test_the_table_of_a_real_chat(capsys: pytest.CaptureFixture[str]) -> None:
-    """Artifacts stand beside their markers, and what another family wrote is said to be left out."""
+    """Artifacts stand beside their markers, and the repairs say what another family of models wrote."""
     assert shown(capsys, _WEATHER, "--turn", "3", *_ARTIFACTS, "--check") == (
         (_EXPORTS / "weather_turn_3.txt").read_text("utf-8")
     )
@@ -93,42 +100,54 @@ def test_lines_have_at_most_a_hundred_characters(capsys: pytest.CaptureFixture[s
 
 
 def test_json_holds_what_the_library_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Items, origins, holes and repairs come back from the text as they were."""
-    told = json.loads(shown(capsys, written(tmp_path, _MESSAGES), "--json", "--model", OPENAI))
+    """Items, origins, missing artifacts and repairs come back from the text as they were."""
+    report = json.loads(shown(capsys, written(tmp_path, _MESSAGES), "--json", "--model", OPENAI))
     built = build_input(read_history(_MESSAGES), {}, Options(model_id=OPENAI))
     origins = [
         {"message": at.message, "role": at.role, "marker": at.marker, "part": at.part} for at in built.origins
     ]
-    del told["tokens"]
-    repairs = told.pop("repairs")
+    del report["tokens"]
+    repairs = report.pop("repairs")
     assert [(found["kind"], found["detail"]) for found in repairs] == [
         (repair.kind, repair.detail) for repair in built.repairs
     ]
-    assert told == {
+    assert report == {
         "chat": {"id": "", "title": ""},
         "model": OPENAI,
         "items": built.items,
         "turns": [turn + 1 for turn in built.turns],
         "origins": origins,
         "messages": [f"#{index}" for index in range(len(_MESSAGES))],
-        "missing": dict(built.missing),
+        "missing": {
+            ulid(1): {"kind": None, "reason": "missing"},
+            ulid(2): {"kind": None, "reason": "missing"},
+        },
     }
 
 
 def test_turns_after_a_summary_keep_their_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The numbers are those that --turn takes."""
-    summarised = user("q2") | {"contextSummary": "They met."}
-    text = shown(capsys, written(tmp_path, [user("q1"), assistant("a1"), summarised]))
-    assert text.splitlines()[2:7] == [
-        "the host's summary stands for 1 earlier turns",
-        "",
-        "#  turn  tokens  from      item",
-        "0     2      12  0 system  system: [CONVERSATION SUMMARY] They met.",
-        "1     2       9  1 user    user: q2",
-    ]
+    summarized = user("q2") | {"contextSummary": "They met."}
+    export = written(tmp_path, [user("q1"), assistant("a1"), summarized])
+    lines = shown(capsys, export).splitlines()
+    assert lines[2] == "the host's summary stands for 1 earlier turns"
+    assert lines[6].split() == ["1", "2", "9", "1", "user", "user:", "q2"]
+    assert json.loads(shown(capsys, export, "--json"))["turns"] == [2, 2]
 
 
-def test_another_model_gets_no_foreign_reasoning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_summary_of_the_host_is_shown_as_the_engine_sends_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is one user message, with and without a window, and not a system message."""
+    export = written(tmp_path, [user("q1"), assistant("a1"), user("q2") | {"contextSummary": "They met."}])
+    report = json.loads(shown(capsys, export, "--json", "--window", "10000"))
+    assert report["items"][0] == summary_message((), ["They met."])
+    assert report["sent"] == report["items"]
+
+
+def test_another_model_gets_no_reasoning_of_other_families(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """--model decides which artifacts can be sent."""
     export = written(tmp_path, [user("q"), assistant(f"{mark(1)}\na")])
     artifacts = tmp_path / "artifacts.json"
@@ -158,17 +177,99 @@ def test_a_chosen_chat(capsys: pytest.CaptureFixture[str]) -> None:
     assert chosen == shown(capsys, _WEATHER)
 
 
-def test_a_window_tells_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Budget, steps, epochs and losses on the error output, as the page shows them; the table stays as it is."""
+def test_a_window_shows_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Budget, steps, prefix breaks and omissions on the error output, as on the page; the table stays as it is."""
     talk = [said for at in range(1, 4) for said in (user(f"q{at}"), assistant(f"a{at} " + "word " * 900))]
     export = written(tmp_path, [*talk, user("q4")])
     table = shown(capsys, export)
     assert main([export, "--window", "4000"]) == 0
-    told = capsys.readouterr()
+    output = capsys.readouterr()
     page = (Path(__file__).parents[2] / "docs" / "replay.md").read_text("utf-8")
-    assert told.out == table
-    assert f"```\n{told.err}```" in page
-    assert told.err.splitlines()[-1] == "items left out: 4 (turns 1 to 2)"
+    assert output.out == table
+    assert f"```\n{output.err}```" in page
+    assert output.err.splitlines()[-1] == "items omitted: 4 (turns 1 to 2)"
+
+
+CHATS = {
+    "long": [said for at in range(9) for said in (user(f"q{at}"), assistant(f"a{at} " + "word " * 400))],
+    "with tools": [
+        message
+        for at in range(6)
+        for message in (
+            user(f"q{at}"),
+            assistant("", tool_call(f"call_{at}")),
+            tool(f"call_{at}", "row\n" * 600),
+            assistant(f"a{at}"),
+        )
+    ],
+    "with a summary of the host": [
+        user("q1"),
+        assistant("a1"),
+        user("q2") | {"contextSummary": "They met."},
+        assistant("word " * 1200),
+        user("q3"),
+        assistant("word " * 1200),
+    ],
+}
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"CONTEXT_STRATEGY": "prune", "TOOL_OUTPUT_RETENTION_TURNS": 3, "TOOL_OUTPUT_PRUNING": "every_turn"},
+    {"CONTEXT_STRATEGY": "clip", "CLIP_LAST_MESSAGES": 2, "CLIP_MIN_MESSAGES": 3},
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("settings", SETTINGS, ids=["defaults", "prune", "clip"])
+@pytest.mark.parametrize("chat", CHATS)
+async def test_sent_is_what_the_engine_plans(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], chat: str, settings: dict[str, Any]
+) -> None:
+    """With the same window, prices and settings, item by item."""
+    messages = [*CHATS[chat], user("and now?")]
+    export = written(tmp_path, messages)
+    valves = tmp_path / "settings.json"
+    valves.write_text(json.dumps(settings), "utf-8")
+    arguments = (export, "--json", "--window", "4000", "--model", OPENAI)
+    sent = json.loads(shown(capsys, *arguments, "--settings", str(valves)))["sent"]
+
+    state = chat_state(read_export(messages)[0])
+    built = build_input(read_history(state.messages), {}, Options(model_id=OPENAI))
+    terms = RequestTerms(
+        read_settings(Valves(**settings)).context, ModelTerms(OPENAI, 4000, prices=ASSUMED_PRICES)
+    )
+    fitter = RequestFitter(Books().means(), terms, RequestOrigin("user", "chat", "message", OPENAI))
+    plan = await fitter.fit(built.conversation, Screen())
+    assert sent == list(plan.items)
+    assert sent != built.items
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ("[]", "is not a JSON object of settings"),
+        ('{"CONTEXT_STRATEGIE": "prune", "A": 1}', "has unknown settings: A, CONTEXT_STRATEGIE"),
+        ('{"CLIP_MIN_MESSAGES": 0}', "has a wrong value: CLIP_MIN_MESSAGES: Input should be greater than"),
+        ('{"CONTEXT_STRATEGY": "shrink"}', "has a wrong value: CONTEXT_STRATEGY: Input should be"),
+        ("{", "is not JSON"),
+    ],
+)
+def test_wrong_settings_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: str, words: str
+) -> None:
+    """One line on the error output, and exit code 2."""
+    path = tmp_path / "settings.json"
+    path.write_text(settings, "utf-8")
+    assert main([written(tmp_path, [user("q")]), "--window", "4000", "--settings", str(path)]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith(f"replay: {path} {words}")
+
+
+def test_settings_need_a_window(tmp_path: Path) -> None:
+    """Without one, nothing is planned."""
+    with pytest.raises(SystemExit) as ended:
+        main([written(tmp_path, [user("q")]), "--settings", "settings.json"])
+    assert ended.value.code == 2
 
 
 def test_a_chat_that_cannot_fit_its_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,8 +278,8 @@ def test_a_chat_that_cannot_fit_its_window(tmp_path: Path, capsys: pytest.Captur
     assert "context_budget_exceeded" in capsys.readouterr().err
 
 
-def test_check_tells_what_is_invalid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An artifact that the schema refuses gives exit code 1 and its place."""
+def test_check_shows_what_is_invalid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An artifact that the schema refuses leads to exit code 1 and is named by its path."""
     search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "guess"}}
     export = written(tmp_path, [user("q"), assistant(f"{mark(1)}\na")])
     artifacts = tmp_path / "artifacts.json"
@@ -203,28 +304,28 @@ def test_check_without_the_sdk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "is no JSON: Expecting property name enclosed in double quotes in line 1"),
-        ('{"a": 1}\n{"b"', "is no JSON: Expecting ':' delimiter in line 1"),
-        ("", "is no JSON: Expecting value in line 1"),
-        ('{"mapping": {}}', "This is no chat of Open WebUI and no list of messages."),
+        ("{", "is not JSON: Expecting property name enclosed in double quotes in line 1"),
+        ('{"a": 1}\n{"b"', "is not JSON: Expecting ':' delimiter in line 1"),
+        ("", "is not JSON: Expecting value in line 1"),
+        ('{"mapping": {}}', "This is not a chat of Open WebUI and not a list of messages."),
         ("[]", "The export is an empty list."),
         ("[" * 100_000, "is nested too deeply"),
-        ("1" * 5_000, "is no JSON: not UTF-8, or with a number too long to read"),
+        ("1" * 5_000, "is not JSON: not UTF-8, or with a number too long to read"),
         ('[{"role": "assistant", "content": ""}]', "There is nothing in this chat that could be sent."),
     ],
 )
-def test_broken_and_foreign_files(
+def test_broken_and_other_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
 ) -> None:
     """One line on the error output, and exit code 2."""
     path = written(tmp_path, text)
     assert main([path]) == 2
-    told = capsys.readouterr()
-    assert (told.out, told.err.removeprefix("replay: ").removeprefix(f"{path} ")) == ("", f"{words}\n")
+    output = capsys.readouterr()
+    assert (output.out, output.err.removeprefix("replay: ").removeprefix(f"{path} ")) == ("", f"{words}\n")
 
 
-def test_files_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A missing file, a folder, and bytes that are no UTF-8."""
+def test_files_that_are_not_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A missing file, a folder, and bytes that are not UTF-8."""
     path = tmp_path / "bytes.json"
     path.write_bytes(b'"\xff"')
     codes = [main([str(wrong)]) for wrong in (tmp_path / "absent", tmp_path, path)]
@@ -232,7 +333,7 @@ def test_files_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == (
         f"replay: {tmp_path}/absent cannot be read: No such file or directory\n"
         f"replay: {tmp_path} cannot be read: Is a directory\n"
-        f"replay: {path} is no JSON: not UTF-8, or with a number too long to read\n"
+        f"replay: {path} is not JSON: not UTF-8, or with a number too long to read\n"
     )
 
 
@@ -244,7 +345,7 @@ def test_a_byte_order_mark_does_no_harm(tmp_path: Path, capsys: pytest.CaptureFi
 def test_it_runs_as_a_module_without_open_webui() -> None:
     """Nothing of the host is imported, and the output is UTF-8 whatever the locale."""
     script = (
-        "import sys; from open_webui_openrouter_pipe.replay import main; code = main(sys.argv[1:]); "
+        "import sys; from open_webui_openrouter_pipe.replay.__main__ import main; code = main(sys.argv[1:]); "
         "sys.exit(code or any(name.split('.')[0] == 'open_webui' for name in sys.modules))"
     )
     for command in (["-m", "open_webui_openrouter_pipe.replay"], ["-c", script]):

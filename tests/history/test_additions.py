@@ -1,4 +1,4 @@
-"""Summaries of others: where they stand, what is left without them, and what only looks like one."""
+"""What the host and filters add to a chat: volatile text and summaries, found and taken out again."""
 
 from __future__ import annotations
 
@@ -6,12 +6,92 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history.external_summaries import (
+from open_webui_openrouter_pipe.history.additions import (
+    SplitPrompt,
+    split_prompt,
     split_summaries,
+    split_user_parts,
     summary_messages,
     unique_summaries,
 )
-from tests.history.builders import assistant, mark, system, tool, tool_call, user
+from tests.history.builders import assistant, mark, system, text, tool, tool_call, user
+
+# --- volatile text ---
+
+FOXES = "They spoke of foxes."
+SUMMARY = f"[CONVERSATION SUMMARY]\n{FOXES}"
+
+PROMPTS: list[tuple[str, str, str | None, SplitPrompt]] = [
+    ("nothing known", "Be brief.\nSources: x", None, SplitPrompt("Be brief.\nSources: x", (), "")),
+    ("unchanged", "Be brief.", "Be brief.", SplitPrompt("Be brief.", (), "")),
+    ("appended", "Be brief.\nSources: x", "Be brief.", SplitPrompt("Be brief.", (), "Sources: x")),
+    (
+        "base in the middle",
+        "Hi.\nBe brief.\nSources: x",
+        "Be brief.",
+        SplitPrompt("Hi.\nBe brief.", (), "Sources: x"),
+    ),
+    ("base not in it", "Be loud.", "Be brief.", SplitPrompt("Be loud.", (), "")),
+    ("the host has none", "Sources: x", "", SplitPrompt("", (), "Sources: x")),
+    ("summary alone", SUMMARY, None, SplitPrompt("", (FOXES,), "")),
+    ("summary appended", f"Be brief.\n{SUMMARY}", None, SplitPrompt("Be brief.", (FOXES,), "")),
+    (
+        "summary in the base, sources after it",
+        f"Be brief.\n{SUMMARY}\nSources: x",
+        f"Be brief.\n{SUMMARY}",
+        SplitPrompt("Be brief.", (FOXES,), "Sources: x"),
+    ),
+    (
+        "the same summary again behind the sources",
+        f"Be brief.\n{SUMMARY}\nSources: x\n{SUMMARY}",
+        f"Be brief.\n{SUMMARY}",
+        SplitPrompt("Be brief.", (FOXES, FOXES), "Sources: x"),
+    ),
+    (
+        "a summary of the tool loop behind that of the chat",
+        f"Be brief.\n{SUMMARY}\n[CONVERSATION SUMMARY]\nThey look for more.",
+        f"Be brief.\n{SUMMARY}",
+        SplitPrompt("Be brief.", (FOXES, "They look for more."), ""),
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "base", "expected"), [p[1:] for p in PROMPTS], ids=[p[0] for p in PROMPTS])
+def test_split_prompt(given: str, base: str | None, expected: SplitPrompt) -> None:
+    """The base stays first, summaries leave both halves, and what was appended stands alone."""
+    assert split_prompt(given, base) == expected
+
+
+IMAGE = {"type": "input_image", "detail": "auto", "image_url": "https://x.org/a.png"}
+
+USERS: list[tuple[str, list[Any], str | None, list[Any]]] = [
+    ("nothing known", [text("hi")], None, [text("hi")]),
+    ("unchanged", [text("hi")], "hi", [text("hi")]),
+    ("template before", [text("Sources: x\n\nhi")], "hi", [text("hi"), text("Sources: x")]),
+    ("template after", [text("hi\nSources: x")], "hi", [text("hi"), text("Sources: x")]),
+    ("around", [text("A\nhi\nB")], "hi", [text("hi"), text("A\nB")]),
+    ("not on lines of its own", [text("this")], "hi", [text("this")]),
+    ("not in it", [text("bye")], "hi", [text("bye")]),
+    ("base is blank", [text("bye")], " ", [text("bye")]),
+    ("image between", [text("A\nhi"), IMAGE], "hi", [text("hi"), IMAGE, text("A")]),
+    (
+        "written before each text",
+        [text("A\nhi"), text("A\nmore")],
+        "hi",
+        [text("hi"), text("more"), text("A")],
+    ),
+    ("no text", [IMAGE], "hi", [IMAGE]),
+    ("dirty base", [text("A\nhi")], "h\0i", [text("hi"), text("A")]),
+]
+
+
+@pytest.mark.parametrize(("parts", "base", "expected"), [u[1:] for u in USERS], ids=[u[0] for u in USERS])
+def test_split_user_parts(parts: list[Any], base: str | None, expected: list[Any]) -> None:
+    """The user's own words stand first, what the host wrote around them last, and only once."""
+    assert split_user_parts(parts, base) == expected
+
+
+# --- summaries ---
 
 HOST = "[CONVERSATION SUMMARY]\n"
 FILTER = "[Previous conversation summary]\n"
@@ -37,9 +117,9 @@ TEXTS: list[tuple[str, str, str, tuple[str, ...]]] = [
     ),
     (
         "that speaks of what the host writes",
-        f'{HOST}Foxes.\nMCP server "a" is away.\n<skill tree>',
+        f'{HOST}Foxes.\nMCP server "a" is down.\n<skill tree>',
         "",
-        ('Foxes.\nMCP server "a" is away.\n<skill tree>',),
+        ('Foxes.\nMCP server "a" is down.\n<skill tree>',),
     ),
     (
         "of a newer host",
@@ -140,6 +220,6 @@ def test_what_people_say_is_no_summary(messages: list[Any]) -> None:
 
 
 def test_each_once() -> None:
-    """Neither blank ones, nor one that another one holds; markers of answers that they quote are gone."""
-    told = ["", "Foxes.", f"\n{mark(1)}\nHens.\n", "Foxes.", " \n", f"- assistant: {mark(2)}Geese. Foxes."]
-    assert unique_summaries(told) == ("Hens.", "- assistant: Geese. Foxes.")
+    """Neither blank ones, nor one that another one holds; markers of answers that they quote are removed."""
+    found = ["", "Foxes.", f"\n{mark(1)}\nHens.\n", "Foxes.", " \n", f"- assistant: {mark(2)}Geese. Foxes."]
+    assert unique_summaries(found) == ("Hens.", "- assistant: Geese. Foxes.")

@@ -1,4 +1,4 @@
-"""Ids of assistant messages: made from the text and its place, and from nothing that comes later."""
+"""Ids of assistant messages: made from the text and its position, and from nothing that comes later."""
 
 from __future__ import annotations
 

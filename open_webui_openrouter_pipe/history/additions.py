@@ -1,0 +1,199 @@
+"""What the host and filters add to a chat before the pipe sees it, and taking it out again.
+
+A prompt cache holds a request as far as its bytes stay the same. The host writes retrieved sources and its own summary
+into the system prompt, and a template around the user's latest words; the metadata's `base_system_prompt` and
+`base_user_prompt` say what was there before. So what changes from request to request is separated from what stays, and
+summaries are neither instructions nor turns. Owns the table of the summaries' forms. It adds no words of its own.
+
+Recognition is strict, since anyone may quote a summary's mark: in system text a block begins and ends with a line; any
+other message must be nothing but the block and stand before the user's first. Sources: Open WebUI 0.12,
+`utils/context_compaction.py` and `utils/middleware.py`; the filters' published forms.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ..responses.items import InputPart, InputText
+from ..responses.text import clean_text
+from ..responses.wire import as_object, as_text
+from .markers import erase_markers
+from .parts import join_text_parts, read_content, text_part
+
+SUMMARY_HEADING = "[CONVERSATION SUMMARY]"
+"""The line with which the host begins its own summary of earlier messages. It has no end of its own."""
+
+_CLOSINGS: Mapping[str, str] = {
+    "<openwebui_context_summary>": "</openwebui_context_summary>",
+    "[Previous conversation summary]\n": "[End of summary - recent messages follow]",
+}
+"""Blocks of system text that say where they end: of newer hosts, and of a summarizing filter."""
+
+_TAGS: Mapping[str, str] = {"user": "auto_compaction_context", "assistant": "working_memory"}
+"""The tags around whole messages, by role: of the pipe Auto Compact, and of the filter Async Context Compression."""
+
+_COVERED = "covered_until"
+"""The count in the `metadata` of a message with which Async Context Compression says that it is a summary."""
+
+_APPENDED = (
+    "<memory_context>\n",
+    "##### Pyodide Environment\n",
+    '<skill (?:id|name)="',
+    "<available_skills>\n",
+    r'MCP server "[^"\n]*" instructions:\n',
+    "<attached_knowledge>\n",
+    "<available_tools>\n",
+)
+"""Patterns of the lines that the host writes behind its summary, and that begin instructions."""
+
+_OPENINGS = "|".join(map(re.escape, (f"{SUMMARY_HEADING}\n", *_CLOSINGS)))
+_OPENING = re.compile(rf"^(?:{_OPENINGS})", re.MULTILINE)
+_BEHIND_SUMMARY = re.compile(rf"\n(?=(?:{_OPENINGS}|{'|'.join(_APPENDED)}))")
+_WHOLE_MESSAGE = {
+    role: re.compile(rf"\s*<{tag}(?:\s[^<>]*)?>((?:(?!</{tag}>).)*)</{tag}>\s*", re.DOTALL)
+    for role, tag in _TAGS.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPrompt:
+    """A system prompt in parts: what stays, the summaries in it, and what changes with each question."""
+
+    stable: str
+    summaries: tuple[str, ...]
+    volatile: str
+
+
+def split_prompt(text: str, base_prompt: str | None) -> SplitPrompt:
+    """Split a system prompt. `base_prompt` is the host's: "" for none, None when that is unknown."""
+    base_end = len(text)
+    if base_prompt is not None:
+        base = clean_text(base_prompt)
+        offset = text.find(base)
+        base_end = offset + len(base) if offset >= 0 else base_end
+    stable, early = split_summaries(text[:base_end])
+    volatile, late = split_summaries(text[base_end:].lstrip("\n"))
+    return SplitPrompt(_unless_blank(stable), (*early, *late), _unless_blank(volatile))
+
+
+def split_user_parts(parts: Sequence[InputPart], base_prompt: str | None) -> list[InputPart]:
+    """Put the user's own words first and what the host wrote around them last.
+
+    The host writes the same text before each text part; it is kept once.
+    """
+    base = clean_text(base_prompt) if base_prompt else ""
+    first = next((index for index, part in enumerate(parts) if part["type"] == "input_text"), None)
+    if first is None or not base.strip():
+        return list(parts)
+    around = _text_around(cast("InputText", parts[first])["text"], base)
+    if around is None:
+        return list(parts)
+    before, after = around
+    others = [
+        text_part(part["text"].removeprefix(f"{before}\n"))
+        if before and part["type"] == "input_text"
+        else part
+        for part in parts[first + 1 :]
+    ]
+    injected = "\n".join(filter(None, (_unless_blank(before), _unless_blank(after))))
+    return [*parts[:first], text_part(base), *others, *([text_part(injected)] if injected else [])]
+
+
+def split_summaries(text: str) -> tuple[str, tuple[str, ...]]:
+    """Take the summaries out of system text; return the text as it would be without them, and the summaries."""
+    kept: list[str] = []
+    summaries: list[str] = []
+    done = 0
+    for opening in _OPENING.finditer(text):
+        if opening.start() < done or not (ends := _summary_ends(text, opening)):
+            continue
+        summary_end, block_end = ends
+        kept.append(text[done : opening.start()])
+        summaries.append(text[opening.end() : summary_end])
+        done = block_end + text.startswith("\n", block_end)
+    if not summaries:
+        return text, ()
+    rest = text[done:]
+    stable = "".join([*kept, rest])
+    return stable if rest else stable.removesuffix("\n"), tuple(summaries)
+
+
+def summary_messages(messages: Sequence[Any]) -> Mapping[int, str]:
+    """Return the text of each message that is a summary as a whole, by its index."""
+    leading: dict[int, str] = {}
+    for index, message in enumerate(messages):
+        role = _role(message)
+        if role in {"system", "developer"}:
+            continue
+        block = _block_text(message) if role in _WHOLE_MESSAGE else None
+        if block is None:
+            leading = leading if role == "user" else {}
+            break
+        leading[index] = block
+    else:
+        leading = {}
+    declared = {
+        index: _block_text(message) or _plain_text(message)
+        for index, message in enumerate(messages)
+        if _is_declared_summary(message)
+    }
+    return {**leading, **declared}
+
+
+def unique_summaries(summaries: Iterable[str]) -> tuple[str, ...]:
+    """Return the plain texts in their order, without markers, blank ones and those that another one contains."""
+    texts = [text for text in dict.fromkeys(erase_markers(text).strip() for text in summaries) if text]
+    return tuple(text for text in texts if not any(text != other and text in other for other in texts))
+
+
+def _text_around(text: str, base: str) -> tuple[str, str] | None:
+    """What stands before and after the base, if it stands on lines of its own."""
+    offset = text.rfind(base)
+    if offset < 0 or text == base:
+        return None
+    before, after = text[:offset], text[offset + len(base) :]
+    on_own_lines = (not before or before.endswith("\n")) and (not after or after.startswith("\n"))
+    return (before.rstrip("\n"), after.lstrip("\n")) if on_own_lines else None
+
+
+def _summary_ends(text: str, opening: re.Match[str]) -> tuple[int, int] | None:
+    """The offsets at which the summary and its block end; None when it is not a block."""
+    closing = _CLOSINGS.get(opening[0])
+    if closing is None:
+        behind = _BEHIND_SUMMARY.search(text, opening.end() - 1)
+        summary = text[opening.end() : behind.start() if behind else len(text)].rstrip("\n")
+        return (end := opening.end() + len(summary)), end
+    offset = text.find(closing, opening.end())
+    end = offset + len(closing)
+    ends_line = end == len(text) or text.startswith("\n", end)
+    return (offset, end) if offset >= 0 and ends_line else None
+
+
+def _is_declared_summary(message: Any) -> bool:
+    """Whether it says so in a field that no user can write."""
+    metadata = message.get("metadata") if isinstance(message, dict) else None
+    if not isinstance(metadata, dict) or _role(message) != "assistant":
+        return False
+    return type(metadata.get(_COVERED)) is int and bool(_plain_text(message))
+
+
+def _role(message: Any) -> str:
+    return as_text(as_object(message).get("role"))
+
+
+def _block_text(message: Mapping[str, Any]) -> str | None:
+    """The text of a message that is nothing but a summary's block."""
+    found = _WHOLE_MESSAGE[message["role"]].fullmatch(_plain_text(message))
+    return found[1] if found else None
+
+
+def _plain_text(message: Mapping[str, Any]) -> str:
+    """The text of a message that has nothing else."""
+    return "" if message.get("tool_calls") else as_text(join_text_parts(read_content(message.get("content"))))
+
+
+def _unless_blank(text: str) -> str:
+    return text if text.strip() else ""

@@ -1,0 +1,439 @@
+"""One turn's entries become its items: artifacts filled in, calls paired with their results, reasoning judged.
+
+Owns the rules that need the whole turn: a call is sent only with its output, reasoning only with what it led to, and a
+provider's own item ids only where the reasoning that they are paired with is sent too. Entries are collected first and
+written once the turn is complete. Nothing here depends on later turns, so an earlier turn's bytes never change when a
+chat goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from ..responses.items import AssistantMessage, InputMessage, InputPart, Item
+from ..responses.tool_names import wire_name
+from ..responses.wire import as_object, as_text
+from .artifacts import (
+    ANTHROPIC,
+    FORMAT_FAMILIES,
+    Artifacts,
+    MissingArtifact,
+    model_family,
+    normalize_persisted_item,
+    reasoning_problem,
+)
+from .entries import (
+    ArtifactRef,
+    AssistantText,
+    CallSource,
+    Entry,
+    Instruction,
+    Origin,
+    Repair,
+    RepairKind,
+    ToolCall,
+    ToolImages,
+    ToolResult,
+    UserMessage,
+)
+from .parts import text_part
+from .tool_calls import (
+    CALL_TYPES,
+    OUTPUT_TYPES,
+    CallIds,
+    Fields,
+    ToolCallMatcher,
+    ToolCallPair,
+    ToolCallRecord,
+)
+
+_MISSING_OUTPUT = "[The stored result of a tool call is no longer available.]"
+_MISSING_IMAGE = "[A stored image is no longer available.]"
+_MISSING_ITEM = "[A stored item is no longer available.]"
+_MISSING_NOTES: Mapping[str, str] = {
+    **dict.fromkeys(("reasoning", "message", *OUTPUT_TYPES), ""),
+    **dict.fromkeys(CALL_TYPES, _MISSING_OUTPUT),
+    "image_generation_call": _MISSING_IMAGE,
+    "openrouter:image_generation": _MISSING_IMAGE,
+}
+"""What replaces a missing artifact, by its kind. Nothing for what was never shown, or what the host shows itself."""
+
+_ID_HEX_CHARS = 32
+_DANGLES = "what it led to is not sent"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRules:
+    """What holds for all turns of a request. `target` is the family of the model that will read it, None if unknown."""
+
+    artifacts: Artifacts
+    target: str | None = None
+    strip_reasoning: bool = False
+
+
+@dataclass(slots=True)
+class BuiltTurn:
+    """The items of a turn with their origins, and what happened to it. `replayed` are the ULIDs of its reasoning."""
+
+    items: list[Item] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
+    replayed: list[str] = field(default_factory=list)
+    missing: dict[str, MissingArtifact] = field(default_factory=dict)
+    repairs: list[Repair] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Placeholder:
+    """A position in a turn: `content` is its item, text or parts; `dropped` says why nothing is sent there."""
+
+    kind: Literal["ready", "text", "reasoning", "opaque", "call", "output", "images"]
+    origin: Origin
+    content: Any = None
+    pair: ToolCallPair | None = None
+    phase: str | None = None
+    dropped: str | None = None
+
+
+def build_turn(number: int, entries: Sequence[Entry], rules: BuildRules, call_ids: CallIds) -> BuiltTurn:
+    """Build the items of a turn; `call_ids` are those of the turns before it, for all to differ."""
+    collector = _Collector(rules)
+    for entry in entries:
+        _COLLECT[type(entry)](collector, entry)
+    results_lost = collector.match_missing_outputs()
+    _drop_partial_thinking(collector.placeholders, rules.target)
+    _drop_unused_reasoning(collector.placeholders)
+    writer = _Writer(number, collector.built, call_ids, results_lost)
+    for placeholder in collector.placeholders:
+        if placeholder.dropped:
+            writer.skip(placeholder)
+        else:
+            _WRITE[placeholder.kind](writer, placeholder)
+    return collector.built
+
+
+def input_message(role: Literal["user", "system", "developer"], parts: Sequence[InputPart]) -> InputMessage:
+    """Return the item of what a user or an instruction says."""
+    return {"type": "message", "role": role, "content": list(parts)}
+
+
+def assistant_message(text: str, *, key: str, phase: str | None = None) -> AssistantMessage:
+    """Return the item of what the assistant says; its id follows from the text and its position, the key."""
+    digest = hashlib.sha256(f"{key}:{text}".encode()).hexdigest()[:_ID_HEX_CHARS]
+    message: AssistantMessage = {
+        "type": "message",
+        "role": "assistant",
+        "id": f"msg_{digest}",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": text, "annotations": []}],
+    }
+    if phase:
+        message["phase"] = phase
+    return message
+
+
+class _Collector:
+    """The placeholders of a turn so far, its pairs of calls and outputs, and a phase for the text that follows."""
+
+    def __init__(self, rules: BuildRules) -> None:
+        self.built = BuiltTurn()
+        self.placeholders: list[Placeholder] = []
+        self._rules = rules
+        self._matcher = ToolCallMatcher()
+        self._phase: tuple[tuple[int, int], str] | None = None
+        self._missing_outputs: list[Placeholder] = []
+
+    def instruction(self, entry: Instruction) -> None:
+        text = "\n\n".join(entry.texts)
+        self._add(Placeholder("ready", entry.origin, input_message(entry.role, [text_part(text)])))
+
+    def user(self, entry: UserMessage) -> None:
+        self._add(Placeholder("ready", entry.origin, input_message("user", entry.parts)))
+
+    def tool_images(self, entry: ToolImages) -> None:
+        self._add(Placeholder("images", entry.origin, entry.parts))
+
+    def text(self, entry: AssistantText) -> None:
+        phase = entry.phase
+        if self._phase and self._phase[0] == entry.origin.message_part:
+            phase, self._phase = self._phase[1], None
+        self._add(Placeholder("text", entry.origin, entry.text, phase=phase))
+
+    def tool_call(self, entry: ToolCall) -> None:
+        name = wire_name(entry.name)
+        if name != entry.name:
+            self._repair("call_name", entry.origin, f"{entry.name!r} is sent as {name}")
+        call_id, arguments = entry.call_id, entry.arguments
+        call = {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+        self._add_call(call, entry.source, entry.origin)
+
+    def tool_result(self, entry: ToolResult) -> None:
+        output = {"type": "function_call_output", "call_id": entry.call_id, "output": entry.output}
+        self._add_output(output, entry.source, entry.origin)
+
+    def artifact(self, entry: ArtifactRef) -> None:
+        loaded: Any = self._rules.artifacts.get(entry.ulid)
+        if loaded is None or isinstance(loaded, MissingArtifact):
+            self._add_missing(entry, loaded or MissingArtifact())
+            return
+        raw, model = (loaded, None) if isinstance(loaded, dict) else (loaded.item, loaded.model)
+        item: Any = normalize_persisted_item(raw)
+        if item is None:
+            kind = as_text(as_object(raw).get("type")) or None
+            self._repair("artifact", entry.origin, f"not a valid item of type {kind}")
+            self._add_missing(entry, MissingArtifact(kind, "unreadable"))
+            return
+        if item is not raw:
+            self._repair("artifact", entry.origin, f"fields of the {item['type']} repaired")
+        _COLLECT_ARTIFACT.get(item["type"], _Collector.other_artifact)(
+            self, item, model_family(model), entry.origin
+        )
+
+    def message_artifact(self, item: Fields, _writer: str | None, origin: Origin) -> None:
+        """A stored message lends its phase to the text that follows; the text itself is the chat's."""
+        self._phase = (origin.message_part, item["phase"])
+
+    def reasoning_artifact(self, item: Fields, writer: str | None, origin: Origin) -> None:
+        problem = reasoning_problem(item, writer=writer, target=self._rules.target)
+        if self._rules.strip_reasoning:
+            problem = "omitted on request"
+        self._add(Placeholder("reasoning", origin, item, dropped=problem))
+
+    def call_artifact(self, item: Fields, writer: str | None, origin: Origin) -> None:
+        self._add_call(_without_id(item) if self._is_other_family(writer) else item, "artifact", origin)
+
+    def output_artifact(self, item: Fields, _writer: str | None, origin: Origin) -> None:
+        self._add_output(item, "artifact", origin)
+
+    def other_artifact(self, item: Fields, writer: str | None, origin: Origin) -> None:
+        """Any other item; what another family of models has sealed, the provider refuses."""
+        is_refused = "encrypted_content" in item and self._is_other_family(writer)
+        problem = "sealed by another family of models" if is_refused else None
+        self._add(Placeholder("opaque", origin, item, dropped=problem))
+
+    def match_missing_outputs(self) -> list[ToolCallPair]:
+        """Return the calls whose stored outputs are missing, and drop the notes of those outputs.
+
+        A missing output belongs to the first call up to its own message that has no stored output, if what the host
+        shows of it is sent, or a note in the call's position will name the tool. An artifact of unknown kind may have
+        been any call's output.
+        """
+        if not self.built.missing:
+            return []
+        candidates = [
+            pair
+            for pair in self._matcher.pairs
+            if pair.calls and "artifact" not in pair.outputs and (pair.is_whole or _stored_tool_name(pair))
+        ]
+        found: list[ToolCallPair] = []
+        for note in self._missing_outputs:
+            for pair in candidates:
+                if min(call.origin.message_part for call in pair.calls.values()) <= note.origin.message_part:
+                    note.dropped = "what the host shows of it, or a note with the tool's name, is sent"
+                    found.append(pair)
+                    candidates.remove(pair)
+                    break
+        is_unknown = any(missing.kind is None for missing in self.built.missing.values())
+        return [*found, *candidates] if is_unknown else found
+
+    def _add(self, placeholder: Placeholder) -> None:
+        self.placeholders.append(placeholder)
+
+    def _add_call(self, call: Fields, source: CallSource, origin: Origin) -> None:
+        """A call stands where it is first reported."""
+        pair = self._matcher.add_call(ToolCallRecord(call, origin), source)
+        if pair is None:
+            self._repair("duplicate", origin, "the same call again")
+        elif len(pair.calls) == 1:
+            self._add(Placeholder("call", origin, pair=pair))
+
+    def _add_output(self, output: Fields, source: CallSource, origin: Origin) -> None:
+        """An output stands where it is first reported."""
+        pair = self._matcher.add_output(ToolCallRecord(output, origin), source)
+        if pair is None:
+            self._repair("duplicate", origin, "the same output again")
+        elif len(pair.outputs) == 1:
+            self._add(Placeholder("output", origin, pair=pair))
+
+    def _add_missing(self, entry: ArtifactRef, missing: MissingArtifact) -> None:
+        """An artifact of unknown kind counts as reasoning, which is omitted without a note."""
+        self.built.missing[entry.ulid] = missing
+        note = _MISSING_NOTES.get(missing.kind or "reasoning", _MISSING_ITEM)
+        if missing.kind in {None, "reasoning"}:
+            self._add(Placeholder("reasoning", entry.origin, {}, dropped="is missing"))
+        elif note:
+            self._add(Placeholder("text", entry.origin, note))
+        if note == _MISSING_OUTPUT:
+            self._missing_outputs.append(self.placeholders[-1])
+
+    def _is_other_family(self, writer: str | None) -> bool:
+        return writer != self._rules.target and None not in {writer, self._rules.target}
+
+    def _repair(self, kind: RepairKind, origin: Origin, detail: str) -> None:
+        self.built.repairs.append(Repair(kind, origin, detail))
+
+
+_COLLECT: Mapping[type[Entry], Callable[[_Collector, Any], None]] = {
+    Instruction: _Collector.instruction,
+    UserMessage: _Collector.user,
+    ToolImages: _Collector.tool_images,
+    AssistantText: _Collector.text,
+    ArtifactRef: _Collector.artifact,
+    ToolCall: _Collector.tool_call,
+    ToolResult: _Collector.tool_result,
+}
+_COLLECT_ARTIFACT: Mapping[str, Callable[[_Collector, Fields, str | None, Origin], None]] = {
+    "message": _Collector.message_artifact,
+    "reasoning": _Collector.reasoning_artifact,
+    **dict.fromkeys(OUTPUT_TYPES, _Collector.call_artifact),
+    **dict.fromkeys(CALL_TYPES, _Collector.output_artifact),
+}
+
+
+def _drop_partial_thinking(placeholders: Sequence[Placeholder], target: str | None) -> None:
+    """Anthropic verifies a turn's thinking as a whole: one unsendable piece takes the others along."""
+    reasoning = [placeholder for placeholder in placeholders if placeholder.kind == "reasoning"]
+    if not any(placeholder.dropped for placeholder in reasoning):
+        return
+    formats = {FORMAT_FAMILIES.get(placeholder.content.get("format") or "") for placeholder in reasoning}
+    if ANTHROPIC in {target, *formats}:
+        for placeholder in reasoning:
+            placeholder.dropped = placeholder.dropped or "other reasoning of the turn cannot be sent"
+
+
+def _drop_unused_reasoning(placeholders: Sequence[Placeholder]) -> None:
+    """Reasoning goes with what it led to: a call that is not sent, or nothing at all, takes it along."""
+    is_used, is_followed = False, False
+    for placeholder in reversed(placeholders):
+        if placeholder.dropped:
+            continue
+        if placeholder.kind == "reasoning":
+            placeholder.dropped = None if is_used else _DANGLES
+            is_followed = True
+        elif placeholder.kind == "call" and placeholder.pair and not placeholder.pair.is_whole:
+            is_used = is_used and not is_followed  # what comes later has reasoning of its own
+        elif placeholder.kind in {"text", "call", "opaque"}:
+            is_used, is_followed = True, False
+
+
+class _Writer:
+    """Writes the placeholders of a complete turn as items."""
+
+    def __init__(
+        self, number: int, built: BuiltTurn, call_ids: CallIds, results_lost: Sequence[ToolCallPair]
+    ) -> None:
+        self._number = number
+        self._built = built
+        self._call_ids = call_ids
+        self._results_lost = results_lost
+        self._keeps_ids = False
+        self._misses_reasoning = False
+        self._messages = 0
+        self._image_urls: set[str] = set()
+
+    def skip(self, placeholder: Placeholder) -> None:
+        """Item ids after reasoning that cannot be sent would point to a pair that is not there."""
+        is_reasoning = placeholder.kind == "reasoning"
+        self._repair(
+            "reasoning" if is_reasoning else "artifact", placeholder.origin, placeholder.dropped or ""
+        )
+        if is_reasoning and placeholder.dropped != _DANGLES:
+            self._misses_reasoning = True
+            self._keeps_ids = False
+
+    def ready(self, placeholder: Placeholder) -> None:
+        self._write(placeholder.content, placeholder.origin)
+
+    def text(self, placeholder: Placeholder) -> None:
+        key = f"{self._number}.{self._messages}"
+        self._messages += 1
+        message = assistant_message(placeholder.content, key=key, phase=placeholder.phase)
+        self._write(message, placeholder.origin)
+
+    def reasoning(self, placeholder: Placeholder) -> None:
+        self._keeps_ids = not self._misses_reasoning
+        self._write(placeholder.content, placeholder.origin)
+        self._built.replayed.append(cast("str", placeholder.origin.marker))
+
+    def opaque(self, placeholder: Placeholder) -> None:
+        """An item whose id is required gets one that points to no reasoning."""
+        item = placeholder.content
+        if "id" in item and not self._keeps_ids:
+            prefix = item["id"].partition("_")[0]
+            digest = hashlib.sha256(f"{self._number}:{item['id']}".encode()).hexdigest()
+            item = {**item, "id": f"{prefix[:8]}_{digest[:_ID_HEX_CHARS]}"}
+        self._write(item, placeholder.origin)
+
+    def call(self, placeholder: Placeholder) -> None:
+        pair = cast("ToolCallPair", placeholder.pair)
+        call = pair.call
+        if not pair.is_whole:
+            self._repair("call", call.origin, "a call without its output")
+            name = _stored_tool_name(pair)
+            if name and any(pair is lost for lost in self._results_lost):
+                note = f"[The result of the tool {name} is no longer available.]"
+                self.text(Placeholder("text", call.origin, note))
+            return
+        pair.sent_as = call_id = self._call_ids.reserve(call.fields["call_id"])
+        if call_id != call.fields["call_id"]:
+            self._repair("call_id", call.origin, f"{call.fields['call_id']!r} is sent as {call_id}")
+        fields = call.fields if self._keeps_ids else _without_id(call.fields)
+        self._write(_with_call_id(fields, call_id), call.origin)
+        if pair.output_came_first:
+            self._write_output(pair, call_id)
+
+    def output(self, placeholder: Placeholder) -> None:
+        pair = cast("ToolCallPair", placeholder.pair)
+        if not pair.is_whole:
+            self._repair("output", placeholder.origin, "an output without its call")
+        elif pair.sent_as:
+            self._write_output(pair, pair.sent_as)
+        else:
+            self._repair("output", placeholder.origin, "an output before its call")
+            pair.output_came_first = True
+
+    def images(self, placeholder: Placeholder) -> None:
+        """Images that an output of the turn holds already are not sent twice."""
+        parts = [part for part in placeholder.content if part.get("image_url") not in self._image_urls]
+        if any(part["type"] == "input_image" for part in parts):
+            self._write(input_message("user", parts), placeholder.origin)
+
+    def _write_output(self, pair: ToolCallPair, call_id: str) -> None:
+        fields, origin = pair.output
+        self._write(_with_call_id(fields, call_id), origin)
+        if fields["type"] == "function_call_output" and not isinstance(fields["output"], str):
+            parts = (part for part in fields["output"] if part["type"] == "input_image")
+            self._image_urls.update(part["image_url"] for part in parts)
+
+    def _write(self, item: Any, origin: Origin) -> None:
+        self._built.items.append(item)
+        self._built.origins.append(origin)
+
+    def _repair(self, kind: RepairKind, origin: Origin, detail: str) -> None:
+        self._built.repairs.append(Repair(kind, origin, detail))
+
+
+_WRITE: Mapping[str, Callable[[_Writer, Placeholder], None]] = {
+    "ready": _Writer.ready,
+    "text": _Writer.text,
+    "reasoning": _Writer.reasoning,
+    "opaque": _Writer.opaque,
+    "call": _Writer.call,
+    "output": _Writer.output,
+    "images": _Writer.images,
+}
+
+
+def _stored_tool_name(pair: ToolCallPair) -> str:
+    """The name of the tool if our artifact has the call."""
+    return as_text(pair.call.fields.get("name")) if pair.call.origin.marker else ""
+
+
+def _without_id(fields: Fields) -> Fields:
+    return {key: value for key, value in fields.items() if key != "id"} if "id" in fields else fields
+
+
+def _with_call_id(fields: Fields, call_id: str) -> Fields:
+    return fields if fields["call_id"] == call_id else {**fields, "call_id": call_id}
