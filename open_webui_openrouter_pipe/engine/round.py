@@ -121,7 +121,7 @@ class Round:
         self._ports = ports
         self._outlet = outlet
         self._recorder = Recorder(ports.store, origin=origin, keeping=keeping, new_id=ports.new_id)
-        self._calls = self._new_calls(())
+        self._calls = self._new_calls((), {})
         self.shown = False
         self.ended_turn = False
         self.end: ResponseFinished | ResponseFailed | None = None
@@ -133,11 +133,11 @@ class Round:
 
         `chat` is what the input was taken of: the host keeps the calls that are left out.
         """
-        self._calls = self._new_calls(items if chat is None else chat)
         reducer = Reducer()
         try:
-            body = self._ports.requests.build(items, marks)
-            async with self._ports.responses.stream(body) as events:
+            built = self._ports.requests.build(items, marks)
+            self._calls = self._new_calls(items if chat is None else chat, built.host_tool_names)
+            async with self._ports.responses.stream(built.body) as events:
                 async for event in events:
                     for effect in reducer.feed(event):
                         await self._take(effect)
@@ -146,9 +146,11 @@ class Round:
         else:
             await self._end(reducer, None)
 
-    def _new_calls(self, items: Iterable[Item]) -> RoundCalls:
-        names = self._ports.requests.host_tool_name
-        return RoundCalls(_call_ids(items), names=names, new_id=self._ports.new_id)
+    def _new_calls(self, items: Iterable[Item], host_tool_names: Mapping[str, str]) -> RoundCalls:
+        def name(wire: str) -> str:
+            return host_tool_names.get(wire, wire)
+
+        return RoundCalls(_call_ids(items), names=name, new_id=self._ports.new_id)
 
     async def _end(self, reducer: Reducer, error: StreamBroken | None) -> None:
         """Let the reducer finish what is open; a stream that broke raises its own error rather than a general one."""
