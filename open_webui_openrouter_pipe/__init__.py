@@ -1,20 +1,24 @@
 """Every OpenRouter model in Open WebUI, over the Responses API.
 
-    pipe        what Open WebUI loads: the manifold `Pipe` with its valves
-    app         the composition root
-    settings    valves, and the frozen settings made of them
-    engine      one request's journey over the ports
-    openrouter  HTTP: client, request body, catalogue, errors
-    store       sealed artifacts in the host's database
-    host        all knowledge of Open WebUI
-    ports       what the engine needs from outside
-    context     fitting a conversation into the model's window    (pure)
-    history     Open WebUI's messages → Responses input items     (pure)
-    responses   the Responses vocabulary: items, events, stream   (pure)
-    errors      the error tree
+    pipe          what Open WebUI loads: the manifold `Pipe` with its valves
+    replay        the command line: an exported chat → the input that would be sent, and why
+    app           the composition root
+    settings      valves, and the frozen settings of a request
+    engine        one request's journey over the ports
+    openrouter    HTTP: client, request body, catalogue, errors
+    store         sealed artifacts, summaries and the audit in the host's database
+    host          all knowledge of Open WebUI
+    ports         what the engine needs from outside
+    planning      fitting a conversation into the model's window           (pure)
+    summaries     what replaces old turns, and its prompt                  (pure)
+    history       Open WebUI's messages → a conversation                   (pure)
+    conversation  instructions and turns, their size, the input budget     (pure)
+    responses     the Responses vocabulary: items, events, stream          (pure)
+    notices       the words that users read
+    errors        the error tree
 
-`docs/architecture.md` tells how they work together. Beside `Pipe`, the functions that turn a chat into input are given
-here, for tests that replay chats with artifacts of their own; `docs/history.md` shows how.
+`docs/architecture.md` explains how they work together. Beside `Pipe`, the root exports the functions that turn a chat
+into input, for tests that replay chats with artifacts of their own; `docs/history.md` shows how.
 """
 
 from __future__ import annotations

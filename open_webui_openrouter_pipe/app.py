@@ -1,16 +1,15 @@
 """The composition root: builds and owns what lives longer than a request, and joins the parts for each request.
 
-The one place that chooses implementations. One App serves one event loop of one worker. Open WebUI drops an old
-instance without a word: what the app owns is therefore closed when nobody holds the app any more.
+The one place that chooses implementations; it decides nothing else. One App serves one event loop of one worker. Open
+WebUI drops an old instance without a word: what the app owns is therefore closed when nobody holds the app any more.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fnmatch
 import logging
 import weakref
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +18,7 @@ from typing import Any, Final
 
 import httpx
 
-from .conversation.budget import FALLBACK_WINDOW_TOKENS, smallest_window
+from .conversation.budget import FALLBACK_WINDOW_TOKENS
 from .engine.channel import OutputChannel
 from .engine.fit import PlannerServices, RequestFitter, RequestTerms
 from .engine.recorder import Persistence, RequestOrigin, generate_item_id
@@ -27,19 +26,16 @@ from .engine.round import Ports
 from .engine.summarizer import PromptCacheClock, Summarizer, SummarizerState
 from .engine.summary_writer import SummaryModel, SummaryWriter
 from .engine.turn import Turn, TurnMemory, TurnRequest
-from .errors import StoreError
-from .history.markers import erase_markers
 from .host.call import Call
 from .host.platform import platform
 from .host.records import Records
-from .openrouter.catalog import ModelCatalog, account_digest
+from .openrouter import policy
+from .openrouter.catalog import ModelCatalog, account_digest, offered_models
 from .openrouter.client import ClientSettings, OpenRouterClient
 from .openrouter.composer import Composer
 from .planning.cache_marks import cache_key
-from .planning.plan import ModelTerms
-from .planning.simulate import CachePrices
-from .ports import ArtifactStore, Model, Notice, Output, RequestBody, Summaries
-from .settings import Settings, StoreSettings, vocabulary_folder
+from .ports import ArtifactStore, Notice, Output, Summaries
+from .settings import Settings, StoreSettings, tokenizer_folder
 from .store.artifacts import SealedArtifacts
 from .store.audit import AuditLog
 from .store.cache import GuardedRedis, build_rows
@@ -51,35 +47,22 @@ from .store.sealing import Keyring, Sealing
 from .store.summaries import SealedSummaries, SummaryRows
 from .store.sweep import DAY_SECONDS, Host, Schedule, Sweep
 from .store.tokenizer import LocalTokenizer
-from .summaries.prompt import SUMMARY_SCHEMA
 
 log = logging.getLogger(__name__)
 
-_CATALOGUE_FILE = "openrouter_pipe_models.json"
-_MAX_CONNECTIONS = 200
-_KEEPS_NOTHING = Persistence(reasoning="disabled", tools=False)
-_TASK_PARAMETERS = frozenset(
-    {"max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "provider"}
-)
-"""What a task takes over; the model's own tools, plugins and formats would only disturb it."""
-_TASK_EFFORT = "low"
-_SEARCHING = ":online"
-"""The variant of a model that reads search results with each request."""
-_SUMMARY_PARAMETERS = frozenset({"provider", "user", "safety_identifier"})
-_DATA_POLICIES = frozenset({"data_collection", "zdr", "only", "ignore"})
-_SUMMARY_FORM: Final[Mapping[str, Any]] = {
-    "text": {"format": {"type": "json_schema", "name": "summary", "strict": True, "schema": SUMMARY_SCHEMA}}
-}
+_CATALOGUE_FILE: Final = "openrouter_pipe_models.json"
+_MAX_CONNECTIONS: Final = 200
+_KEEPS_NOTHING: Final = Persistence(reasoning="disabled", tools=False)
 _SWEEP_LOOK_SECONDS: Final = 60 * 60.0
 """How often a worker that is in use asks the database whether a sweep is due."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostResources:
-    """What the host lets the app stand on: its database and Redis, what it knows of users and chats, its secret.
+    """What the host shares with the app: its database and Redis, what it knows of users and chats, its secret.
 
-    Without Redis the database stands alone; without a cache folder nothing is cached on disk, and without a folder
-    of vocabularies tokens are estimated.
+    Without Redis the database is used alone; without a cache folder nothing is cached on disk, and without a
+    tokenizer's folder tokens are estimated.
     """
 
     database: Database
@@ -87,23 +70,22 @@ class HostResources:
     secret_key: str
     redis: GuardedRedis | None = None
     cache_folder: Path | None = None
-    vocabulary_folder: Path | None = None
+    tokenizer_folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedResources:
-    """What an app opened and started. Knows nothing of the app, so that it can be closed when the app is gone."""
+    """What an app opened and started. Knows nothing of the app, so that it can be closed after the app was dropped."""
 
     http: httpx.AsyncClient
     rows: RowStore
     summary_rows: SummaryRows
     audit: AuditLog
     calibrations: StoredCalibrations
-    catalogs: dict[str, ModelCatalog] = field(default_factory=dict)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Begin work that is given up when the app is closed."""
+        """Begin work in the background; it is cancelled when the app is closed."""
         task = asyncio.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -114,13 +96,8 @@ class OwnedResources:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        for catalog in self.catalogs.values():
-            await catalog.aclose()
-        await self.audit.aclose()
-        await self.calibrations.aclose()
-        await self.summary_rows.aclose()
-        await self.rows.aclose()
-        await self.http.aclose()
+        for resource in (self.audit, self.calibrations, self.summary_rows, self.rows, self.http):
+            await resource.aclose()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,28 +109,31 @@ class _Stores:
 
 
 class App:
-    """Clients, catalogue and store of one worker. Make it inside the event loop that it serves."""
+    """Clients, catalogues and stores of one worker. Create it inside the event loop that it serves."""
 
-    def __init__(self, ground: HostResources, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, host: HostResources, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         """`transport` replaces the network."""
         limits = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_CONNECTIONS)
-        self._ground = ground
+        self._host = host
         self._own = OwnedResources(
             http=httpx.AsyncClient(transport=transport, limits=limits),
-            rows=build_rows(ground.database, redis=ground.redis),
-            summary_rows=SummaryRows(ground.database),
-            audit=AuditLog(ground.database),
-            calibrations=StoredCalibrations(ground.database),
+            rows=build_rows(host.database, redis=host.redis),
+            summary_rows=SummaryRows(host.database),
+            audit=AuditLog(host.database),
+            calibrations=StoredCalibrations(host.database),
         )
-        vocabulary = LocalTokenizer(ground.vocabulary_folder)
         self._loop = asyncio.get_running_loop()
-        warmth = PromptCacheClock(self._loop.time)
-        self._means = PlannerServices(
-            self._own.audit, self._own.calibrations, vocabulary, generate_item_id, warmth
+        self._planner = PlannerServices(
+            self._own.audit,
+            self._own.calibrations,
+            LocalTokenizer(host.tokenizer_folder),
+            generate_item_id,
+            PromptCacheClock(self._loop.time),
         )
-        self._desk = SummarizerState(start=self._own.start, clock=self._loop.time)
-        self._passing_summaries = MemorySummaries()
-        self._look_at_seconds = self._loop.time()
+        self._summarizer_state = SummarizerState(start=self._own.start, clock=self._loop.time)
+        self._unsaved_summaries = MemorySummaries()
+        self._next_sweep_look_seconds = self._loop.time()
+        self._catalogs: dict[ClientSettings, ModelCatalog] = {}
         self._stores: dict[StoreSettings, _Stores] = {}
         self._memory = TurnMemory()
         weakref.finalize(self, _close_soon, self._loop, self._own.aclose).atexit = False
@@ -162,140 +142,137 @@ class App:
         """List the offered models as Open WebUI wants them: `id` and `name` of each."""
         models = await self._catalog(settings.client).list()
         return [
-            {"id": model.id, "name": model.name}
-            for model in models
-            if "text" in (model.output_modalities or {"text"})
-            and _is_offered(model.id, settings.model_patterns)
+            {"id": model.id, "name": model.name} for model in offered_models(models, settings.model_patterns)
         ]
 
     async def answer(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
-        """Answer a call; close the generator to stop the answer. Ends with a Failed after trouble, never raises."""
-        self._have_it_swept(settings.store)
+        """Answer a call; close the generator to stop the answer. Ends with a Failed after an error, never raises."""
+        self._maybe_sweep(settings.store)
+        catalog = self._catalog(settings.client)
         # A worker that was never asked for its models knows none, and would not ask for sealed reasoning.
-        await self._catalog(settings.client).list()
-        outlet = OutputChannel()
-        ports = self._ports(call, settings)
-        fitting = await self._fitting(call, settings, ports)
-        turn = Turn(_question(call, settings), ports, outlet, memory=self._memory, fitter=fitting)
+        await catalog.list()
+        composer = self._composer(call, catalog)
+        ports = Ports(
+            responses=OpenRouterClient(self._own.http, settings.client),
+            requests=composer,
+            store=self._stores_of(settings.store).artifacts,
+            new_id=generate_item_id,
+        )
+        fitter = await self._fitter(call, settings, ports, composer)
+        channel = OutputChannel()
+        turn = Turn(_turn_request(call, settings), ports, channel, memory=self._memory, fitter=fitter)
         task = self._own.start(turn.run())
         try:
             if call.in_chat and self._memory.reported.add(call.user_id, settings.notices):
                 for notice in settings.notices:
                     yield Notice(notice)
-            async with aclosing(outlet.drain()) as outputs:
+            async with aclosing(channel.drain()) as outputs:
                 async for output in outputs:
                     yield output
         finally:
             task.cancel()
             await asyncio.wait({task})
 
+    async def idle(self) -> None:
+        """Wait until nothing runs in the background: answers, sweeps, prefetched summaries, lists of models."""
+        while self._own.tasks:
+            await asyncio.wait(self._own.tasks)
+
     async def aclose(self) -> None:
         """Stop what runs and close what is open."""
         await self._own.aclose()
 
-    def _have_it_swept(self, settings: StoreSettings) -> None:
-        """Look beside the answer whether a sweep is due: at the first one, and then once in a while."""
-        if self._loop.time() < self._look_at_seconds:
+    def _maybe_sweep(self, settings: StoreSettings) -> None:
+        """See in the background whether a sweep is due: with the first answer, and then once in a while."""
+        if self._loop.time() < self._next_sweep_look_seconds:
             return
-        self._look_at_seconds = self._loop.time() + _SWEEP_LOOK_SECONDS
-        schedule = Schedule(keep_days=settings.cleanup_days)
-        self._own.start(_sweep(Sweep(self._ground.database, self._ground.records, schedule)))
-        self._own.start(_forget_audit(self._own.audit, settings.cleanup_days))
+        self._next_sweep_look_seconds = self._loop.time() + _SWEEP_LOOK_SECONDS
+        self._own.start(_clean_up(self._host, self._own.audit, settings.cleanup_days))
 
-    def _ports(self, call: Call, settings: Settings) -> Ports:
-        model = self._catalog(settings.client).find(call.model_id)
-        parameters = _task_parameters(call) if call.task else self._chat_parameters(call)
-        return Ports(
-            responses=OpenRouterClient(self._own.http, settings.client),
-            requests=Composer(parameters, model=model, model_id=call.model_id),
-            store=self._store(settings.store),
-            new_id=generate_item_id,
-        )
+    def _composer(self, call: Call, catalog: ModelCatalog) -> Composer:
+        if call.task:
+            parameters = policy.task_parameters(call.parameters)
+        else:
+            secret = self._host.secret_key.encode()
+            key = cache_key(secret, call.user_id, call.chat_id) if call.chat_id else ""
+            parameters = policy.chat_parameters(call.parameters, model_id=call.model_id, cache_key=key)
+        return Composer(parameters, model=catalog.find(call.model_id), model_id=call.model_id)
 
-    def _chat_parameters(self, call: Call) -> Mapping[str, Any]:
-        """The host's parameters, with what keeps a conversation with the provider that has it cached."""
-        parameters = dict(call.parameters)
-        if call.chat_id:
-            key = cache_key(self._ground.secret_key.encode(), call.user_id, call.chat_id)
-            parameters = {"session_id": key, "prompt_cache_key": key, **parameters}
-        if call.model_id.startswith("anthropic/"):
-            parameters = {"cache_control": {"type": "ephemeral"}, **parameters}
-        return parameters
-
-    async def _fitting(self, call: Call, settings: Settings, ports: Ports) -> RequestFitter:
-        """What fits the call's requests. A task is never shortened; what is not kept is recorded without a place."""
-        body = ports.requests.build(()).body
-        models = [
-            self._catalog(settings.client).find(name) for name in (call.model_id, *body.get("models", ()))
-        ]
+    async def _fitter(
+        self, call: Call, settings: Settings, ports: Ports, composer: Composer
+    ) -> RequestFitter:
+        """What fits the call's requests. A task is never shortened; an unsaved chat is recorded without its ids."""
+        find = self._catalog(settings.client).find
+        models = [find(model_id) for model_id in composer.model_ids]
         context = replace(settings.context, context_strategy="off") if call.task else settings.context
-        place = (call.chat_id, call.message_id) if call.keeps else ("", "")
+        chat = (call.chat_id, call.message_id) if call.keeps else ("", "")
         terms = RequestTerms(
             context,
-            _model_terms(call.model_id, models, body),
-            tuple(body.get("tools", ())),
+            policy.model_terms(call.model_id, models, output_tokens=composer.max_output_tokens),
+            composer.tools,
             recorded=not call.task,
-            teaches=not body.get("plugins") and not call.model_id.endswith(_SEARCHING),
+            teaches=not composer.has_added_input,
         )
-        origin = RequestOrigin(call.user_id, *place, call.model_id)
+        origin = RequestOrigin(call.user_id, *chat, call.model_id)
         summarizes = context.context_strategy == "summarize"
         summarizer = await self._summarizer(call, settings, ports, terms, origin) if summarizes else None
-        return RequestFitter(self._means, terms, origin, summarizer=summarizer)
+        return RequestFitter(self._planner, terms, origin, summarizer=summarizer)
 
     async def _summarizer(
         self, call: Call, settings: Settings, ports: Ports, terms: RequestTerms, origin: RequestOrigin
     ) -> Summarizer:
-        """What makes the call's summaries: the chat's own model with all that it has cached, or one of its own."""
-        wished, model = settings.summary, terms.model
-        own_id = wished.model or model.id.removesuffix(_SEARCHING)
-        own = self._catalog(settings.client).find(own_id)
-        chats = self._catalog(settings.client).find(model.id)
-        window_tokens = model.window_tokens or FALLBACK_WINDOW_TOKENS
-        rides = not wished.model and model.prices.rides and not model.id.endswith(_SEARCHING)
-        scribe = SummaryWriter(
-            ports.responses,
-            live=SummaryModel(model.id, ports.requests, window_tokens, bool(chats and chats.reasons))
-            if rides
-            else None,
-            own=SummaryModel(
-                own_id,
-                Composer(_summary_parameters(call, own_id), model=own, model_id=own_id, aside=_SUMMARY_FORM),
-                (own.context_tokens if own else None) or FALLBACK_WINDOW_TOKENS,
-                bool(own and own.reasons),
+        """What writes the call's summaries: the chat's own model, which has it cached, or one with its own prompt."""
+        catalog, timeout_seconds = self._catalog(settings.client), settings.summary.timeout_seconds
+        writer_id = policy.summary_model_id(settings.summary.model, call.model_id)
+        chat_model, own_model = catalog.find(call.model_id), catalog.find(writer_id)
+        parameters = policy.summary_parameters(call.parameters, model_id=call.model_id, writer_id=writer_id)
+        live = SummaryModel(
+            call.model_id,
+            ports.requests,
+            terms.model.window_tokens or FALLBACK_WINDOW_TOKENS,
+            bool(chat_model and chat_model.reasons),
+        )
+        own = SummaryModel(
+            writer_id,
+            Composer(
+                parameters, model=own_model, model_id=writer_id, summary_parameters=policy.SUMMARY_FORMAT
             ),
-            count=(await self._means.counter(own_id)).text,
-            time_limit_seconds=wished.timeout_seconds,
+            (own_model.context_tokens if own_model else None) or FALLBACK_WINDOW_TOKENS,
+            bool(own_model and own_model.reasons),
+        )
+        writer = SummaryWriter(
+            ports.responses,
+            live=live if policy.shares_cache(settings.summary.model, terms.model) else None,
+            own=own,
+            count=(await self._planner.counter(writer_id)).text,
+            time_limit_seconds=timeout_seconds,
         )
         return Summarizer(
-            self._summaries(settings.store) if call.keeps else self._passing_summaries,
-            scribe,
-            self._desk,
+            self._stores_of(settings.store).summaries if call.keeps else self._unsaved_summaries,
+            writer,
+            self._summarizer_state,
             origin=origin,
-            time_limit_seconds=wished.timeout_seconds,
-            record=partial(self._means.record, origin),
+            time_limit_seconds=timeout_seconds,
+            record=partial(self._planner.record, origin),
         )
 
     def _catalog(self, settings: ClientSettings) -> ModelCatalog:
         """The catalogue of the account; one that is no longer asked for fetches nothing more."""
-        account = account_digest(settings.base_url, settings.api_key)
-        catalogs = self._own.catalogs
-        if account not in catalogs:
+        if settings not in self._catalogs:
             client = OpenRouterClient(self._own.http, settings)
-            folder = self._ground.cache_folder
-            path = folder / _CATALOGUE_FILE if folder else None
-            catalogs[account] = ModelCatalog(lambda: client.get("/models"), account=account, path=path)
-        return catalogs[account]
+            folder = self._host.cache_folder
+            self._catalogs[settings] = ModelCatalog(
+                lambda: client.get("/models"),
+                start=self._own.start,
+                account=account_digest(settings.base_url, settings.api_key),
+                path=folder / _CATALOGUE_FILE if folder else None,
+            )
+        return self._catalogs[settings]
 
-    def _store(self, settings: StoreSettings) -> ArtifactStore:
-        return self._kept(settings).artifacts
-
-    def _summaries(self, settings: StoreSettings) -> Summaries:
-        return self._kept(settings).summaries
-
-    def _kept(self, settings: StoreSettings) -> _Stores:
+    def _stores_of(self, settings: StoreSettings) -> _Stores:
         """The stores with the keys of these settings, derived once."""
         if settings not in self._stores:
-            keyring = Keyring((*settings.passphrases, self._ground.secret_key))
+            keyring = Keyring((*settings.passphrases, self._host.secret_key))
             sealing = Sealing(keyring, encrypt_all=settings.encrypt_all)
             artifacts = SealedArtifacts(self._own.rows, sealing)
             self._stores = {settings: _Stores(artifacts, SealedSummaries(self._own.summary_rows, keyring))}
@@ -313,7 +290,7 @@ def build_app() -> App:
             secret_key=host.secret_key,
             redis=GuardedRedis(redis.client, prefix=redis.prefix) if redis else None,
             cache_folder=host.cache_folder,
-            vocabulary_folder=vocabulary_folder(),
+            tokenizer_folder=tokenizer_folder(),
         )
     )
 
@@ -324,70 +301,23 @@ def _close_soon(loop: asyncio.AbstractEventLoop, close: Callable[[], Coroutine[A
         asyncio.run_coroutine_threadsafe(close(), loop)
 
 
-async def _sweep(sweep: Sweep) -> None:
+async def _clean_up(host: HostResources, audit: AuditLog, keep_days: int) -> None:
+    """Delete stored items that are due, and records of the audit that are as old; 0 days keep all for ever."""
     try:
-        swept = await sweep.run()
+        if keep_days:
+            await audit.delete_before(epoch_seconds() - keep_days * DAY_SECONDS)
+        swept = await Sweep(host.database, host.records, Schedule(keep_days=keep_days)).run()
     except Exception:  # the host may raise anything, and the next sweep may succeed
         log.warning("the sweep of stored items ended early", exc_info=True)
     else:
         log.debug("swept: %s", swept or "not due")
 
 
-async def _forget_audit(audit: AuditLog, keep_days: int) -> None:
-    """Delete records that are as old as items must be to be deleted; 0 days keep them for ever."""
-    if not keep_days:
-        return
-    try:
-        await audit.delete_before(epoch_seconds() - keep_days * DAY_SECONDS)
-    except StoreError as error:
-        log.warning("old records of the audit stay for now: %s", error)
-
-
-def _model_terms(model_id: str, models: Sequence[Model | None], body: RequestBody) -> ModelTerms:
-    """The terms of the model that is asked, with the smallest window of all that may answer in its place."""
-    asked = models[0]
-    windows = [model.context_tokens if model else None for model in models]
-    prices = (asked.price_input, asked.price_cache_read, asked.price_cache_write) if asked else (None,) * 3
-    return ModelTerms(
-        model_id, smallest_window(windows), body.get("max_output_tokens"), CachePrices.of(*prices)
-    )
-
-
-def _question(call: Call, settings: Settings) -> TurnRequest:
-    messages = [_without_markers(message) for message in call.messages] if call.task else call.messages
+def _turn_request(call: Call, settings: Settings) -> TurnRequest:
     return TurnRequest(
-        messages=messages,
+        messages=call.messages,
         origin=RequestOrigin(call.user_id, call.chat_id, call.message_id, call.model_id),
         persistence=settings.keeping if call.keeps else _KEEPS_NOTHING,
         base_system_prompt=call.base_system_prompt,
         base_user_prompt=call.base_user_prompt,
     )
-
-
-def _without_markers(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A task's prompt quotes the chat as text; the model should not see what the user does not."""
-    content = message.get("content")
-    return {**message, "content": erase_markers(content)} if isinstance(content, str) else message
-
-
-def _task_parameters(call: Call) -> Mapping[str, Any]:
-    kept = {key: value for key, value in call.parameters.items() if key in _TASK_PARAMETERS}
-    return {**kept, "reasoning_effort": _TASK_EFFORT}
-
-
-def _summary_parameters(call: Call, writer_id: str) -> Mapping[str, Any]:
-    """What a request with a prompt of its own takes over from the chat: who asks, and who may see the data."""
-    kept = {key: value for key, value in call.parameters.items() if key in _SUMMARY_PARAMETERS}
-    routing = kept.pop("provider", None)
-    if isinstance(routing, Mapping) and writer_id != call.model_id:
-        routing = {key: value for key, value in routing.items() if key in _DATA_POLICIES}
-    return {**kept, "provider": routing, "reasoning_effort": _TASK_EFFORT}
-
-
-def _is_offered(model_id: str, patterns: tuple[str, ...]) -> bool:
-    """Whether the last pattern that fits takes the model in; a list of exclusions alone starts from everything."""
-    offered = all(pattern.startswith("!") for pattern in patterns)
-    for pattern in patterns:
-        if fnmatch.fnmatchcase(model_id, pattern.removeprefix("!")):
-            offered = not pattern.startswith("!")
-    return offered

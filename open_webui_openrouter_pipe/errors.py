@@ -1,8 +1,7 @@
 """The error tree: every failure that a user or a caller may meet.
 
-An error says what to tell the user (`user_message`, one plain line without secrets) and whether the same
-request may succeed when it is sent again (`retryable`). Foreign exceptions are translated into these in the
-adapter that owns the library; nothing else crosses a folder's border.
+An error says what the user should read: `user_message`, one plain line without secrets. The exceptions of libraries
+are translated into these in the adapter that owns the library; nothing else crosses a folder's border.
 
     PipeError
     ├── ConfigurationError          a setting is missing or wrong
@@ -21,7 +20,7 @@ adapter that owns the library; nothing else crosses a folder's border.
     │   ├── RateLimited             429
     │   └── ProviderUnavailable     408, 5xx, 524, 529
     └── StoreError
-        ├── StoreUnavailable        the database or its cache cannot be reached
+        ├── StoreUnavailable        the database cannot be reached
         └── SealBroken              a sealed payload does not open: altered, moved, or of another key
 """
 
@@ -34,8 +33,6 @@ class PipeError(Exception):
     `user_message` is one line of plain text for the chat; `str(error)` may hold more for the log.
     """
 
-    retryable: bool = False
-
     def __init__(self, user_message: str, *, detail: str = "") -> None:
         """Keep the line for the user apart from the detail for the log."""
         super().__init__(f"{user_message} ({detail})" if detail else user_message)
@@ -44,7 +41,7 @@ class PipeError(Exception):
 
 
 class ConfigurationError(PipeError):
-    """A setting is missing or wrong; the administrator can mend it."""
+    """A setting is missing or wrong; the administrator can correct it."""
 
 
 class InvalidHistory(PipeError):
@@ -60,7 +57,7 @@ class ContextBudgetExceeded(PipeError):
     code = "context_budget_exceeded"
 
     def __init__(self, reason: str, *, advice: str, detail: str = "") -> None:
-        """Join what is the matter, what can be done and the code to the line for the user."""
+        """Join the reason, the advice and the code to the line for the user."""
         super().__init__(f"{reason} {advice} ({self.code})", detail=detail)
         self.advice = advice
 
@@ -68,13 +65,9 @@ class ContextBudgetExceeded(PipeError):
 class ConnectionFailed(PipeError):
     """OpenRouter could not be reached, or did not answer within the time limit."""
 
-    retryable = True
-
 
 class StreamBroken(PipeError):
     """The stream ended, or could not be read, before its terminal event."""
-
-    retryable = True
 
 
 class ProviderError(PipeError):
@@ -133,13 +126,9 @@ class ReasoningRejected(RequestRejected):
 class RateLimited(ProviderError):
     """Too many requests; `retry_after_seconds` says when to come back, if known."""
 
-    retryable = True
-
 
 class ProviderUnavailable(ProviderError):
     """The provider is down, overloaded or too slow."""
-
-    retryable = True
 
 
 class StoreError(PipeError):
@@ -148,8 +137,6 @@ class StoreError(PipeError):
 
 class StoreUnavailable(StoreError):
     """Nothing durable can be written or read at the moment."""
-
-    retryable = True
 
 
 class SealBroken(StoreError):

@@ -30,6 +30,100 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "artifacts_not_found": "{count} no longer stored",
         "artifacts_unreadable": "{count} sealed with another key, or damaged",
         "artifacts_too_large": "{count} over the size limit",
+        # openrouter
+        "no_api_key": ("No OpenRouter API key is set. An administrator can set it in the function's valves."),
+        "unusable_address": (
+            "OpenRouter's address or API key is not usable. An administrator can check both in the function's valves."
+        ),
+        "not_openrouter": (
+            "The server at OpenRouter's address is not OpenRouter, or it is out of order. An administrator can check "
+            "the address in the function's valves."
+        ),
+        "unreachable": "OpenRouter could not be reached. Please try again in a moment.",
+        "no_response": "OpenRouter did not answer within {seconds:.0f} seconds. Please try again.",
+        "stream_silent": "OpenRouter sent nothing for {seconds:.0f} seconds. Please try again.",
+        "stream_lost": "The connection to OpenRouter was lost during the answer. Please try again.",
+        "stream_incomplete": "The answer ended before it was complete. Please try again.",
+        "wait_unknown": " Please wait a little and try again.",
+        "wait_over": " Please try again now.",
+        "wait_seconds": " Please try again in {seconds:.0f} seconds.",
+        "wait_minutes": " Please try again in about {minutes:.0f} minutes.",
+        "quote": ' It said: "{text}"',
+        "a_provider": "The provider",
+        "the_provider": "The provider {name}",
+        "reasoning_not_accepted": (
+            "The provider did not accept the earlier reasoning of this chat. Please try again."
+        ),
+        "too_long": (
+            "The conversation is too long for this model. Shorten it or choose a model with a larger window."
+        ),
+        "too_long_numbers": (
+            "The conversation is too long for this model ({requested} tokens, the model takes {limit}). "
+            "Shorten it or choose a model with a larger window."
+        ),
+        "provider_unavailable": (
+            "{provider} is not available at the moment. Please try again, or choose another model."
+        ),
+        "provider_overloaded": (
+            "{provider} is overloaded at the moment. Please try again later, or choose another model."
+        ),
+        "provider_slow": "{provider} took too long to answer. Please try again.",
+        "provider_busy": "{provider} is receiving too many requests at the moment.",
+        "free_daily_limit": (
+            "The daily limit of OpenRouter's free models is reached. Credits on the account raise it."
+        ),
+        "free_limit": "The limit of OpenRouter's free models is reached.",
+        "model_not_found": "OpenRouter does not know this model. Please choose another one.",
+        "model_deprecated": "OpenRouter no longer offers this model. Please choose another one.",
+        "free_variant_ended": "The free variant of this model has ended. Choose the paid one or another model.",
+        "region_restricted": "This model is not offered in your region. Please choose another one.",
+        "privacy_restricted": (
+            "No provider of this model meets the account's privacy settings. Change them at "
+            "https://openrouter.ai/settings/privacy or choose another model."
+        ),
+        "constraint_filtered": (
+            "No provider of this model meets the request's requirements. Loosen the provider settings or choose "
+            "another model."
+        ),
+        "no_endpoint": "OpenRouter has no endpoint for this model as requested.{quote}",
+        "no_tool_provider": (
+            "No provider of this model supports tools. Turn the tools off or choose another model."
+        ),
+        "no_attachment_provider": (
+            "No provider of this model reads this kind of attachment. Remove it or choose another model."
+        ),
+        "no_allowed_provider": (
+            "The provider settings exclude all providers of this model. Loosen them or choose another model."
+        ),
+        "moderated": "The message was refused by moderation. Please rephrase it or choose another model.",
+        "moderated_reasons": (
+            "The message was refused by moderation ({reasons}). Please rephrase it or choose another model."
+        ),
+        "key_rejected": (
+            "OpenRouter did not accept the API key. An administrator can check it in the function's valves."
+        ),
+        "no_credits": (
+            "The OpenRouter account has too few credits for this request. "
+            "Add credits at https://openrouter.ai/settings/credits or lower the limit of output tokens."
+        ),
+        "no_credits_numbers": (
+            "The OpenRouter account has too few credits for this request (up to {requested} tokens were requested, "
+            "{affordable} can be paid for). "
+            "Add credits at https://openrouter.ai/settings/credits or lower the limit of output tokens."
+        ),
+        "access_denied": "OpenRouter refused access to this request.{quote}",
+        "request_too_large": (
+            "The request is too large to send. Remove or shrink attachments, or start a new chat."
+        ),
+        "request_rejected": "The request was rejected; sending it again unchanged will not help.{quote}",
+        "provider_error": "OpenRouter answered with an error.{quote}",
+        # host
+        "no_messages": "This request has no readable messages.",
+        "no_model": "This request names no model.",
+        # settings
+        "reasoning_disabled": (
+            "Reasoning is not kept: the administrator has switched it off, whatever your own setting says."
+        ),
     }
 )
 """Templates of `str.format` by name. With a `count`, `NAME.one` is preferred to `NAME` when the count is 1."""

@@ -33,7 +33,7 @@ class Pipe:
     UserValves = settings.UserValves
 
     def __init__(self, build: Callable[[], App] = build_app) -> None:
-        """Called by the host, without arguments, once per worker and version; `build` makes the app on first use."""
+        """Called by the host, without arguments, once per worker and version; `build` creates the app on first use."""
         self.type = "manifold"
         self.name = ""
         self.valves = self.Valves()
@@ -43,7 +43,7 @@ class Pipe:
 
     async def pipes(self) -> list[dict[str, str]]:
         """List the models for Open WebUI: `id` and `name` of each. Answers from memory."""
-        return await self._app_here().models(read_settings(self.valves))
+        return await self._running_app().models(read_settings(self.valves))
 
     async def pipe(
         self,
@@ -64,7 +64,7 @@ class Pipe:
     async def _stream(self, call: Call, frozen: Settings) -> AsyncIterator[HostEvent]:
         writer = _native(frozen) if call.in_chat else ChunkWriter(**_completion_head(call))
         try:
-            async with aclosing(self._app_here().answer(call, frozen)) as outputs:
+            async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
                     for event in writer.render(output):
                         yield event
@@ -75,15 +75,15 @@ class Pipe:
     async def _complete(self, call: Call, frozen: Settings) -> dict[str, Any]:
         writer = CompletionWriter(_native(frozen), **_completion_head(call))
         try:
-            async with aclosing(self._app_here().answer(call, frozen)) as outputs:
+            async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
                     writer.take(output)
         except Exception as error:  # noqa: BLE001 - the last one: the host would show the bare exception
             writer.take(_failed(error))
         return writer.result(with_output=call.in_chat)
 
-    def _app_here(self) -> App:
-        """The app of the running event loop; a worker has one loop for its whole life."""
+    def _running_app(self) -> App:
+        """Return the app of the running event loop; a worker has one loop for its whole life."""
         loop = asyncio.get_running_loop()
         if self._app is None or self._loop is not loop:
             self._app, self._loop = self._build(), loop

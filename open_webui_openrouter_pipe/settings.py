@@ -1,7 +1,7 @@
-"""The knobs: admin valves and user valves as Open WebUI shows them, and the frozen settings made of both.
+"""Admin valves and user valves as Open WebUI shows them, and the frozen settings that a request takes from both.
 
 Open WebUI replaces the valves object on a shared instance at any time, so a request reads both once, at its start,
-into one `Settings` of small slices, and each part is handed only its slice. The environment is read here alone.
+into one `Settings` of small slices, and each part receives only its slice. The environment is read here alone.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from pydantic import BaseModel, Field
 from .conversation.budget import CLIP_RANGE_MESSAGES, ContextSettings, Pruning, Strategy
 from .engine.recorder import Persistence, Retention
 from .host.native import Carrier
+from .notices import notice
 from .openrouter.client import ClientSettings
 
 _PASSWORD: dict[str, Any] = {"input": {"type": "password"}}
 
 
 class Valves(BaseModel):
-    """What an administrator sets, for everyone."""
+    """What an administrator sets, for all users."""
 
     API_KEY: str = Field(
         default="",
@@ -40,31 +41,31 @@ class Valves(BaseModel):
         default="*",
         description=(
             "Which models are offered: patterns separated by commas, such as `anthropic/*, openai/gpt-5*`. "
-            "A pattern that begins with `!` takes models out again."
+            "A pattern that begins with `!` excludes models."
         ),
     )
     PERSIST_REASONING_TOKENS: Retention = Field(
         default="conversation",
         description=(
-            "How long a model's sealed reasoning is kept for replay: not at all, until the next reply has been "
-            "given, or as long as the chat."
+            "How long a model's sealed reasoning is kept for replay: not at all, until the next reply is complete, "
+            "or as long as the chat."
         ),
     )
     PERSIST_TOOL_RESULTS: bool = Field(
         default=True,
-        description="Keep the original tool calls, and results that the host does not keep, for exact replay.",
+        description="Keep the original tool calls, and results that Open WebUI drops, for exact replay.",
     )
     MARKER_CARRIER: Carrier = Field(
         default="text",
         description=(
-            "Where the invisible references to stored items stand: in the text of the answer, where Copy and Edit "
-            "show them, or hidden beside the reasoning, which the host hands back to the same model only."
+            "Where the references to stored items are kept: in the text of the answer, where only Copy and Edit show "
+            "them, or hidden beside the reasoning, which Open WebUI returns to the same model only."
         ),
     )
     ARTIFACT_ENCRYPTION_KEY: str = Field(
         default="",
         description=(
-            "Passphrase that seals stored items. Empty: the host's secret key. Several, separated by spaces: the "
+            "Passphrase that seals stored items. Empty: Open WebUI's secret key. Several, separated by spaces: the "
             "first seals, the others still open older items."
         ),
         json_schema_extra=_PASSWORD,
@@ -78,10 +79,10 @@ class Valves(BaseModel):
     CONTEXT_STRATEGY: Strategy = Field(
         default="summarize",
         description=(
-            "What happens when a chat outgrows the model's window. `summarize`: old turns are told by summaries, which "
-            "are kept. `prune`: old turns are shortened, then left out, oldest first. `clip`: only the last messages "
-            "are sent, always. `refuse`: an error says what takes the room. `off`: everything is sent, and the "
-            "provider decides."
+            "What happens when a chat outgrows the model's window. `summarize`: old turns are replaced by summaries, "
+            "which are kept. `prune`: old turns are shortened, then dropped, oldest first. `clip`: only the last "
+            "messages are sent, always. `refuse`: an error says what uses up the context. `off`: everything is sent, "
+            "and the provider decides."
         ),
     )
     CONTEXT_MAX_OUTPUT_TOKENS: int = Field(
@@ -93,21 +94,19 @@ class Valves(BaseModel):
         default=0.70,
         gt=0,
         le=1,
-        description="Share of the input budget from which on old turns are told by summaries.",
+        description="Summarize old turns once a request uses this share of the input budget.",
     )
     SUMMARY_AHEAD_RATIO: float = Field(
         default=0.60,
         gt=0,
         le=1,
         description=(
-            "Share of the input budget from which on the next summary is made in the background, after an answer. "
-            "1: never ahead of time."
+            "Prepare the next summary in the background, after an answer, once a request uses this share of the "
+            "input budget. 1: never."
         ),
     )
     SUMMARY_TURN_TRIGGER: int = Field(
-        default=0,
-        ge=0,
-        description="Turns since the last summary after which the next one is made, however small they are. 0: off.",
+        default=0, ge=0, description="Summarize after this many turns even if they are short. 0: off."
     )
     SUMMARY_MODEL: str = Field(
         default="",
@@ -119,29 +118,30 @@ class Valves(BaseModel):
     SUMMARY_TIMEOUT_SECONDS: float = Field(
         default=60.0,
         gt=0,
-        description="How long a summary may take; it is tried twice, then the chat is shortened without it.",
+        description="How long writing a summary may take; after two attempts the chat is shortened without it.",
     )
     PROTECTED_RECENT_TURNS: int = Field(
         default=4,
         ge=1,
-        description="Newest turns that summaries and pruning leave alone, the current one among them.",
+        description="Newest turns, including the current one, that are neither summarized nor pruned.",
     )
     PRUNE_TRIGGER_RATIO: float = Field(
         default=0.90,
         gt=0,
         le=1,
-        description="Share of the input budget from which on old turns are shortened.",
+        description="Shorten old turns once a request uses this share of the input budget.",
     )
     TOOL_OUTPUT_RETENTION_TURNS: int = Field(
         default=10,
         ge=1,
-        description="Newest turns whose tool results are sent word for word, the current one among them.",
+        description="Newest turns, including the current one, whose tool results are sent in full.",
     )
     TOOL_OUTPUT_PRUNING: Pruning = Field(
         default="batched",
         description=(
-            "When older tool results become a line of facts. `batched`: in batches, when it costs less than it saves "
-            "at the model's prices. `every_turn`: as soon as they are old enough. `off`: never for their age."
+            "When older tool results are shortened to a line of facts. `batched`: in batches, when that saves more "
+            "than it costs at the model's prices. `every_turn`: as soon as they are old enough. `off`: never for "
+            "their age."
         ),
     )
     CLIP_LAST_MESSAGES: int = Field(
@@ -149,16 +149,15 @@ class Valves(BaseModel):
         ge=CLIP_RANGE_MESSAGES[0],
         le=CLIP_RANGE_MESSAGES[1],
         description=(
-            "Messages that `clip` sends, the system prompt aside; the first answer among them brings its question."
+            "Messages that `clip` sends, not counting the system prompt; if the oldest one is an answer, its question "
+            "is kept too."
         ),
     )
-    CLIP_MIN_MESSAGES: int = Field(
-        default=5, ge=1, description="`clip` leaves chats with fewer messages as they are."
-    )
+    CLIP_MIN_MESSAGES: int = Field(default=5, ge=1, description="Chats with fewer messages are not clipped.")
     REQUEST_TIMEOUT_SECONDS: float = Field(
         default=300.0,
         gt=0,
-        description="How long to wait for the first byte of an answer, and between two pieces of it.",
+        description="How long to wait for the first byte of an answer, and between two parts of it.",
     )
     HTTP_REFERER: str = Field(
         default="",
@@ -173,24 +172,23 @@ class UserValves(BaseModel):
 
     PERSIST_REASONING_TOKENS: Literal["inherit", "disabled", "next_reply", "conversation"] = Field(
         default="inherit",
-        description="How long a model's sealed reasoning is kept for replay. `inherit`: as the administrator says.",
+        description="How long a model's sealed reasoning is kept for replay. `inherit`: as the administrator set it.",
     )
     CLIP_LAST_MESSAGES: int = Field(
         default=0,
         ge=0,
         le=CLIP_RANGE_MESSAGES[1],
-        description="Where chats are clipped: messages that are sent. 0: as the administrator says.",
+        description="Where chats are clipped: how many messages are sent. 0: as the administrator set it.",
     )
-    CLIP_BYPASS: bool = Field(default=False, description="Where chats are clipped: do not clip mine.")
+    CLIP_BYPASS: bool = Field(default=False, description="Do not clip my chats.")
     SUMMARY_BYPASS: bool = Field(
-        default=False,
-        description="Where chats are summarised: do not summarise mine; what does not fit is shortened instead.",
+        default=False, description="Do not summarize my chats; what does not fit is shortened instead."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """How artifacts are sealed and how long they stay; `passphrases` is empty when the host's key is to be used."""
+    """How artifacts are sealed and how long they are kept; without `passphrases` the host's key is used."""
 
     passphrases: tuple[str, ...]
     encrypt_all: bool
@@ -207,7 +205,7 @@ class SummarySettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything one request goes by. `notices` are lines that explain a setting which was not followed."""
+    """All settings of one request. `notices` are lines for the user about settings that are not followed."""
 
     client: ClientSettings
     store: StoreSettings
@@ -217,11 +215,6 @@ class Settings:
     context: ContextSettings
     summary: SummarySettings
     notices: tuple[str, ...] = ()
-
-
-_DISABLED_BY_ADMIN = (
-    "Reasoning is not kept: the administrator has switched it off, whatever your own setting says."
-)
 
 
 def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Settings:
@@ -252,11 +245,11 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
     )
 
 
-def vocabulary_folder() -> Path | None:
-    """The folder in which tiktoken looks for vocabularies; None when it is told to keep none."""
+def tokenizer_folder() -> Path | None:
+    """Return the folder in which tiktoken caches its files; None when its variable is set to nothing."""
     default = Path(tempfile.gettempdir()) / "data-gym-cache"
-    named = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", str(default)))
-    return Path(named) if named else None
+    folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", str(default)))
+    return Path(folder) if folder else None
 
 
 def _context(valves: Valves, user_valves: UserValves) -> ContextSettings:
@@ -282,9 +275,9 @@ def _context(valves: Valves, user_valves: UserValves) -> ContextSettings:
 
 def _retention(valves: Valves, user_valves: UserValves) -> tuple[Retention, tuple[str, ...]]:
     """The administrator's `disabled` wins; otherwise the user's own choice does."""
-    wish = user_valves.PERSIST_REASONING_TOKENS
-    if wish == "inherit":
+    choice = user_valves.PERSIST_REASONING_TOKENS
+    if choice == "inherit":
         return valves.PERSIST_REASONING_TOKENS, ()
-    if valves.PERSIST_REASONING_TOKENS == "disabled" != wish:
-        return "disabled", (_DISABLED_BY_ADMIN,)
-    return wish, ()
+    if valves.PERSIST_REASONING_TOKENS == "disabled" != choice:
+        return "disabled", (notice("reasoning_disabled"),)
+    return choice, ()

@@ -1,4 +1,4 @@
-"""What the package gives at its root."""
+"""What the package exports at its root."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ THOUGHT = Reasoning(type="reasoning", id="rs_1", summary=[], encrypted_content="
 
 
 async def test_a_chat_is_replayed_with_artifacts_of_ones_own() -> None:
-    """An id is made, marked, found again, and its artifact stands in its place, by names of the root alone."""
+    """An id is created, marked and found again, and its artifact replaces the marker, by names of the root alone."""
     ulid = package.generate_item_id()
     answer = f"{package.serialize_marker(ulid)}\n\nHi"
     messages = [{"role": "user", "content": "one"}, {"role": "assistant", "content": answer}]
@@ -34,5 +34,5 @@ def test_later_ids_sort_later() -> None:
 
 
 def test_every_public_name_is_there() -> None:
-    """Nothing is promised that is missing."""
+    """All names in `__all__` exist."""
     assert [name for name in package.__all__ if not hasattr(package, name)] == []

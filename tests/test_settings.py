@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.settings import UserValves, Valves, read_settings, vocabulary_folder
+from open_webui_openrouter_pipe.settings import UserValves, Valves, read_settings, tokenizer_folder
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 
 def test_the_defaults_of_the_context() -> None:
-    """The valves and the context's own defaults say the same; a user may be without summaries."""
+    """The defaults of the valves are those of the context; a user may switch summaries off."""
     assert read_settings(Valves()).context == ContextSettings()
     bypassed = read_settings(Valves(), UserValves(SUMMARY_BYPASS=True))
     assert bypassed.context == ContextSettings(context_strategy="prune")
 
 
 def test_every_valve_of_the_context_is_read() -> None:
-    """Each in its place; the user's own limit and bypass stand beside the administrator's."""
+    """Each valve sets its own field; the user's limit and bypass are added to the administrator's."""
     valves = Valves(
         CONTEXT_STRATEGY="clip",
         CONTEXT_MAX_OUTPUT_TOKENS=1,
@@ -65,18 +65,18 @@ def test_every_valve_of_the_context_is_read() -> None:
         {"CONTEXT_STRATEGY": "forget"},
     ],
 )
-def test_values_without_a_meaning_are_refused(valves: dict[str, JsonValue]) -> None:
+def test_meaningless_values_are_refused(valves: dict[str, JsonValue]) -> None:
     """Open WebUI shows the administrator what is wrong."""
     with pytest.raises(ValueError, match=next(iter(valves))):
         Valves.model_validate(valves)
 
 
-def test_vocabularies_are_looked_for_where_tiktoken_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own variable first; an empty one says that nothing is kept."""
+def test_tokenizer_files_are_looked_for_where_tiktoken_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiktoken's own variable comes first; an empty one says that nothing is cached."""
     monkeypatch.setenv("DATA_GYM_CACHE_DIR", "/old")
     monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
-    assert vocabulary_folder() == Path("/old")
+    assert tokenizer_folder() == Path("/old")
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "/new")
-    assert vocabulary_folder() == Path("/new")
+    assert tokenizer_folder() == Path("/new")
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
-    assert vocabulary_folder() is None
+    assert tokenizer_folder() is None

@@ -243,7 +243,7 @@ class SummaryWriter:
             return None, replace(attempt, failure=failure, is_final=isinstance(error, _USELESS_TO_REPEAT))
 
     async def _end(self, question: _Question) -> ResponseFinished | ResponseFailed:
-        body = question.writer.requests.build_aside(
+        body = question.writer.requests.build_summary_request(
             question.items, question.marks, output_tokens=question.output_tokens
         )
         end = reduce_response(dict(await self._responses.create(body)))[-1]

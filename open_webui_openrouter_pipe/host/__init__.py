@@ -1,4 +1,9 @@
-"""All knowledge of Open WebUI: what it hands to a pipe, what it expects back, where it keeps things.
+"""All knowledge of Open WebUI, and the only folder that imports it, when a part of it is needed.
 
-The only folder that may import `open_webui`, and it does so when a thing is needed, not at import time.
+call        what the host passes to a pipe, parsed once
+native      outputs as the Responses events that a web page draws
+items       the items and the usage that the host stores
+chunks      outputs for callers without a web page
+records     the host's tables of users, chats and messages
+platform    what the host shares: database, Redis, secret, cache folder
 """

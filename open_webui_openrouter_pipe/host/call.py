@@ -1,4 +1,4 @@
-"""What Open WebUI hands to a pipe, parsed once into a value.
+"""What Open WebUI passes to a pipe, parsed once into a value.
 
 Open WebUI calls a pipe for four reasons: a chat turn in the web frontend (with a chat and a message), a turn of a
 temporary chat or a channel (which must not leave anything behind), a bare API call (neither), and its own tasks such
@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidHistory
+from ..history.markers import erase_markers
+from ..notices import notice
+from ..responses.wire import as_text
 
 _UNSAVED_CHAT_PREFIXES = ("temporary:", "local:", "channel:")
 _NOT_PARAMETERS = frozenset({"model", "messages", "stream", "metadata", "chat_id", "session_id", "id"})
@@ -19,7 +22,7 @@ _NOT_PARAMETERS = frozenset({"model", "messages", "stream", "metadata", "chat_id
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the host. Ids are "" where the host gives none; `parameters` is the rest of the body."""
+    """One call of the host. Ids are "" where the host names none; `parameters` is the rest of the body."""
 
     model_id: str
     messages: Sequence[Mapping[str, Any]]
@@ -39,7 +42,7 @@ class Call:
 
     @property
     def keeps(self) -> bool:
-        """Whether artifacts may be kept: a saved chat of a known user, and no task."""
+        """Whether artifacts may be kept: a saved chat of a known user, and not a task."""
         return self.in_chat and bool(self.user_id) and not self.chat_id.startswith(_UNSAVED_CHAT_PREFIXES)
 
 
@@ -50,33 +53,43 @@ def read_call(
     metadata: Mapping[str, Any] | None,
     task: str | None,
 ) -> Call:
-    """Parse what the host passed. Raises InvalidHistory when there is no model or no list of messages."""
+    """Parse what the host passed.
+
+    `base_system_prompt` is "" when there was none before the host added to it, None when the host does not say.
+
+    Raises:
+        InvalidHistory: There is no model or no list of messages.
+    """
     messages = body.get("messages")
     model = body.get("model")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-        raise InvalidHistory("This request has no readable messages.")
+        raise InvalidHistory(notice("no_messages"))
     if not isinstance(model, str) or not model:
-        raise InvalidHistory("This request names no model.")
+        raise InvalidHistory(notice("no_model"))
     metadata = metadata or {}
     return Call(
-        model_id=model.split(".", 1)[-1],
-        messages=messages,
+        model_id=strip_function_prefix(model),
+        messages=[_without_markers(message) for message in messages] if task else messages,
         parameters={key: value for key, value in body.items() if key not in _NOT_PARAMETERS},
         stream=body.get("stream") is True,
         task=task,
-        user_id=_text(user or {}, "id") or "",
-        chat_id=_text(metadata, "chat_id") or "",
-        message_id=_text(metadata, "message_id") or "",
-        base_system_prompt=_base_system_prompt(metadata),
-        base_user_prompt=_text(metadata, "base_user_prompt"),
+        user_id=as_text((user or {}).get("id")),
+        chat_id=as_text(metadata.get("chat_id")),
+        message_id=as_text(metadata.get("message_id")),
+        base_system_prompt=as_text(metadata["base_system_prompt"])
+        if "base_system_prompt" in metadata
+        else None,
+        base_user_prompt=prompt if isinstance(prompt := metadata.get("base_user_prompt"), str) else None,
     )
 
 
-def _base_system_prompt(metadata: Mapping[str, Any]) -> str | None:
-    """The system prompt before the host added to it: "" when there is none, None when the host does not say."""
-    return (metadata["base_system_prompt"] or "") if "base_system_prompt" in metadata else None
+def strip_function_prefix(model: str) -> str:
+    """Return a model's OpenRouter id without the id of the function that offers it."""
+    function, dot, model_id = model.partition(".")
+    return model_id if dot and function.isidentifier() else model
 
 
-def _text(source: Mapping[str, Any], key: str) -> str | None:
-    value = source.get(key)
-    return value if isinstance(value, str) else None
+def _without_markers(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A task's prompt quotes the chat as text, and the model should not see what the user does not."""
+    content = message.get("content")
+    return {**message, "content": erase_markers(content)} if isinstance(content, str) else message

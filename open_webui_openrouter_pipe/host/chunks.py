@@ -1,4 +1,4 @@
-"""Renders outputs for callers without a page: Chat Completions chunks while streaming, one completion otherwise.
+"""Renders outputs for callers without a web page: Chat Completions chunks while streaming, or one completion.
 
 Open WebUI passes what a pipe yields straight to the client of its bare API, and expects a completion object from a
 call that does not stream; its tasks (titles, tags, follow-ups) read `choices` as well.
@@ -18,11 +18,11 @@ from ..responses.effects import (
     TextDelta,
 )
 from ..responses.items import is_function_call
+from .items import host_usage
 from .native import HostEvent, NativeWriter
-from .usage import host_usage
 
 _BREAKS = {"content": "\n", "reasoning_content": "\n\n"}
-"""What stands between two messages, and between two paragraphs of thinking."""
+"""What separates two messages, and two paragraphs of reasoning."""
 _FINISH_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
@@ -38,15 +38,15 @@ class ChunkWriter:
             "model": model,
         }
         self._calls = 0
-        self._places: dict[str, tuple[int, int]] = {}
+        self._last_parts: dict[str, tuple[int, int]] = {}
 
     def render(self, output: Output) -> list[HostEvent]:
-        """Give the chunks for this output; statuses and markers have no place in the bare API."""
+        """Return the chunks for this output; the bare API knows neither statuses nor markers."""
         match output:
             case TextDelta(index=index, delta=delta) | RefusalDelta(index=index, delta=delta):
-                return [self._text("content", delta, place=(index, 0))]
+                return [self._text("content", delta, part=(index, 0))]
             case ReasoningDelta(index=index, part=part, delta=delta):
-                return [self._text("reasoning_content", delta, place=(index, part))]
+                return [self._text("reasoning_content", delta, part=(index, part))]
             case ItemFinished(item=item) if is_function_call(item) and item.get("status") == "completed":
                 function = {"name": item["name"], "arguments": item["arguments"]}
                 call = {"index": self._calls, "id": item["call_id"], "type": "function", "function": function}
@@ -59,11 +59,11 @@ class ChunkWriter:
             case _:
                 return []
 
-    def _text(self, key: str, delta: str, *, place: tuple[int, int]) -> HostEvent:
+    def _text(self, key: str, delta: str, *, part: tuple[int, int]) -> HostEvent:
         """A delta; one of another message or paragraph than the last begins on a new line."""
-        last = self._places.get(key, place)
-        self._places[key] = place
-        return self._chunk({key: delta if last == place else f"{_BREAKS[key]}{delta}"})
+        last = self._last_parts.get(key, part)
+        self._last_parts[key] = part
+        return self._chunk({key: delta if last == part else f"{_BREAKS[key]}{delta}"})
 
     def _last(self, effect: ResponseFinished) -> HostEvent:
         chunk = self._chunk({}, finish_reason=_finish_reason(effect, calls=self._calls))
@@ -74,10 +74,10 @@ class ChunkWriter:
 
 
 class CompletionWriter:
-    """Gathers one round's outputs into a `chat.completion` object; with a page, `output` holds the native items."""
+    """Collects one round's outputs in a `chat.completion` object; for a page, `output` holds the native items."""
 
     def __init__(self, native: NativeWriter, *, completion_id: str, model: str, created: int) -> None:
-        """Let the native writer make the items; `created` is in epoch seconds."""
+        """`native` makes the items; `created` is in epoch seconds."""
         self._native = native
         self._head = {"id": completion_id, "object": "chat.completion", "created": created, "model": model}
         self._reason = "stop"
@@ -91,16 +91,16 @@ class CompletionWriter:
             self._reason = "error"
 
     def result(self, *, with_output: bool) -> dict[str, Any]:
-        """Give the completion; after trouble `{"error": {"detail": ...}}`, beside what a page can keep."""
-        trouble = {} if self._native.error is None else {"error": {"detail": self._native.error}}
-        if trouble and not (with_output and self._text()):
-            return trouble
+        """Return the completion; after an error `{"error": {"detail": ...}}`, beside what a page can keep."""
+        error = {} if self._native.error is None else {"error": {"detail": self._native.error}}
+        if error and not (with_output and self._text()):
+            return error
         message: dict[str, Any] = {"role": "assistant", "content": self._text()}
         if calls := self._calls():
             message["tool_calls"] = calls
         completion = {
             **self._head,
-            **trouble,
+            **error,
             "choices": [{"index": 0, "finish_reason": self._reason, "message": message}],
         }
         if with_output:

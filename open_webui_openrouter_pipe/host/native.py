@@ -26,8 +26,7 @@ from ..responses.effects import (
     TextDelta,
 )
 from ..responses.usage import Usage
-from .items import HostItem, begin, finish, message, pictures
-from .usage import host_usage
+from .items import HostItem, begin, finish, host_usage, message, pictures
 
 Carrier = Literal["text", "hidden"]
 HostEvent = dict[str, Any]
@@ -37,12 +36,12 @@ class NativeWriter:
     """Turns one round's outputs into events, keeping the host's view of the output as it goes."""
 
     def __init__(self, *, carrier: Carrier, new_id: Callable[[], str], clock: Callable[[], float]) -> None:
-        """`clock` gives seconds; it times the thinking."""
+        """`clock` returns seconds; it times the reasoning."""
         self._carrier = carrier
         self._new_id = new_id
         self._clock = clock
         self.items: list[HostItem] = []
-        self._places: dict[int, int] = {}
+        self._output_indexes: dict[int, int] = {}
         self._begun_at: dict[int, float] = {}
         self._prefixes: dict[int, str] = {}
         self._last_part: dict[int, int] = {}
@@ -51,59 +50,55 @@ class NativeWriter:
         self.error: str | None = None
 
     def render(self, output: Output) -> list[HostEvent]:
-        """Give the events that this output means to the host, in order; often one, sometimes none."""
-        renderer = _RENDERERS[type(output)]
-        return renderer(self, output)
+        """Return the events for this output, in order; often one, sometimes none."""
+        if isinstance(output, CitationAdded):  # it reaches the host with its finished message
+            return []
+        return _RENDERERS[type(output)](self, output)
 
     def _start(self, effect: ItemStarted) -> list[HostEvent]:
         item = begin(effect.item, self._new_id())
         if item is None:
             return []
-        self._places[effect.index] = len(self.items)
+        self._output_indexes[effect.index] = len(self.items)
         self._begun_at[effect.index] = self._clock()
         events = [self._add(item)]
         prefix = self._prefixes.get(effect.index, "")
-        return [*events, self._delta(effect.index, "output_text", prefix)] if prefix else events
+        return [*events, *self._delta(effect.index, "output_text", prefix)] if prefix else events
 
-    def _text(self, effect: TextDelta) -> list[HostEvent]:
-        return self._delta_events(effect.index, "output_text", effect.delta)
-
-    def _refusal(self, effect: RefusalDelta) -> list[HostEvent]:
-        return self._delta_events(effect.index, "output_text", effect.delta)
+    def _text(self, effect: TextDelta | RefusalDelta) -> list[HostEvent]:
+        return self._delta(effect.index, "output_text", effect.delta)
 
     def _arguments(self, effect: ArgumentsDelta) -> list[HostEvent]:
-        return self._delta_events(effect.index, "function_call_arguments", effect.delta)
+        return self._delta(effect.index, "function_call_arguments", effect.delta)
 
     def _reasoning(self, effect: ReasoningDelta) -> list[HostEvent]:
-        if effect.index not in self._places:
-            return []
         first = self._last_part.get(effect.index, 0) >= effect.part
         self._last_part[effect.index] = effect.part
         delta = effect.delta if first else f"\n\n{effect.delta}"
         kind, key = _REASONING_KINDS[effect.source]
-        return [{**self._delta(effect.index, kind, delta), key: effect.part}]
+        return [{**event, key: effect.part} for event in self._delta(effect.index, kind, delta)]
 
     def _finish(self, effect: ItemFinished | ItemAmended) -> list[HostEvent]:
-        place = self._places.get(effect.index)
-        if place is None:
+        output_index = self._output_indexes.get(effect.index)
+        if output_index is None:
             self._pictures += pictures(effect.item)
             return []
-        return self._replace(place, self._finished(effect, place))
+        return self._replace(output_index, self._finished(effect, output_index))
 
     def _amend(self, effect: ItemAmended) -> list[HostEvent]:
-        """The host makes sources of the citations in each finished message, so known ones are not told again."""
-        place = self._places.get(effect.index)
-        if place is None or self.items[place]["type"] != "message":
+        """The host makes sources of the citations in each finished message, so known ones are not sent again."""
+        output_index = self._output_indexes.get(effect.index)
+        if output_index is None or self.items[output_index]["type"] != "message":
             return self._finish(effect)
-        known = self.items[place]["content"][0]["annotations"]
-        self.items[place] = done = self._finished(effect, place)
+        known = self.items[output_index]["content"][0]["annotations"]
+        self.items[output_index] = done = self._finished(effect, output_index)
         part = done["content"][0]
         fresh = [annotation for annotation in part["annotations"] if annotation not in known]
-        told = {**done, "content": [{**part, "annotations": fresh}]}
-        return [self._done(place, told)] if fresh else []
+        shown = {**done, "content": [{**part, "annotations": fresh}]}
+        return [self._done(output_index, shown)] if fresh else []
 
-    def _finished(self, effect: ItemFinished | ItemAmended, place: int) -> HostItem:
-        begun = self.items[place]
+    def _finished(self, effect: ItemFinished | ItemAmended, output_index: int) -> HostItem:
+        begun = self.items[output_index]
         duration = begun.get("duration", int(self._clock() - self._begun_at[effect.index]))
         prefix = self._prefixes.get(effect.index, "")
         return finish(effect.item, begun, duration_seconds=duration, prefix=prefix)
@@ -114,11 +109,11 @@ class NativeWriter:
         return [{"event": {"type": "files", "data": {"files": files}}}] if files else []
 
     def _mark(self, marked: StoredMarkers) -> list[HostEvent]:
-        if (place := self._hiding_place()) is not None:
-            item = self.items[place]
+        if (output_index := self._carrying_reasoning()) is not None:
+            item = self.items[output_index]
             references = [{"type": REFERENCE_TYPE, "id": ulid} for ulid in marked.ids]
             details = [*item.get("reasoning_details", []), *references]
-            return self._replace(place, {**item, "reasoning_details": details})
+            return self._replace(output_index, {**item, "reasoning_details": details})
         if marked.before is not None:
             self._prefixes[marked.before] = leading_markers(marked.ids)
             return []
@@ -131,18 +126,18 @@ class NativeWriter:
         return [*self._files(), self._completed(effect.response_id)]
 
     def _fail(self, effect: ResponseFailed) -> list[HostEvent]:
-        """What the answer cost; the text and the thinking stay."""
+        """Reports what the answer cost; its text and reasoning stay."""
         self.usage = effect.usage
-        had_calls = self._take_calls_away()
+        had_calls = self._remove_calls()
         ended = [self._completed(effect.response_id)] if had_calls or self.usage is not None else []
         return [*self._files(), *ended]
 
     def _error(self, failed: Failed) -> list[HostEvent]:
         self.error = failed.message
-        completed = [self._completed(None)] if self._take_calls_away() else []
+        completed = [self._completed(None)] if self._remove_calls() else []
         return [*completed, {"error": {"message": failed.message}}]
 
-    def _take_calls_away(self) -> bool:
+    def _remove_calls(self) -> bool:
         """The host would run the calls of an answer that broke off, whatever their status."""
         kept = [item for item in self.items if item["type"] != "function_call"]
         had_calls = len(kept) < len(self.items)
@@ -151,10 +146,6 @@ class NativeWriter:
 
     def _status(self, notice: Notice) -> list[HostEvent]:
         return [{"event": {"type": "status", "data": {"description": notice.text, "done": notice.done}}}]
-
-    def _ignore(self, _output: CitationAdded) -> list[HostEvent]:
-        """Citations reach the host with their finished message."""
-        return []
 
     def _completed(self, response_id: str | None) -> HostEvent:
         output = [
@@ -170,31 +161,32 @@ class NativeWriter:
         self.items.append(item)
         return {"type": "response.output_item.added", "output_index": len(self.items) - 1, "item": item}
 
-    def _replace(self, place: int, item: HostItem) -> list[HostEvent]:
-        if item == self.items[place]:
+    def _replace(self, output_index: int, item: HostItem) -> list[HostEvent]:
+        if item == self.items[output_index]:
             return []
-        self.items[place] = item
-        return [self._done(place, item)]
+        self.items[output_index] = item
+        return [self._done(output_index, item)]
 
-    def _done(self, place: int, item: HostItem) -> HostEvent:
-        return {"type": "response.output_item.done", "output_index": place, "item": item}
+    def _done(self, output_index: int, item: HostItem) -> HostEvent:
+        return {"type": "response.output_item.done", "output_index": output_index, "item": item}
 
-    def _delta_events(self, index: int, kind: str, delta: str) -> list[HostEvent]:
-        return [self._delta(index, kind, delta)] if index in self._places else []
-
-    def _delta(self, index: int, kind: str, delta: str) -> HostEvent:
-        place = self._places[index]
-        return {
+    def _delta(self, index: int, kind: str, delta: str) -> list[HostEvent]:
+        """The event of a delta; none for an item that the host does not draw."""
+        if (output_index := self._output_indexes.get(index)) is None:
+            return []
+        event = {
             "type": f"response.{kind}.delta",
-            "item_id": self.items[place]["id"],
-            "output_index": place,
+            "item_id": self.items[output_index]["id"],
+            "output_index": output_index,
             "content_index": 0,
             "delta": delta,
         }
+        return [event]
 
-    def _hiding_place(self) -> int | None:
-        """The last reasoning item, if references may ride on it: they stand before all text of their round."""
+    def _carrying_reasoning(self) -> int | None:
+        """The output index of the last reasoning item, if it can carry references."""
         kinds = [item["type"] for item in self.items]
+        # References on a reasoning item count as written before all text of their round.
         if self._carrier == "text" or "message" in kinds or "reasoning" not in kinds:
             return None
         return len(kinds) - 1 - kinds[::-1].index("reasoning")
@@ -208,10 +200,9 @@ _REASONING_KINDS = {
 _RENDERERS: dict[type, Callable[[NativeWriter, Any], list[HostEvent]]] = {
     ItemStarted: NativeWriter._start,  # noqa: SLF001 - its own table
     TextDelta: NativeWriter._text,  # noqa: SLF001 - its own table
-    RefusalDelta: NativeWriter._refusal,  # noqa: SLF001 - its own table
+    RefusalDelta: NativeWriter._text,  # noqa: SLF001 - its own table
     ReasoningDelta: NativeWriter._reasoning,  # noqa: SLF001 - its own table
     ArgumentsDelta: NativeWriter._arguments,  # noqa: SLF001 - its own table
-    CitationAdded: NativeWriter._ignore,  # noqa: SLF001 - its own table
     ItemFinished: NativeWriter._finish,  # noqa: SLF001 - its own table
     ItemAmended: NativeWriter._amend,  # noqa: SLF001 - its own table
     ResponseFinished: NativeWriter._complete,  # noqa: SLF001 - its own table

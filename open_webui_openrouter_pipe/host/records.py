@@ -20,14 +20,14 @@ _LONGEST_MESSAGE_SECONDS: Final = 30 * _DAY_SECONDS
 """How long after its beginning a message may still grow: its rounds wait for approvals, and Continue adds to it."""
 _CLOCKS_DIFFER_SECONDS: Final = _DAY_SECONDS
 
-_AT_ONCE_MESSAGES: Final = 50
+_BATCH_MESSAGES: Final = 50
 _TIME_CHARS: Final = 16
 _NANOSECONDS: Final = 10**9
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _TO_PYTHONS_BASE_32: Final = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
 
-# Where one text occurs in another. The host replaces SQLite's LIKE by a slow one of its own.
-_PLACE_OF: Final[Mapping[str, Callable[..., sa.ColumnElement[int]]]] = {
+# The position of one text in another. The host replaces SQLite's LIKE by a slow one of its own.
+_POSITION: Final[Mapping[str, Callable[..., sa.ColumnElement[int]]]] = {
     "sqlite": sa.func.instr,
     "postgresql": sa.func.strpos,
 }
@@ -39,42 +39,42 @@ class Records:
     def __init__(self, engine: AsyncEngine) -> None:
         """`engine` is the host's, and stays open."""
         self._engine = engine
-        self._place_of = _PLACE_OF[engine.dialect.name]
+        self._position = _POSITION[engine.dialect.name]
 
     async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
-        """Those of the users who exist. Raises SQLAlchemy's errors, as the other methods do."""
+        """Return those of the users who exist. Raises SQLAlchemy's errors, as the other methods do."""
         from open_webui.models.users import User
 
         found = await self._fetch(sa.select(User.id).where(User.id.in_(user_ids)))
         return {row[0] for row in found}
 
     async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
-        """Those of the chats that exist."""
+        """Return those of the chats that exist."""
         from open_webui.models.chats import Chat
 
         found = await self._fetch(sa.select(Chat.id).where(Chat.id.in_(chat_ids)))
         return {row[0] for row in found}
 
     async def naming_chats(self, user_id: str, ids: Sequence[str]) -> Mapping[str, str]:
-        """For each artifact id that an existing chat of the user names: the id of such a chat.
+        """Return a chat for each artifact id that an existing chat of the user names.
 
-        Reads no more than the user's messages from about the time when the artifacts were made, by the host's index
-        of users and times; their text leaves the database only where it holds what all the ids begin with.
+        Reads no more than the user's messages from about the time when the artifacts were created, by the host's index
+        of users and times; their text leaves the database only where it contains the common prefix of the ids.
         """
         if not ids:
             return {}
         first, last = min(ids), max(ids)  # ids sort by time
-        beginning = os.path.commonprefix([first, last])  # noqa: RUF071 - of texts, indeed by characters
-        like_them = re.compile(rf"{beginning}[{_ALPHABET}]{{{len(first) - len(beginning)}}}")
-        homes: dict[str, str] = {}
+        prefix = os.path.commonprefix([first, last])  # noqa: RUF071 - of texts, indeed by characters
+        similar_id = re.compile(rf"{prefix}[{_ALPHABET}]{{{len(first) - len(prefix)}}}")
+        chats: dict[str, str] = {}
         async with self._engine.connect() as connection:
-            statement = self._naming(user_id, beginning, _written_about(first, last))
+            statement = self._messages_with(prefix, user_id, _written_between(first, last))
             async for chat_id, text in await connection.stream(statement):
-                homes.update(dict.fromkeys(set(ids).intersection(like_them.findall(text)), chat_id))
-        return homes
+                chats.update(dict.fromkeys(set(ids).intersection(similar_id.findall(text)), chat_id))
+        return chats
 
-    def _naming(self, user_id: str, beginning: str, written: tuple[int, int]) -> sa.Select[Any]:
-        """Chat and text of the user's messages that were begun in that time and hold that text."""
+    def _messages_with(self, prefix: str, user_id: str, written: tuple[int, int]) -> sa.Select[Any]:
+        """Select chat and text of the user's messages that were begun in that time and contain the prefix."""
         from open_webui.models.chat_messages import ChatMessage
         from open_webui.models.chats import Chat
 
@@ -84,8 +84,8 @@ class Records:
             .join(Chat, Chat.id == ChatMessage.chat_id)
             .where(Chat.user_id == user_id, ChatMessage.user_id == user_id)
             .where(ChatMessage.created_at.between(*written))
-            .where(self._place_of(text, beginning) > 0)
-            .execution_options(yield_per=_AT_ONCE_MESSAGES)
+            .where(self._position(text, prefix) > 0)
+            .execution_options(yield_per=_BATCH_MESSAGES)
         )
 
     async def _fetch(self, statement: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
@@ -98,14 +98,14 @@ def _text_of(column: Any) -> sa.ColumnElement[str]:
     return sa.func.coalesce(sa.cast(column, sa.Text), "")
 
 
-def _written_about(first: str, last: str) -> tuple[int, int]:
-    """From when to when (epoch seconds) the messages were begun in which such artifacts were made."""
+def _written_between(first: str, last: str) -> tuple[int, int]:
+    """From when to when (epoch seconds) the messages were begun whose artifacts have such ids."""
     return (
-        _made_at_seconds(first) - _LONGEST_MESSAGE_SECONDS,
-        _made_at_seconds(last) + _CLOCKS_DIFFER_SECONDS,
+        _created_seconds(first) - _LONGEST_MESSAGE_SECONDS,
+        _created_seconds(last) + _CLOCKS_DIFFER_SECONDS,
     )
 
 
-def _made_at_seconds(ulid: str) -> int:
-    """When an artifact was made, as its id tells."""
+def _created_seconds(ulid: str) -> int:
+    """When an artifact was created, by its id."""
     return int(ulid[:_TIME_CHARS].translate(_TO_PYTHONS_BASE_32), 32) // _NANOSECONDS

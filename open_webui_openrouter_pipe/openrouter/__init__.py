@@ -1,5 +1,9 @@
-"""The adapter to OpenRouter: the only folder that speaks HTTP with it.
+"""The adapter to OpenRouter, and the only folder that speaks HTTP with it.
 
-`client` sends and receives, `request` builds bodies (pure), `errors` turns failures into our error tree
-(pure) and `catalog` keeps the list of models.
+client      sends requests, reads streams, tries again
+request     the host's parameters as the body of POST /responses
+composer    the port `Requests`: parameters read once, joined with each input
+policy      what chats, tasks and summaries ask for, and what a plan knows of the models
+catalog     the list of models
+errors      failures as errors with a line for the user
 """

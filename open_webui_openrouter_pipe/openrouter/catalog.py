@@ -1,26 +1,29 @@
-"""The models that OpenRouter offers: read from GET /models, kept in memory and on disk, refreshed behind.
+"""The models that OpenRouter offers: read from GET /models, kept in memory and on disk, refreshed in the background.
 
 Listing never waits, except the very first time when nothing is known yet, and then only briefly. Owns the
-reading of the wire's rows and the one background task; a row that cannot be read is skipped. It fetches
-through the function it is given and knows no HTTP.
+reading of the wire's rows, of which an unreadable one is skipped, and the choice of the models that are offered. It
+fetches through the function it is given and knows no HTTP.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fnmatch
 import hashlib
 import json
 import logging
 import os
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import AliasPath, BaseModel, BeforeValidator, Field, Strict, ValidationError
 
 from ..errors import PipeError
 from ..ports import Model
-from ..responses.wire import as_number
+from ..responses.wire import as_list, as_number, as_object, as_text
 
 FRESH_SECONDS = 3600.0
 FIRST_LISTING_SECONDS = 3.0
@@ -31,40 +34,66 @@ _LONGEST_BACKOFF_SECONDS = 1800.0
 _log = logging.getLogger(__name__)
 
 
+Start: TypeAlias = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
+
+
 def read_models(wire: Any) -> tuple[Model, ...]:
-    """Read the answer of GET /models; rows without a usable id are skipped, and so is an id's repetition."""
-    rows = wire.get("data") if isinstance(wire, dict) else None
-    models = {model.id: model for row in rows or () if (model := _read_model(row))} if _is_list(rows) else {}
+    """Read the response of GET /models; rows without a usable id are skipped, and so are repeated ids."""
+    models: dict[str, Model] = {}
+    for row in as_list(as_object(wire).get("data")):
+        try:
+            model = _Row.model_validate(row).model()
+        except ValidationError:
+            continue
+        models[model.id] = model
     return tuple(models.values())
 
 
+def offered_models(models: Iterable[Model], patterns: Sequence[str]) -> list[Model]:
+    """Return the models that write text and that the patterns offer.
+
+    The last pattern that matches a model's id decides; one with a leading `!` excludes. Exclusions alone start from
+    all models.
+    """
+
+    def is_offered(model: Model) -> bool:
+        offered = all(pattern.startswith("!") for pattern in patterns)
+        for pattern in patterns:
+            if fnmatch.fnmatchcase(model.id, pattern.removeprefix("!")):
+                offered = not pattern.startswith("!")
+        return offered
+
+    return [
+        model for model in models if "text" in (model.output_modalities or {"text"}) and is_offered(model)
+    ]
+
+
 def account_digest(base_url: str, api_key: str) -> str:
-    """What a list belongs to: another key may see other models. Says nothing about the key itself."""
+    """Return what a list belongs to: another key may see other models. Says nothing about the key itself."""
     return hashlib.sha256(f"{base_url}\n{api_key}".encode()).hexdigest()[:16]
 
 
 class ModelCatalog:
-    """The list of models, and looking one up.
+    """The list of models of one account (base URL and key).
 
-    One instance serves one account (base URL and key): the list on disk carries its digest, so that another
-    account's list is never shown. Close it with `aclose`.
+    The list on disk carries the account's digest, so that another account's list is never shown.
     """
 
     def __init__(
         self,
         fetch: Callable[[], Awaitable[Any]],
         *,
+        start: Start,
         account: str,
         path: Path | None = None,
         fresh_seconds: float = FRESH_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take how to fetch (`fetch` gives the JSON of GET /models) and where the last good list is kept."""
+        """`fetch` returns the JSON of GET /models, `start` begins and owns a task, `path` keeps the last good list."""
         self._fetch = fetch
-        self._account = account
-        self._path = path
-        self._fresh_seconds = fresh_seconds
-        self._clock = clock
+        self._start = start
+        self._account, self._path = account, path
+        self._fresh_seconds, self._clock = fresh_seconds, clock
         self._models: dict[str, Model] = {}
         self._next_attempt = float("-inf")
         self._failures = 0
@@ -72,7 +101,7 @@ class ModelCatalog:
         self._task: asyncio.Task[None] | None = None
 
     async def list(self, *, first_wait_seconds: float = FIRST_LISTING_SECONDS) -> tuple[Model, ...]:
-        """All models, at once; only when nothing is known yet it waits for an answer, and not for long."""
+        """Return all models at once; only when nothing is known yet it waits for them, and not for long."""
         await self._read_disk()
         task = self.refresh()
         if not self._models and task is not None:
@@ -80,25 +109,19 @@ class ModelCatalog:
         return tuple(self._models.values())
 
     def find(self, model_id: str) -> Model | None:
-        """Look a model up by its id; variants (`:free`, `@preset/x`) and `~` aliases fall back to a base."""
+        """Return a model by its id; variants (`:free`, `@preset/x`) and `~` aliases fall back to a base."""
         return next((self._models[name] for name in _names(model_id) if name in self._models), None)
 
     def refresh(self) -> asyncio.Task[None] | None:
-        """Fetch in the background if the list is due; gives the running fetch, None if nothing is due."""
+        """Fetch in the background if the list is due; return the running fetch, None if nothing is due."""
         if self._task is not None and not self._task.done():
             return self._task
         now = self._clock()
         if now < self._next_attempt:
             return None
         self._next_attempt = now + self._fresh_seconds
-        self._task = asyncio.create_task(self._refresh(), name="openrouter model catalogue")
+        self._task = self._start(self._refresh())
         return self._task
-
-    async def aclose(self) -> None:
-        """Stop the background fetch."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
 
     async def _refresh(self) -> None:
         try:
@@ -156,54 +179,14 @@ class ModelCatalog:
             _log.warning("the list of models could not be kept: %s", error)
 
 
-# --- ids
+def _names(model_id: str) -> Sequence[str]:
+    """The id and its bases, the most exact first: without preset, without variant, with and without alias mark."""
+    plain = model_id.partition("@")[0]
+    base = plain.partition(":")[0]
+    return (model_id, plain, base, base.removeprefix("~"), f"~{base}")
 
 
-def _names(model_id: str) -> Iterator[str]:
-    """The id and its bases, the most exact first: preset, then variant, then alias mark."""
-    yield model_id
-    base = model_id.partition("@")[0]
-    yield base
-    base = base.partition(":")[0]
-    yield base
-    yield base.removeprefix("~")
-    yield f"~{base}"
-
-
-# --- rows
-
-
-def _read_model(row: Any) -> Model | None:
-    if not isinstance(row, dict) or not isinstance(row.get("id"), str) or not row["id"]:
-        return None
-    architecture, pricing, top = (
-        _object(row.get(key)) for key in ("architecture", "pricing", "top_provider")
-    )
-    parameters = _words(row.get("supported_parameters"))
-    reasoning = row.get("reasoning")
-    return Model(
-        id=row["id"],
-        name=row["name"] if isinstance(row.get("name"), str) and row["name"] else row["id"],
-        context_tokens=_tokens(top.get("context_length")) or _tokens(row.get("context_length")),
-        max_output_tokens=_tokens(top.get("max_completion_tokens")),
-        input_modalities=_words(architecture.get("input_modalities")),
-        output_modalities=_words(architecture.get("output_modalities")),
-        supported_parameters=parameters,
-        price_input=_price(pricing.get("prompt")),
-        price_output=_price(pricing.get("completion")),
-        price_cache_read=_price(pricing.get("input_cache_read")),
-        price_cache_write=_price(pricing.get("input_cache_write")),
-        reasons=isinstance(reasoning, dict) or bool(parameters & {"reasoning", "include_reasoning"}),
-        supported_efforts=_efforts(_object(reasoning).get("supported_efforts")),
-    )
-
-
-def _efforts(value: Any) -> tuple[str, ...] | None:
-    return tuple(word for word in value if isinstance(word, str)) or None if _is_list(value) else None
-
-
-def _words(value: Any) -> frozenset[str]:
-    return frozenset(word for word in value if isinstance(word, str)) if _is_list(value) else frozenset()
+# --- rows, in which anything but the id may be missing or of another type
 
 
 def _tokens(value: Any) -> int | None:
@@ -217,9 +200,45 @@ def _price(value: Any) -> float | None:
     return number if number is not None and number >= 0 else None
 
 
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _words(value: Any) -> list[str]:
+    return [word for word in as_list(value) if isinstance(word, str)]
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
+def _at(*path: str, default: Any = None) -> Any:
+    return Field(default=default, validation_alias=AliasPath(*path))
+
+
+_Tokens = Annotated[int | None, BeforeValidator(_tokens)]
+_Price = Annotated[float | None, BeforeValidator(_price)]
+_Words = Annotated[frozenset[str], BeforeValidator(_words)]
+
+
+class _Row(BaseModel):
+    """The fields of `Model`, by their path in a row, and those that it combines."""
+
+    id: Annotated[str, Strict(), Field(min_length=1)]
+    name: Annotated[str, BeforeValidator(as_text)] = ""
+    max_output_tokens: _Tokens = _at("top_provider", "max_completion_tokens")
+    input_modalities: _Words = _at("architecture", "input_modalities", default=frozenset())
+    output_modalities: _Words = _at("architecture", "output_modalities", default=frozenset())
+    supported_parameters: _Words = frozenset()
+    price_input: _Price = _at("pricing", "prompt")
+    price_output: _Price = _at("pricing", "completion")
+    price_cache_read: _Price = _at("pricing", "input_cache_read")
+    price_cache_write: _Price = _at("pricing", "input_cache_write")
+    efforts: Annotated[tuple[str, ...], BeforeValidator(_words)] = _at(
+        "reasoning", "supported_efforts", default=()
+    )
+    served_tokens: _Tokens = _at("top_provider", "context_length")
+    model_tokens: _Tokens = _at("context_length")
+    reasoning: Any = None
+
+    def model(self) -> Model:
+        return Model(
+            **self.model_dump(exclude={"name", "efforts", "served_tokens", "model_tokens", "reasoning"}),
+            name=self.name or self.id,
+            context_tokens=self.served_tokens or self.model_tokens,
+            reasons=isinstance(self.reasoning, dict)
+            or bool(self.supported_parameters & {"reasoning", "include_reasoning"}),
+            supported_efforts=self.efforts or None,
+        )

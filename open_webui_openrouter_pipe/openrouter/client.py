@@ -1,7 +1,7 @@
 """Speaks HTTP with OpenRouter: sends requests, reads streams, translates what goes wrong.
 
 Owns headers, time limits and the retries before the first event. It neither builds bodies nor judges events.
-The httpx client is shared and belongs to whoever made it; each response is closed here, also on cancellation.
+The httpx client is shared and belongs to whoever created it; each response is closed here, also on cancellation.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ..errors import (
     RateLimited,
     StreamBroken,
 )
+from ..notices import notice
 from ..ports import Event, RequestBody
 from ..responses.effects import parse_event, terminal_event
 from ..responses.failure import Failure, read_failure
@@ -67,8 +68,8 @@ class ClientSettings:
     request_timeout_seconds: float = 300.0
 
 
-class _Dropped(ConnectionFailed):
-    """The connection failed before any answer, so the same request can be sent again at once."""
+class _Unreachable(ConnectionFailed):
+    """The connection failed before any response, so the same request can be sent again at once."""
 
 
 class OpenRouterClient:
@@ -101,27 +102,25 @@ class OpenRouterClient:
             await response.aclose()
 
     async def create(self, body: RequestBody) -> Mapping[str, Any]:
-        """Ask without streaming; a failed response is raised as the error that it tells of."""
-        answer = await self._json(self._post({**body, "stream": False}, accept="application/json"))
-        if not isinstance(answer, dict) or not isinstance(answer.get("output"), list) or answer.get("error"):
-            raise to_error(read_failure(None, answer))
-        return answer
+        """Return the response object of a request that is not streamed; a failed one is raised as an error."""
+        response = await self._json(self._post({**body, "stream": False}, accept="application/json"))
+        if not isinstance(response.get("output"), list) or response.get("error"):
+            raise to_error(read_failure(None, response))
+        return response
 
     def explain(self, failure: Failure) -> PipeError:
-        """The error that a failure inside a stream means."""
+        """Return the error that a failure inside a stream is."""
         return to_error(failure)
 
-    async def get(self, path: str) -> Any:
-        """The JSON object at a path below the base URL, such as "/models"; some of them need no key."""
+    async def get(self, path: str) -> dict[str, Any]:
+        """Return the JSON object at a path below the base URL, such as "/models"; some of them need no key."""
         return await self._json(self._request("GET", path, accept="application/json"))
 
     # --- requests
 
     def _post(self, body: RequestBody, *, accept: str) -> httpx.Request:
         if not self._settings.api_key.strip():
-            raise ConfigurationError(
-                "No OpenRouter API key is set. An administrator can set it in the function's valves."
-            )
+            raise ConfigurationError(notice("no_api_key"))
         return self._request("POST", "/responses", accept=accept, content=_encoded(body))
 
     def _request(self, method: str, path: str, *, accept: str, content: bytes | None = None) -> httpx.Request:
@@ -142,8 +141,9 @@ class OpenRouterClient:
 
     async def _send(self, request: httpx.Request, *, limit_seconds: float) -> httpx.Response:
         """Send and wait for the headers; an error status is raised as an error."""
-        response = await _translated(self._http.send(request, stream=True), limit_seconds=limit_seconds)
-        _log.debug("%s %s, generation %s", response.status_code, request.url.path, _generation(response))
+        response = await _await_response(self._http.send(request, stream=True), limit_seconds=limit_seconds)
+        generation = response.headers.get("x-generation-id", "unnamed")
+        _log.debug("%s %s, generation %s", response.status_code, request.url.path, generation)
         if response.status_code == httpx.codes.OK:
             return response
         try:
@@ -154,22 +154,22 @@ class OpenRouterClient:
         raise to_error(read_failure(response.status_code, text), retry_after_seconds=wait)
 
     async def _open(self, request: httpx.Request) -> httpx.Response:
-        """A response whose stream can be read; JSON in its place is read whole, an error in it is raised."""
+        """Return a response whose stream can be read; JSON instead of one is read whole, an error in it is raised."""
         response = await self._send(request, limit_seconds=self._settings.first_byte_timeout_seconds)
         if _media_type(response) not in _WHOLE_MEDIA_TYPES:
             return response
         try:
-            answer = await self._whole(response, limit_seconds=self._settings.idle_timeout_seconds)
+            whole = await self._whole(response, limit_seconds=self._settings.idle_timeout_seconds)
         finally:
             await response.aclose()
-        if terminal_event(answer)["type"] == "error":
-            raise to_error(read_failure(None, answer))
+        if terminal_event(whole)["type"] == "error":
+            raise to_error(read_failure(None, whole))
         return response
 
-    async def _json(self, request: httpx.Request) -> Any:
+    async def _json(self, request: httpx.Request) -> dict[str, Any]:
         limit_seconds = self._settings.request_timeout_seconds
 
-        async def attempt() -> Any:
+        async def attempt() -> dict[str, Any]:
             response = await self._send(request, limit_seconds=limit_seconds)
             try:
                 return await self._whole(response, limit_seconds=limit_seconds)
@@ -179,14 +179,14 @@ class OpenRouterClient:
         return await self._persistently(attempt)
 
     async def _whole(self, response: httpx.Response, *, limit_seconds: float) -> dict[str, Any]:
-        await _translated(response.aread(), limit_seconds=limit_seconds)
+        await _await_response(response.aread(), limit_seconds=limit_seconds)
         try:
-            answer = json.loads(response.content)
+            whole = json.loads(response.content)
         except (ValueError, RecursionError) as error:
-            raise _foreign(response) from error
-        if not isinstance(answer, dict):
-            raise _foreign(response)
-        return answer
+            raise _not_openrouter(response) from error
+        if not isinstance(whole, dict):
+            raise _not_openrouter(response)
+        return whole
 
     # --- reading a stream
 
@@ -206,25 +206,20 @@ class OpenRouterClient:
                 await _drain(portions)
 
     async def _next_portion(self, portions: AsyncIterator[bytes]) -> bytes:
-        """The next bytes; none at the end of the stream."""
+        """Return the next bytes; none at the end of the stream."""
         limit_seconds = self._settings.idle_timeout_seconds
         try:
             async with asyncio.timeout(limit_seconds):
                 return await anext(portions, b"")
         except TimeoutError as error:
-            raise StreamBroken(
-                f"OpenRouter sent nothing for {limit_seconds:.0f} seconds. Please try again."
-            ) from error
+            raise StreamBroken(notice("stream_silent", seconds=limit_seconds)) from error
         except httpx.HTTPError as error:
-            raise StreamBroken(
-                "The connection to OpenRouter was lost during the answer. Please try again.",
-                detail=redact(repr(error)),
-            ) from error
+            raise StreamBroken(notice("stream_lost"), detail=redact(repr(error))) from error
 
     # --- several attempts
 
     async def _persistently(self, attempt: Callable[[], Awaitable[_T]]) -> _T:
-        """Try again, a few times, what failed before anything of an answer was read."""
+        """Try again, a few times, what failed before any part of a response was read."""
         for retries in range(_RETRIES):
             try:
                 return await attempt()
@@ -239,33 +234,29 @@ class OpenRouterClient:
 
 def _retry_wait(error: PipeError, retries: int) -> float | None:
     """Seconds to wait before the next attempt; None when another attempt makes no sense now."""
-    if isinstance(error, _Dropped):
+    if isinstance(error, _Unreachable):
         return _BACKOFF_SECONDS * float(2**retries)
     if not isinstance(error, RateLimited | ProviderUnavailable):
         return None
-    asked = error.retry_after_seconds
-    return asked if asked is not None and asked <= _LONGEST_RETRY_WAIT_SECONDS else None
+    requested = error.retry_after_seconds
+    return requested if requested is not None and requested <= _LONGEST_RETRY_WAIT_SECONDS else None
 
 
-async def _translated(waiting: Awaitable[_T], *, limit_seconds: float) -> _T:
-    """Await with a time limit, and translate httpx's exceptions of the time before an answer."""
+async def _await_response(response: Awaitable[_T], *, limit_seconds: float) -> _T:
+    """Await within a time limit; httpx's exceptions become errors of ours."""
     try:
         async with asyncio.timeout(limit_seconds):
-            return await waiting
+            return await response
     except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
-        raise ConnectionFailed(
-            f"OpenRouter did not answer within {limit_seconds:.0f} seconds. Please try again."
-        ) from error
+        raise ConnectionFailed(notice("no_response", seconds=limit_seconds)) from error
     except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
         raise _misconfigured(error) from error
     except httpx.HTTPError as error:
-        raise _Dropped(
-            "OpenRouter could not be reached. Please try again in a moment.", detail=redact(repr(error))
-        ) from error
+        raise _Unreachable(notice("unreachable"), detail=redact(repr(error))) from error
 
 
 async def _error_text(response: httpx.Response, *, limit_seconds: float) -> str:
-    """The body of an error as far as it is worth reading; what cannot be read is left out."""
+    """Return the body of an error as far as it is worth reading and can be read."""
     read = bytearray()
     try:
         async with asyncio.timeout(limit_seconds):
@@ -313,23 +304,12 @@ def _media_type(response: httpx.Response) -> str:
     return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
 
 
-def _generation(response: httpx.Response) -> str:
-    return str(response.headers.get("x-generation-id", "unnamed"))
-
-
 def _misconfigured(error: Exception) -> ConfigurationError:
-    return ConfigurationError(
-        "OpenRouter's address or API key is not usable. An administrator can check both in the function's "
-        "valves.",
-        detail=type(error).__name__,
-    )
+    return ConfigurationError(notice("unusable_address"), detail=type(error).__name__)
 
 
-def _foreign(response: httpx.Response) -> ProviderError:
+def _not_openrouter(response: httpx.Response) -> ProviderError:
     failure = read_failure(None, response.text[:_ERROR_BODY_BYTES])
     return ProviderUnavailable(
-        "What answered is not OpenRouter, or it is out of order. An administrator can check its address in "
-        "the function's valves.",
-        detail=redact(failure.message),
-        status=response.status_code,
+        notice("not_openrouter"), detail=redact(failure.message), status=response.status_code
     )

@@ -1,4 +1,4 @@
-"""The port `Requests`: one call's parameters, ready to be joined with the input of each of its requests.
+"""The port `Requests`: one call's parameters, read once and joined with the input of each of its requests.
 
 A provider that caches at explicit breakpoints only gets them at the ends of the blocks that stay the same.
 """
@@ -8,23 +8,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from ..planning.cache_marks import needs_breakpoints, with_breakpoints
 from ..planning.plan import CacheMarks
 from ..ports import BuiltRequest, Model, RequestBody
 from ..responses.items import Item
-from .request import Built, build_request
+from .policy import SEARCH_VARIANT
+from .request import read_parameters
 
 _log = logging.getLogger(__name__)
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-_NOT_ASIDE = frozenset({"tool_choice", "plugins", "response_format", "text", "stop", "modalities"})
-"""What would force a call or another form, search the web, or cut the answer short."""
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+_NOT_FOR_SUMMARIES: Final = frozenset(
+    {"tool_choice", "plugins", "response_format", "text", "stop", "modalities"}
+)
+"""What would force a call or another form, search the web, or cut the text short."""
 
 
 class Composer:
-    """Builds bodies for one model from the same parameters."""
+    """Builds the bodies of one call's requests to one model."""
 
     def __init__(
         self,
@@ -32,50 +35,67 @@ class Composer:
         *,
         model: Model | None,
         model_id: str,
-        aside: Mapping[str, Any] = _NOTHING,
+        summary_parameters: Mapping[str, Any] = _NONE,
     ) -> None:
         """`model` is the catalogue's entry, None when unknown; `model_id` is asked for, variant included.
 
-        `aside` is what questions beside the chat ask for in addition.
+        `summary_parameters` replace parameters in requests for summaries.
         """
         self._parameters = parameters
-        self._aside = aside
+        self._summary_parameters = summary_parameters
         self._model = model
         self._model_id = model_id
-        self._host_names: Mapping[str, str] = {}
+        self._template = read_parameters(parameters, model=model, model_id=model_id)
+        if self._template.dropped:
+            _log.debug("parameters that %s does not take: %s", model_id, ", ".join(self._template.dropped))
+
+    @property
+    def model_ids(self) -> tuple[str, ...]:
+        """The models that may answer: the requested one, then its fallbacks."""
+        return (self._model_id, *self._template.body.get("models", ()))
+
+    @property
+    def tools(self) -> tuple[Mapping[str, Any], ...]:
+        """The tools that each request carries, as they are sent."""
+        return tuple(self._template.body.get("tools", ()))
+
+    @property
+    def max_output_tokens(self) -> int | None:
+        """The limit of output that each request sets, None without one."""
+        return self._template.body.get("max_output_tokens")
+
+    @property
+    def has_added_input(self) -> bool:
+        """Whether OpenRouter adds to the input, and bills it with the rest: by plugins, or by searching the web."""
+        return "plugins" in self._template.body or self._model_id.endswith(SEARCH_VARIANT)
 
     def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> BuiltRequest:
-        """Put parameters and input together."""
-        built = self._built(self._parameters, items, marks)
-        self._host_names = built.tool_names
-        if built.dropped:
-            _log.debug("parameters that %s does not take: %s", self._model_id, ", ".join(built.dropped))
-        return BuiltRequest(built.body, built.tool_names)
+        """Join the parameters with an input."""
+        body = self._template.with_input(self._with_breakpoints(items, marks))
+        return BuiltRequest(body, self._template.host_tool_names)
 
-    def build_aside(
+    def build_summary_request(
         self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int
     ) -> RequestBody:
-        """The same for a question beside the chat; after a live request, with all that its cache depends on."""
-        kept = {name: value for name, value in self._parameters.items() if name not in _NOT_ASIDE}
+        """Build the body of a request for a summary, with all that the cache of the chat's requests depends on."""
+        kept = {name: value for name, value in self._parameters.items() if name not in _NOT_FOR_SUMMARIES}
         changed: dict[str, Any] = {"tool_choice": "none", "max_output_tokens": output_tokens}
         if marks is not None and needs_breakpoints(self._model_id):
-            changed = {} if _thinks(kept) else {"max_output_tokens": output_tokens}
-        return self._built({**kept, **self._aside, **changed}, items, marks).body
+            changed = {} if _has_effort(kept) else {"max_output_tokens": output_tokens}
+        parameters = {**kept, **self._summary_parameters, **changed}
+        template = read_parameters(parameters, model=self._model, model_id=self._model_id)
+        return template.with_input(self._with_breakpoints(items, marks))
 
-    def _built(self, parameters: Mapping[str, Any], items: Sequence[Item], marks: CacheMarks | None) -> Built:
-        if marks is not None and needs_breakpoints(self._model_id):
-            items = with_breakpoints(items, marks)
-        return build_request(parameters, model=self._model, model_id=self._model_id, items=items)
-
-    def host_tool_name(self, name: str) -> str:
-        """The host's name for a tool of the last body."""
-        return self._host_names.get(name, name)
+    def _with_breakpoints(self, items: Sequence[Item], marks: CacheMarks | None) -> Sequence[Item]:
+        if marks is None or not needs_breakpoints(self._model_id):
+            return items
+        return with_breakpoints(items, marks)
 
 
-def _thinks(parameters: Mapping[str, Any]) -> bool:
-    """Whether the output limit also sets how much is thought, since an effort is a share of it.
+def _has_effort(parameters: Mapping[str, Any]) -> bool:
+    """Whether the output limit also sets how much the model thinks, since an effort is a share of it.
 
-    Anthropic's models do not find what they have cached when that, or the choice of tools, is another.
+    Anthropic's models do not find what they have cached when that, or the choice of tools, differs.
     """
     given = parameters.get("reasoning")
     reasoning = given if isinstance(given, Mapping) else {}

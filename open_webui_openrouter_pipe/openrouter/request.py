@@ -1,394 +1,323 @@
-"""The host's parameters and our items become the body of POST /responses.
+"""Reads the host's parameters into the body of POST /responses.
 
-Pure, and stable to the byte: the same values give the same keys in the same order, and what stays the same
-over a chat (model, instructions, tools) stands before the input. Only what the Responses schema knows, the
-model supports and the value's type allows goes in; nothing is ever null. Owns no defaults but those that
-reasoning needs.
+Pure, and stable to the byte: the same values give the same keys in the same order, and what stays the same over a
+chat (model, tools) precedes the input, so that a provider's prompt cache finds it. Only what the Responses
+schema knows, the model supports and the value's type allows goes in; nothing is ever null. Owns no defaults but those
+that reasoning needs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from functools import partial
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
+from pydantic_core import PydanticUseDefault
 
 from ..ports import Model
 from ..responses.items import Item, is_function_call
 from ..responses.tool_names import wire_name
-from ..responses.wire import as_number
+from ..responses.wire import as_list, as_number, as_object, as_text
 
-_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-_ENCRYPTED_REASONING = "reasoning.encrypted_content"
-_IDENTIFIER_CHARACTERS = 256
-_FALLBACK_MODELS = 3
-_STOP_SEQUENCES = 4
-_METADATA_PAIRS = 16
-_METADATA_KEY_CHARACTERS = 64
-_METADATA_VALUE_CHARACTERS = 512
-
-_NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
-
-Host: TypeAlias = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A body to send.
-
-    `dropped` names the host's parameters that did not go in, `tool_names` gives the host's name for each
-    function name that had to be changed.
-    """
-
-    body: dict[str, Any]
-    dropped: tuple[str, ...] = ()
-    tool_names: Mapping[str, str] = field(default_factory=dict)
-
-
-def build_request(
-    host: Host,
-    *,
-    model: Model | None,
-    model_id: str,
-    items: Sequence[Item],
-    instructions: str = "",
-    stream: bool = True,
-) -> Built:
-    """Build the body for one round.
-
-    `host` is the body as Open WebUI gave it; its model, messages and stream are not read. `model` is the
-    catalogue's entry, None when unknown: then nothing is held against its abilities. `model_id` is what is
-    asked for, variant included.
-    """
-    offered = {key: value for key, value in host.items() if value is not None and key not in _NOT_PARAMETERS}
-    tools = _tools(offered.get("tools"), model)
-    parts: dict[str, Any] = {
-        **{parameter.name: parameter.value(offered, model) for parameter in _PARAMETERS},
-        "model": model_id,
-        "instructions": instructions or None,
-        "tools": tools or None,
-        "tool_choice": _tool_choice(offered.get("tool_choice")) if tools else None,
-        "input": [_with_wire_name(item) for item in items],
-        "reasoning": _reasoning(offered, model),
-        "text": _text(offered, model),
-        "include": _include(offered.get("include"), model),
-        "stream": stream,
-    }
-    body = {key: parts[key] for key in _ORDER if parts[key] is not None}
-    dropped = tuple(sorted(key for key in offered if _TARGETS.get(key, key) not in body))
-    return Built(body, dropped, _renamed(offered.get("tools")))
-
-
-# --- plain parameters
-
-
-@dataclass(frozen=True, slots=True)
-class _Parameter:
-    """One field of the body.
-
-    `read` makes its value, `sources` are the host's keys for it (the first present one counts), `needs` is
-    the parameter of the catalogue that a model must list for it.
-    """
-
-    name: str
-    read: Callable[[Any], Any]
-    sources: tuple[str, ...] = ()
-    needs: str = ""
-
-    def value(self, offered: Host, model: Model | None) -> Any:
-        if self.needs and not _supports(model, self.needs):
-            return None
-        given = next((offered[key] for key in self.sources or (self.name,) if key in offered), None)
-        if given is None:
-            return None
-        value = self.read(given)
-        return _at_most(value, model.max_output_tokens) if model and self.name == _OUTPUT_LIMIT else value
-
-
-_OUTPUT_LIMIT = "max_output_tokens"
-
-
-def _supports(model: Model | None, *parameters: str) -> bool:
-    """Whether the model takes one of the parameters; a model that lists none is not held to it."""
-    return not model or not model.supported_parameters or bool(model.supported_parameters & set(parameters))
-
-
-def _at_most(value: Any, limit: int | None) -> Any:
-    return min(value, limit) if value is not None and limit else value
-
-
-def _number(low: float, high: float) -> Callable[[Any], float | int | None]:
-    """A number, clamped; whole ones stay whole so that the bytes do not change."""
-
-    def read(value: Any) -> float | int | None:
-        number = as_number(value)
-        if number is None:
-            return None
-        clamped = float(min(max(number, low), high))
-        return int(clamped) if clamped.is_integer() else clamped
-
-    return read
-
-
-def _count(low: int, high: int | None = None) -> Callable[[Any], int | None]:
-    """A whole number of at least `low`: one below is dropped, one above `high` is clamped."""
-
-    def read(value: Any) -> int | None:
-        number = as_number(value)
-        if number is None or number < low:
-            return None
-        return int(number) if high is None else min(int(number), high)
-
-    return read
-
-
-def _flag(value: Any) -> bool | None:
-    if isinstance(value, bool):
-        return value
-    return {"true": True, "false": False}.get(value.strip().lower()) if isinstance(value, str) else None
-
-
-def _identifier(value: Any) -> str | None:
-    return value[:_IDENTIFIER_CHARACTERS] or None if isinstance(value, str) else None
-
-
-def _one_of(*words: str) -> Callable[[Any], str | None]:
-    return lambda value: value if isinstance(value, str) and value in words else None
-
-
-def _object(value: Any) -> dict[str, Any] | None:
-    return dict(value) if isinstance(value, Mapping) and value else None
-
-
-def _objects(value: Any) -> list[dict[str, Any]] | None:
-    return (
-        [dict(member) for member in value if isinstance(member, Mapping)] or None if _is_list(value) else None
-    )
-
-
-def _texts(limit: int) -> Callable[[Any], list[str] | None]:
-    def read(value: Any) -> list[str] | None:
-        texts = [text for text in value if isinstance(text, str) and text] if _is_list(value) else []
-        return texts[:limit] or None
-
-    return read
-
-
-def _stop(value: Any) -> str | list[str] | None:
-    return value or None if isinstance(value, str) else _texts(_STOP_SEQUENCES)(value)
-
-
-def _modalities(value: Any) -> list[str] | None:
-    known = [word for word in value if word in ("text", "image")] if _is_list(value) else []
-    return known or None
-
-
-def _metadata(value: Any) -> dict[str, str] | None:
-    pairs = list(value.items()) if isinstance(value, Mapping) else []
-    valid = {
-        key: text[:_METADATA_VALUE_CHARACTERS]
-        for key, text in pairs
-        if isinstance(key, str) and isinstance(text, str) and _is_metadata_key(key)
-    }
-    return dict(list(valid.items())[:_METADATA_PAIRS]) or None
-
-
-def _is_metadata_key(key: str) -> bool:
-    return 0 < len(key) <= _METADATA_KEY_CHARACTERS and not re.search(r"[\[\]{}()]", key)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)
-
-
-_PARAMETERS = (
-    _Parameter("models", _texts(_FALLBACK_MODELS)),
-    _Parameter(_OUTPUT_LIMIT, _count(1), (_OUTPUT_LIMIT, "max_completion_tokens", "max_tokens")),
-    _Parameter("max_tool_calls", _count(1)),
-    _Parameter("stop_server_tools_when", _objects),
-    _Parameter("parallel_tool_calls", _flag),
-    _Parameter("temperature", _number(0, 2), needs="temperature"),
-    _Parameter("top_p", _number(0, 1), needs="top_p"),
-    _Parameter("top_k", _count(0), needs="top_k"),
-    _Parameter("top_logprobs", _count(0, 20), needs="top_logprobs"),
-    _Parameter("presence_penalty", _number(-2, 2), needs="presence_penalty"),
-    _Parameter("frequency_penalty", _number(-2, 2), needs="frequency_penalty"),
-    _Parameter("stop", _stop, needs="stop"),
-    _Parameter("modalities", _modalities),
-    _Parameter("image_config", _object),
-    _Parameter("provider", _object),
-    _Parameter("plugins", _objects),
-    _Parameter("service_tier", _one_of("auto", "default", "fast", "flex", "priority", "scale", "ultrafast")),
-    _Parameter("truncation", _one_of("auto", "disabled")),
-    _Parameter("prompt_cache_key", _identifier),
-    _Parameter("prompt_cache_options", _object),
-    _Parameter("cache_control", _object),
-    _Parameter("session_id", _identifier),
-    _Parameter("user", _identifier),
-    _Parameter("safety_identifier", _identifier),
-    _Parameter("metadata", _metadata),
-    _Parameter("trace", _object),
-)
-
-_ORDER = (
-    "model",
-    "models",
-    "instructions",
-    "tools",
-    "tool_choice",
-    "input",
-    "include",
-    "reasoning",
-    "text",
-    *(parameter.name for parameter in _PARAMETERS if parameter.name != "models"),
-    "stream",
-)
-
-_TARGETS = {
-    "max_tokens": _OUTPUT_LIMIT,
-    "max_completion_tokens": _OUTPUT_LIMIT,
+_ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
+_NOT_PARAMETERS: Final = frozenset({"model", "messages", "stream", "input", "instructions"})
+_OUTPUT_LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
+"""The host's names for one field; the first one that is present counts."""
+_FIELD_OF: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_OUTPUT_LIMITS, "max_output_tokens"),
     "reasoning_effort": "reasoning",
     "response_format": "text",
     "verbosity": "text",
 }
-"""Host keys that go into a field of another name."""
-
-_NOT_PARAMETERS = frozenset({"model", "messages", "stream", "input", "instructions"})
-
-
-# --- reasoning
-
-
-def _reasoning(offered: Host, model: Model | None) -> dict[str, Any] | None:
-    if model and not model.reasons:
-        return None
-    given = _object(offered.get("reasoning")) or {}
-    effort = _effort(given.get("effort") or offered.get("reasoning_effort"), model)
-    budget_tokens = _count(1)(given.get("max_tokens"))
-    parts = {
-        "effort": None if budget_tokens else effort,  # the two exclude each other
-        "max_tokens": budget_tokens,
-        "summary": _one_of("auto", "concise", "detailed")(given.get("summary", "auto" if model else None)),
-        "enabled": _flag(given.get("enabled")),
-        "context": _one_of("auto", "all_turns", "current_turn")(given.get("context")),
-        "mode": _one_of("standard", "pro")(given.get("mode")),
+"""Host parameters that go into a field of another name."""
+_IF_LISTED: Final = frozenset(
+    {
+        "tools",
+        "temperature",
+        "top_p",
+        "top_k",
+        "top_logprobs",
+        "presence_penalty",
+        "frequency_penalty",
+        "stop",
     }
-    return {key: value for key, value in parts.items() if value is not None} or None
+)
+"""Sent only to a model whose catalogue row lists them."""
 
 
-def _effort(value: Any, model: Model | None) -> str | None:
-    """The effort, or the nearest that the model supports (the smaller of two)."""
-    if not isinstance(value, str) or value not in _EFFORTS:
+@dataclass(frozen=True, slots=True)
+class RequestTemplate:
+    """The body of all requests of one call, its input still empty.
+
+    `dropped` names the host's parameters that are not in it, `host_tool_names` the host's name for each function
+    name that had to be changed.
+    """
+
+    body: Mapping[str, Any]
+    dropped: tuple[str, ...] = ()
+    host_tool_names: Mapping[str, str] = field(default_factory=dict)
+
+    def with_input(self, items: Sequence[Item]) -> dict[str, Any]:
+        """Return the body for this input; calls in it name their function as the tools do."""
+        named = [
+            {**item, "name": wire_name(item["name"])} if is_function_call(item) else item for item in items
+        ]
+        return {**self.body, "input": named}
+
+
+def read_parameters(host: Mapping[str, Any], *, model: Model | None, model_id: str) -> RequestTemplate:
+    """Read the parameters of one call.
+
+    `host` is the body as Open WebUI sent it; its model, messages and stream are not read. `model` is the
+    catalogue's entry, None when unknown: then it is taken to support everything. `model_id` is what is asked
+    for, variant included.
+    """
+    offered = {key: value for key, value in host.items() if value is not None and key not in _NOT_PARAMETERS}
+    usable = {key: offered[key] for key in offered if key not in _IF_LISTED or _supports(model, key)}
+    tools, host_tool_names = _read_tools(usable.get("tools"))
+    read = _Body.model_validate(
+        {
+            **usable,
+            "model": model_id,
+            "tools": tools or None,
+            "tool_choice": _read_tool_choice(offered.get("tool_choice")) if tools else None,
+            "include": _read_include(offered.get("include"), model),
+            "reasoning": _read_reasoning(offered, model),
+            "text": _read_text(offered, model),
+        }
+    )
+    if model and model.max_output_tokens and read.max_output_tokens:
+        read.max_output_tokens = min(read.max_output_tokens, model.max_output_tokens)
+    body = read.model_dump(exclude_none=True)
+    dropped = tuple(sorted(key for key in offered if _FIELD_OF.get(key, key) not in body))
+    return RequestTemplate(body, dropped, host_tool_names)
+
+
+def _supports(model: Model | None, *parameters: str) -> bool:
+    """Whether the model takes one of the parameters; a model that lists none is taken to support all."""
+    return not model or not model.supported_parameters or bool(model.supported_parameters & set(parameters))
+
+
+# --- how values are read: None for what cannot be read
+
+
+def _texts(value: Any, *, limit: int | None = None, known: Sequence[str] = ()) -> list[str] | None:
+    texts = [text for text in as_list(value) if as_text(text) and (not known or text in known)]
+    return texts[:limit] or None
+
+
+def _number(value: Any, *, low: float, high: float) -> float | int | None:
+    """A number, clamped; whole ones become integers, so that 1.0 and 1 make the same bytes."""
+    number = as_number(value)
+    if number is None:
         return None
-    supported = [effort for effort in _EFFORTS if model and effort in (model.supported_efforts or ())]
-    wanted = _EFFORTS.index(value)
-    return min(supported, key=lambda effort: abs(_EFFORTS.index(effort) - wanted)) if supported else value
+    clamped = float(min(max(number, low), high))
+    return int(clamped) if clamped.is_integer() else clamped
 
 
-def _include(value: Any, model: Model | None) -> list[str] | None:
-    """What to include; sealed reasoning only where the model reasons, others reject the wish."""
-    wished = _texts(10)(value) or []
-    if not model or not model.reasons:
-        return [word for word in wished if word != _ENCRYPTED_REASONING or not model] or None
-    return [_ENCRYPTED_REASONING, *(word for word in wished if word != _ENCRYPTED_REASONING)]
-
-
-# --- text format
-
-
-def _text(offered: Host, model: Model | None) -> dict[str, Any] | None:
-    text = _object(offered.get("text")) or {}
-    wished_format = text.get("format") or offered.get("response_format")
-    wished_verbosity = text.get("verbosity") or offered.get("verbosity")
-    parts = {
-        "format": _format(wished_format)
-        if _supports(model, "response_format", "structured_outputs")
-        else None,
-        "verbosity": (
-            _one_of("low", "medium", "high", "xhigh", "max")(wished_verbosity)
-            if _supports(model, "verbosity")
-            else None
-        ),
-    }
-    return {key: value for key, value in parts.items() if value is not None} or None
-
-
-def _format(value: Any) -> dict[str, Any] | None:
-    """The output format; a schema nested as in Chat Completions is flattened."""
-    given = _object(value) or {}
-    if given.get("type") in ("text", "json_object"):
-        return {"type": given["type"]}
-    nested = _object(given.get("json_schema")) or given
-    schema = _object(nested.get("schema"))
-    if given.get("type") != "json_schema" or schema is None:
+def _count(value: Any, *, low: int = 1, high: int | None = None) -> int | None:
+    """A whole number: one below the range is not accepted, one above it is lowered."""
+    number = as_number(value)
+    if number is None or number < low:
         return None
-    name = nested.get("name")
-    parts = {
-        "type": "json_schema",
-        "name": wire_name(name if isinstance(name, str) and name else "answer"),
-        "description": nested.get("description"),
-        "schema": schema,
-        "strict": _flag(nested.get("strict")),
-    }
-    return {key: value for key, value in parts.items() if value is not None}
+    return int(number) if high is None else min(int(number), high)
 
 
-# --- tools
+def _flag(value: Any) -> bool | None:
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().lower())
+    return value if isinstance(value, bool) else None
 
 
-def _tools(value: Any, model: Model | None) -> list[dict[str, Any]]:
-    """The tools in their flat form, each name once; none for a model that takes no tools."""
-    if not _is_list(value) or not _supports(model, "tools"):
-        return []
-    flat = [tool for tool in map(_tool, value) if tool]
-    unique: dict[str, dict[str, Any]] = {}
-    for number, tool in enumerate(flat):
-        key = tool["name"] if tool["type"] == "function" else f"#{number}"
-        unique.setdefault(key, tool)
-    return list(unique.values())
+def _metadata(value: Any) -> dict[str, str] | None:
+    """At most 16 pairs, keys of at most 64 characters without brackets, values of at most 512."""
+    valid = [
+        (key, text[:512])
+        for key, text in as_object(value).items()
+        if isinstance(text, str) and re.fullmatch(r"[^\[\]{}()]{1,64}", key)
+    ]
+    return dict(valid[:16]) or None
 
 
-def _tool(value: Any) -> dict[str, Any] | None:
-    given = _object(value)
-    if given is None or not isinstance(given.get("type"), str):
-        return None
-    if given["type"] != "function":
-        return given
-    function = _object(given.get("function")) or given
-    name = function.get("name")
-    if not isinstance(name, str) or not name:
-        return None
-    parts = {
-        "type": "function",
-        "name": wire_name(name),
-        "description": function.get("description"),
-        "parameters": _object(function.get("parameters")) or dict(_NO_ARGUMENTS),
-        "strict": _flag(function.get("strict")),
-    }
-    return {key: part for key, part in parts.items() if part is not None}
+_Object = Annotated[dict[str, Any] | None, BeforeValidator(lambda value: as_object(value) or None)]
+_Objects = Annotated[
+    list[dict[str, Any]] | None,
+    BeforeValidator(lambda value: [one for one in as_list(value) if isinstance(one, dict)] or None),
+]
+_Identifier = Annotated[str | None, BeforeValidator(lambda value: as_text(value)[:256] or None)]
+_Flag = Annotated[bool | None, BeforeValidator(_flag)]
+_Count = Annotated[int | None, BeforeValidator(_count)]
+_Number = float | int | None
+_Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+_EFFORTS: Final[tuple[_Effort, ...]] = get_args(_Effort)
 
 
-def _tool_choice(value: Any) -> str | dict[str, Any] | None:
+# --- what is sent, in this order
+
+
+class _WireObject(BaseModel):
+    """Fields of a wire object; a value that is not one of those known is as good as absent."""
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _read_or_default(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return read(value)
+        except ValidationError:
+            raise PydanticUseDefault from None
+
+
+class _Reasoning(_WireObject):
+    effort: _Effort | None = None
+    max_tokens: _Count = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+    enabled: _Flag = None
+    context: Literal["auto", "all_turns", "current_turn"] | None = None
+    mode: Literal["standard", "pro"] | None = None
+
+
+class _Function(_WireObject):
+    type: Literal["function"] = "function"
+    name: str
+    description: Any = None
+    parameters: Annotated[dict[str, Any], Field(min_length=1)] = {"type": "object", "properties": {}}
+    strict: _Flag = None
+
+
+class _JsonSchema(_WireObject):
+    type: Literal["json_schema"] = "json_schema"
+    name: str
+    description: Any = None
+    content: dict[str, Any] = Field(default={}, alias="schema")
+    strict: _Flag = None
+
+
+class _Text(_WireObject):
+    format: dict[str, Any] | None = None
+    verbosity: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+
+
+class _Body(_WireObject):
+    model: str
+    models: Annotated[list[str] | None, BeforeValidator(partial(_texts, limit=3))] = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    input: tuple[()] = ()
+    include: list[str] | None = None
+    reasoning: _Object = None
+    text: _Object = None
+    max_output_tokens: _Count = Field(default=None, validation_alias=AliasChoices(*_OUTPUT_LIMITS))
+    max_tool_calls: _Count = None
+    stop_server_tools_when: _Objects = None
+    parallel_tool_calls: _Flag = None
+    temperature: Annotated[_Number, BeforeValidator(partial(_number, low=0, high=2))] = None
+    top_p: Annotated[_Number, BeforeValidator(partial(_number, low=0, high=1))] = None
+    top_k: Annotated[int | None, BeforeValidator(partial(_count, low=0))] = None
+    top_logprobs: Annotated[int | None, BeforeValidator(partial(_count, low=0, high=20))] = None
+    presence_penalty: Annotated[_Number, BeforeValidator(partial(_number, low=-2, high=2))] = None
+    frequency_penalty: Annotated[_Number, BeforeValidator(partial(_number, low=-2, high=2))] = None
+    stop: Annotated[
+        str | list[str] | None, BeforeValidator(lambda value: as_text(value) or _texts(value, limit=4))
+    ] = None
+    modalities: Annotated[list[str] | None, BeforeValidator(partial(_texts, known=("text", "image")))] = None
+    image_config: _Object = None
+    provider: _Object = None
+    plugins: _Objects = None
+    service_tier: Literal["auto", "default", "fast", "flex", "priority", "scale", "ultrafast"] | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    prompt_cache_key: _Identifier = None
+    prompt_cache_options: _Object = None
+    cache_control: _Object = None
+    session_id: _Identifier = None
+    user: _Identifier = None
+    safety_identifier: _Identifier = None
+    metadata: Annotated[dict[str, str] | None, BeforeValidator(_metadata)] = None
+    trace: _Object = None
+
+
+# --- fields that combine several parameters, or depend on the model
+
+
+def _read_tools(value: Any) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the tools in their flat form, each name once, and the host's name for each that had to be changed."""
+    tools: dict[str, dict[str, Any]] = {}
+    host_names: dict[str, str] = {}
+    for index, given in enumerate(map(as_object, as_list(value))):
+        function = as_object(given.get("function")) or given
+        host_name = as_text(function.get("name"))
+        if given.get("type") != "function" and isinstance(given.get("type"), str):
+            tools[f"#{index}"] = given
+        elif given.get("type") == "function" and host_name:
+            name = wire_name(host_name)
+            read = _Function.model_validate({**function, "name": name})
+            tools.setdefault(name, read.model_dump(exclude_none=True))
+            if name != host_name:
+                host_names[name] = host_name
+    return list(tools.values()), host_names
+
+
+def _read_tool_choice(value: Any) -> str | dict[str, Any] | None:
     if isinstance(value, str):
         return value if value in ("auto", "none", "required") else None
-    given = _object(value)
-    if given is None or given.get("type") != "function":
-        return given
-    name = (_object(given.get("function")) or given).get("name")
-    return {"type": "function", "name": wire_name(name)} if isinstance(name, str) and name else None
+    given = as_object(value)
+    if given.get("type") != "function":
+        return given or None
+    name = as_text((as_object(given.get("function")) or given).get("name"))
+    return {"type": "function", "name": wire_name(name)} if name else None
 
 
-def _renamed(tools: Any) -> dict[str, str]:
-    """The host's name for each name that was changed."""
-    given = [_object(tool) or {} for tool in tools] if _is_list(tools) else []
-    names = [(_object(tool.get("function")) or tool).get("name") for tool in given]
-    return {
-        wire_name(name): name for name in names if isinstance(name, str) and name and wire_name(name) != name
-    }
+def _read_include(value: Any, model: Model | None) -> list[str] | None:
+    """Return what to include; sealed reasoning only where the model reasons, since others refuse the request."""
+    given = _texts(value, limit=10) or []
+    if model is None:
+        return given or None
+    others = [name for name in given if name != _ENCRYPTED_REASONING]
+    return [_ENCRYPTED_REASONING, *others] if model.reasons else others or None
 
 
-def _with_wire_name(item: Item) -> Item:
-    """A call in the history names its function as the tools do."""
-    if is_function_call(item) and (name := wire_name(item["name"])) != item["name"]:
-        return cast("Item", {**item, "name": name})
-    return item
+def _read_reasoning(offered: Mapping[str, Any], model: Model | None) -> dict[str, Any] | None:
+    """Return the settings of reasoning: summaries unless they are ruled out, and an effort that is supported."""
+    if model and not model.reasons:
+        return None
+    given = as_object(offered.get("reasoning"))
+    effort = given.get("effort") or offered.get("reasoning_effort")
+    read = _Reasoning.model_validate({"summary": "auto" if model else None, **given, "effort": effort})
+    supported = [name for name in _EFFORTS if model and name in (model.supported_efforts or ())]
+    if read.max_tokens:
+        read.effort = None  # the two exclude each other
+    elif read.effort and supported:  # the nearest one, the smaller of two
+        index = _EFFORTS.index(read.effort)
+        read.effort = min(supported, key=lambda name: abs(_EFFORTS.index(name) - index))
+    return read.model_dump(exclude_none=True)
+
+
+def _read_text(offered: Mapping[str, Any], model: Model | None) -> dict[str, Any]:
+    given = as_object(offered.get("text"))
+    wanted: dict[str, Any] = {}
+    if _supports(model, "response_format", "structured_outputs"):
+        wanted["format"] = _read_format(as_object(given.get("format") or offered.get("response_format")))
+    if _supports(model, "verbosity"):
+        wanted["verbosity"] = given.get("verbosity") or offered.get("verbosity")
+    return _Text.model_validate(wanted).model_dump(exclude_none=True)
+
+
+def _read_format(given: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the output format; a schema nested as in Chat Completions is flattened."""
+    if given.get("type") in ("text", "json_object"):
+        return {"type": given["type"]}
+    nested = as_object(given.get("json_schema")) or given
+    if given.get("type") != "json_schema" or not as_object(nested.get("schema")):
+        return None
+    name = wire_name(as_text(nested.get("name")) or "answer")
+    return _JsonSchema.model_validate({**nested, "name": name}).model_dump(exclude_none=True, by_alias=True)

@@ -17,6 +17,7 @@ from ..history.additions import SUMMARY_HEADING
 from ..history.artifacts import Artifacts, LoadedArtifact
 from ..history.entries import UserMessage
 from ..history.reading import read_history
+from ..host.call import strip_function_prefix
 from ..responses.text import clean_text
 from ..responses.wire import as_list, as_object, as_text
 
@@ -135,8 +136,7 @@ def read_artifacts(value: Any) -> Artifacts:
 
 def openrouter_id(model: str) -> str:
     """Return a model's id without that of the function which offers it."""
-    function, dot, rest = model.partition(".")
-    return rest if dot and function.isidentifier() else model
+    return strip_function_prefix(model)
 
 
 def _read_chat(value: Any) -> Chat:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -97,7 +96,7 @@ async def test_old_records_are_forgotten(house: House, standin: StandIn) -> None
         await database.run(lambda connection: connection.execute(long_ago))
     async with house.app() as app:
         await Chat(app, settings(standin)).ask("new")
-        await asyncio.gather(*app._own.tasks)
+        await app.idle()
     assert old.id not in [record.id for record in await house.records()]
 
 

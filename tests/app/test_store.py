@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-AWAY = "2 stored items could not be reloaded: the database is unavailable."
+UNAVAILABLE = "2 stored items could not be reloaded: the database is unavailable."
 KEPT = 2
 """What an answer of the stand-in leaves in the store: its reasoning, and the phase of its message."""
 UNREADABLE = "2 stored items could not be reloaded (2 sealed with another key, or damaged)."
@@ -104,7 +104,7 @@ async def test_without_any_store_the_answer_goes_on(
     last = await chat.ask("four")
     assert (len(first.marked), first.notices) == (KEPT, ())
     assert [(answer.marked, answer.notices, answer.error) for answer in outage] == [
-        ((), (AWAY,), None),
+        ((), (UNAVAILABLE,), None),
         ((), (), None),
     ]
     assert all(answer.text.startswith("You said") for answer in outage)
@@ -126,8 +126,9 @@ async def test_without_a_database_nothing_is_kept(
     postgres_server.start()
     last = await chat.ask("four")
     assert [(answer.marked, answer.notices, answer.error) for answer in outage] == [
-        ((), (UNSAVED,), None)
-    ] * 2
+        ((), ("Parts of this answer could not be saved; later turns continue without its reasoning.",), None),
+        ((), (), None),
+    ]
     assert (len(last.marked), last.notices) == (KEPT, ())
     assert sorted(stored(postgres_server.url, schema)) == sorted([*first.marked, *last.marked])
 

@@ -84,7 +84,7 @@ class Clerk:
         """Nobody asks for an answer here."""
         raise AssertionError
 
-    def build_aside(
+    def build_summary_request(
         self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int
     ) -> RequestBody:
         """All that was given."""

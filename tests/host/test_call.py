@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import InvalidHistory
-from open_webui_openrouter_pipe.host.call import Call, read_call
+from open_webui_openrouter_pipe.history.markers import serialize_marker
+from open_webui_openrouter_pipe.host.call import Call, read_call, strip_function_prefix
 
 BODY = {"model": "pipe.openai/gpt-5.2", "messages": [{"role": "user", "content": "hi"}], "stream": True}
 USER = {"id": "u1"}
@@ -65,3 +66,28 @@ def test_a_call_without_model_or_messages_is_refused(change: dict[str, Any]) -> 
     """The error says what is missing."""
     with pytest.raises(InvalidHistory):
         read_call({**BODY, **change}, user=USER, metadata=METADATA, task=None)
+
+
+@pytest.mark.parametrize(
+    ("model", "model_id"),
+    [
+        ("pipe.openai/gpt-4.1", "openai/gpt-4.1"),
+        ("openai/gpt-4.1", "openai/gpt-4.1"),
+        ("my_function.~openai/gpt-latest", "~openai/gpt-latest"),
+        ("gpt-4.1", "gpt-4.1"),
+        ("plain", "plain"),
+    ],
+)
+def test_the_function_is_cut_from_a_models_id(model: str, model_id: str) -> None:
+    """A function's id is a Python identifier, so a version number is not taken for one."""
+    assert strip_function_prefix(model) == model_id
+
+
+def test_a_task_does_not_show_markers() -> None:
+    """The prompt of a task quotes the chat, and its model reads only what the user sees."""
+    quoted = f"USER: hi\nASSISTANT: {serialize_marker('0' * 20)}Hello"
+    body = {**BODY, "messages": [{"role": "user", "content": quoted}]}
+    task, turn = (
+        read_call(body, user=USER, metadata={}, task=task).messages for task in ("title_generation", None)
+    )
+    assert (serialize_marker("0" * 20).strip() in task[0]["content"], turn[0]["content"]) == (False, quoted)

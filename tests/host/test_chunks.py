@@ -34,8 +34,8 @@ def completion(outputs: list[Output], *, with_output: bool = False) -> dict[str,
     return writer.result(with_output=with_output)
 
 
-def test_text_and_thinking_stream_as_deltas_and_the_last_chunk_has_the_usage() -> None:
-    """Markers and statuses have no place there."""
+def test_text_and_reasoning_stream_as_deltas_and_the_last_chunk_has_the_usage() -> None:
+    """Markers and statuses are not sent there."""
     given = [*REASONED_ANSWER[:3], Notice("x"), *REASONED_ANSWER[4:]]
     received = chunks(given)
     choices = [chunk["choices"][0] for chunk in received]
@@ -64,7 +64,7 @@ def test_an_error_is_the_last_chunk() -> None:
     assert chunks([Failed("No.")]) == [{"error": {"message": "No."}}]
 
 
-def test_a_completion_gathers_text_and_usage() -> None:
+def test_a_completion_collects_text_and_usage() -> None:
     """A bare caller sees the text alone, without markers, because nothing is kept for it."""
     outputs: list[Output] = [output for output in REASONED_ANSWER if not isinstance(output, StoredMarkers)]
     assert completion(outputs) == {
@@ -105,7 +105,7 @@ def test_a_failed_completion_is_an_error_in_the_hosts_form() -> None:
     }
 
 
-def test_a_call_that_broke_off_is_not_handed_out() -> None:
+def test_an_incomplete_call_is_not_sent() -> None:
     """Its arguments are half a JSON text."""
     cut = FunctionCall({**CALL, "arguments": '{"a', "status": "incomplete"})
     assert chunks([ItemStarted(0, CALL_BEGUN), ItemFinished(0, cut), Failed("No.")]) == [
@@ -113,7 +113,7 @@ def test_a_call_that_broke_off_is_not_handed_out() -> None:
     ]
 
 
-def test_two_messages_stream_as_they_are_joined_without_streaming() -> None:
+def test_two_messages_are_joined_alike_with_and_without_streaming() -> None:
     """Each begins on a line of its own."""
     outputs: list[Output] = [
         output
@@ -124,7 +124,7 @@ def test_two_messages_stream_as_they_are_joined_without_streaming() -> None:
     assert streamed == completion(outputs)["choices"][0]["message"]["content"] == "Hi\nHi"
 
 
-def test_a_page_keeps_what_was_written_before_the_trouble() -> None:
+def test_a_page_keeps_what_was_written_before_an_error() -> None:
     """Open WebUI stores both; a bare caller gets the error alone."""
     outputs: list[Output] = [*REASONED_ANSWER[:-1], Failed("No.")]
     kept = completion(outputs, with_output=True)

@@ -127,7 +127,7 @@ HOST_USAGE = {
 }
 
 
-def test_a_reasoned_answer_is_told_event_by_event() -> None:
+def test_an_answer_with_reasoning_event_by_event() -> None:
     """Thinking, then text led by its marker, then the whole output with the usage; nothing sealed is shown."""
     marker = f"[{ULID}]: #\n\n"
     moved = {**CITATION, "start_index": len(marker), "end_index": len(marker) + 2}
@@ -180,7 +180,7 @@ def test_a_reasoned_answer_is_told_event_by_event() -> None:
     ]
 
 
-def test_markers_of_calls_stand_in_a_message_of_their_own() -> None:
+def test_markers_of_calls_get_a_message_of_their_own() -> None:
     """The host joins the texts of a round, so the run of markers brings its own blank line."""
     output = rendered(CALLS)[-1]["response"]["output"]
     text = f"\n[{ULID}]: #\n[{ULID_2}]: #\n"
@@ -208,9 +208,9 @@ def test_without_reasoning_the_hidden_carrier_falls_back_to_text() -> None:
     assert output[1]["content"][0]["text"] == f"\n[{ULID}]: #\n"
 
 
-def test_a_broken_answer_leaves_no_call_to_run() -> None:
-    """The host runs every call it is left with, so a failed round takes its calls away; the text stays."""
-    failure = ResponseFailed(Failure("gone"), "gen-1", (TEXT, CALL), None)
+def test_a_failed_answer_leaves_no_call_to_run() -> None:
+    """The host runs every call that it has, so a failed round removes its calls; the text stays."""
+    failure = ResponseFailed(Failure("unavailable"), "gen-1", (TEXT, CALL), None)
     outputs: list[Output] = [
         ItemStarted(0, TEXT_BEGUN),
         TextDelta(0, 0, "Hi"),
@@ -240,7 +240,7 @@ def test_refusals_are_shown_as_text() -> None:
     assert (delta["type"], shown) == ("response.output_text.delta", ("No.", "No."))
 
 
-def test_what_the_host_cannot_draw_is_left_out() -> None:
+def test_items_that_the_host_cannot_draw_are_omitted() -> None:
     """Hosted items live on as artifacts; a web search is drawn as the host's own kind."""
     image = OpaqueItem(type="image_generation_call", id="ig", status="completed")
     search = OpaqueItem(type="openrouter:web_search", id="ws", status="completed")
@@ -255,7 +255,7 @@ def test_what_the_host_cannot_draw_is_left_out() -> None:
     assert [event.get("output_index") for event in events] == [0, 0, None]
 
 
-def test_an_amendment_that_shows_nothing_new_is_silent() -> None:
+def test_an_amendment_without_news_sends_nothing() -> None:
     """A late signature concerns the stored artifact, not the page."""
     outputs: list[Output] = [ItemStarted(0, THOUGHT_BEGUN), ItemFinished(0, THOUGHT)]
     late = ItemAmended(0, Reasoning({**THOUGHT, "signature": "late"}))
@@ -289,7 +289,7 @@ def test_the_host_reduces_the_events_to_what_the_writer_holds(
     assert reduced == native.items
 
 
-def test_a_call_whose_id_comes_late_gets_it() -> None:
+def test_a_late_call_id_is_set() -> None:
     """The host pairs the output by this id, and so does the stored call."""
     unnamed = FunctionCall({"type": "function_call", "name": "", "arguments": ""})  # type: ignore[typeddict-item]
     *_, done = rendered([ItemStarted(0, unnamed), ItemFinished(0, CALL)])
@@ -304,7 +304,7 @@ def test_an_error_alone_leaves_no_call_to_run_either() -> None:
 
 
 @pytest.mark.parametrize("content", ["Hm.", [{"type": "reasoning_text", "text": "Hm."}, {"text": 5}, "x"]])
-def test_thinking_of_any_form_becomes_clean_parts(content: object) -> None:
+def test_reasoning_of_any_form_becomes_clean_parts(content: object) -> None:
     """The stored item stays as the provider sent it; the host gets lists of texts alone."""
     thought = Reasoning({"type": "reasoning", "id": "rs", "summary": None, "content": content})  # type: ignore[typeddict-item]
     *_, done = rendered([ItemStarted(0, THOUGHT_BEGUN), ItemFinished(0, thought)])
@@ -312,8 +312,8 @@ def test_thinking_of_any_form_becomes_clean_parts(content: object) -> None:
     assert (done["item"]["summary"], "".join(texts)) == ([], "Hm.")
 
 
-def test_what_the_host_stores_of_a_search_holds_no_nulls() -> None:
-    """It reads the action's fields without asking."""
+def test_a_stored_search_has_no_nulls() -> None:
+    """It reads the action's fields without checking for them."""
     search = OpaqueItem({"type": "web_search_call", "id": "ws", "action": {"query": "x", "sources": None}})  # type: ignore[typeddict-unknown-key]
     *_, done = rendered([ItemStarted(0, search), ItemFinished(0, search)])
     assert done["item"]["action"] == {"query": "x"}
@@ -329,12 +329,12 @@ def test_images_become_files_of_the_message() -> None:
     outputs: list[Output] = [ItemFinished(index, image) for index, image in enumerate(images)]
     files, completed = rendered([*outputs, finished(*images)])
     urls = ["data:image/png;base64,QUJD", "https://a.example/b.png"]
-    told = {"files": [{"type": "image", "url": url} for url in urls]}
-    assert files == {"event": {"type": "files", "data": told}}
+    data = {"files": [{"type": "image", "url": url} for url in urls]}
+    assert files == {"event": {"type": "files", "data": data}}
     assert completed["type"] == "response.completed"
 
 
-def test_a_late_citation_is_told_once() -> None:
+def test_a_late_citation_is_sent_once() -> None:
     """The host makes a source of each citation in each finished message."""
     late = {**CITATION, "url": "https://b.example"}
     part = OutputText(type="output_text", text="Hi", annotations=[CITATION, late])
@@ -346,7 +346,7 @@ def test_a_late_citation_is_told_once() -> None:
     assert completed["response"]["output"][0]["content"][0]["annotations"] == [CITATION, late]
 
 
-def test_what_follows_a_text_is_marked_in_the_text_even_by_the_hidden_carrier() -> None:
+def test_markers_after_text_are_written_into_the_text_even_by_the_hidden_carrier() -> None:
     """References beside the reasoning stand before the round's text, which would move these items there."""
     outputs: list[Output] = [*REASONED_ANSWER[:-1], ItemStarted(2, CALL_BEGUN), ItemFinished(2, CALL)]
     output = rendered([*outputs, StoredMarkers((ULID_2,)), finished(THOUGHT, TEXT, CALL)], "hidden")[-1][

@@ -12,8 +12,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
-from open_webui_openrouter_pipe.host.platform import platform
-from open_webui_openrouter_pipe.host.redis import SharedRedis, shared_redis
+from open_webui_openrouter_pipe.host.platform import SharedRedis, platform, shared_redis
 from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
 from scripts import machine
 from tests.store.contract import row
@@ -106,15 +105,14 @@ def cluster(directory: Path) -> Iterator[int]:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
+    for _ in range(400):
         try:
             if condition():
                 return
         except RedisError:
             pass
         time.sleep(0.05)
-    raise TimeoutError("the server does not start")
+    raise TimeoutError("the server did not start")
 
 
 def test_without_configuration_there_is_only_a_database(tmp_path: Path) -> None:
@@ -130,7 +128,7 @@ def test_without_configuration_there_is_only_a_database(tmp_path: Path) -> None:
 
 @pytest.mark.servers
 def test_redis_of_each_kind_serves_the_store(tmp_path: Path, redis_server: RedisServer) -> None:
-    """Plain, behind Sentinel, or a cluster; the client is made once, and a wrong address means no Redis."""
+    """Plain, behind Sentinel, or a cluster; the client is created once, and a wrong address means no Redis."""
     port = redis_server.url.partition("127.0.0.1:")[2].partition("/")[0]
     monitor = [f"sentinel monitor mymaster 127.0.0.1 {port} 1"]
     with running(tmp_path / "sentinel", monitor) as sentinel, cluster(tmp_path / "cluster") as node:

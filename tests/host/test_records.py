@@ -44,7 +44,7 @@ def messages() -> list[dict[str, Any]]:
         {"chat_id": "fork", "content": "", "output": hidden(IN_ITEMS)},
         {"chat_id": "archived", "content": leading_markers([ARCHIVED]), "output": None},
         {"chat_id": "copy", "content": leading_markers([OF_ANOTHER]), "output": None, "user_id": "eve"},
-        {"chat_id": "gone", "content": leading_markers([OF_NO_CHAT]), "output": None},
+        {"chat_id": "deleted", "content": leading_markers([OF_NO_CHAT]), "output": None},
         {"chat_id": "long", "content": leading_markers([CONTINUED]), "created_at": NOW - 29 * DAY},
     ]
 
@@ -82,13 +82,13 @@ async def look() -> tuple[dict[str, Any], list[str]]:
     records = Records(async_engine)
     answers = {
         "users": sorted(await records.existing_users(["eve", "ada", "bob"])),
-        "chats": sorted(await records.existing_chats(["clone", "archived", "gone"])),
+        "chats": sorted(await records.existing_chats(["clone", "archived", "deleted"])),
         "named": dict(await records.naming_chats("ada", IDS)),
         "one": dict(await records.naming_chats("ada", [ARCHIVED])),
         "other": dict(await records.naming_chats("eve", IDS)),
         "nothing": dict(await records.naming_chats("ada", [])),
     }
-    statement = records._naming("ada", "0001", (NOW - DAY, NOW))
+    statement = records._messages_with("0001", "ada", (NOW - DAY, NOW))
     words = statement.compile(async_engine.sync_engine, compile_kwargs={"literal_binds": True})
     explain = "EXPLAIN QUERY PLAN" if async_engine.dialect.name == "sqlite" else "EXPLAIN"
     async with async_engine.connect() as connection:
@@ -112,7 +112,7 @@ KNOWN = {
 }
 
 
-def test_the_tables_are_understood_in_sqlite(tmp_path: Path) -> None:
+def test_the_tables_are_read_in_sqlite(tmp_path: Path) -> None:
     """Markers in text and references in items count, of the user's own chats; nothing is read from end to end."""
     answers, plan = inside_open_webui(tmp_path, {"DATABASE_URL": f"sqlite:///{tmp_path}/webui.db"}, visit)
     assert answers == KNOWN
@@ -121,7 +121,7 @@ def test_the_tables_are_understood_in_sqlite(tmp_path: Path) -> None:
 
 
 @pytest.mark.servers
-def test_the_tables_are_understood_in_a_schema_of_postgresql(
+def test_the_tables_are_read_in_a_schema_of_postgresql(
     tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
     """The same answers where the host keeps its tables in a schema of their own."""

@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import ConnectionFailed
-from open_webui_openrouter_pipe.openrouter.catalog import ModelCatalog, account_digest, read_models
+from open_webui_openrouter_pipe.openrouter.catalog import (
+    ModelCatalog,
+    account_digest,
+    offered_models,
+    read_models,
+)
 from open_webui_openrouter_pipe.ports import Model
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable
     from pathlib import Path
 
 pytestmark = pytest.mark.anyio
@@ -60,8 +66,8 @@ BARE = Model(
 WIRE = {"data": [ROW]}
 
 
-class Source:
-    """Gives one answer after the other, the last one again and again; counts, and can be held up."""
+class FakeSource:
+    """Returns one response after the other, then the last one again; counts the fetches, and can be held up."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -78,7 +84,7 @@ class Source:
         return answer
 
 
-class Clock:
+class FakeClock:
     """A time that stands still until it is moved."""
 
     def __init__(self) -> None:
@@ -88,7 +94,12 @@ class Clock:
         return self.now
 
 
-def names(models: tuple[Model, ...]) -> list[str]:
+def catalog_of(source: FakeSource, **options: Any) -> ModelCatalog:
+    """A catalogue that fetches from the source, in tasks of the running loop."""
+    return ModelCatalog(source, start=asyncio.create_task, account="x", **options)
+
+
+def names(models: Iterable[Model]) -> list[str]:
     return [model.id for model in models]
 
 
@@ -98,7 +109,7 @@ def test_a_row_is_read() -> None:
 
 
 def test_rows_are_read_with_tolerance() -> None:
-    """Nulls, missing fields and wrong types leave a figure unknown; only a row without an id is skipped."""
+    """Nulls, missing fields and wrong types leave a value unknown; only a row without an id is skipped."""
     odd: dict[str, Any] = {
         "id": "b",
         "name": None,
@@ -116,31 +127,31 @@ def test_rows_are_read_with_tolerance() -> None:
 
 
 @pytest.mark.parametrize("wire", [None, [], {"data": None}, {"data": {}}, "x"])
-def test_an_answer_without_rows(wire: Any) -> None:
-    """What is no list of models is an empty one."""
+def test_a_response_without_rows(wire: Any) -> None:
+    """What is not a list of models is an empty one."""
     assert read_models(wire) == ()
 
 
 async def test_the_first_listing_waits_for_the_answer() -> None:
     """Knowing nothing, the listing waits, so that it is not empty."""
-    catalog = ModelCatalog(Source(WIRE), account="x")
+    catalog = catalog_of(FakeSource(WIRE))
     assert await catalog.list() == (READ,)
 
 
 async def test_the_first_listing_does_not_wait_long() -> None:
     """A server that does not answer leaves the first listing empty, and the fetch goes on."""
-    source = Source(WIRE)
+    source = FakeSource(WIRE)
     source.gate.clear()
-    catalog = ModelCatalog(source, account="x")
+    catalog = catalog_of(source)
     first = await catalog.list(first_wait_seconds=0.01)
     source.gate.set()
     assert (first, await catalog.list(), source.fetches) == ((), (READ,), 1)
 
 
 async def test_later_listings_never_wait() -> None:
-    """A stale list is given at once while the next one is fetched."""
-    clock, source = Clock(), Source(WIRE, {"data": [{**ROW, "id": "new"}]})
-    catalog = ModelCatalog(source, account="x", clock=clock)
+    """A stale list is returned at once while the next one is fetched."""
+    clock, source = FakeClock(), FakeSource(WIRE, {"data": [{**ROW, "id": "new"}]})
+    catalog = catalog_of(source, clock=clock)
     await catalog.list()
     clock.now = 4000.0
     source.gate.clear()
@@ -154,8 +165,8 @@ async def test_later_listings_never_wait() -> None:
 
 async def test_one_fetch_at_a_time() -> None:
     """Many listings at once make one fetch, and a fresh list none."""
-    source = Source(WIRE)
-    catalog = ModelCatalog(source, account="x")
+    source = FakeSource(WIRE)
+    catalog = catalog_of(source)
     await asyncio.gather(*(catalog.list() for _ in range(20)))
     await catalog.list()
     assert source.fetches == 1
@@ -163,9 +174,9 @@ async def test_one_fetch_at_a_time() -> None:
 
 @pytest.mark.parametrize("failure", [ConnectionFailed("down"), {"data": []}, None])
 async def test_failures_back_off(failure: Any) -> None:
-    """While OpenRouter is away the attempts grow rarer, and the last good list stays."""
-    clock, source = Clock(), Source(WIRE, failure)
-    catalog = ModelCatalog(source, account="x", clock=clock)
+    """While OpenRouter is unavailable the attempts grow rarer, and the last good list stays."""
+    clock, source = FakeClock(), FakeSource(WIRE, failure)
+    catalog = catalog_of(source, clock=clock)
     await catalog.list()
     attempts = []
     for seconds in range(4000, 4200, 10):
@@ -178,11 +189,11 @@ async def test_failures_back_off(failure: Any) -> None:
 
 
 async def test_the_list_survives_a_restart(tmp_path: Path) -> None:
-    """The last good list is on disk, and is there at once even if OpenRouter is away."""
+    """The last good list is on disk, and is there at once even if OpenRouter is unavailable."""
     path = tmp_path / "deep" / "models.json"
-    first = ModelCatalog(Source(WIRE), account="x", path=path)
+    first = catalog_of(FakeSource(WIRE), path=path)
     await first.list()
-    second = ModelCatalog(Source(ConnectionFailed("down")), account="x", path=path)
+    second = catalog_of(FakeSource(ConnectionFailed("down")), path=path)
     assert (await second.list(), [entry.name for entry in path.parent.iterdir()]) == (
         (READ,),
         ["models.json"],
@@ -200,18 +211,18 @@ async def test_the_list_survives_a_restart(tmp_path: Path) -> None:
         b'{"account":"x"}',
     ],
 )
-async def test_a_file_that_does_not_serve(tmp_path: Path, kept: bytes) -> None:
+async def test_an_unusable_file_is_ignored(tmp_path: Path, kept: bytes) -> None:
     """A corrupt file, or another account's, is as good as none."""
     path = tmp_path / "models.json"
     path.write_bytes(kept)
-    catalog = ModelCatalog(Source(ConnectionFailed("down")), account="x", path=path)
+    catalog = catalog_of(FakeSource(ConnectionFailed("down")), path=path)
     assert await catalog.list() == ()
 
 
-async def test_a_disk_that_cannot_be_written(tmp_path: Path) -> None:
+async def test_an_unwritable_disk_does_no_harm(tmp_path: Path) -> None:
     """A list that cannot be kept is still listed."""
     (tmp_path / "file").write_text("")
-    catalog = ModelCatalog(Source(WIRE), account="x", path=tmp_path / "file" / "models.json")
+    catalog = catalog_of(FakeSource(WIRE), path=tmp_path / "file" / "models.json")
     assert await catalog.list() == (READ,)
 
 
@@ -230,27 +241,55 @@ async def test_a_disk_that_cannot_be_written(tmp_path: Path) -> None:
         ("", None),
     ],
 )
-async def test_find(asked: str, found: str | None) -> None:
+async def test_models_are_found_by_variants_presets_and_aliases(asked: str, found: str | None) -> None:
     """A model is found by its own id, and by its variants, presets and aliases."""
     rows = [{"id": "a/m"}, {"id": "a/m:free"}, {"id": "~a/latest"}]
-    catalog = ModelCatalog(Source({"data": rows}), account="x")
+    catalog = catalog_of(FakeSource({"data": rows}))
     await catalog.list()
     model = catalog.find(asked)
     assert (model and model.id) == found
 
 
-async def test_closing_stops_the_fetch() -> None:
-    """A fetch that is under way ends with its catalogue."""
-    source = Source(WIRE)
-    source.gate.clear()
-    catalog = ModelCatalog(source, account="x")
-    task = catalog.refresh()
-    await catalog.aclose()
-    assert task is not None
-    assert task.cancelled()
+@pytest.mark.parametrize(
+    ("patterns", "offered"),
+    [
+        (["*"], ["a/m", "a/n", "b/m"]),
+        (["a/*"], ["a/m", "a/n"]),
+        (["!a/*"], ["b/m"]),
+        (["*", "!a/*", "a/m"], ["a/m", "b/m"]),
+        (["c/*"], []),
+    ],
+)
+def test_the_last_pattern_that_matches_decides(patterns: list[str], offered: list[str]) -> None:
+    """A pattern includes, one with an exclamation mark excludes; a list of exclusions alone starts from all."""
+    rows = [{"id": "a/m"}, {"id": "a/n"}, {"id": "b/m"}]
+    assert names(offered_models(read_models({"data": rows}), patterns)) == offered
 
 
-def test_accounts_are_told_apart() -> None:
+def test_models_that_write_no_text_are_not_offered() -> None:
+    """A model that only draws is not offered, one that does not say what it writes is."""
+    outputs = [["text", "image"], ["image"], None]
+    rows = [
+        {"id": str(number), "architecture": {"output_modalities": output}}
+        for number, output in enumerate(outputs)
+    ]
+    assert names(offered_models(read_models({"data": rows}), ["*"])) == ["0", "2"]
+
+
+async def test_the_fetch_runs_in_a_task_of_the_owner() -> None:
+    """The catalogue begins no task itself, so whoever owns the task can cancel it."""
+    started: list[asyncio.Task[None]] = []
+
+    def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        started.append(asyncio.create_task(work))
+        return started[-1]
+
+    task = ModelCatalog(FakeSource(WIRE), start=start, account="x").refresh()
+    assert started == [task]
+    await started[0]
+
+
+def test_accounts_have_different_digests() -> None:
     """Another key or address is another account, and its digest does not show the key."""
     digests = {account_digest(url, key) for url in ("u", "v") for key in ("sk-1", "sk-2")}
     assert (len(digests), any("sk" in digest for digest in digests)) == (4, False)

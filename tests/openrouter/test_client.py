@@ -34,8 +34,8 @@ SSE = {"content-type": "text/event-stream"}
 BODY = {"model": "m", "input": [{"type": "message", "role": "user", "content": "é"}]}
 
 
-class Server:
-    """Gives one answer a request, the last one again and again, and keeps the requests."""
+class FakeServer:
+    """Returns one response for each request, then the last one again, and keeps the requests."""
 
     def __init__(self, *answers: httpx.Response | Exception) -> None:
         self.answers = list(answers)
@@ -58,6 +58,7 @@ class Portions(httpx.AsyncByteStream):
 
     def __init__(self, *portions: bytes | Exception | float) -> None:
         self.portions = portions
+        self.paused = asyncio.Event()
         self.closed = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -67,6 +68,7 @@ class Portions(httpx.AsyncByteStream):
             if isinstance(portion, bytes):
                 yield portion
             else:
+                self.paused.set()
                 await asyncio.sleep(portion)
 
     async def aclose(self) -> None:
@@ -78,11 +80,11 @@ async def client_of(
     answer: Callable[[httpx.Request], Any], settings: ClientSettings = SETTINGS
 ) -> AsyncIterator[OpenRouterClient]:
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
-        sleep = answer.sleep if isinstance(answer, Server) else asyncio.sleep
+        sleep = answer.sleep if isinstance(answer, FakeServer) else asyncio.sleep
         yield OpenRouterClient(http, settings, sleep=sleep)
 
 
-async def read(server: Server, settings: ClientSettings = SETTINGS) -> list[Any]:
+async def read(server: FakeServer, settings: ClientSettings = SETTINGS) -> list[Any]:
     async with client_of(server, settings) as client, client.stream(BODY) as events:
         return [event async for event in events]
 
@@ -100,12 +102,12 @@ async def test_a_stream_is_read(name: str) -> None:
     """All events of a recorded stream arrive, whatever the portions."""
     stream = recording(name)
     portions = [stream[at : at + 777] for at in range(0, len(stream), 777)]
-    assert await read(Server(streamed(*portions))) == events_of(stream)
+    assert await read(FakeServer(streamed(*portions))) == events_of(stream)
 
 
-async def test_the_request() -> None:
+async def test_the_headers_and_the_body_of_a_request() -> None:
     """Headers name the application, and the body goes out compact, as UTF-8, with the stream switched on."""
-    server = Server(streamed(frames()))
+    server = FakeServer(streamed(frames()))
     await read(server)
     (request,) = server.requests
     names = ("authorization", "http-referer", "x-openrouter-title", "accept", "content-type")
@@ -117,9 +119,9 @@ async def test_the_request() -> None:
     )
 
 
-async def test_half_characters_do_not_break_the_request() -> None:
+async def test_lone_surrogates_do_not_break_the_request() -> None:
     """A lone surrogate in a chat is replaced rather than raised."""
-    server = Server(streamed(frames()))
+    server = FakeServer(streamed(frames()))
     async with client_of(server) as client, client.stream({"input": "a\ud83d"}) as events:
         assert [event async for event in events] == []
     assert json.loads(server.requests[0].content)["input"] == "a\ufffd"
@@ -127,8 +129,8 @@ async def test_half_characters_do_not_break_the_request() -> None:
 
 @pytest.mark.parametrize("key", ["", "  "])
 async def test_without_a_key_nothing_is_sent(key: str) -> None:
-    """A missing key is told before any network."""
-    server = Server(streamed(frames()))
+    """A missing key is reported before anything is sent."""
+    server = FakeServer(streamed(frames()))
     with pytest.raises(ConfigurationError, match="No OpenRouter API key"):
         await read(server, ClientSettings(api_key=key))
     assert server.requests == []
@@ -142,7 +144,7 @@ async def test_without_a_key_nothing_is_sent(key: str) -> None:
         ClientSettings(api_key=KEY, base_url="ftp://x.test"),
     ],
 )
-async def test_unusable_settings(settings: ClientSettings) -> None:
+async def test_unusable_settings_are_a_configuration_error(settings: ClientSettings) -> None:
     """A key or an address that cannot be used is the administrator's to mend."""
     async with httpx.AsyncClient() as http:
         with pytest.raises(ConfigurationError) as caught:
@@ -160,7 +162,7 @@ async def test_error_statuses_are_errors() -> None:
     """An error body becomes an error of the tree when the stream is opened, and the response is closed."""
     body = Portions(json.dumps({"error": {"code": 401, "message": "User not found."}}).encode())
     with pytest.raises(AuthenticationFailed):
-        await read(Server(httpx.Response(401, stream=body)))
+        await read(FakeServer(httpx.Response(401, stream=body)))
     assert body.closed
 
 
@@ -172,28 +174,28 @@ async def test_a_huge_error_body_is_not_read_whole() -> None:
         RuntimeError("read too far"),
     ]
     with pytest.raises(ProviderUnavailable, match="Bad gateway"):
-        await read(Server(httpx.Response(502, stream=Portions(*pages))))
+        await read(FakeServer(httpx.Response(502, stream=Portions(*pages))))
 
 
-async def test_an_error_in_place_of_a_stream() -> None:
+async def test_an_error_instead_of_a_stream_is_raised() -> None:
     """A JSON error with status 200 is an error all the same."""
     with pytest.raises(RateLimited):
-        await read(Server(httpx.Response(200, json={"error": {"code": 429, "message": "m"}})))
+        await read(FakeServer(httpx.Response(200, json={"error": {"code": 429, "message": "m"}})))
 
 
-async def test_a_response_in_place_of_a_stream() -> None:
+async def test_a_whole_response_instead_of_a_stream_is_read() -> None:
     """A whole response where a stream was asked for is its terminal event."""
     response = {"object": "response", "status": "completed", "output": []}
-    assert await read(Server(httpx.Response(200, json=response))) == [
+    assert await read(FakeServer(httpx.Response(200, json=response))) == [
         {"type": "response.completed", "response": response}
     ]
 
 
-async def test_a_page_in_place_of_a_stream() -> None:
+async def test_a_web_page_instead_of_a_stream_is_an_error() -> None:
     """A login page of some proxy is not an answer."""
     page = httpx.Response(200, headers={"content-type": "text/html"}, text="<title>Log in</title>")
     with pytest.raises(ProviderUnavailable, match="not OpenRouter"):
-        await read(Server(page))
+        await read(FakeServer(page))
 
 
 @pytest.mark.parametrize(
@@ -205,11 +207,11 @@ async def test_a_page_in_place_of_a_stream() -> None:
         ([error(503, **{"retry-after": "0"})], [0.0]),
     ],
 )
-async def test_retries_before_the_answer(
+async def test_failures_before_the_response_are_retried(
     answers: list[httpx.Response | Exception], waits: list[float]
 ) -> None:
     """Lost connections and short requested waits are tried again, and the user notices nothing."""
-    server = Server(*answers, streamed(frames({"type": "x"})))
+    server = FakeServer(*answers, streamed(frames({"type": "x"})))
     assert (await read(server), server.waits) == ([{"type": "x"}], waits)
 
 
@@ -225,15 +227,19 @@ async def test_retries_before_the_answer(
         (error(400, **{"retry-after": "0"}), PipeError, 1),
     ],
 )
-async def test_retries_end(answer: httpx.Response | Exception, kind: type[PipeError], attempts: int) -> None:
-    """What does not pass, or asks to wait long, is told to the user."""
-    server = Server(answer)
+async def test_retries_are_limited(
+    answer: httpx.Response | Exception, kind: type[PipeError], attempts: int
+) -> None:
+    """What does not pass, or asks to wait long, is reported to the user."""
+    server = FakeServer(answer)
     with pytest.raises(kind):
         await read(server)
     assert len(server.requests) == attempts
 
 
-async def collect(server: Server, settings: ClientSettings = SETTINGS) -> tuple[list[Any], PipeError | None]:
+async def collect(
+    server: FakeServer, settings: ClientSettings = SETTINGS
+) -> tuple[list[Any], PipeError | None]:
     """The events until the stream ends, and the error that ended it."""
     received: list[Any] = []
     try:
@@ -248,21 +254,21 @@ async def collect(server: Server, settings: ClientSettings = SETTINGS) -> tuple[
 @pytest.mark.parametrize(
     "portions",
     [
-        [b'data: {"type":"x"}\n\n', httpx.ReadError("gone")],
+        [b'data: {"type":"x"}\n\n', httpx.ReadError("lost")],
         [b'data: {"type":"x"}\n\n', httpx.RemoteProtocolError("incomplete chunked read")],
         [b'data: {"type":"x"}\n\n', b"data: {broken\n\n"],
         [b'data: {"type":"x"}\n\n', 1.0],
     ],
 )
-async def test_a_broken_stream_is_not_repeated(portions: list[Any]) -> None:
-    """After the first event nothing is sent again: what came is kept, and the break is told."""
-    server = Server(streamed(*portions))
+async def test_a_broken_stream_is_not_sent_again(portions: list[Any]) -> None:
+    """After the first event nothing is sent again: what arrived is kept, and the break is reported."""
+    server = FakeServer(streamed(*portions))
     settings = ClientSettings(api_key=KEY, idle_timeout_seconds=0.05)
     received, broken = await collect(server, settings)
     assert (received, type(broken), len(server.requests)) == ([{"type": "x"}], StreamBroken, 1)
 
 
-async def test_the_first_byte_has_its_time() -> None:
+async def test_the_first_byte_has_its_own_time_limit() -> None:
     """A server that never answers is given up."""
 
     async def never(_request: httpx.Request) -> httpx.Response:
@@ -277,31 +283,31 @@ async def test_the_first_byte_has_its_time() -> None:
 
 
 @pytest.mark.parametrize("read_events", [0, 1])
-async def test_leaving_early_closes(read_events: int) -> None:
+async def test_leaving_a_stream_early_closes_the_response(read_events: int) -> None:
     """A stream that is left before its end is closed."""
     body = Portions(b'data: {"type":"x"}\n\n', 60.0)
-    server = Server(httpx.Response(200, headers=SSE, stream=body))
+    server = FakeServer(httpx.Response(200, headers=SSE, stream=body))
     async with client_of(server) as client, client.stream(BODY) as events:
         for _ in range(read_events):
             await anext(events)
     assert body.closed
 
 
-async def test_cancellation_closes() -> None:
-    """A cancelled reader is cancelled, and the response is closed behind it."""
+async def test_cancellation_closes_the_response() -> None:
+    """A cancelled reader is cancelled, and the response is closed."""
     body = Portions(b'data: {"type":"x"}\n\n', 60.0)
-    reading = asyncio.create_task(read(Server(httpx.Response(200, headers=SSE, stream=body))))
-    await asyncio.sleep(0.02)
+    reading = asyncio.create_task(read(FakeServer(httpx.Response(200, headers=SSE, stream=body))))
+    await body.paused.wait()
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
     assert body.closed
 
 
-async def test_create() -> None:
+async def test_a_response_without_streaming_is_returned_whole() -> None:
     """Without streaming the response object is given as it came."""
     response = {"object": "response", "status": "completed", "output": []}
-    server = Server(httpx.Response(200, json=response))
+    server = FakeServer(httpx.Response(200, json=response))
     async with client_of(server) as client:
         assert await client.create({"model": "m"}) == response
     assert json.loads(server.requests[0].content) == {"model": "m", "stream": False}
@@ -319,22 +325,22 @@ async def test_create() -> None:
         },
     ],
 )
-async def test_create_raises_what_failed(body: dict[str, Any]) -> None:
+async def test_a_failed_response_without_streaming_is_raised(body: dict[str, Any]) -> None:
     """A failure with status 200 is raised."""
-    async with client_of(Server(httpx.Response(200, json=body))) as client:
+    async with client_of(FakeServer(httpx.Response(200, json=body))) as client:
         with pytest.raises(ProviderUnavailable):
             await client.create({"model": "m"})
 
 
-async def test_explain() -> None:
+async def test_a_failure_inside_a_stream_is_explained() -> None:
     """A failure inside a stream is explained as one outside of it."""
-    async with client_of(Server(error(500))) as client:
+    async with client_of(FakeServer(error(500))) as client:
         assert isinstance(client.explain(Failure("m", status=502)), ProviderUnavailable)
 
 
-async def test_get() -> None:
+async def test_get_returns_the_json_of_a_path() -> None:
     """Other endpoints are read below the base URL, even without a key."""
-    server = Server(httpx.Response(200, json={"data": []}))
+    server = FakeServer(httpx.Response(200, json={"data": []}))
     async with client_of(server, ClientSettings(base_url="https://x.test/v1/")) as client:
         assert await client.get("/models") == {"data": []}
     assert (str(server.requests[0].url), "authorization" in server.requests[0].headers) == (

@@ -12,23 +12,32 @@ from open_webui_openrouter_pipe.responses.tool_names import wire_name
 
 
 def test_the_same_parameters_for_each_input() -> None:
-    """Each input gets the call's parameters, and changed tool names are told back."""
+    """Each input gets the call's parameters, and the host's names of tools that were renamed."""
     name = "server.look"
     parameters = {"temperature": 0.5, "tools": [{"type": "function", "function": {"name": name}}]}
     composer = Composer(parameters, model=None, model_id="a/m")
     items: Any = [{"type": "message", "role": "user", "content": []}]
-    body = composer.build(items)
-    assert (
-        body["input"],
-        body["temperature"],
-        composer.host_tool_name(wire_name(name)),
-        composer.host_tool_name("x"),
-    ) == (
-        items,
-        0.5,
-        name,
-        "x",
-    )
+    built = composer.build(items)
+    assert (built.body["input"], built.body["temperature"]) == (items, 0.5)
+    assert built.host_tool_names == {wire_name(name): name}
+
+
+def test_what_a_planner_needs_is_read_from_the_parameters() -> None:
+    """The models that may answer, the tools, the output limit and the plugins, in the form in which they are sent."""
+    parameters = {
+        "models": ["a/n"],
+        "tools": [{"type": "function", "function": {"name": "look"}}],
+        "max_tokens": "50",
+        "plugins": [{"id": "web"}],
+    }
+    given = Composer(parameters, model=None, model_id="a/m")
+    none = Composer({}, model=None, model_id="a/m")
+    body = given.build([]).body
+    assert (given.model_ids, given.tools) == (("a/m", "a/n"), tuple(body["tools"]))
+    assert (given.max_output_tokens, given.has_added_input) == (50, True)
+    assert (none.model_ids, none.tools) == (("a/m",), ())
+    assert (none.max_output_tokens, none.has_added_input) == (None, False)
+    assert Composer({}, model=None, model_id="a/m:online").has_added_input
 
 
 MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
@@ -46,7 +55,7 @@ def test_explicit_caches_get_breakpoints() -> None:
     claude = Composer({}, model=None, model_id="anthropic/claude")
     other = Composer({}, model=None, model_id="openai/gpt")
     inputs = [
-        composer.build(items, marks)["input"]
+        composer.build(items, marks).body["input"]
         for composer, marks in ((claude, two), (claude, none), (claude, None), (other, two))
     ]
     assert inputs == [marked, items, items, items]
@@ -63,15 +72,15 @@ PARAMETERS = {
 }
 
 
-def test_a_question_beside_the_chat_keeps_what_the_cache_depends_on() -> None:
+def test_a_summary_request_keeps_what_the_cache_depends_on() -> None:
     """Nothing that would force a call, search the web, ask for a form, or cut the answer short."""
     items: Any = [text("user", "one")]
     composer = Composer(PARAMETERS, model=None, model_id="openai/gpt")
-    live, aside = composer.build(items), composer.build_aside(items, output_tokens=900)
+    live, summary = composer.build(items).body, composer.build_summary_request(items, output_tokens=900)
     changed = {"tool_choice": "none", "max_output_tokens": 900}
-    gone = {"plugins", "text"}
-    assert gone <= set(live)
-    assert aside == {**{name: value for name, value in live.items() if name not in gone}, **changed}
+    omitted = {"plugins", "text"}
+    assert omitted <= set(live)
+    assert summary == {**{name: value for name, value in live.items() if name not in omitted}, **changed}
 
 
 @pytest.mark.parametrize(
@@ -88,15 +97,15 @@ def test_anthropic_is_asked_with_the_same_choice_and_budget(
         name: value for name, value in PARAMETERS.items() if name not in {"max_tokens", "tool_choice"}
     }
     composer = Composer({**parameters, **effort}, model=None, model_id="anthropic/claude")
-    aside = composer.build_aside(items, CacheMarks(1, 1, 1, 1), output_tokens=900)
-    assert (aside.get("tool_choice"), aside.get("max_output_tokens")) == (None, limit)
-    assert aside["input"] == [text("system", "brief", **MARK), text("user", "one")]
+    summary = composer.build_summary_request(items, CacheMarks(1, 1, 1, 1), output_tokens=900)
+    assert (summary.get("tool_choice"), summary.get("max_output_tokens")) == (None, limit)
+    assert summary["input"] == [text("system", "brief", **MARK), text("user", "one")]
 
 
 def test_a_question_of_its_own_has_what_was_asked_for_such() -> None:
     """A form, say; without marks nothing is cached, and no choice has to be the same."""
     form = {"text": {"format": {"type": "json_object"}}}
-    composer = Composer({"session_id": "s"}, model=None, model_id="anthropic/claude", aside=form)
-    body = composer.build_aside([], output_tokens=900)
+    composer = Composer({"session_id": "s"}, model=None, model_id="anthropic/claude", summary_parameters=form)
+    body = composer.build_summary_request([], output_tokens=900)
     assert (body["text"], body["max_output_tokens"]) == (form["text"], 900)
-    assert "text" not in composer.build([])
+    assert "text" not in composer.build([]).body

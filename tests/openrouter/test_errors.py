@@ -40,8 +40,8 @@ CASES: list[tuple[Failure, type[Exception], str]] = [
         ),
         PaymentRequired,
         (
-            "The OpenRouter account has too few credits for this request (up to 4096 tokens were asked for, "
-            "120 can be paid). Add credits at https://openrouter.ai/settings/credits or lower the limit of "
+            "The OpenRouter account has too few credits for this request (up to 4096 tokens were requested, "
+            "120 can be paid for). Add credits at https://openrouter.ai/settings/credits or lower the limit of "
             "output tokens."
         ),
     ),
@@ -174,10 +174,10 @@ def test_each_failure_has_its_error_and_line(failure: Failure, kind: type[Except
         "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
     ],
 )
-@pytest.mark.parametrize("place", ["message", "raw"])
-def test_rejected_reasoning_is_recognised(text: str, place: str) -> None:
-    """Reasoning that a provider does not accept any more is told apart, wherever the words stand."""
-    failure = Failure(text, status=400) if place == "message" else Failure("m", status=400, raw=text)
+@pytest.mark.parametrize("field", ["message", "raw"])
+def test_rejected_reasoning_is_recognized(text: str, field: str) -> None:
+    """The words of a provider that no longer accepts its reasoning are found in the message and in its own error."""
+    failure = Failure(text, status=400) if field == "message" else Failure("m", status=400, raw=text)
     assert type(to_error(failure)) is ReasoningRejected
 
 
@@ -190,7 +190,7 @@ def test_rejected_reasoning_is_recognised(text: str, place: str) -> None:
     ],
 )
 def test_the_wait_is_named(seconds: float, end: str) -> None:
-    """A limit's line says how long to wait, as the headers told."""
+    """The line of a rate limit says how long to wait, by the headers."""
     error = to_error(Failure("m", status=429), retry_after_seconds=seconds)
     assert isinstance(error, RateLimited)
     assert (error.user_message.endswith(end), error.retry_after_seconds) == (True, seconds)
@@ -209,10 +209,10 @@ SECRETS = [
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-@pytest.mark.parametrize("place", ["message", "raw", "provider"])
-def test_secrets_reach_nobody(secret: str, place: str) -> None:
+@pytest.mark.parametrize("field", ["message", "raw", "provider"])
+def test_secrets_are_redacted(secret: str, field: str) -> None:
     """Neither the user's line nor the log's detail holds a key, a header, an address or an account."""
-    values = {"message": "m", "raw": None, "provider": None, place: f"wrong {secret} here"}
+    values = {"message": "m", "raw": None, "provider": None, field: f"wrong {secret} here"}
     failure = Failure(str(values["message"]), status=400, raw=values["raw"], provider=values["provider"])
     error = to_error(failure)
     hidden = secret.rsplit(maxsplit=1)[-1].strip('"')
@@ -228,7 +228,7 @@ def test_lines_are_single_and_short(text: str, status: int | None) -> None:
 
 
 def test_redact_keeps_the_rest() -> None:
-    """What is no secret stays readable."""
+    """What is not a secret stays readable."""
     assert redact("key sk-or-v1-abcdef\n is bad") == "key [redacted] is bad"
 
 

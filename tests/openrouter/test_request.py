@@ -13,7 +13,7 @@ from openrouter.components import ResponsesRequest
 from openrouter.utils import marshal_json
 from pydantic import TypeAdapter
 
-from open_webui_openrouter_pipe.openrouter.request import Built, build_request
+from open_webui_openrouter_pipe.openrouter.request import read_parameters
 from open_webui_openrouter_pipe.ports import Model
 from open_webui_openrouter_pipe.responses.tool_names import wire_name
 
@@ -50,18 +50,20 @@ NESTED_TOOL = {"type": "function", "function": {"name": "look", "description": "
 FLAT_TOOL = {"type": "function", "name": "look", "description": "Looks", "parameters": SCHEMA}
 
 
-def build(host: dict[str, Any], model: Model | None = None, **more: Any) -> Built:
-    return build_request(host, model=model, model_id="a/m", items=[USER], **more)
+def build(host: dict[str, Any], model: Model | None = None) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the body for one item, and the names of the parameters that are not in it."""
+    template = read_parameters(host, model=model, model_id="a/m")
+    return template.with_input([USER]), template.dropped
 
 
 def fields(host: dict[str, Any], model: Model | None = None) -> dict[str, Any]:
     """What the host's parameters add to an empty body."""
-    body = build(host, model).body
-    return {key: value for key, value in body.items() if key not in ("model", "input", "stream")}
+    body, _ = build(host, model)
+    return {key: value for key, value in body.items() if key not in ("model", "input")}
 
 
 def assert_valid(body: dict[str, Any]) -> None:
-    """The official SDK's model takes the body and gives it back unchanged, but for its constant `store`."""
+    """The official SDK's model accepts the body and returns it unchanged, but for its constant `store`."""
     text = json.dumps(body)
     request = TypeAdapter(ResponsesRequest).validate_json(text, strict=True)
     back = marshal_json(request, ResponsesRequest)  # type: ignore[no-untyped-call]
@@ -69,9 +71,10 @@ def assert_valid(body: dict[str, Any]) -> None:
 
 
 def test_the_smallest_body() -> None:
-    """Without parameters only model, input and stream go out."""
-    assert build({"model": "x.y", "messages": [{"role": "user"}], "stream": False}) == Built(
-        {"model": "a/m", "input": [USER], "stream": True}
+    """Without parameters only model and input are sent."""
+    assert build({"model": "x.y", "messages": [{"role": "user"}], "stream": False}) == (
+        {"model": "a/m", "input": [USER]},
+        (),
     )
 
 
@@ -100,17 +103,17 @@ def test_a_full_body_is_valid_and_ordered() -> None:
         "truncation": "auto",
         "prompt_cache_key": "p",
     }
-    built = build(host, MODEL, instructions="Be brief.")
-    assert_valid(built.body)
-    assert list(built.body)[:6] == ["model", "models", "instructions", "tools", "tool_choice", "input"]
-    assert built.dropped == ()
+    body, dropped = build(host, MODEL)
+    assert_valid({**body, "stream": True})
+    assert list(body)[:5] == ["model", "models", "tools", "tool_choice", "input"]
+    assert dropped == ()
 
 
 def test_the_bytes_do_not_depend_on_the_host() -> None:
     """The order of the host's parameters changes nothing."""
     host = {"temperature": 1, "top_p": 0.5, "tools": [NESTED_TOOL], "user": "u"}
     turned = dict(reversed(host.items()))
-    assert json.dumps(build(host).body) == json.dumps(build(turned).body)
+    assert json.dumps(build(host)) == json.dumps(build(turned))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +182,7 @@ def test_the_nearest_effort(effort: str, sent: str | None) -> None:
 
 
 def test_a_model_that_reasons() -> None:
-    """Reasoning comes back sealed, for the next turns, and with a summary unless told otherwise."""
+    """Reasoning is asked for in sealed form, and with a summary unless the host rules it out."""
     assert [fields({}, MODEL), fields({"reasoning": {"summary": None}, "include": ["x"]}, MODEL)] == [
         {"include": ["reasoning.encrypted_content"], "reasoning": {"summary": "auto"}},
         {"include": ["reasoning.encrypted_content", "x"]},
@@ -195,20 +198,19 @@ def test_what_a_model_does_not_support_is_dropped() -> None:
         "reasoning_effort": "low",
         "verbosity": "low",
     }
-    built = build(host, PLAIN)
-    assert built == Built(
-        {"model": "a/m", "input": [USER], "temperature": 1, "stream": True},
+    assert build(host, PLAIN) == (
+        {"model": "a/m", "input": [USER], "temperature": 1},
         ("reasoning_effort", "tools", "top_p", "verbosity"),
     )
 
 
 def test_the_limit_of_output() -> None:
-    """No more output is asked for than the model gives."""
-    assert build({"max_tokens": 100_000}, MODEL).body["max_output_tokens"] == 8_000
+    """No more output is asked for than the model allows."""
+    assert fields({"max_tokens": 100_000}, MODEL)["max_output_tokens"] == 8_000
 
 
-def test_what_is_the_hosts_own_stays_there() -> None:
-    """Parameters that only Open WebUI understands, and what the stateless API refuses, never go out."""
+def test_parameters_of_the_host_alone_are_not_sent() -> None:
+    """Parameters that only Open WebUI understands, and what the stateless API refuses, are never sent."""
     host = {
         "function_calling": "native",
         "stream_delta_chunk_size": 3,
@@ -221,11 +223,11 @@ def test_what_is_the_hosts_own_stays_there() -> None:
         "previous_response_id": "r",
         "seed": 1,
     }
-    assert build(host) == Built({"model": "a/m", "input": [USER], "stream": True}, tuple(sorted(host)))
+    assert build(host) == ({"model": "a/m", "input": [USER]}, tuple(sorted(host)))
 
 
 def test_tools_are_flattened() -> None:
-    """Nested and flat functions become flat ones, each name once; other tools pass; nonsense is left out."""
+    """Nested and flat functions become flat ones, each name once; other tools pass; the rest is omitted."""
     server_tool = {"type": "openrouter:web_search"}
     bare = {"type": "function", "function": {"name": "bare", "strict": None}}
     tools = [NESTED_TOOL, FLAT_TOOL, server_tool, bare, {"type": "function"}, "x", {"function": {}}]
@@ -236,25 +238,19 @@ def test_tools_are_flattened() -> None:
     ]
 
 
-def test_names_that_providers_refuse() -> None:
+def test_function_names_that_providers_refuse_are_changed() -> None:
     """A function name that is not accepted is changed everywhere alike, and can be changed back."""
     name = "server/look.up"
     sent = wire_name(name)
     call: Any = {"type": "function_call", "call_id": "c", "name": name, "arguments": "{}"}
-    built = build_request(
-        {
-            "tools": [{"type": "function", "function": {"name": name}}],
-            "tool_choice": {"type": "function", "function": {"name": name}},
-        },
-        model=None,
-        model_id="a/m",
-        items=[call],
-    )
+    function = {"type": "function", "function": {"name": name}}
+    template = read_parameters({"tools": [function], "tool_choice": function}, model=None, model_id="a/m")
+    body = template.with_input([call])
     assert (
-        built.body["tools"][0]["name"],
-        built.body["tool_choice"],
-        built.body["input"],
-        built.tool_names,
+        body["tools"][0]["name"],
+        body["tool_choice"],
+        body["input"],
+        template.host_tool_names,
         call["name"],
     ) == (sent, {"type": "function", "name": sent}, [{**call, "name": sent}], {sent: name}, name)
 
@@ -287,4 +283,4 @@ KEYS = [
 @given(st.dictionaries(st.sampled_from(KEYS), ANYTHING), st.sampled_from([None, MODEL, PLAIN]))
 def test_any_parameters_build(host: dict[str, Any], model: Model | None) -> None:
     """Whatever the host hands over, a body is built, and nothing in it is null."""
-    assert None not in build(host, model).body.values()
+    assert None not in build(host, model)[0].values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -20,7 +21,7 @@ from open_webui_openrouter_pipe.errors import (
 from open_webui_openrouter_pipe.openrouter.catalog import ModelCatalog
 from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
 from open_webui_openrouter_pipe.openrouter.errors import to_error
-from open_webui_openrouter_pipe.openrouter.request import build_request
+from open_webui_openrouter_pipe.openrouter.request import read_parameters
 from open_webui_openrouter_pipe.responses.effects import Effect, ResponseFailed, ResponseFinished, TextDelta
 from open_webui_openrouter_pipe.responses.reducer import Reducer, reduce_response
 from scripts.standin import StandIn
@@ -64,13 +65,15 @@ class Caller:
 
     def __init__(self, standin: StandIn, http: httpx.AsyncClient, *, key: str = "sk-or-good") -> None:
         self.client = OpenRouterClient(http, ClientSettings(base_url=standin.base_url, api_key=key))
-        self.catalog = ModelCatalog(lambda: self.client.get("/models"), account="x")
+        self.catalog = ModelCatalog(
+            lambda: self.client.get("/models"), start=asyncio.create_task, account="x"
+        )
 
     async def body(self, items: list[Any], model_id: str = MODEL, **host: Any) -> dict[str, Any]:
         await self.catalog.list()
         model = self.catalog.find(model_id)
         assert model is not None
-        return build_request(host, model=model, model_id=model_id, items=items).body
+        return read_parameters(host, model=model, model_id=model_id).with_input(items)
 
     async def ask(self, *items: Any, model_id: str = MODEL, **host: Any) -> list[Effect]:
         reducer = Reducer()
@@ -108,7 +111,7 @@ def kinds(effects: list[Effect]) -> list[str]:
         "[[standin: nodone]]",
     ],
 )
-async def test_an_answer_in_any_framing(standin: StandIn, http: httpx.AsyncClient, wire: str) -> None:
+async def test_an_answer_is_read_in_any_framing(standin: StandIn, http: httpx.AsyncClient, wire: str) -> None:
     """The text arrives whole, however the stream is framed and cut."""
     ask = user('[[standin: text="héllo 😀"]] [[standin: reasoning=summary]] ' + wire)
     effects = await Caller(standin, http).ask(ask)
@@ -120,7 +123,9 @@ async def test_an_answer_in_any_framing(standin: StandIn, http: httpx.AsyncClien
 
 
 @pytest.mark.parametrize("late", ["", "[[standin: late=both]]"])
-async def test_a_round_with_a_tool(standin: StandIn, http: httpx.AsyncClient, late: str) -> None:
+async def test_a_tool_call_and_its_result_make_two_rounds(
+    standin: StandIn, http: httpx.AsyncClient, late: str
+) -> None:
     """What one round gave is accepted back in the next: the reasoning sealed, the call with its output."""
     caller = Caller(standin, http)
     ask = user('[[standin: reasoning=summary]] [[standin: call=look args={"at": "it"}]] ' + late)
@@ -135,8 +140,8 @@ async def test_a_round_with_a_tool(standin: StandIn, http: httpx.AsyncClient, la
     )
 
 
-async def test_altered_reasoning_is_recognised(standin: StandIn, http: httpx.AsyncClient) -> None:
-    """Reasoning that the provider does not accept is told apart from other rejections."""
+async def test_altered_reasoning_is_recognized(standin: StandIn, http: httpx.AsyncClient) -> None:
+    """Reasoning that the provider does not accept is distinguished from other rejections."""
     caller = Caller(standin, http)
     ask = user("[[standin: reasoning=encrypted]]")
     thought: Any
@@ -146,7 +151,7 @@ async def test_altered_reasoning_is_recognised(standin: StandIn, http: httpx.Asy
 
 
 @pytest.mark.parametrize("shape", ["failed", "response.error", "nested", "flat", "eof"])
-async def test_failures_in_the_middle(standin: StandIn, http: httpx.AsyncClient, shape: str) -> None:
+async def test_failures_inside_a_stream(standin: StandIn, http: httpx.AsyncClient, shape: str) -> None:
     """The text until then is kept, and the failure has a line for the user."""
     effects = await Caller(standin, http).ask(
         user(f"[[standin: deltas=9]] [[standin: fail={shape} after=3]]"), model_id="standin/script"
@@ -169,7 +174,7 @@ async def test_failures_in_the_middle(standin: StandIn, http: httpx.AsyncClient,
         ("error=529", ProviderUnavailable),
     ],
 )
-async def test_refusals(
+async def test_refused_requests_raise_their_error(
     standin: StandIn, http: httpx.AsyncClient, directive: str, kind: type[PipeError]
 ) -> None:
     """Each refusal becomes its error when the stream is opened."""
@@ -177,28 +182,28 @@ async def test_refusals(
         await Caller(standin, http).ask(user(f"[[standin: {directive}]]"))
 
 
-async def test_a_short_wait_is_not_noticed(standin: StandIn, http: httpx.AsyncClient) -> None:
-    """A limit that passes at once is waited out."""
+async def test_a_short_rate_limit_is_waited_for(standin: StandIn, http: httpx.AsyncClient) -> None:
+    """A limit that passes at once is waited for."""
     standin.script("error=429 retry_after=0")
     effects = await Caller(standin, http).ask(user("hello"))
     assert (said(effects) != "", len(standin.responses)) == (True, 2)
 
 
 async def test_a_refused_key(standin: StandIn, http: httpx.AsyncClient) -> None:
-    """A key that OpenRouter does not know is told as such."""
+    """A key that OpenRouter does not know is reported as such."""
     caller = Caller(standin, http, key="sk-or-bad")
     with pytest.raises(AuthenticationFailed):
         await caller.client.create({"model": MODEL, "input": [user("hello")]})
 
 
-async def test_without_a_stream(standin: StandIn, http: httpx.AsyncClient) -> None:
+async def test_an_answer_without_streaming(standin: StandIn, http: httpx.AsyncClient) -> None:
     """The same answer comes whole when it is not streamed."""
     caller = Caller(standin, http)
     response = await caller.client.create(await caller.body([user('[[standin: text="whole"]]')]))
     assert said(reduce_response(dict(response))) == "whole"
 
 
-async def test_connections_are_used_again(standin: StandIn, http: httpx.AsyncClient) -> None:
+async def test_connections_are_reused(standin: StandIn, http: httpx.AsyncClient) -> None:
     """Two answers read to their end travel over one connection."""
     caller = Caller(standin, http)
     opened: list[str] = []

@@ -1,0 +1,80 @@
+"""What requests ask of OpenRouter beside the chat itself: for a chat, for one of the host's tasks, for a summary.
+
+Pure. Owns which of the host's parameters each kind takes over, what keeps a chat with the provider that has it in its
+cache, who may see the data, and what a plan should know of the models that may answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ..conversation.budget import smallest_window
+from ..planning.plan import ModelTerms
+from ..planning.simulate import CachePrices
+from ..ports import Model
+from ..responses.wire import as_object
+from ..summaries.prompt import SUMMARY_SCHEMA
+
+SEARCH_VARIANT: Final = ":online"
+"""The variant of a model that reads search results with each request."""
+
+SUMMARY_FORMAT: Final[Mapping[str, Any]] = {
+    "text": {
+        "format": {"type": "json_schema", "name": "summary", "strict": True, "schema": dict(SUMMARY_SCHEMA)}
+    }
+}
+"""The parameters by which a model with a prompt of its own writes a summary in the form that is read."""
+
+_TASK_PARAMETERS: Final = frozenset(
+    {"max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "provider"}
+)
+"""What a task takes over; the model's tools, plugins and formats would only disturb it."""
+_SUMMARY_PARAMETERS: Final = frozenset({"user", "safety_identifier"})
+_DATA_POLICIES: Final = frozenset({"data_collection", "zdr", "only", "ignore"})
+_EFFORT: Final = {"reasoning_effort": "low"}
+
+
+def chat_parameters(parameters: Mapping[str, Any], *, model_id: str, cache_key: str) -> Mapping[str, Any]:
+    """Add what keeps a chat with the provider that has it cached; `cache_key` is empty outside a chat."""
+    added: dict[str, Any] = {}
+    if model_id.startswith("anthropic/"):
+        added["cache_control"] = {"type": "ephemeral"}
+    if cache_key:
+        added |= {"session_id": cache_key, "prompt_cache_key": cache_key}
+    return {**added, **parameters}
+
+
+def task_parameters(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the parameters of one of the host's tasks, such as a title."""
+    return {key: value for key, value in parameters.items() if key in _TASK_PARAMETERS} | _EFFORT
+
+
+def summary_parameters(parameters: Mapping[str, Any], *, model_id: str, writer_id: str) -> Mapping[str, Any]:
+    """Return the parameters of a summary with a prompt of its own: who asks, and who may see the data.
+
+    The providers chosen for the chat's model say nothing about another `writer_id`.
+    """
+    kept = {key: value for key, value in parameters.items() if key in _SUMMARY_PARAMETERS}
+    provider = as_object(parameters.get("provider"))
+    if writer_id != model_id:
+        provider = {key: value for key, value in provider.items() if key in _DATA_POLICIES}
+    return {**kept, "provider": provider or None, **_EFFORT}
+
+
+def summary_model_id(setting: str, chat_model_id: str) -> str:
+    """Return which model writes summaries with a prompt of its own; it has nothing to search for."""
+    return setting or chat_model_id.removesuffix(SEARCH_VARIANT)
+
+
+def shares_cache(setting: str, terms: ModelTerms) -> bool:
+    """Whether a summary is best asked for at the end of the chat's own request, which the provider has cached."""
+    return not setting and terms.prices.rides and not terms.id.endswith(SEARCH_VARIANT)
+
+
+def model_terms(model_id: str, models: Sequence[Model | None], *, output_tokens: int | None) -> ModelTerms:
+    """Return the terms of the model that is asked, the first one, with the smallest window of all that may answer."""
+    asked = models[0]
+    prices = (asked.price_input, asked.price_cache_read, asked.price_cache_write) if asked else (None,) * 3
+    window_tokens = smallest_window(model.context_tokens if model else None for model in models)
+    return ModelTerms(model_id, window_tokens, output_tokens, CachePrices.of(*prices))
