@@ -257,10 +257,10 @@ class App:
         rides = not wished.model and model.prices.rides and not model.id.endswith(_SEARCHING)
         scribe = SummaryWriter(
             ports.responses,
-            live=SummaryModel(model.id, ports.requests, window_tokens, bool(chats and chats.reasons))
+            suffix_model=SummaryModel(model.id, ports.requests, window_tokens, bool(chats and chats.reasons))
             if rides
             else None,
-            own=SummaryModel(
+            standalone_model=SummaryModel(
                 own_id,
                 Composer(_summary_parameters(call, own_id), model=own, model_id=own_id, aside=_SUMMARY_FORM),
                 (own.context_tokens if own else None) or FALLBACK_WINDOW_TOKENS,

@@ -52,7 +52,7 @@ class Composer:
             _log.debug("parameters that %s does not take: %s", self._model_id, ", ".join(built.dropped))
         return built.body
 
-    def build_aside(
+    def build_summary_request(
         self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int
     ) -> RequestBody:
         """The same for a question beside the chat; after a live request, with all that its cache depends on."""

@@ -255,7 +255,7 @@ def _sealed(stored: StoredSummary, keyring: Keyring, now: int) -> SummaryRow:
     """The row of a summary that is made at `now` (epoch seconds). Raises StoreError."""
     key = _key(stored.user_id, stored.segment)
     require_storable(stored.user_id, stored.chat_id, stored.model)
-    data = encode_item(stored.summary.state())
+    data = encode_item(stored.summary.as_json())
     if len(data) > MOST_BYTES:
         raise ItemTooLarge("A summary is too large to be stored.", detail=f"{len(data)} bytes")
     packed = pack(data, _bound_to(key, stored.segment.turns, stored.model), keyring)
@@ -277,4 +277,4 @@ def _opened_summary(row: SummaryRow, keyring: Keyring) -> Summary:
         raise SealBroken("A stored item could not be opened.", detail="a plain row of a summary")
     packed = Packed(row.key_id, row.packing, row.payload)
     data = unpack(packed, _bound_to(row.key, row.turns, row.model), keyring, limit_bytes=MOST_BYTES)
-    return Summary.of_state(decode_item(data))
+    return Summary.from_json(decode_item(data))

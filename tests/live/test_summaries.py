@@ -341,7 +341,11 @@ def test_a_temporary_chat_is_summarised_in_memory_alone(harbour: OpenWebUI, stan
 
 
 @pytest.mark.parametrize(
-    ("kind", "reason", "seconds"), [("junk", "malformed", 60.0), ("hang", "timed out", 1.0)]
+    ("kind", "reason", "seconds"),
+    [
+        ("junk", "the model's answer did not have the expected form", 60.0),
+        ("hang", "the model took too long", 1.0),
+    ],
 )
 def test_without_a_summary_the_answer_comes_all_the_same(
     harbour: OpenWebUI, standin: StandIn, turns: int, *, kind: str, reason: str, seconds: float

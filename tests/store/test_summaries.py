@@ -231,9 +231,9 @@ async def test_chat_and_figures_may_change(sqlite_database: Database, kept: Summ
     [
         {},
         {"told": None},
-        summary("text").state() | {"constraints": "one"},
-        summary("text").state() | {"told": {"summary_text": "text"}},
-        summary("text").state() | {"added": []},
+        summary("text").as_json() | {"constraints": "one"},
+        summary("text").as_json() | {"by_model": {"summary_text": 5}},
+        summary("text").as_json() | {"added": []},
     ],
 )
 async def test_what_another_release_wrote_is_passed_over(
@@ -243,7 +243,7 @@ async def test_what_another_release_wrote_is_passed_over(
     names = ("summary", *KEY, "5", "openai/gpt-5")
     packed = pack(encode_item(state), names, SEALING.keyring)
     assert await found_in(sqlite_database, kept._replace(**packed._asdict())) == {}
-    whole = pack(encode_item(summary("what was said").state()), names, SEALING.keyring)
+    whole = pack(encode_item(summary("what was said").as_json()), names, SEALING.keyring)
     assert await found_in(sqlite_database, kept._replace(**whole._asdict())) == FOUND
 
 
