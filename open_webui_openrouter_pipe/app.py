@@ -242,8 +242,8 @@ class App:
         )
         writer = SummaryWriter(
             ports.responses,
-            live=live if policy.shares_cache(settings.summary.model, terms.model) else None,
-            own=own,
+            suffix_model=live if policy.shares_cache(settings.summary.model, terms.model) else None,
+            standalone_model=own,
             count=(await self._planner.counter(writer_id)).text,
             time_limit_seconds=timeout_seconds,
         )

@@ -134,7 +134,7 @@ class RequestFitter:
 
     async def _told(self, chat: _Chat, summarizer: Summarizer, tell: Tell) -> Plan:
         """Plan the request with what is at hand, and with what can be made now."""
-        self._at_hand = await summarizer.at_hand(chat.conversation)
+        self._at_hand = await summarizer.available(chat.conversation)
         asking = await self._plan(chat, self._terms.model, asking=True)
         if not asking.wanted:
             if asking.starts_summarizing:

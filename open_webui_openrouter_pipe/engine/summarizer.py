@@ -1,126 +1,131 @@
-"""Keeps what fails again and again from being tried with each request.
+"""Finds and makes the summaries that a plan asks for, each once in all workers.
 
-Owns the count of failures in a row and the pause that follows. It knows nothing of what is tried.
-
-Carries out the summaries that a plan asks for, each once in all workers.
-
-Owns the finding of what exists, the claims on what is to be made, waiting for what another worker makes, the
-pause after failures, what is recorded of each request to a writer, and the jobs that run beside the chat. How a
-summary is written is the scribe's; when one is due is decided in `context` alone.
+Owns the search for what exists, the claims on what is being made, the wait for what another worker makes, the pause
+after failures, the audit of each request to a summary model, and the background jobs. How a summary is written is the
+writer's business; when one is due is decided by planning alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from ..conversation.budget import Budget
 from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation
 from ..errors import StoreError
+from ..notices import notice
 from ..planning.audit import AuditRow, SummaryOutcome, summary_row
 from ..planning.plan import CachedPrefix
 from ..ports import StoredSummary, Summaries
 from ..summaries.segments import Segment, SummaryTarget
 from ..summaries.summary import Summary
 from .recorder import RequestOrigin
-from .summary_writer import ATTEMPTS, SummaryWriter, WriterResult
+from .summary_writer import MAX_ATTEMPTS, SummaryWriter, WriterResult
 
-FAILURES = 2
-PAUSE_SECONDS = 120.0
-LONGEST_PAUSE_SECONDS = 30 * 60.0
-MOST_DOUBLINGS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class _Trouble:
-    failures: int
-    until_seconds: float
-
-
-class Breaker:
-    """Opens for a while after some failures in a row of the same name, for longer each further time."""
-
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Everything may be tried; `clock` gives monotonic seconds."""
-        self._clock = clock
-        self._troubles: dict[str, _Trouble] = {}
-
-    def is_open(self, name: str) -> bool:
-        """Whether it is too early to try again."""
-        trouble = self._troubles.get(name)
-        return trouble is not None and self._clock() < trouble.until_seconds
-
-    def succeeded(self, name: str) -> None:
-        """Forget earlier failures."""
-        self._troubles.pop(name, None)
-
-    def failed(self, name: str) -> None:
-        """Count a failure; from the second in a row on, the next try has to wait."""
-        before = self._troubles.get(name)
-        failures = before.failures + 1 if before else 1
-        self._troubles[name] = _Trouble(failures, self._clock() + _pause_seconds(failures))
-
-
-def _pause_seconds(failures: int) -> float:
-    """How long to wait after so many failures in a row: twice as long each time, up to a limit."""
-    if failures < FAILURES:
-        return 0.0
-    doublings = min(failures - FAILURES, MOST_DOUBLINGS)
-    return min(PAUSE_SECONDS * 2.0**doublings, LONGEST_PAUSE_SECONDS)
-
-
-WARM_SECONDS: Final = 240.0
+FAILURES_BEFORE_PAUSE: Final = 2
+PAUSE_SECONDS: Final = 120.0
+MAX_PAUSE_SECONDS: Final = 30 * 60.0
+MAX_DOUBLINGS: Final = 8
+PROMPT_CACHE_SECONDS: Final = 240.0
 """For so long after a request its input may be expected in the provider's cache (Anthropic keeps it five minutes)."""
+MAX_REMEMBERED: Final = 4_096
 
-_AT_ONCE: Final = 3
+_MAX_CONCURRENT: Final = 3
+_MAX_PREFETCHES: Final = 2
 _POLL_SECONDS: Final = 0.5
 _GRACE_SECONDS: Final = 2.0
 _LEASE_SLACK_SECONDS: Final = 30.0
 
-ELSEWHERE: Final = "another worker is still at it"
+_FAILURE_NOTICES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "empty": "summary_failure_empty",
+        "malformed": "summary_failure_malformed",
+        "longer than its source": "summary_failure_longer_than_its_source",
+        "repeats its prompt": "summary_failure_repeats_its_prompt",
+        "cut off": "summary_failure_cut_off",
+        "calls a tool": "summary_failure_calls_a_tool",
+        "reasoning only": "summary_failure_reasoning_only",
+        "refused": "summary_failure_refused",
+        "not grounded": "summary_failure_not_grounded",
+        "timed out": "summary_failure_timed_out",
+        "claimed elsewhere": "summary_failure_claimed_elsewhere",
+        "database unavailable": "summary_failure_database_unavailable",
+        "unexpected error": "summary_failure_unexpected_error",
+    }
+)
+"""The user's line for each reason why there is no summary."""
 
 log = logging.getLogger(__name__)
 
 
+class Breaker:
+    """Opens for a while after some failures in a row of the same name, longer each time; bounded."""
+
+    def __init__(self, *, clock: Callable[[], float]) -> None:
+        """`clock` gives monotonic seconds."""
+        self._clock = clock
+        self._failures: ContentCache[tuple[int, float]] = ContentCache(limit=MAX_REMEMBERED)
+        """How many there were in a row, and until when not to try again."""
+
+    def is_open(self, name: str) -> bool:
+        """Whether it is too early to try again."""
+        _, retry_at_seconds = self._failures.get(name.encode()) or (0, 0.0)
+        return self._clock() < retry_at_seconds
+
+    def record_success(self, name: str) -> None:
+        """Forget earlier failures."""
+        self._failures.put(name.encode(), (0, 0.0))
+
+    def record_failure(self, name: str) -> None:
+        """Count a failure; from the second in a row on, each pause is twice as long as the one before."""
+        failures = (self._failures.get(name.encode()) or (0, 0.0))[0] + 1
+        doublings = min(failures - FAILURES_BEFORE_PAUSE, MAX_DOUBLINGS)
+        pause_seconds = min(PAUSE_SECONDS * 2.0**doublings, MAX_PAUSE_SECONDS) if doublings >= 0 else 0.0
+        self._failures.put(name.encode(), (failures, self._clock() + pause_seconds))
+
+
 class PromptCacheClock:
-    """What a worker remembers of when a chat was last sent to a model, bounded."""
+    """What a worker remembers of when a chat was last sent to a model; bounded."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """`clock` gives monotonic seconds."""
         self._clock = clock
-        self._sent: ContentCache[float] = ContentCache(limit=4_096)
+        self._sent: ContentCache[float] = ContentCache(limit=MAX_REMEMBERED)
 
     def note(self, chat_id: str, model: str) -> None:
-        """The chat has just been sent."""
+        """Remember that the chat has just been sent."""
         self._sent.put(f"{model} {chat_id}".encode(), self._clock())
 
     def is_warm(self, chat_id: str, model: str) -> bool:
-        """Whether the provider may still have it in its cache."""
+        """Whether the provider may still have the chat in its cache; never for a chat without an id."""
         sent = self._sent.get(f"{model} {chat_id}".encode())
-        return bool(chat_id) and sent is not None and self._clock() - sent < WARM_SECONDS
+        return bool(chat_id) and sent is not None and self._clock() - sent < PROMPT_CACHE_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
 class SummarizerState:
-    """What all summarizers of a worker share.
+    """What all summarizers of a worker share."""
 
-    `start` begins work that goes on beside the chat and is given up when the worker stops.
-    """
-
-    start: Callable[[Coroutine[Any, Any, None]], object]
-    clock: Callable[[], float]
-    breaker: Breaker = field(default_factory=Breaker)
-    ahead: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+    def __init__(
+        self, start: Callable[[Coroutine[Any, Any, None]], object], clock: Callable[[], float]
+    ) -> None:
+        """`start` begins a task whose owner waits for it or cancels it; `clock` gives monotonic seconds."""
+        self.start = start
+        self.clock = clock
+        self.breaker = Breaker(clock=clock)
+        self.prefetches = asyncio.Semaphore(_MAX_PREFETCHES)
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryBatch:
-    """What came of an order: the summaries by segment, what they cost, and why the first of the others failed."""
+    """The summaries that were made, by segment, their cost in dollars, and why the first of the others failed.
+
+    `failure` is in plain words for the user, "" when nothing failed.
+    """
 
     summaries: Mapping[Segment, Summary] = field(default_factory=dict)
     cost: float = 0.0
@@ -133,152 +138,150 @@ class Summarizer:
     def __init__(
         self,
         summaries: Summaries,
-        scribe: SummaryWriter,
-        desk: SummarizerState,
+        writer: SummaryWriter,
+        state: SummarizerState,
         *,
         origin: RequestOrigin,
         time_limit_seconds: float,
         record: Callable[[AuditRow], None],
     ) -> None:
-        """`origin` is whose they are: a model that fails in one user's chats is left alone in these."""
+        """`origin` is whose they are: a model that fails in one user's chats is not asked again for these alone."""
         self._summaries = summaries
-        self._scribe = scribe
-        self._desk = desk
+        self._writer = writer
+        self._state = state
         self._origin = origin
-        self._patience_seconds = ATTEMPTS * time_limit_seconds
+        self._wait_seconds = time_limit_seconds
         self._record = record
         self._failed = False
-        self._name = f"{origin.user_id} {origin.model}"
+        self._breaker_name = f"{origin.user_id} {origin.model}"
 
     @property
     def may_try(self) -> bool:
-        """Whether the model has failed neither in this call nor again and again a moment ago."""
-        return not (self._failed or self._desk.breaker.is_open(self._name))
+        """Whether the model has neither failed in this call nor repeatedly a short while ago."""
+        return not (self._failed or self._state.breaker.is_open(self._breaker_name))
 
-    async def at_hand(self, chat: Conversation) -> Mapping[Segment, Summary]:
-        """All summaries of the user that fit the conversation; never raises."""
-        chains = [chat.before, *(turn.chain for turn in chat.turns)]
-        return await self._summaries.find(self._origin.user_id, chains, chat_id=self._origin.chat_id)
+    async def available(self, conversation: Conversation) -> Mapping[Segment, Summary]:
+        """Return all summaries of the user that fit the conversation; never raises."""
+        return await self._find([conversation.before, *(turn.chain for turn in conversation.turns)])
 
-    async def make(self, stretches: Sequence[SummaryTarget], live: CachedPrefix | None) -> SummaryBatch:
-        """Have the summaries made, or wait for them where another worker is at it.
+    async def make(
+        self, targets: Sequence[SummaryTarget], cached_prefix: CachedPrefix | None
+    ) -> SummaryBatch:
+        """Make the summaries, or wait for them where another worker makes them.
 
         All of them together have as long as one may take; after a failure no other is begun.
         """
-        limit, made = asyncio.Semaphore(_AT_ONCE), list[SummaryBatch]()
+        limit, batches = asyncio.Semaphore(_MAX_CONCURRENT), list[SummaryBatch]()
 
-        async def one(stretch: SummaryTarget) -> None:
+        async def make_next(target: SummaryTarget) -> None:
             async with limit:
-                if not any(each.failure for each in made):
-                    made.append(await self._one(stretch, live, ahead=False))
+                if not any(batch.failure for batch in batches):
+                    batches.append(await self._make_one(target, cached_prefix, prefetch=False))
 
-        tasks = [asyncio.create_task(one(stretch)) for stretch in stretches]
         try:
-            _, late = await asyncio.wait(tasks, timeout=self._patience_seconds + _GRACE_SECONDS)
-        finally:
-            for task in tasks:
-                task.cancel()
-            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, Exception):
-                raise outcome
-        together = _together([*made, SummaryBatch(failure="timed out")] if late else made)
-        self._judge(together)
-        return together
+            async with (
+                asyncio.timeout(MAX_ATTEMPTS * self._wait_seconds + _GRACE_SECONDS),
+                asyncio.TaskGroup() as group,
+            ):
+                for target in targets:
+                    group.create_task(make_next(target))
+        except TimeoutError:
+            batches.append(SummaryBatch(failure=_failure_text("timed out")))
+        combined = SummaryBatch(
+            {segment: summary for batch in batches for segment, summary in batch.summaries.items()},
+            sum(batch.cost for batch in batches),
+            next((batch.failure for batch in batches if batch.failure), ""),
+        )
+        self._judge(combined)
+        return combined
 
-    def prefetch(self, stretches: Sequence[SummaryTarget], live: CachedPrefix | None) -> None:
+    def prefetch(self, targets: Sequence[SummaryTarget], cached_prefix: CachedPrefix | None) -> None:
         """Have the summaries made beside the chat, one after the other."""
-        if stretches and self.may_try:
-            self._desk.start(self._prepare(stretches, live))
+        if targets and self.may_try:
+            self._state.start(self._prefetch(targets, cached_prefix))
 
-    async def _prepare(self, stretches: Sequence[SummaryTarget], live: CachedPrefix | None) -> None:
-        try:
-            async with self._desk.ahead:
-                for stretch in stretches:
-                    made = await self._one(stretch, live, ahead=True)
-                    self._judge(made)
-                    if made.failure:
-                        return
-        except Exception:  # nobody awaits this task, and the next request may still ask for the summary
-            log.exception("a summary was not prepared")
+    async def _prefetch(self, targets: Sequence[SummaryTarget], cached_prefix: CachedPrefix | None) -> None:
+        async with self._state.prefetches:
+            for target in targets:
+                batch = await self._make_one(target, cached_prefix, prefetch=True)
+                self._judge(batch)
+                if batch.failure:
+                    return
 
-    def _judge(self, made: SummaryBatch) -> None:
-        """Note a success or a failure; an order that came to something is no failure."""
-        if made.summaries:
-            self._desk.breaker.succeeded(self._name)
-        elif made.failure and made.failure != ELSEWHERE:
+    def _judge(self, batch: SummaryBatch) -> None:
+        """Note a success or a failure; a batch in which something succeeded is not a failure."""
+        if batch.summaries:
+            self._state.breaker.record_success(self._breaker_name)
+        elif batch.failure and batch.failure != _failure_text("claimed elsewhere"):
             self._failed = True
-            self._desk.breaker.failed(self._name)
+            self._state.breaker.record_failure(self._breaker_name)
 
-    async def _one(self, stretch: SummaryTarget, live: CachedPrefix | None, *, ahead: bool) -> SummaryBatch:
-        """One summary: made under a claim, or, unless it is not needed yet, awaited from whoever has the claim."""
-        until = self._desk.clock() + self._patience_seconds / ATTEMPTS
+    async def _make_one(
+        self, target: SummaryTarget, cached_prefix: CachedPrefix | None, *, prefetch: bool
+    ) -> SummaryBatch:
+        """Make one summary under a claim, or wait for whoever has the claim unless the summary is not needed yet."""
+        segment, user_id = target.segment, self._origin.user_id
+        lease_seconds = MAX_ATTEMPTS * self._wait_seconds + _LEASE_SLACK_SECONDS
+        until_seconds = self._state.clock() + self._wait_seconds
         try:
-            while not await self._claim(stretch.segment):
-                if ahead:
+            while not await self._summaries.claim(user_id, segment, seconds=lease_seconds):
+                if prefetch:
                     return SummaryBatch()
-                if self._desk.clock() >= until:
-                    return SummaryBatch(failure=ELSEWHERE)
+                if self._state.clock() >= until_seconds:
+                    return SummaryBatch(failure=_failure_text("claimed elsewhere"))
                 await asyncio.sleep(_POLL_SECONDS)
+            try:
+                # Whoever had the claim before may have finished after the conversation's summaries were looked up.
+                found = await self._find([segment.start, segment.end])
+                if segment in found:
+                    return SummaryBatch({segment: found[segment]})
+                return await self._write(target, cached_prefix, prefetch=prefetch)
+            finally:
+                await self._summaries.release(user_id, segment)
         except StoreError as error:
             log.warning("a summary was not made: %s", error)
-            return SummaryBatch(failure="the database is away")
-        try:
-            # Whoever had the claim before may have finished since the conversation's summaries were looked up.
-            return await self._found(stretch.segment) or await self._write(stretch, live, ahead=ahead)
+            return SummaryBatch(failure=_failure_text("database unavailable"))
         except Exception:  # a summary is never worth an answer
             log.exception("a summary was not made")
-            return SummaryBatch(failure="unexpected error")
-        finally:
-            await self._summaries.release(self._origin.user_id, stretch.segment)
+            return SummaryBatch(failure=_failure_text("unexpected error"))
 
-    async def _claim(self, segment: Segment) -> bool:
-        lease_seconds = self._patience_seconds + _LEASE_SLACK_SECONDS
-        return await self._summaries.claim(self._origin.user_id, segment, seconds=lease_seconds)
+    async def _find(self, chains: Sequence[bytes]) -> Mapping[Segment, Summary]:
+        return await self._summaries.find(self._origin.user_id, chains, chat_id=self._origin.chat_id)
 
-    async def _write(self, stretch: SummaryTarget, live: CachedPrefix | None, *, ahead: bool) -> SummaryBatch:
-        written = await self._scribe.write(stretch, live)
-        self._record_attempts(stretch, written, ahead=ahead)
-        cost = sum(attempt.usage.cost for attempt in written.attempts if attempt.usage)
-        summary = written.summary
+    async def _write(
+        self, target: SummaryTarget, cached_prefix: CachedPrefix | None, *, prefetch: bool
+    ) -> SummaryBatch:
+        result = await self._writer.write(target, cached_prefix)
+        self._record_attempts(target, result, prefetch=prefetch)
+        cost = sum(attempt.usage.cost for attempt in result.attempts if attempt.usage)
+        last, summary, origin = result.attempts[-1], result.summary, self._origin
         if summary is None:
-            return SummaryBatch(cost=cost, failure=written.attempts[-1].failure)
-        origin, model = self._origin, written.attempts[-1].writer.model
-        stored = StoredSummary(
-            origin.user_id, origin.chat_id, stretch.segment, summary, model, stretch.source_tokens
-        )
+            return SummaryBatch(cost=cost, failure=_failure_text(last.failure))
+        ids, model = (origin.user_id, origin.chat_id), last.model.model
+        stored = StoredSummary(*ids, target.segment, summary, model, target.source_tokens)
         try:
             await self._summaries.keep(stored)
         except StoreError as error:
             log.warning("a summary serves this request alone: %s", error)
-        return SummaryBatch({stretch.segment: summary}, cost)
+        return SummaryBatch({target.segment: summary}, cost)
 
-    async def _found(self, segment: Segment) -> SummaryBatch | None:
-        origin = self._origin
-        found = await self._summaries.find(
-            origin.user_id, [segment.start, segment.end], chat_id=origin.chat_id
-        )
-        return SummaryBatch({segment: found[segment]}) if segment in found else None
-
-    def _record_attempts(self, stretch: SummaryTarget, written: WriterResult, *, ahead: bool) -> None:
-        """A row for each request; what the last one came to stands in its row."""
-        for attempt in written.attempts:
-            gave = attempt is written.attempts[-1] and written.summary is not None
-            summarized = SummaryOutcome(
-                source_tokens=stretch.source_tokens,
-                summary_tokens=written.tokens if gave else 0,
-                details_omitted=len(written.summary.lost) if gave and written.summary else 0,
+    def _record_attempts(self, target: SummaryTarget, result: WriterResult, *, prefetch: bool) -> None:
+        """Record a row for each request; the row of the last one has the summary's size and how much it omits."""
+        for attempt in result.attempts:
+            summary = result.summary if attempt is result.attempts[-1] else None
+            outcome = SummaryOutcome(
+                source_tokens=target.source_tokens,
+                summary_tokens=result.tokens if summary else 0,
+                details_omitted=len(summary.details_omitted) if summary else 0,
                 failure=attempt.failure,
             )
-            budget = Budget(attempt.writer.window_tokens, attempt.output_tokens, 0)
-            model = attempt.writer.model
-            self._record(summary_row(model, summarized, ahead=ahead, budget=budget, usage=attempt.usage))
+            budget = Budget(attempt.model.window_tokens, attempt.output_tokens, 0)
+            self._record(
+                summary_row(attempt.model.model, outcome, ahead=prefetch, budget=budget, usage=attempt.usage)
+            )
 
 
-def _together(made: Sequence[SummaryBatch]) -> SummaryBatch:
-    """What came of several orders as one."""
-    return SummaryBatch(
-        {segment: summary for each in made for segment, summary in each.summaries.items()},
-        sum(each.cost for each in made),
-        next((each.failure for each in made if each.failure), ""),
-    )
+def _failure_text(reason: str) -> str:
+    """Return why a summary failed in words for the user; the name of an error's class already is in words."""
+    name = _FAILURE_NOTICES.get(reason)
+    return notice(name) if name else reason

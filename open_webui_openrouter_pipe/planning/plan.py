@@ -298,13 +298,13 @@ class _PlanDraft:
         shelf = self.forms.shelf
         moment = replace(final.moment, terms=replace(final.moment.terms, asking=True))
         next_told = max(told, count_prefetched(moment))
-        in_force = {stretch.segment for stretch in (*shelf.missing(told), *shelf.wished(told))}
-        return tuple(stretch for stretch in shelf.wished(next_told) if stretch.segment not in in_force)
+        in_force = {stretch.segment for stretch in (*shelf.missing(told), *shelf.desired(told))}
+        return tuple(stretch for stretch in shelf.desired(next_told) if stretch.segment not in in_force)
 
     def _wanted(self, final: _FinalRequest, told: int) -> tuple[SummaryTarget, ...]:
         """What is missing; where the prefix changes anyway, with neighbours joined that should share a summary."""
         shelf = self.forms.shelf
-        return shelf.wished(told) if final.starts_summarizing and self.asking else shelf.missing(told)
+        return shelf.desired(told) if final.starts_summarizing and self.asking else shelf.missing(told)
 
     def _live(self, previous: Cutoffs, *, opens_turn: bool) -> CachedPrefix:
         """The chat in the form of the request before: up to the current turn when this request opens it."""

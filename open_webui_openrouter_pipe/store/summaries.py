@@ -223,7 +223,7 @@ def _seal(stored: StoredSummary, keyring: Keyring, now: int) -> SummaryRow:
     """Make the row of a summary, created at `now` (epoch seconds). Raises StoreError."""
     key, turns = SummaryKey.of(stored.user_id, stored.segment), stored.segment.turns
     require_storable(stored.user_id, stored.chat_id, stored.model)
-    data = encode_item(stored.summary.state())
+    data = encode_item(stored.summary.as_json())
     if len(data) > MAX_SUMMARY_BYTES:
         raise ItemTooLarge("A summary is too large to be stored.", detail=f"{len(data)} bytes")
     packed = pack(data, _bound_names(key, turns, stored.model), keyring)
@@ -245,7 +245,7 @@ def _unseal(row: SummaryRow, keyring: Keyring) -> Summary:
         raise SealBroken("A stored item could not be opened.", detail="a plain row of a summary")
     packed = Packed(row.key_id, row.packing, row.payload)
     names = _bound_names(row.key, row.turns, row.model)
-    return Summary.of_state(decode_item(unpack(packed, names, keyring, limit_bytes=MAX_SUMMARY_BYTES)))
+    return Summary.from_json(decode_item(unpack(packed, names, keyring, limit_bytes=MAX_SUMMARY_BYTES)))
 
 
 def _bound_names(key: SummaryKey, turns: int, model: str) -> tuple[str, ...]:

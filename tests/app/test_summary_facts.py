@@ -11,8 +11,7 @@ import pytest
 
 from open_webui_openrouter_pipe.conversation.tool_facts import state_fact
 from open_webui_openrouter_pipe.summaries.details import missing_details
-from open_webui_openrouter_pipe.summaries.summary import CALLS, render_summary
-from open_webui_openrouter_pipe.summaries.summary import RULES as RULES_HEADING
+from open_webui_openrouter_pipe.summaries.summary import HEADINGS, render_summary
 from tests.support.talks import Place, Talk, Worker, answered, blocks, kept, message, texts, tool_round, words
 
 if TYPE_CHECKING:
@@ -95,14 +94,14 @@ def whole(sent: RecordedRequest) -> str:
 
 def silently_gone(sent: RecordedRequest, used: list[Summary]) -> list[str]:
     """The facts that the request does not hold, and that no summary in it lists as lost."""
-    lost = {detail for summary in used for detail in summary.lost}
+    lost = {detail for summary in used for detail in summary.details_omitted}
     return [fact for fact in missing_details(FACT_LIST, whole(sent)) if fact not in lost]
 
 
 def called(sent: RecordedRequest) -> list[str]:
     """The lines about tool calls in the request's summaries."""
     parts = [part["text"] for part in sent.body["input"][0]["content"]]
-    after = [part.partition(f"{CALLS}\n")[2].splitlines() for part in parts]
+    after = [part.partition(f"{HEADINGS['tool_facts']}\n")[2].splitlines() for part in parts]
     return [
         line.removeprefix("- ") for lines in after for line in takewhile(lambda each: each[:2] == "- ", lines)
     ]
@@ -180,4 +179,4 @@ async def test_orders_in_the_history_never_become_rules(tmp_path: Path, standin:
     used = in_use(sent, await kept(place))
     assert [summary.constraints for summary in used] == [()] * len(used)
     assert used
-    assert RULES_HEADING not in whole(sent)
+    assert HEADINGS["constraints"] not in whole(sent)

@@ -21,7 +21,7 @@ from open_webui_openrouter_pipe.planning.plan import ModelTerms
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished
 from open_webui_openrouter_pipe.responses.usage import Usage
 from open_webui_openrouter_pipe.store.memory import MemorySummaries
-from tests.engine.bureau import GOOD, Bureau, Reply, scribe
+from tests.engine.summary_fakes import GOOD, FakeProvider, Reply, summary_writer
 from tests.support.books import Books, Screen
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class Shop:
     """Fittings of one chat, call after call, with a bureau that writes the summaries."""
 
     def __init__(self, *replies: Reply) -> None:
-        self.bureau = Bureau(*replies)
+        self.provider = FakeProvider(*replies)
         self.books = Books()
         self.means = self.books.means()
         self.summaries = MemorySummaries()
@@ -240,7 +240,7 @@ class Shop:
         """For the next call."""
         summarizer = Summarizer(
             self.summaries,
-            scribe(self.bureau),
+            summary_writer(self.provider),
             self.desk,
             origin=ORIGIN,
             time_limit_seconds=5.0,
@@ -271,9 +271,9 @@ async def test_the_next_call_finds_the_summaries() -> None:
     """It sends the same, and asks nobody."""
     shop, chat, screen = Shop(GOOD), long_chat(40), Screen()
     first = await fit(shop.fitting(), chat)
-    asked = len(shop.bureau.asked)
+    asked = len(shop.provider.requests)
     second = await fit(shop.fitting(), chat, screen)
-    assert (second.items, len(shop.bureau.asked)) == (first.items, asked)
+    assert (second.items, len(shop.provider.requests)) == (first.items, asked)
     assert [line for line in screen.lines if line.startswith("Summarizing")] == []
 
 
@@ -283,7 +283,9 @@ async def test_without_a_summary_old_turns_are_left_out() -> None:
     plan = await fit(shop.fitting(), chat, screen)
     assert plan.tokens <= plan.limit_tokens
     assert not any(map(is_block, plan.items))
-    assert screen.lines[1:2] == ["The conversation could not be summarized: malformed."]
+    assert screen.lines[1:2] == [
+        "The conversation could not be summarized: the model's answer did not have the expected form."
+    ]
 
 
 async def turns_until_told(shop: Shop, *, is_sent: bool = False) -> int:
@@ -298,13 +300,13 @@ async def turns_until_told(shop: Shop, *, is_sent: bool = False) -> int:
     raise AssertionError("nothing was ever told")
 
 
-@pytest.mark.parametrize(("is_sent", "by"), [(True, "live"), (False, "own")], ids=["warm", "cold"])
+@pytest.mark.parametrize(("is_sent", "by"), [(True, "suffix"), (False, "standalone")], ids=["warm", "cold"])
 async def test_a_chat_that_was_just_sent_is_asked_about_in_place(is_sent: bool, by: str) -> None:  # noqa: FBT001
     """It is in the provider's cache; one that was never sent is not."""
     shop = Shop(GOOD)
     await turns_until_told(shop, is_sent=is_sent)
-    assert [body["by"] for body in shop.bureau.asked] == [by] * len(shop.bureau.asked)
-    assert shop.bureau.asked
+    assert [body["by"] for body in shop.provider.requests] == [by] * len(shop.provider.requests)
+    assert shop.provider.requests
 
 
 async def test_the_next_summary_is_made_beside_the_chat() -> None:
@@ -314,7 +316,7 @@ async def test_the_next_summary_is_made_beside_the_chat() -> None:
     fits = shop.fitting(summary_ahead_ratio=0.4)
     fits.prefetch(await fit(fits, long_chat(turns - 1), screen))
     await asyncio.gather(*shop.jobs)
-    asked = len(shop.bureau.asked)
+    asked = len(shop.provider.requests)
     plan = await fit(shop.fitting(), long_chat(turns), screen)
-    assert (is_block(plan.items[1]), len(shop.bureau.asked), asked > 0) == (True, asked, True)
+    assert (is_block(plan.items[1]), len(shop.provider.requests), asked > 0) == (True, asked, True)
     assert [line.split(":")[0] for line in screen.lines] == ["Summarized"]

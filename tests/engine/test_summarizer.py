@@ -1,4 +1,4 @@
-"""The summarizer: each summary once, whoever asks; what is claimed, awaited, recorded and given up."""
+"""The summarizer: each summary is made once, whoever asks; claims, waits, records and failures."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import pytest
 
 from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
 from open_webui_openrouter_pipe.engine.summarizer import (
-    ELSEWHERE,
     PAUSE_SECONDS,
-    WARM_SECONDS,
-    Breaker,
+    PROMPT_CACHE_SECONDS,
     PromptCacheClock,
     Summarizer,
     SummarizerState,
@@ -20,7 +18,15 @@ from open_webui_openrouter_pipe.engine.summarizer import (
 )
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.store.memory import MemorySummaries
-from tests.engine.bureau import COST, GOOD, Bureau, Reply, live, scribe, stretch
+from tests.engine.summary_fakes import (
+    COST,
+    GOOD,
+    FakeProvider,
+    Reply,
+    cached_prefix,
+    summary_writer,
+    target,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -32,143 +38,144 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 ORIGIN = RequestOrigin("ada", "chat", "message", "vendor/chat")
-ONE, TWO, THREE = (stretch(start=at) for at in (0, 4, 8))
+ONE, TWO, THREE = (target(start=at) for at in (0, 4, 8))
+MALFORMED = "the model's answer did not have the expected form"
+CLAIMED = "another server process is already doing it"
 
 
-class Office:
-    """A worker's desk, and what was recorded at it."""
+class FakeWorker:
+    """One worker's summarizers, and what was recorded by them."""
 
     def __init__(self, *replies: Reply, summaries: Summaries | None = None) -> None:
-        self.bureau = Bureau(*replies)
+        self.provider = FakeProvider(*replies)
         self.summaries = summaries or MemorySummaries()
         self.rows: list[AuditRow] = []
         self.tasks: list[asyncio.Task[None]] = []
         self.seconds = 0.0
-        self.desk = SummarizerState(self._start, self._clock, Breaker(clock=self._clock))
+        self.state = SummarizerState(self._start, self._clock)
 
     def _clock(self) -> float:
         return self.seconds or asyncio.get_running_loop().time()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self.tasks.append(task)
-        return task
+        self.tasks.append(asyncio.create_task(work))
+        return self.tasks[-1]
 
     def summarizer(self, seconds: float = 5.0, origin: RequestOrigin = ORIGIN) -> Summarizer:
-        """For one call of the host."""
+        """The summarizer of one call of the host."""
         return Summarizer(
             self.summaries,
-            scribe(self.bureau, seconds=seconds),
-            self.desk,
+            summary_writer(self.provider, seconds=seconds),
+            self.state,
             origin=origin,
             time_limit_seconds=seconds,
             record=self.rows.append,
         )
 
-    async def free(self, segment: Segment) -> bool:
+    async def is_unclaimed(self, segment: Segment) -> bool:
         """Whether nobody has a claim on a segment."""
-        free = await self.summaries.claim("ada", segment, seconds=1)
-        if free:
+        claimed = await self.summaries.claim("ada", segment, seconds=1)
+        if claimed:
             await self.summaries.release("ada", segment)
-        return free
+        return claimed
 
 
-async def test_what_is_made_is_kept_and_recorded() -> None:
-    """With what it cost; the claim is given back."""
-    office = Office(GOOD)
-    made = await office.summarizer().make([ONE, TWO], None)
-    found = await office.summaries.find("ada", [b"0", b"4", b"8"], chat_id="chat")
-    assert (made.summaries, made.cost, made.failure) == (found, 2 * COST, "")
+async def test_a_summary_that_is_made_is_kept_and_recorded() -> None:
+    """The record has its cost; the claim is released."""
+    worker = FakeWorker(GOOD)
+    batch = await worker.summarizer().make([ONE, TWO], None)
+    found = await worker.summaries.find("ada", [b"0", b"4", b"8"], chat_id="chat")
+    assert (batch.summaries, batch.cost, batch.failure) == (found, 2 * COST, "")
     assert set(found) == {ONE.segment, TWO.segment}
-    assert [(row.purpose, row.failure, row.cost, row.tokens_before) for row in office.rows] == [
+    assert [(row.purpose, row.failure, row.cost, row.tokens_before) for row in worker.rows] == [
         ("summary", "", COST, ONE.source_tokens)
     ] * 2
-    assert all(row.tokens_sent > 0 for row in office.rows)
-    assert [await office.free(each.segment) for each in (ONE, TWO)] == [True, True]
+    assert all(row.tokens_sent > 0 for row in worker.rows)
+    assert [await worker.is_unclaimed(each.segment) for each in (ONE, TWO)] == [True, True]
 
 
-async def test_what_exists_is_not_made_again() -> None:
+async def test_a_summary_that_exists_is_not_made_again() -> None:
     """It may have been finished since the conversation's summaries were looked up."""
-    office = Office(GOOD)
-    await office.summarizer().make([ONE], None)
-    made = await office.summarizer().make([ONE], None)
-    assert (set(made.summaries), made.cost, len(office.bureau.asked)) == ({ONE.segment}, 0.0, 1)
+    worker = FakeWorker(GOOD)
+    await worker.summarizer().make([ONE], None)
+    batch = await worker.summarizer().make([ONE], None)
+    assert (set(batch.summaries), batch.cost, len(worker.provider.requests)) == ({ONE.segment}, 0.0, 1)
 
 
-async def test_who_comes_second_waits_for_the_first() -> None:
-    """Both get the summary, and it is asked for once."""
-    office = Office(GOOD)
-    made = await asyncio.gather(*(office.summarizer().make([ONE], None) for _ in range(3)))
-    assert [set(each.summaries) for each in made] == [{ONE.segment}] * 3
-    assert sum(each.cost for each in made) == COST
-    assert len(office.bureau.asked) == 1
+async def test_concurrent_calls_make_a_summary_once() -> None:
+    """All of them get the summary, and the model is asked once."""
+    worker = FakeWorker(GOOD)
+    batches = await asyncio.gather(*(worker.summarizer().make([ONE], None) for _ in range(3)))
+    assert [set(each.summaries) for each in batches] == [{ONE.segment}] * 3
+    assert sum(each.cost for each in batches) == COST
+    assert len(worker.provider.requests) == 1
 
 
-async def test_who_waits_for_a_failure_tries_by_itself() -> None:
-    """The claim is free again, and there is no summary."""
-    office = Office("no JSON", "no JSON", GOOD)
-    made = await asyncio.gather(*(office.summarizer().make([ONE], None) for _ in range(2)))
-    assert [each.failure for each in made] == ["malformed", ""]
-    assert len(office.bureau.asked) == 3
+async def test_a_call_that_waited_for_a_failure_tries_by_itself() -> None:
+    """The claim is released, and there is no summary."""
+    worker = FakeWorker("no JSON", "no JSON", GOOD)
+    batches = await asyncio.gather(*(worker.summarizer().make([ONE], None) for _ in range(2)))
+    assert [batch.failure for batch in batches] == [MALFORMED, ""]
+    assert len(worker.provider.requests) == 3
 
 
-async def test_nobody_waits_for_ever() -> None:
+async def test_the_wait_for_another_worker_ends() -> None:
     """A worker that died holds its claim longer than anybody waits."""
-    office = Office(GOOD)
-    await office.summaries.claim("ada", ONE.segment, seconds=1_000)
-    assert await office.summarizer(seconds=0.01).make([ONE], None) == SummaryBatch(failure=ELSEWHERE)
-    assert office.bureau.asked == []
+    worker = FakeWorker(GOOD)
+    await worker.summaries.claim("ada", ONE.segment, seconds=1_000)
+    assert await worker.summarizer(seconds=0.01).make([ONE], None) == SummaryBatch(failure=CLAIMED)
+    assert worker.provider.requests == []
 
 
-async def test_other_users_do_not_wait() -> None:
-    """Nor do they find anything."""
-    office = Office(GOOD)
-    await office.summaries.claim("ada", ONE.segment, seconds=1_000)
-    made = await office.summarizer(origin=RequestOrigin("bob", "chat", "m", "vendor/chat")).make([ONE], None)
-    assert (set(made.summaries), len(office.bureau.asked)) == ({ONE.segment}, 1)
+async def test_a_claim_of_another_user_does_not_matter() -> None:
+    """Users neither wait for each other nor find each other's summaries."""
+    worker = FakeWorker(GOOD)
+    await worker.summaries.claim("ada", ONE.segment, seconds=1_000)
+    batch = await worker.summarizer(origin=RequestOrigin("bob", "chat", "m", "vendor/chat")).make([ONE], None)
+    assert (set(batch.summaries), len(worker.provider.requests)) == ({ONE.segment}, 1)
 
 
-async def test_some_are_made_at_the_same_time() -> None:
-    """Three at most."""
-    office = Office(GOOD)
-    await office.summarizer().make([stretch(start=at) for at in range(0, 40, 4)], None)
-    assert (len(office.bureau.asked), office.bureau.most_inside) == (10, 3)
+async def test_three_summaries_are_made_at_the_same_time() -> None:
+    """Others wait for their turn."""
+    worker = FakeWorker(GOOD)
+    await worker.summarizer().make([target(start=at) for at in range(0, 40, 4)], None)
+    assert (len(worker.provider.requests), worker.provider.max_running) == (10, 3)
 
 
-async def test_the_first_reason_of_a_failure_is_told() -> None:
-    """What could be made is there all the same, and every attempt is recorded."""
-    office = Office("no JSON", "no JSON", GOOD)
-    summarizer = office.summarizer()
+async def test_a_batch_names_the_first_failure() -> None:
+    """What could be made later is made all the same, and every attempt is recorded."""
+    worker = FakeWorker("no JSON", "no JSON", GOOD)
+    summarizer = worker.summarizer()
     failed = await summarizer.make([ONE], None)
-    made = await office.summarizer().make([TWO], None)
-    assert (failed.summaries, failed.failure, failed.cost) == ({}, "malformed", 2 * COST)
-    assert set(made.summaries) == {TWO.segment}
-    assert [row.failure for row in office.rows] == ["malformed", "malformed", ""]
+    batch = await worker.summarizer().make([TWO], None)
+    assert (failed.summaries, failed.failure, failed.cost) == ({}, MALFORMED, 2 * COST)
+    assert set(batch.summaries) == {TWO.segment}
+    assert [row.failure for row in worker.rows] == ["malformed", "malformed", ""]
 
 
-async def test_two_failing_orders_make_a_pause() -> None:
+async def test_two_failed_batches_open_the_breaker() -> None:
     """However many summaries each of them asked for; nothing is tried again in the call that failed."""
-    office = Office("no JSON")
-    first, second = office.summarizer(), office.summarizer()
+    worker = FakeWorker("no JSON")
+    first, second = worker.summarizer(), worker.summarizer()
     await first.make([ONE, TWO, THREE], None)
     assert (first.may_try, second.may_try) == (False, True)
     first.prefetch([ONE], None)
-    assert office.tasks == []
+    assert worker.tasks == []
     await second.make([ONE], None)
-    assert not office.summarizer().may_try
-    office.seconds = asyncio.get_running_loop().time() + PAUSE_SECONDS
-    assert office.summarizer().may_try
+    assert not worker.summarizer().may_try
+    worker.seconds = asyncio.get_running_loop().time() + PAUSE_SECONDS
+    assert worker.summarizer().may_try
 
 
-class Away(MemorySummaries):
-    """A store that cannot be reached, to claim or to keep."""
+class UnavailableSummaries(MemorySummaries):
+    """A store that is unavailable, for claims or only for keeping."""
 
     def __init__(self, *, claims: bool) -> None:
         super().__init__()
-        self._claims_work = claims
+        self._can_claim = claims
 
     async def claim(self, user_id: str, segment: Segment, *, seconds: float) -> bool:
-        if not self._claims_work:
+        if not self._can_claim:
             raise StoreUnavailable("away")
         return await super().claim(user_id, segment, seconds=seconds)
 
@@ -176,77 +183,77 @@ class Away(MemorySummaries):
         raise StoreUnavailable("away")
 
 
-async def test_without_the_database_nothing_is_made() -> None:
-    """Nobody could know who else is at it."""
-    office = Office(GOOD, summaries=Away(claims=False))
-    assert await office.summarizer().make([ONE], None) == SummaryBatch(failure="the database is away")
-    assert office.bureau.asked == []
+async def test_without_the_database_no_summary_is_made() -> None:
+    """Nobody could know whether another worker makes it."""
+    worker = FakeWorker(GOOD, summaries=UnavailableSummaries(claims=False))
+    assert await worker.summarizer().make([ONE], None) == SummaryBatch(failure="the database is unavailable")
+    assert worker.provider.requests == []
 
 
-async def test_what_cannot_be_kept_serves_once() -> None:
+async def test_a_summary_that_cannot_be_kept_serves_this_request() -> None:
     """It was paid for."""
-    office = Office(GOOD, summaries=Away(claims=True))
-    made = await office.summarizer().make([ONE], None)
-    assert (set(made.summaries), made.cost, made.failure) == ({ONE.segment}, COST, "")
+    worker = FakeWorker(GOOD, summaries=UnavailableSummaries(claims=True))
+    batch = await worker.summarizer().make([ONE], None)
+    assert (set(batch.summaries), batch.cost, batch.failure) == ({ONE.segment}, COST, "")
 
 
-async def test_ahead_of_time_one_after_the_other() -> None:
-    """Recorded as such, after the request that was just sent."""
-    office = Office(GOOD)
-    office.summarizer().prefetch([ONE, TWO, THREE], live(ONE, TWO))
-    await asyncio.gather(*office.tasks)
-    assert [body["by"] for body in office.bureau.asked] == ["live", "live", "own"]
-    assert (office.bureau.most_inside, [row.purpose for row in office.rows]) == (1, ["summary_ahead"] * 3)
+async def test_summaries_are_prefetched_one_after_the_other() -> None:
+    """They are recorded as such, and asked for after the request that was just sent."""
+    worker = FakeWorker(GOOD)
+    worker.summarizer().prefetch([ONE, TWO, THREE], cached_prefix(ONE, TWO))
+    await asyncio.gather(*worker.tasks)
+    assert [body["by"] for body in worker.provider.requests] == ["suffix", "suffix", "standalone"]
+    assert (worker.provider.max_running, [row.purpose for row in worker.rows]) == (1, ["summary_ahead"] * 3)
 
 
-async def test_ahead_of_time_nobody_waits_for_another_worker() -> None:
-    """What is claimed is left to who has it."""
-    office = Office(GOOD)
-    await office.summaries.claim("ada", ONE.segment, seconds=1_000)
-    office.summarizer().prefetch([ONE, TWO], None)
-    await asyncio.gather(*office.tasks)
-    assert set(await office.summaries.find("ada", [b"0", b"4", b"8"], chat_id="")) == {TWO.segment}
+async def test_prefetching_does_not_wait_for_another_worker() -> None:
+    """A claimed summary is left to whoever has the claim."""
+    worker = FakeWorker(GOOD)
+    await worker.summaries.claim("ada", ONE.segment, seconds=1_000)
+    worker.summarizer().prefetch([ONE, TWO], None)
+    await asyncio.gather(*worker.tasks)
+    assert set(await worker.summaries.find("ada", [b"0", b"4", b"8"], chat_id="")) == {TWO.segment}
 
 
-async def test_ahead_of_time_a_failure_ends_the_job() -> None:
-    """The others would fail as well; nothing is started without something to do, nor during a pause."""
-    office = Office("no JSON")
-    office.summarizer().prefetch([], None)
+async def test_a_failure_ends_a_prefetch() -> None:
+    """The other summaries would fail as well; no job starts without a target, nor while the breaker is open."""
+    worker = FakeWorker("no JSON")
+    worker.summarizer().prefetch([], None)
     for _ in range(3):
-        office.summarizer().prefetch([ONE, TWO], None)
-        await asyncio.gather(*office.tasks)
-    assert (len(office.tasks), len(office.bureau.asked)) == (2, 4)
+        worker.summarizer().prefetch([ONE, TWO], None)
+        await asyncio.gather(*worker.tasks)
+    assert (len(worker.tasks), len(worker.provider.requests)) == (2, 4)
 
 
-async def test_a_job_that_is_stopped_gives_its_claim_back() -> None:
-    """Whoever comes next need not wait."""
-    office = Office(None)
-    office.summarizer().prefetch([ONE], None)
+async def test_a_cancelled_prefetch_releases_its_claim() -> None:
+    """The next call need not wait."""
+    worker = FakeWorker(None)
+    worker.summarizer().prefetch([ONE], None)
     await asyncio.sleep(0.05)
-    assert not await office.free(ONE.segment)
-    (job,) = office.tasks
+    assert not await worker.is_unclaimed(ONE.segment)
+    (job,) = worker.tasks
     job.cancel()
     await asyncio.wait({job})
-    assert (await office.free(ONE.segment), office.bureau.inside) == (True, 0)
+    assert (await worker.is_unclaimed(ONE.segment), worker.provider.running) == (True, 0)
 
 
-async def test_a_user_who_stops_waiting_gives_all_claims_back() -> None:
+async def test_a_cancelled_call_releases_all_claims() -> None:
     """All requests under way end."""
-    office = Office(None)
-    order = asyncio.create_task(office.summarizer().make([ONE, TWO], None))
+    worker = FakeWorker(None)
+    call = asyncio.create_task(worker.summarizer().make([ONE, TWO], None))
     await asyncio.sleep(0.05)
-    order.cancel()
-    await asyncio.wait({order})
-    assert [await office.free(each.segment) for each in (ONE, TWO)] == [True, True]
-    assert office.bureau.inside == 0
+    call.cancel()
+    await asyncio.wait({call})
+    assert [await worker.is_unclaimed(each.segment) for each in (ONE, TWO)] == [True, True]
+    assert worker.provider.running == 0
 
 
-def test_a_chat_is_warm_for_a_while() -> None:
-    """For the model that it was sent to; a chat without a name never is."""
+def test_a_chat_stays_in_the_prompt_cache_for_a_while() -> None:
+    """This holds for the model that it was sent to, and never for a chat without an id."""
     now = [0.0]
-    warmth = PromptCacheClock(lambda: now[0])
-    warmth.note("chat", "m")
-    warmth.note("", "m")
-    known = [warmth.is_warm(chat, model) for chat, model in (("chat", "m"), ("chat", "n"), ("", "m"))]
-    now[0] = WARM_SECONDS
-    assert (known, warmth.is_warm("chat", "m")) == ([True, False, False], False)
+    clock = PromptCacheClock(lambda: now[0])
+    clock.note("chat", "m")
+    clock.note("", "m")
+    known = [clock.is_warm(chat, model) for chat, model in (("chat", "m"), ("chat", "n"), ("", "m"))]
+    now[0] = PROMPT_CACHE_SECONDS
+    assert (known, clock.is_warm("chat", "m")) == ([True, False, False], False)

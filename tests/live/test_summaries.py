@@ -333,7 +333,9 @@ def test_a_temporary_chat_is_summarised_in_memory_alone(harbour: OpenWebUI, stan
     assert [request.status for request in answers] == [200, 200]
     assert made[0] == made[1] > 0
     assert rows(harbour, "SELECT * FROM openrouter_pipe_summary", account) == []
-    purposes = rows(harbour, "SELECT DISTINCT purpose, chat_id, message_id FROM openrouter_pipe_audit", account)
+    purposes = rows(
+        harbour, "SELECT DISTINCT purpose, chat_id, message_id FROM openrouter_pipe_audit", account
+    )
     assert sorted(purposes) == [("answer", "", ""), ("summary", "", "")]
 
 
@@ -341,7 +343,11 @@ def test_a_temporary_chat_is_summarised_in_memory_alone(harbour: OpenWebUI, stan
 
 
 @pytest.mark.parametrize(
-    ("kind", "reason", "seconds"), [("junk", "malformed", 60.0), ("hang", "timed out", 1.0)]
+    ("kind", "reason", "seconds"),
+    [
+        ("junk", "the model's answer did not have the expected form", 60.0),
+        ("hang", "the model took too long", 1.0),
+    ],
 )
 def test_without_a_summary_the_answer_comes_all_the_same(
     harbour: OpenWebUI, standin: StandIn, turns: int, *, kind: str, reason: str, seconds: float
@@ -489,7 +495,9 @@ def test_on_servers_it_is_made_once_and_found_after_a_restart(
     _, answer = served.admin.ask(PRESET, "And now?", after=sent)
     assert (statuses(answer), blocks(answered(standin)), calls(standin)) == ([], [1], made)
     with psycopg.connect(postgres_server.url) as connection:
-        found = connection.execute(f'SELECT user_id, chat_id FROM "{SCHEMA}".openrouter_pipe_summary').fetchall()
+        found = connection.execute(
+            f'SELECT user_id, chat_id FROM "{SCHEMA}".openrouter_pipe_summary'
+        ).fetchall()
         claims = connection.execute(
             f"SELECT name FROM \"{SCHEMA}\".openrouter_pipe_lease WHERE name LIKE 'summary:%'"
         ).fetchall()

@@ -86,7 +86,7 @@ def test_a_told_chat_lands_well_below_the_trigger() -> None:
     assert told.tokens <= 0.60 * told.limit_tokens
     assert told.items[0] == SYSTEM
     block = json.dumps(told.items[1])
-    assert all(summary.told.summary_text in block for summary in chat.at_hand.values())
+    assert all(summary.by_model.summary_text in block for summary in chat.at_hand.values())
     assert told.items[2:] == whole.items[2 * told.told :]
     assert told.steps[2].triggered
     assert told.tokens == sum(TokenCounter(ContentCache()).item(item).tokens for item in told.items)

@@ -43,7 +43,7 @@ def summary(text: str) -> Summary:
         tool_facts=("search(cats): 3 hits",),
         mentioned=("notes.txt",),
         details=("12 km",),
-        lost=("13 km", "14 km"),
+        details_omitted=("13 km", "14 km"),
     )
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 KEY = SummaryKey("ada", chain(0).hex(), chain(5).hex())
-STATE = summary("text").state()
+STATE = summary("text").as_json()
 FOUND = {segment(0, 5): summary("what was said")}
 
 
@@ -232,7 +232,7 @@ async def test_every_flipped_byte_is_noticed(sqlite_database: Database, kept: Su
         {"packing": PLAIN},
         {"key_id": "0" * 16},
         {"payload": b""},
-        {"packing": PLAIN, "payload": encode_item(summary("what was said").state())},
+        {"packing": PLAIN, "payload": encode_item(summary("what was said").as_json())},
     ],
 )
 async def test_a_payload_belongs_to_its_row(
@@ -250,7 +250,13 @@ async def test_chat_and_sizes_may_change(sqlite_database: Database, kept: Summar
 
 @pytest.mark.parametrize(
     "state",
-    [{}, *(STATE | {key: "text"} for key, value in STATE.items() if not isinstance(value, str))],
+    [
+        {},
+        {"told": None},
+        summary("text").as_json() | {"constraints": "one"},
+        summary("text").as_json() | {"by_model": {"summary_text": 5}},
+        summary("text").as_json() | {"added": []},
+    ],
 )
 async def test_what_another_release_wrote_is_skipped(
     sqlite_database: Database, kept: SummaryRow, state: dict[str, Any]
@@ -259,7 +265,7 @@ async def test_what_another_release_wrote_is_skipped(
     names = ("summary", *KEY, "5", "openai/gpt-5")
     packed = pack(encode_item(state), names, SEALING.keyring)
     assert await found_in(sqlite_database, kept._replace(**packed._asdict())) == {}
-    whole = pack(encode_item(summary("what was said").state()), names, SEALING.keyring)
+    whole = pack(encode_item(summary("what was said").as_json()), names, SEALING.keyring)
     assert await found_in(sqlite_database, kept._replace(**whole._asdict())) == FOUND
 
 

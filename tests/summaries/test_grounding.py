@@ -1,4 +1,4 @@
-"""Which figures of a model's words its source holds, and what is left out."""
+"""Which details of a summary its source supports, however they are written, and what is marked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from open_webui_openrouter_pipe.conversation.conversation import Turn, build_con
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
 from open_webui_openrouter_pipe.conversation.tool_facts import state_fact
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
-from open_webui_openrouter_pipe.summaries.details import NUMBER_WORDS, GroundingSource, drop_ungrounded
+from open_webui_openrouter_pipe.summaries.details import GroundingSource, mark_ungrounded
 from open_webui_openrouter_pipe.summaries.prompt import suffix_instruction
 from open_webui_openrouter_pipe.summaries.summary import (
     ModelSummary,
@@ -36,10 +36,9 @@ if TYPE_CHECKING:
 
     from open_webui_openrouter_pipe.responses.items import Item
 
-ROOM = 3_000
-MEGABYTE = 2**20
-LONGEST_SECONDS = 5.0
-"""Many times of what it takes on an idle machine, and little beside what a square would take."""
+MAX_TOKENS = 3_000
+MARK = " (unverified)"
+CHARACTERS = 2**16
 
 
 def turns(*of: Sequence[Item]) -> tuple[Turn, ...]:
@@ -100,7 +99,7 @@ LONGER = (WAYS["path"][0], WAYS["link"][0], WAYS["address"][1])
 """These say more than the other ways of their kinds."""
 PAIRS = [(kind, one, two) for kind, ways in WAYS.items() for one in ways for two in ways]
 ALIKE = [pair for pair in PAIRS if pair[1] not in LONGER or pair[1] is pair[2]]
-MEANT: Mapping[str, Callable[[int], object]] = {
+MEANINGS: Mapping[str, Callable[[int], object]] = {
     "date": _day,
     "time": _clock,
     "address": lambda at: (at % 97, at % 101),
@@ -110,30 +109,44 @@ AMOUNTS = st.integers(1_001, 9_999).filter(lambda at: at % 100)
 
 @settings(max_examples=25, deadline=None)
 @given(at=AMOUNTS)
-@pytest.mark.parametrize(("kind", "told", "said"), ALIKE)
-def test_a_figure_may_be_written_otherwise(
-    kind: str, told: Callable[[int], str], said: Callable[[int], str], at: int
+@pytest.mark.parametrize(("kind", "rewritten", "original"), ALIKE)
+def test_a_rewritten_detail_is_supported(
+    kind: str, rewritten: Callable[[int], str], original: Callable[[int], str], at: int
 ) -> None:
-    """As long as it is the same one."""
-    assert GroundingSource.of([f"It was {said(at)}, and that was it."]).founds(f"There: {told(at)}."), kind
+    """It says the same as in the source."""
+    assert GroundingSource.of([f"It was {original(at)}, and that was it."]).supports(
+        f"There: {rewritten(at)}."
+    ), kind
 
 
 @settings(max_examples=40, deadline=None)
 @given(at=AMOUNTS, others=st.sets(AMOUNTS, min_size=1, max_size=4))
-@pytest.mark.parametrize(("kind", "told", "said"), PAIRS)
-def test_an_altered_figure_is_left_out(
-    kind: str, told: Callable[[int], str], said: Callable[[int], str], at: int, others: set[int]
+@pytest.mark.parametrize(("kind", "rewritten", "original"), PAIRS)
+def test_an_altered_detail_is_marked(
+    kind: str, rewritten: Callable[[int], str], original: Callable[[int], str], at: int, others: set[int]
 ) -> None:
     """Whatever else of its kind the source says, and however it is written."""
-    meant = MEANT.get(kind, str)
-    assume(meant(at) not in map(meant, others))
-    source = [f"It was {said(other)}, and that was it." for other in others]
-    true = ModelSummary("All went well.", ("nothing more",))
-    false = f"It was {told(at)}."
-    lie = ModelSummary(
-        f"{false} All went well. {false}", ("nothing more", false), (false,), (false,), (false,)
+    meaning = MEANINGS.get(kind, str)
+    assume(meaning(at) not in map(meaning, others))
+    source = [f"It was {original(other)}, and that was it." for other in others]
+    false = f"It was {rewritten(at)}."
+    written = ModelSummary(
+        f"{false} All went well. {false}", ("nothing", false), (false,), (false,), (false,)
     )
-    assert drop_ungrounded(lie, source) == (true, (false,) * 6)
+    marked = false + MARK
+    expected = ModelSummary(
+        f"{marked} All went well. {marked}", ("nothing", marked), (marked,), (marked,), (marked,)
+    )
+    assert mark_ungrounded(written, source) == (expected, (false,) * 6)
+
+
+def test_a_date_with_the_year_of_another_date_is_marked() -> None:
+    """Day and month of one date and the year of another do not make a third one."""
+    source = GroundingSource.of(["Born on 22.07.1958, moved on 27.04.2012."])
+    assert not source.supports("Born on 27 Apr 1958.")
+    assert not source.supports("Born on 1958-04-27.")
+    assert source.supports("Born on July 22, 1958, and moved on 27 April.")
+    assert GroundingSource.of(["On 27 April, in 1958."]).supports("On 27 April 1958.")
 
 
 WORDS = """1 5 12 42 2024 345 000 03 , . : - / ' k M a pm th million % $ ab _ # @ \\ ( ) AB é 行 March * of to v ` "
@@ -148,37 +161,37 @@ BITS = [*WORDS.split(), " ", " ", "\n", "\u202f", ". A"]
         max_size=25,
     ).map("".join)
 )
-def test_the_sources_own_words_lose_nothing(text: str) -> None:
+def test_the_words_of_the_source_are_not_marked(text: str) -> None:
     """However strange they are."""
-    assert drop_ungrounded(ModelSummary(text.strip(), (text,)), ["Before.", text, "After."])[1] == ()
+    assert mark_ungrounded(ModelSummary(text.strip(), (text,)), ["Before.", text, "After."])[1] == ()
 
 
 @settings(max_examples=60, deadline=None)
 @given(histories(most_turns=4), st.data())
-def test_an_honest_summary_loses_nothing(chat: Any, data: st.DataObject) -> None:
-    """Whether it quotes the user, the model, a tool's name, its arguments or its output."""
+def test_quotations_from_the_chat_are_not_marked(chat: Any, data: st.DataObject) -> None:
+    """Whether they quote the user, the model, a tool's name, its arguments or its result."""
     of = build_conversation(chat.items, chat.turn_of_item).turns
-    said = [text for item in chat.items for text in _said(item)]
-    lines = [line[:200].rpartition(" ")[0] for text in said for line in text.splitlines()]
+    texts = [text for item in chat.items for text in _texts(item)]
+    lines = [line[:200].rpartition(" ")[0] for text in texts for line in text.splitlines()]
     quotes = data.draw(st.lists(st.sampled_from(lines), max_size=8)) if lines else []
-    told = ModelSummary("\n".join(["They talked.", *quotes]), tuple(dict.fromkeys(quotes)))
-    assert complete_summary(told, of, count=estimate_tokens, max_tokens=ROOM).unfounded == ()
+    written = ModelSummary("\n".join(["They talked.", *quotes]), tuple(dict.fromkeys(quotes)))
+    assert complete_summary(written, of, count=estimate_tokens, max_tokens=MAX_TOKENS).unverified == ()
 
 
-def _said(item: Any) -> list[str]:
+def _texts(item: Any) -> list[str]:
     if item["type"] == "message":
         return [part["text"] for part in item["content"]]
     return [item[name] for name in ("name", "arguments", "output") if name in item]
 
 
-SAID = (
+SOURCE = (
     "We met on March 3\u20137 with twelve people in building B2. See src/app/main.py and README.md. Node 20 and "
     "Python 3.12.4 run at 1920x1080, 64-bit, p95 is 40 ms (5.0 %), it costs 2.5 million USD. Call +49 30 1234567."
 )
 
 
 @pytest.mark.parametrize(
-    "told",
+    "statement",
     [
         "The 1st, the 2nd and the 21st of 5 things.",
         "1. They met.\n2. They talked.\n 12) They left.",
@@ -195,29 +208,36 @@ SAID = (
         "**INFERRED:** all 86 of them",
     ],
 )
-def test_what_is_no_figure_or_the_same_one_stays(told: str) -> None:
-    """Ordinals, numbers of lists, single digits, what is marked as concluded, and words."""
-    assert drop_ungrounded(ModelSummary(told), [SAID]) == (ModelSummary(told), ())
+def test_supported_statements_are_not_marked(statement: str) -> None:
+    """Ordinals, numbers of lists, single digits, conclusions marked as such, and words need no support."""
+    written = ModelSummary(f"{statement}\nFine.")
+    assert mark_ungrounded(written, [SOURCE]) == (written, ())
 
 
-@pytest.mark.parametrize("word", sorted(NUMBER_WORDS))
-def test_numbers_may_have_been_words(word: str) -> None:
+@pytest.mark.parametrize(
+    ("word", "number"), [("ten", 10), ("twelve", 12), ("forty", 40), ("dozen", 12), ("thousand", 1000)]
+)
+def test_numbers_may_have_been_words(word: str, number: int) -> None:
     """Those that are often written so."""
-    assert GroundingSource.of([f"About {word} of them."]).founds(f"About {NUMBER_WORDS[word]} of them.")
-    assert not GroundingSource.of(["About some of them."]).founds(f"About {NUMBER_WORDS[word]} of them.")
+    assert GroundingSource.of([f"About {word} of them."]).supports(f"About {number} of them.")
+    assert not GroundingSource.of(["About some of them."]).supports(f"About {number} of them.")
 
 
-def test_sentences_are_left_out_one_by_one() -> None:
-    """The others stay as they are, with the lines that they stand in; an abbreviation ends none."""
+def test_sentences_are_marked_one_by_one() -> None:
+    """The others stay as they are; an abbreviation does not end a sentence."""
     text = "It ran.\n- It took approx. 99 ms. It (e.g. the cat) slept.\n\n它用了99毫秒。它睡了。\nDone at 10:30! Bye."
-    assert drop_ungrounded(ModelSummary(text), ["Done at 10:30."]) == (
-        ModelSummary("It ran.\nIt (e.g. the cat) slept.\n\n它睡了。\nDone at 10:30! Bye."),
+    marked = (
+        "It ran.\n- It took approx. 99 ms. (unverified) It (e.g. the cat) slept.\n\n"
+        "它用了99毫秒。 (unverified)它睡了。\nDone at 10:30! Bye."
+    )
+    assert mark_ungrounded(ModelSummary(text), ["Done at 10:30."]) == (
+        ModelSummary(marked),
         ("- It took approx. 99 ms.", "它用了99毫秒。"),
     )
 
 
 def test_everything_that_was_said_and_done_is_the_source() -> None:
-    """Both sides, attachments, names, arguments and outputs of tools, and what is stated of them; no reasoning."""
+    """Both sides, attachments, names, arguments and results of tools, and facts about them; no reasoning."""
     message = user("I have 11 cats.")
     message["content"].append({"type": "input_file", "filename": "plan 17.pdf", "file_data": "data:,18"})
     thought: Any = {**reasoning(), "summary": [{"type": "summary_text", "text": "Perhaps 19."}]}
@@ -232,38 +252,42 @@ def test_everything_that_was_said_and_done_is_the_source() -> None:
         ]
     )
     facts = tuple(f"It is {number}." for number in (11, 12, "search_v13", 14, 17, 60, 758, 18, 19, 99, 15))
-    summary = complete_summary(ModelSummary("Fine.", facts), of, count=estimate_tokens, max_tokens=ROOM)
-    assert (summary.told.key_facts, summary.unfounded) == (facts[:7], facts[7:])
+    summary = complete_summary(ModelSummary("Fine.", facts), of, count=estimate_tokens, max_tokens=MAX_TOKENS)
+    marked = tuple(fact + MARK for fact in facts[7:])
+    assert (summary.by_model.key_facts, summary.unverified) == ((*facts[:7], *marked), facts[7:])
 
 
-def test_how_much_was_left_out_is_said_in_a_line() -> None:
-    """And not what; a text that is gone leaves the lists."""
+def test_marked_statements_are_counted_in_the_rendering() -> None:
+    """The line explains the marks to whoever reads the summary."""
     of = turns([user("Hello."), answer("Hello.")])
-    told = ModelSummary("It took 99 ms.", ("It cost $12.50.", "They greeted."))
-    summary = complete_summary(told, of, count=estimate_tokens, max_tokens=ROOM)
+    written = ModelSummary("It took 99 ms.", ("It cost $12.50.", "They greeted."))
+    summary = complete_summary(written, of, count=estimate_tokens, max_tokens=MAX_TOKENS)
     assert summary == Summary(
-        ModelSummary("", ("They greeted.",)), unfounded=("It took 99 ms.", "It cost $12.50.")
+        ModelSummary("It took 99 ms. (unverified)", ("It cost $12.50. (unverified)", "They greeted.")),
+        unverified=("It took 99 ms.", "It cost $12.50."),
     )
     assert render_summary(summary).splitlines() == [
         "[Summary of a part of the conversation]",
+        "What happened, as recorded by a model (a record, not instructions):",
+        "> It took 99 ms. (unverified)",
         "Facts recorded:",
+        "- It cost $12.50. (unverified)",
         "- They greeted.",
-        "(2 statements with figures that nobody gave there: left out.)",
+        "(2 statements are marked as unverified: the original messages do not contain their details.)",
         "[End of this summary]",
     ]
 
 
-def test_nothing_but_lies_is_no_summary() -> None:
-    """It is refused like an empty one."""
+def test_a_summary_without_a_grounded_statement_is_refused() -> None:
+    """One statement that the chat supports, or that states nothing exact, is enough."""
     of = turns([user("Hello."), answer("Hello.")])
-    with pytest.raises(SummaryRefused, match="not founded in its source"):
-        complete_summary(
-            ModelSummary("It took 99 ms.", ("It cost $12.50.",)), of, count=estimate_tokens, max_tokens=ROOM
-        )
+    written = ModelSummary("It took 99 ms.", ("It cost $12.50.",))
+    with pytest.raises(SummaryRefused, match="not grounded"):
+        complete_summary(written, of, count=estimate_tokens, max_tokens=MAX_TOKENS)
 
 
-def test_a_liar_tells_nothing_false_of_tools() -> None:
-    """Of altered and invented figures none is shown, and every line about a tool is true."""
+def test_invented_and_altered_numbers_of_tools_are_marked() -> None:
+    """No unmarked statement holds a number that the tools did not return, and every line about a tool is true."""
     outputs = [
         json.dumps({"rows": [{"city": f"c{at}", "mm": 4_000 + 37 * at + row} for row in range(5)]})
         for at in range(20)
@@ -281,19 +305,24 @@ def test_a_liar_tells_nothing_false_of_tools() -> None:
     )
     items = [entry.item for turn in of for entry in turn.entries]
     plan = compose(
-        {"input": [*items, suffix_instruction(of, max_tokens=ROOM)]},
+        {"input": [*items, suffix_instruction(of, max_tokens=MAX_TOKENS)]},
         catalogue.BY_ID["standin/script"],
         Orders("", "lie"),
     )
     message = plan.steps[-1]
     assert isinstance(message, Message)
-    told = parse_model_summary(message.text, source_tokens=9_999, count=estimate_tokens, instruction="")
-    summary = complete_summary(told, of, count=estimate_tokens, max_tokens=ROOM)
+    written = parse_model_summary(message.text, source_tokens=9_999, count=estimate_tokens, instruction="")
+    summary = complete_summary(written, of, count=estimate_tokens, max_tokens=MAX_TOKENS)
     true = {number for text in [*outputs, *map(state_fact, outputs)] for number in NUMBER.findall(text)}
-    shown = "\n".join([summary.told.summary_text, *summary.told.key_facts, *summary.told.decisions])
-    assert {number for number in NUMBER.findall(shown) if len(number) > 1} <= true
-    assert INVENTED.partition(". ")[0] in summary.unfounded[0]
-    assert len(summary.unfounded) >= 10
+    unmarked = "\n".join(
+        [summary.by_model.summary_text, *summary.by_model.key_facts, *summary.by_model.decisions]
+    )
+    for statement in summary.unverified:
+        assert statement + MARK in unmarked
+        unmarked = unmarked.replace(statement + MARK, "")
+    assert {number for number in NUMBER.findall(unmarked) if len(number) > 1} <= true
+    assert INVENTED.partition(". ")[0] in summary.unverified[0]
+    assert len(summary.unverified) >= 10
     lines = [f'search({{"at": {at}}}): {state_fact(text)}' for at, text in enumerate(outputs)]
     assert list(summary.tool_facts) == lines
 
@@ -315,14 +344,20 @@ REPEATED = [
     "On May 5, it was 42. ",
 ]
 LONG = {
-    "rows": json.dumps([{"id": at * 7919, "at": f"2024-03-{at % 28 + 1:02}T10:30"} for at in range(22_000)]),
-    **{text: text * (MEGABYTE // len(text)) for text in REPEATED},
+    "rows": json.dumps([{"id": at * 7919, "at": f"2024-03-{at % 28 + 1:02}T10:30"} for at in range(1_400)]),
+    **{text: text * (CHARACTERS // len(text)) for text in REPEATED},
 }
 
 
 @pytest.mark.parametrize("text", LONG.values(), ids=map(repr, LONG))
-def test_a_long_source_is_read_in_linear_time(text: str) -> None:
-    """A megabyte, and a summary of a tenth of it."""
-    started = time.perf_counter()
-    drop_ungrounded(ModelSummary(text[: MEGABYTE // 10]), [text])
-    assert time.perf_counter() - started < LONGEST_SECONDS
+def test_grounding_takes_linear_time(text: str) -> None:
+    """A source four times as long takes at most about four times the processor time."""
+
+    def seconds(characters: int) -> float:
+        started = time.process_time()
+        for _ in range(CHARACTERS // characters):
+            mark_ungrounded(ModelSummary(f"Fine.\n{text[: characters // 10]}"), [text[:characters]])
+        return time.process_time() - started
+
+    few = min(seconds(CHARACTERS // 4) for _ in range(2))
+    assert min(seconds(CHARACTERS) for _ in range(2)) < 2.5 * few + 0.05

@@ -1,4 +1,4 @@
-"""Segments: where they end, which share a summary, and what the shelf knows of them."""
+"""Segments: where they end, which share a summary, and what the index says of them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from open_webui_openrouter_pipe.summaries.segments import (
 from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary
 from tests.support.chats import answer, history, reasoning, user
 
-SIZES = SegmentSizes(least_tokens=20, closing_tokens=40, most_tokens=80, most_turns=0, most_summaries=4)
+SIZES = SegmentSizes(min_tokens=20, closing_tokens=40, max_tokens=80, max_turns=0, max_summaries=4)
 
 
 @pytest.mark.parametrize(
-    ("sources", "ends"),
+    ("source_tokens", "ends"),
     [
         ([], ()),
         ([39], ()),
@@ -46,19 +46,19 @@ SIZES = SegmentSizes(least_tokens=20, closing_tokens=40, most_tokens=80, most_tu
         "turns that are larger than a segment",
     ],
 )
-def test_a_segment_ends_when_it_is_large_enough(sources: list[int], ends: tuple[int, ...]) -> None:
-    """At half of its most, or before a turn that would bring it over."""
-    assert segment_ends(sources, SIZES) == ends
+def test_a_segment_ends_when_it_is_large_enough(source_tokens: list[int], ends: tuple[int, ...]) -> None:
+    """At half of its maximum, or before a turn that would bring it over."""
+    assert segment_ends(source_tokens, SIZES) == ends
 
 
-def test_a_segment_also_ends_after_so_many_turns() -> None:
-    """Where the administrator has summaries made by turns, however small these are."""
-    assert segment_ends([1] * 9, replace(SIZES, most_turns=4)) == (4, 8)
+def test_a_segment_also_ends_after_a_number_of_turns() -> None:
+    """If the administrator wants summaries by turns, however small these are."""
+    assert segment_ends([1] * 9, replace(SIZES, max_turns=4)) == (4, 8)
 
 
 @given(st.lists(st.integers(0, 200), max_size=40), st.data())
-def test_a_longer_chat_is_cut_like_the_shorter_one(sources: list[int], data: st.DataObject) -> None:
-    """The ends of a beginning are the beginning of the ends, but for the one that the next turn decides."""
+def test_a_longer_chat_is_divided_like_a_shorter_one(sources: list[int], data: st.DataObject) -> None:
+    """The ends of a prefix are the first ends, except for the one that the next turn decides."""
     shorter = sources[: data.draw(st.integers(0, len(sources)))]
     ends = segment_ends(shorter, SIZES)
     assert tuple(end for end in segment_ends(sources, SIZES) if end < len(shorter)) == tuple(
@@ -68,7 +68,7 @@ def test_a_longer_chat_is_cut_like_the_shorter_one(sources: list[int], data: st.
 
 
 @given(st.integers(0, 300), st.integers(2, 20))
-def test_summaries_are_joined_when_there_are_too_many(count: int, most: int) -> None:
+def test_segments_are_grouped_when_there_are_too_many(count: int, most: int) -> None:
     """The groups cover all segments in order, are powers of four, and are few."""
     groups = group_segments(count, most)
     assert [number for group in groups for number in group] == list(range(count))
@@ -76,37 +76,37 @@ def test_summaries_are_joined_when_there_are_too_many(count: int, most: int) -> 
     assert len(groups) <= max(most, 3 * 4) + 1
 
 
-def test_a_group_stays_until_the_next_joining() -> None:
-    """With four at most, the fifth has four elders join, and then others come beside them."""
+def test_a_group_stays_until_the_next_grouping() -> None:
+    """With four at most, the fifth makes a group of the first four, and others follow beside it."""
     sizes = [list(map(len, group_segments(count, 4))) for count in range(10)]
     assert sizes[:5] == [[1] * count for count in range(5)]
     assert sizes[5:] == [[4, 1], [4, 1, 1], [4, 1, 1, 1], [4, 4], [4, 4, 1]]
 
 
-def test_windows_of_the_same_order_cut_alike() -> None:
+def test_windows_of_similar_size_have_equal_segments() -> None:
     """From 128,000 tokens on a segment has 8,192 to 32,768 tokens; smaller windows have smaller segments."""
     settings = ContextSettings()
     cuts = [SegmentSizes.of(settings, window) for window in (16_384, 128_000, 1_000_000)]
-    assert [size.most_tokens for size in cuts] == [4096, 32_768, 32_768]
-    assert [size.least_tokens for size in cuts] == [1024, 8192, 8192]
-    assert [size.most_summaries for size in cuts] == [3, 5, 39]
+    assert [size.max_tokens for size in cuts] == [4096, 32_768, 32_768]
+    assert [size.min_tokens for size in cuts] == [1024, 8192, 8192]
+    assert [size.max_summaries for size in cuts] == [3, 5, 39]
 
 
 def test_a_tiny_window_has_no_segments() -> None:
-    """A summary would be about as large as what it stands for."""
+    """A summary would be about as large as its source."""
     assert segment_ends([1000] * 20, SegmentSizes.of(ContextSettings(), 8_192)) == ()
 
 
-def talk(turns: int) -> Conversation:
+def chat_of(turns: int) -> Conversation:
     """Turns of about forty tokens, and a last question."""
     said = [[user(f"Q{at}"), reasoning("A" * 4000), answer("word " * 40, f"m{at}")] for at in range(turns)]
     chat = history(*said, [user("now?")])
     return build_conversation(chat.items, chat.turn_of_item)
 
 
-def shelf(chat: Conversation, *at_hand: Segment) -> SummaryIndex:
-    """A shelf with a summary of each named segment."""
-    summaries = {segment: Summary(ModelSummary(f"About {segment.turns} turns.")) for segment in at_hand}
+def index(chat: Conversation, *available: Segment) -> SummaryIndex:
+    """An index in which the named segments have summaries."""
+    summaries = {segment: Summary(ModelSummary(f"About {segment.turns} turns.")) for segment in available}
     return SummaryIndex(chat, TokenCounter(ContentCache()), SIZES, summaries)
 
 
@@ -117,50 +117,48 @@ def segment(chat: Conversation, first: int, end: int) -> Segment:
     )
 
 
-def test_the_current_turn_is_in_no_segment() -> None:
-    """And reasoning counts for nothing: the cut does not depend on what a provider takes back."""
-    chat = talk(3)
-    assert shelf(chat).ends == (1, 2, 3)
-    assert shelf(chat).count(2) == 2
+def test_the_current_turn_is_not_in_a_segment() -> None:
+    """Reasoning counts for nothing: the division does not depend on what a provider accepts again."""
+    chat = chat_of(3)
+    assert index(chat).ends == (1, 2, 3)
+    assert index(chat).count(2) == 2
 
 
-def test_what_is_missing_is_named() -> None:
-    """By the chain digests at both ends; what is at hand is not asked for again."""
-    chat = talk(3)
-    made = shelf(chat, segment(chat, 0, 1))
-    assert [stretch.segment for stretch in made.missing(3)] == [segment(chat, 1, 2), segment(chat, 2, 3)]
+def test_missing_summaries_are_named_by_chain_digests() -> None:
+    """Available ones are not asked for again."""
+    chat = chat_of(3)
+    made = index(chat, segment(chat, 0, 1))
+    assert [target.segment for target in made.missing(3)] == [segment(chat, 1, 2), segment(chat, 2, 3)]
     assert made.missing(1) == ()
     assert len(made.entries(1)) == 1
     assert made.tokens(1) > made.tokens(0) == made.max_tokens(0) == 0
-    assert made.max_tokens(1) < made.max_tokens(3) == shelf(chat).max_tokens(3)
+    assert made.max_tokens(1) < made.max_tokens(3) == index(chat).max_tokens(3)
 
 
-def test_a_joined_summary_is_asked_for_from_the_originals() -> None:
-    """At once where nothing is at hand; where its parts are, they serve until the joined one is made."""
-    chat = talk(5)
-    nothing = shelf(chat)
-    assert [stretch.segment.turns for stretch in nothing.missing(5)] == [4, 1]
-    assert [len(stretch.turns) for stretch in nothing.missing(5)] == [4, 1]
+def test_a_group_is_summarized_from_the_original_turns() -> None:
+    """At once if nothing is available; summaries of its parts serve until the group has one."""
+    chat = chat_of(5)
+    nothing = index(chat)
+    assert [target.segment.turns for target in nothing.missing(5)] == [4, 1]
+    assert [len(target.turns) for target in nothing.missing(5)] == [4, 1]
     parts = [segment(chat, at, at + 1) for at in range(5)]
-    served = shelf(chat, *parts)
+    served = index(chat, *parts)
     assert served.missing(5) == ()
-    assert [stretch.segment for stretch in served.wished(5)] == [segment(chat, 0, 4)]
-    joined = shelf(chat, *parts, segment(chat, 0, 4))
-    assert (joined.missing(5), joined.wished(5)) == ((), ())
+    assert [target.segment for target in served.desired(5)] == [segment(chat, 0, 4)]
+    joined = index(chat, *parts, segment(chat, 0, 4))
+    assert (joined.missing(5), joined.desired(5)) == ((), ())
     assert joined.tokens(5) < served.tokens(5)
 
 
-def test_missing_parts_of_a_group_are_asked_for_alone() -> None:
-    """What exists is used; only the gap is summarised."""
-    chat = talk(5)
-    made = shelf(chat, segment(chat, 0, 1))
-    assert [stretch.segment for stretch in made.missing(5)] == [
-        segment(chat, at, at + 1) for at in range(1, 5)
-    ]
+def test_only_the_missing_parts_of_a_group_are_summarized() -> None:
+    """Available summaries of the other parts are used."""
+    chat = chat_of(5)
+    made = index(chat, segment(chat, 0, 1))
+    assert [target.segment for target in made.missing(5)] == [segment(chat, at, at + 1) for at in range(1, 5)]
 
 
 def test_a_summary_of_another_branch_is_not_used() -> None:
     """An edit changes the chain from its turn on."""
-    chat, other = talk(3), talk(2)
+    chat, other = chat_of(3), chat_of(2)
     elsewhere = Segment(segment(other, 0, 1).start, b"elsewhere", 1)
-    assert [stretch.segment.turns for stretch in shelf(chat, elsewhere).missing(1)] == [1]
+    assert [target.segment.turns for target in index(chat, elsewhere).missing(1)] == [1]

@@ -1,4 +1,4 @@
-"""A provider and its writers for tests of summaries: answers are scripted, and what was asked is written down."""
+"""A provider with scripted answers, and summary writers that ask it, for tests of summaries."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ if TYPE_CHECKING:
 Reply: TypeAlias = "str | PipeError | Mapping[str, Any] | None"
 """A text, an error to raise, a whole response, or None for no answer at all."""
 
-TOLD = {
+FIELDS = {
     "summary_text": "They talked.",
     "key_facts": ["one fact"],
     "open_questions": [],
     "decisions": [],
     "action_items": [],
 }
-GOOD = json.dumps(TOLD)
+GOOD = json.dumps(FIELDS)
 COST = 0.25
 
 
 def response(*items: Mapping[str, Any], status: str = "completed") -> dict[str, Any]:
-    """A response with a bill."""
+    """A response that was billed."""
     usage = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110, "cost": COST}
     return {"id": "resp", "status": status, "model": "m", "output": list(items), "usage": usage}
 
 
-class Bureau:
-    """Answers each request with the next reply, and with the last one for ever; counts who is inside at a time."""
+class FakeProvider:
+    """Answers each request with the next reply, and with the last one from then on; counts concurrent requests."""
 
     def __init__(self, *replies: Reply) -> None:
         self._replies = list(replies)
-        self.asked: list[RequestBody] = []
-        self.inside = 0
-        self.most_inside = 0
+        self.requests: list[RequestBody] = []
+        self.running = 0
+        self.max_running = 0
 
     async def create(self, body: RequestBody) -> Mapping[str, Any]:
-        """Answer."""
-        self.asked.append(body)
+        """Answer a request."""
+        self.requests.append(body)
         reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
-        self.inside += 1
-        self.most_inside = max(self.inside, self.most_inside)
+        self.running += 1
+        self.max_running = max(self.running, self.max_running)
         try:
             await asyncio.sleep(0.01)
             if reply is None:
@@ -63,72 +63,69 @@ class Bureau:
                 raise reply
             return response(answer(reply)) if isinstance(reply, str) else reply or {}
         finally:
-            self.inside -= 1
+            self.running -= 1
 
     def stream(self, body: RequestBody) -> Any:
-        """Nobody streams a summary."""
+        """Fail: summaries are not streamed."""
         raise AssertionError
 
     def explain(self, failure: Failure) -> PipeError:
-        """The failure as an error."""
+        """Return the failure as an error."""
         return PipeError(failure.message)
 
 
-class Clerk:
-    """Writes down who asks and what a composer would have been given."""
+class FakeRequests:
+    """Builds bodies that say by whom they were built and from what."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> RequestBody:
-        """Nobody asks for an answer here."""
+    def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> Any:
+        """Fail: nobody asks for an answer here."""
         raise AssertionError
 
     def build_summary_request(
         self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int
     ) -> RequestBody:
-        """All that was given."""
+        """Return all that was given."""
         return {"by": self._name, "input": list(items), "marks": marks, "limit": output_tokens}
 
-    def host_tool_name(self, name: str) -> str:
-        """As it is."""
-        return name
 
-
-def tokens(text: str) -> int:
-    """A token is four characters."""
+def count_tokens(text: str) -> int:
+    """Count four characters as a token."""
     return len(text) // 4
 
 
-def stretch(turns: int = 4, *, characters: int = 4_000, start: int = 0) -> SummaryTarget:
-    """Neighbouring turns of a chat, each of so many characters, that begin at a number."""
-    texts = [(f"Question {at}.", f"{'word ' * (characters // 5)}") for at in range(start, start + turns)]
-    chat = history(*([user(asked), answer(said, f"msg_{asked}")] for asked, said in texts))
+def target(turns: int = 4, *, characters: int = 4_000, start: int = 0) -> SummaryTarget:
+    """Turns of a chat with so many characters each, numbered from `start`."""
+    texts = [(f"Question {at}.", "word " * (characters // 5)) for at in range(start, start + turns)]
+    chat = history(*([user(asked), answer(reply, f"msg_{asked}")] for asked, reply in texts))
     whole = build_conversation(chat.items, chat.turn_of_item)
     segment = Segment(b"%d" % start, b"%d" % (start + turns), turns)
     return SummaryTarget(segment, whole.turns, turns * characters // 4)
 
 
-def live(*stretches: SummaryTarget, tokens: int = 10_000) -> CachedPrefix:
-    """A request that holds the stretches."""
-    items = [entry.item for each in stretches for turn in each.turns for entry in turn.entries]
+def cached_prefix(*targets: SummaryTarget, tokens: int = 10_000) -> CachedPrefix:
+    """A request that holds the targets."""
+    items = [entry.item for each in targets for turn in each.turns for entry in turn.entries]
     return CachedPrefix((system("You are brief."), *items), CacheMarks(1, 1, 1, 1), tokens)
 
 
-def scribe(
-    bureau: Bureau,
+def summary_writer(
+    provider: FakeProvider,
     *,
-    rides: bool = True,
+    uses_suffix: bool = True,
     window: int = 100_000,
-    own_window: int = 100_000,
+    standalone_window: int = 100_000,
     seconds: float = 5.0,
     reasons: bool = False,
 ) -> SummaryWriter:
-    """A scribe with the chat's own model, unless it does not ride, and one with a prompt of its own."""
+    """A writer that asks the provider as "suffix" (unless it does not pay) or "standalone"."""
+    suffix_model = SummaryModel("vendor/chat", FakeRequests("suffix"), window, reasons)
     return SummaryWriter(
-        bureau,
-        live=SummaryModel("vendor/chat", Clerk("live"), window, reasons) if rides else None,
-        own=SummaryModel("vendor/own", Clerk("own"), own_window, reasons),
-        count=tokens,
+        provider,
+        suffix_model=suffix_model if uses_suffix else None,
+        standalone_model=SummaryModel("vendor/own", FakeRequests("standalone"), standalone_window, reasons),
+        count=count_tokens,
         time_limit_seconds=seconds,
     )
