@@ -254,7 +254,7 @@ class App:
         own = self._catalog(settings.client).find(own_id)
         chats = self._catalog(settings.client).find(model.id)
         window_tokens = model.window_tokens or FALLBACK_WINDOW_TOKENS
-        rides = not wished.model and model.prices.rides and not model.id.endswith(_SEARCHING)
+        rides = not wished.model and model.prices.shares_cache and not model.id.endswith(_SEARCHING)
         scribe = SummaryWriter(
             ports.responses,
             live=SummaryModel(model.id, ports.requests, window_tokens, bool(chats and chats.reasons))

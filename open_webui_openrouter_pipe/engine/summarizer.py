@@ -155,7 +155,7 @@ class Summarizer:
         """Whether the model has failed neither in this call nor again and again a moment ago."""
         return not (self._failed or self._desk.breaker.is_open(self._name))
 
-    async def at_hand(self, chat: Conversation) -> Mapping[Segment, Summary]:
+    async def available(self, chat: Conversation) -> Mapping[Segment, Summary]:
         """All summaries of the user that fit the conversation; never raises."""
         chains = [chat.before, *(turn.chain for turn in chat.turns)]
         return await self._summaries.find(self._origin.user_id, chains, chat_id=self._origin.chat_id)

@@ -16,7 +16,7 @@ from ..history.build import History, Options, Transformed, build_input, read_his
 from ..planning.plan import Plan
 from ..ports import Failed, LoadedArtifacts, Notice
 from .channel import OutputChannel
-from .fit import RequestFitter
+from .fit import RequestFitter, conversation_of
 from .recorder import Persistence, RequestOrigin
 from .round import Ports, Round, describe_missing
 
@@ -121,11 +121,12 @@ class Turn:
 
     async def _send(self, transformed: Transformed) -> None:
         """Fit the input and dispatch it; once more with less when the provider counts more than its window."""
-        fitted = await self._fitting.fit(transformed, self._outlet.put)
+        conversation = conversation_of(transformed)
+        fitted = await self._fitting.fit(conversation, self._outlet.put)
         try:
             await self._dispatch(fitted, transformed)
         except ContextTooLong:
-            lower = None if self._round.shown else await self._fitting.refit_smaller(transformed, fitted)
+            lower = None if self._round.shown else await self._fitting.refit_smaller(conversation, fitted)
             if lower is None:
                 raise
             await self._outlet.put(Notice(_SHORTENED))

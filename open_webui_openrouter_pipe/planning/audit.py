@@ -70,11 +70,11 @@ def audit_row(plan: Plan) -> AuditRow:
         tokens_after_retention=steps["retention"].tokens,
         tokens_after_summary=steps["summary"].tokens,
         tokens_after_prune=steps["prune"].tokens,
-        tokens_after_landing=steps["landing"].tokens,
+        tokens_after_landing=steps["evict"].tokens,
         retention_triggered=steps["retention"].triggered,
         summary_triggered=steps["summary"].triggered,
         prune_triggered=steps["prune"].triggered,
-        landing_triggered=steps["landing"].triggered,
+        landing_triggered=steps["evict"].triggered,
         overflow_rejected=False,
     )
 

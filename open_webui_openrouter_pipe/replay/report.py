@@ -247,9 +247,9 @@ def _figures(plan: Plan) -> Iterator[str]:
 def _epochs(plan: Plan, turns: Sequence[int]) -> Iterator[str]:
     """The changes of the prefix so far."""
     numbers = list(dict.fromkeys(turns))
-    yield f"changes of what was sent before: {len(plan.epochs) or 'none'}"
-    for epoch in plan.epochs:
-        yield f"  turn {numbers[epoch.turn]}: {epoch.reason}, {epoch.tokens_won:,} tokens won"
+    yield f"changes of what was sent before: {len(plan.prefix_breaks) or 'none'}"
+    for epoch in plan.prefix_breaks:
+        yield f"  turn {numbers[epoch.turn]}: {epoch.reason}, {epoch.freed_tokens:,} tokens won"
 
 
 def _losses(plan: Plan, items: Sequence[Item], turns: Sequence[int]) -> Iterator[str]:

@@ -72,7 +72,7 @@ class StoredCalibrations:
             _log.warning("the calibration of %s could not be read and is not used now: %s", model_id, error)
             return None
         try:
-            return Calibration.of_state(json.loads(state)) if state else Calibration()
+            return Calibration.from_json(json.loads(state)) if state else Calibration()
         except ValueError as error:
             _log.warning("the calibration of %s is unreadable and is learned anew: %s", model_id, error)
             return Calibration()
@@ -81,7 +81,7 @@ class StoredCalibrations:
         now = self._clock()
         # In the same order in all workers, so that two of them cannot wait for each other.
         values = [
-            {"model": model_id, "state": json.dumps(self._known[model_id].state()), "updated": now}
+            {"model": model_id, "state": json.dumps(self._known[model_id].as_json()), "updated": now}
             for model_id in sorted(set(model_ids))
         ]
         upsert = self._database.replacing(self._table)

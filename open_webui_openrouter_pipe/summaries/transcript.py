@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from ..conversation.conversation import Turn
-from ..conversation.tool_facts import cut_middle, state_fact, state_parts
+from ..conversation.tool_facts import state_fact, state_parts
+from ..conversation.truncate import truncate_middle
 from ..responses.items import (
     FunctionCall,
     FunctionCallOutput,
@@ -98,7 +99,7 @@ def truncate_to_tokens(text: str, tokens: int, count: Callable[[str], int]) -> s
             return cut
         keep *= CUT_MARGIN * max(0, tokens) / max(1, found)
         head = int(keep * HEAD_SHARE)
-        cut = cut_middle(text, head, int(keep) - head)
+        cut = truncate_middle(text, head, int(keep) - head)
     return ""
 
 

@@ -354,7 +354,7 @@ def test_a_talkative_model_leaves_room() -> None:
     assert summary.details == ("48 GB",)
     assert summary.told.key_facts == told.key_facts[: len(summary.told.key_facts)] != ()
     assert summary.told.summary_text.startswith("Word after")
-    assert "left out" in summary.told.summary_text
+    assert "omitted" in summary.told.summary_text
 
 
 def test_rules_stay_though_they_alone_are_larger_than_the_room() -> None:
