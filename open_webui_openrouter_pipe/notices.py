@@ -138,6 +138,30 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "summary_failure_claimed_elsewhere": "another server process is already doing it",
         "summary_failure_database_unavailable": "the database is unavailable",
         "summary_failure_unexpected_error": "unexpected error",
+        # --- fitting a chat into the window ---
+        "window_too_small": "The model's window of {window_tokens:,} tokens leaves no room for any input.",
+        "window_too_small_advice": "Choose a model with a larger window.",
+        "overflow": (
+            "This request needs about {needed_tokens:,} tokens, but only {limit_tokens:,} fit into the model's "
+            "window of {window_tokens:,}. The largest part is: {largest}, {largest_tokens:,} tokens."
+        ),
+        "overflow_instructions": "Shorten the system prompt.",
+        "overflow_tools": "Switch off tools that this chat does not need.",
+        "overflow_summaries": "Start a new chat.",
+        "overflow_retrieved_text": "Attach fewer documents, or ask for fewer sources.",
+        "overflow_rules": "Start a new chat.",
+        "overflow_latest_message": "Shorten your message or its attachments, or send them in parts.",
+        "overflow_current_tool_calls": "Ask for less in one go, so that fewer tools are called.",
+        "overflow_earlier_turns": "Start a new chat, or let the pipe shorten old turns.",
+        "fitted_retention": "Older tool results were shortened to their key facts.",
+        "fitted_clip": "Only the last messages of this chat were sent to the model.",
+        "fitted_prune": "Older parts of this chat were shortened to fit the model's window.",
+        "fitted_evict": "The oldest parts of this chat were omitted to fit the model's window.",
+        "summarizing": "Summarizing conversation ({tokens:,} tokens)...",
+        "summarized": "Summarized: {before_tokens:,} → {after_tokens:,} tokens",
+        "summarized_cost": " (${cost:.4f})",
+        "summarized_partly": "; one part could not be summarized: {reason}",
+        "not_summarized": "The conversation could not be summarized: {reason}.",
     }
 )
 """Templates of `str.format` by name. With a `count`, `NAME.one` is preferred to `NAME` when the count is 1."""

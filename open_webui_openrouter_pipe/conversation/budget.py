@@ -1,12 +1,8 @@
-"""How much of a model's window is left for input.
+"""How much of a model's window is left for input, and the settings by which a conversation is fitted to it.
 
-Owns the arithmetic of window, reserves and budget. It must not look models up: the catalogue's figures come
-in.
-
-The frozen slice of settings that this folder reads.
-
-Owns names, defaults and the meaning of a per-user limit. It must not read valves or the environment: whoever
-builds the slice has merged and checked them.
+Owns the arithmetic of window and reserves, the names, defaults and ranges of the settings. It must not look models
+up (the catalog's windows are passed in) nor read valves or the environment: whoever builds the settings has merged
+and checked them.
 """
 
 from __future__ import annotations
@@ -16,16 +12,27 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import ContextBudgetExceeded
+from ..notices import notice
 
 FALLBACK_WINDOW_TOKENS = 8192
 OUTPUT_SHARE = 0.20
 OVERHEAD_SHARE = 0.05
-LEAST_OVERHEAD_TOKENS = 1024
+MIN_OVERHEAD_TOKENS = 1024
+CLIP_RANGE_MESSAGES = (1, 50)
+
+Strategy = Literal["summarize", "prune", "clip", "refuse", "off"]
+"""What happens when a chat outgrows its window.
+
+`prune` is `summarize` without summaries; `off` sends everything and lets the provider decide.
+"""
+
+Pruning = Literal["batched", "every_turn", "off"]
+"""When old tool outputs become facts: when it pays, at once, or never."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A window and what of it is spoken for, in tokens."""
+    """A window and what of it is reserved, in tokens."""
 
     window_tokens: int
     output_reserve_tokens: int
@@ -33,14 +40,8 @@ class Budget:
 
     @property
     def input_tokens(self) -> int:
-        """What the input may come to."""
+        """What is left for the input."""
         return self.window_tokens - self.output_reserve_tokens - self.overhead_reserve_tokens
-
-
-def smallest_window(windows_tokens: Iterable[int | None]) -> int:
-    """Give the window that holds for every model that may serve; unknown ones count as the fallback."""
-    known = (tokens if tokens and tokens > 0 else FALLBACK_WINDOW_TOKENS for tokens in windows_tokens)
-    return min(known, default=FALLBACK_WINDOW_TOKENS)
 
 
 class WindowTooSmall(ContextBudgetExceeded):
@@ -51,8 +52,8 @@ class WindowTooSmall(ContextBudgetExceeded):
         self.budget = budget
         self.limit_tokens = self.needed_tokens = 0
         super().__init__(
-            f"The model's window of {budget.window_tokens:,} tokens leaves no room for any input.",
-            advice="Choose a model with a larger window.",
+            notice("window_too_small", window_tokens=budget.window_tokens),
+            advice=notice("window_too_small_advice"),
             detail=str(budget),
         )
 
@@ -62,27 +63,21 @@ def split_window(window_tokens: int, *, output_tokens: int) -> Budget:
     return Budget(
         window_tokens,
         min(output_tokens, int(window_tokens * OUTPUT_SHARE)),
-        max(LEAST_OVERHEAD_TOKENS, int(window_tokens * OVERHEAD_SHARE)),
+        max(MIN_OVERHEAD_TOKENS, int(window_tokens * OVERHEAD_SHARE)),
     )
 
 
-Strategy = Literal["summarize", "prune", "clip", "refuse", "off"]
-"""What happens when a chat outgrows its window.
-
-`prune` is `summarize` without asking for summaries; `off` sends everything and lets the provider decide.
-"""
-
-Pruning = Literal["batched", "every_turn", "off"]
-"""When old tool outputs become facts: when it pays, at once, or never."""
-
-CLIP_RANGE_MESSAGES = (1, 50)
+def smallest_window(windows_tokens: Iterable[int | None]) -> int:
+    """Return the window that holds for every model that may serve; unknown ones count as the fallback."""
+    known = (tokens if tokens and tokens > 0 else FALLBACK_WINDOW_TOKENS for tokens in windows_tokens)
+    return min(known, default=FALLBACK_WINDOW_TOKENS)
 
 
 @dataclass(frozen=True, slots=True)
 class ContextSettings:
     """How a conversation is fitted to its window. Ratios are shares of the input budget.
 
-    From `summary_ahead_ratio` on the next summary is worth making ahead of time; at `summary_trigger_ratio` it is due.
+    From `summary_ahead_ratio` on the next summary is made ahead of time; at `summary_trigger_ratio` it is due.
     """
 
     tool_output_retention_turns: int = 10
@@ -105,8 +100,8 @@ class ContextSettings:
         if self.context_strategy != "clip" or self.clip_bypass:
             return None
         low, high = CLIP_RANGE_MESSAGES
-        wanted = self.clip_last_messages if self.clip_user_limit is None else self.clip_user_limit
-        return min(max(wanted, low), high)
+        limit = self.clip_last_messages if self.clip_user_limit is None else self.clip_user_limit
+        return min(max(limit, low), high)
 
     @property
     def protected_turns(self) -> int:
@@ -115,5 +110,5 @@ class ContextSettings:
 
     @property
     def retention_turns(self) -> int:
-        """Newest turns whose outputs stay verbatim; the current one is always among them."""
+        """Newest turns whose tool outputs stay verbatim; the current one is always among them."""
         return max(1, self.tool_output_retention_turns)

@@ -1,7 +1,7 @@
-"""A bounded memory for things that follow from an item's content.
+"""A bounded cache of what follows from an item's content.
 
-Owns forgetting: it holds at most `limit` values and lets go of those not asked for recently. It knows
-nothing of what it holds; it is made and kept by whoever plans many requests.
+Owns eviction: it holds at most `limit` values and drops those not used recently. It knows nothing of what it
+holds; whoever serves many requests makes it and keeps it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ Value = TypeVar("Value")
 
 
 class ContentCache(Generic[Value]):
-    """Values by content digest, in two generations: when the young one is full, the old one is forgotten.
+    """Values by key, in two generations: when the young one is full, the old one is dropped.
 
-    Several threads may use it at once; the worst that happens is that a value is made again.
+    Several threads may use it at once; at worst a value is computed twice.
     """
 
     def __init__(self, limit: int = 32_768) -> None:
@@ -28,20 +28,20 @@ class ContentCache(Generic[Value]):
         return len(self._young) + sum(key not in self._young for key in self._old)
 
     def get(self, key: bytes) -> Value | None:
-        """The remembered value, None when there is none."""
+        """Return the value of a key, None when it is not cached."""
         young, old = self._young, self._old
         if (found := young.get(key)) is not None:
             return found
         return None if (found := old.get(key)) is None else self.put(key, found)
 
     def put(self, key: bytes, value: Value) -> Value:
-        """Remember a value and give it back."""
+        """Cache a value and return it."""
         if len(self._young) >= self._half:
             self._young, self._old = {}, self._young
         self._young[key] = value
         return value
 
-    def get_or_compute(self, key: bytes, make: Callable[[], Value]) -> Value:
-        """The remembered value, or the one that `make` gives."""
+    def get_or_compute(self, key: bytes, compute: Callable[[], Value]) -> Value:
+        """Return the cached value of a key, computing and caching it if needed."""
         found = self.get(key)
-        return self.put(key, make()) if found is None else found
+        return self.put(key, compute()) if found is None else found

@@ -1,12 +1,12 @@
-"""How many tokens a text has, without a vocabulary.
+"""How many tokens a text has, without a tokenizer.
 
 Owns one number per text. The model is linear: bytes are reduced to classes (lower, upper, digit, space,
 quote, punctuation, and a class for each family of scripts), and single classes and pairs of neighbours are
-counted, for tokens begin where the class changes. Letters and scripts that are rare to the vocabulary cost more.
+counted, because tokens begin where the class changes. Letters and scripts that are rare in the vocabulary cost more.
 Long runs of base64 and hexadecimal digits are counted by their length.
 
 The weights are least-squares fits to o200k_base over source code, prose in some sixty languages, JSON, CSV, logs
-and encoded data, aimed 2 % above the truth; `docs/context.md` has the errors.
+and encoded data, aimed 2 % above the truth; docs/context.md has the errors.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ LONG_RUN_BYTES = 40
 HEX_TOKENS_PER_BYTE = 0.588
 BASE64_TOKENS_PER_BYTE = 0.697
 DIGIT_TOKENS_PER_BYTE = 0.34
-LEAST_TOKENS_PER_BYTE = 0.1
-MOST_SURCHARGE = 1.2
+MIN_TOKENS_PER_BYTE = 0.1
+MAX_SURCHARGE = 1.2
 """Share of its other tokens that a text's spelling may add."""
 SLICES = 16
 SLICE_BYTES = 1024
@@ -107,6 +107,7 @@ _RARE = tuple(
 
 
 def _class_table() -> bytes:
+    """Return the class of each byte; each range of lead bytes overwrites the end of the one before."""
     table = bytearray(b"p" * 0x80 + b"." * 0x80)
     for name, members in _ASCII_CLASSES:
         for member in members:
@@ -124,37 +125,37 @@ _RUN = b"1" * LONG_RUN_BYTES
 
 
 def estimate_tokens(text: str) -> int:
-    """The tokens of a text as o200k_base would count them, give or take a few per cent."""
+    """Return the tokens of a text as o200k_base would count them, within a few per cent."""
     raw = text.encode("utf-8", "surrogatepass")
-    encoded, plain, at = 0.0, bytearray(), 0
+    encoded, plain, copied = 0.0, bytearray(), 0
     for start, end in _long_runs(raw):
         if tokens := _encoded_tokens(raw[start:end]):
             encoded += tokens
-            plain += raw[at:start]
-            at = end
-    plain += raw[at:]
+            plain += raw[copied:start]
+            copied = end
+    plain += raw[copied:]
     classes = plain.translate(CLASS_OF_BYTE)
-    counted = max(_sum(_WEIGHTS, classes), LEAST_TOKENS_PER_BYTE * len(plain))
-    surcharge = min(MOST_SURCHARGE * counted, max(0.0, _spelling(plain)))
+    counted = max(_weighted_count(_WEIGHTS, classes), MIN_TOKENS_PER_BYTE * len(plain))
+    surcharge = min(MAX_SURCHARGE * counted, max(0.0, _spelling_surcharge(plain)))
     rare = sum(tokens * len(block.findall(plain)) for lead, block, tokens in _RARE if lead in plain)
     return round(encoded + counted + surcharge + rare) or bool(text)
 
 
-def _sum(weights: tuple[tuple[bytes, float], ...], raw: bytes | bytearray) -> float:
+def _weighted_count(weights: tuple[tuple[bytes, float], ...], raw: bytes | bytearray) -> float:
     return sum(weight * raw.count(pattern) for pattern, weight in weights)
 
 
-def _spelling(plain: bytearray) -> float:
-    """What letters add; for a long text, what they add to evenly spaced slices times its length over theirs."""
+def _spelling_surcharge(plain: bytearray) -> float:
+    """Return what letters add; for a long text, scaled up from evenly spaced slices."""
     if len(plain) <= SLICES * SLICE_BYTES:
-        return _sum(_SPELLING, plain)
+        return _weighted_count(_SPELLING, plain)
     step = len(plain) // SLICES
     slices = b"".join(plain[at * step : at * step + SLICE_BYTES] for at in range(SLICES))
-    return _sum(_SPELLING, slices) * len(plain) / len(slices)
+    return _weighted_count(_SPELLING, slices) * len(plain) / len(slices)
 
 
 def _long_runs(raw: bytes) -> Iterator[tuple[int, int]]:
-    """Where at least as many letters and digits as `_RUN` stand together, padding included."""
+    """Yield start and end of each run of at least `LONG_RUN_BYTES` letters and digits, padding included."""
     mask = raw.translate(_IN_RUN)
     start = mask.find(_RUN)
     while start >= 0:
@@ -167,7 +168,7 @@ def _long_runs(raw: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _encoded_tokens(run: bytes) -> float:
-    """The tokens of a run of base64, hexadecimal digits or letters; zero for a path or a name."""
+    """Return the tokens of a run of base64, hexadecimal digits or letters; zero for a path or a name."""
     classes = run.translate(CLASS_OF_BYTE)
     upper, lower, digits = (classes.count(name) for name in (b"u", b"l", b"d"))
     if min(upper, lower) > len(run) // 6 and digits > len(run) // 32:

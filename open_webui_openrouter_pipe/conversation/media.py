@@ -1,10 +1,10 @@
-"""What pictures, documents, sound and film cost in tokens, by each vendor's published rule.
+"""What images, documents, audio and video cost in tokens, by each vendor's published rule.
 
-Owns the reading of sizes out of data URLs and the rules. Their base64 is never counted as text. What cannot
-be known (the size behind a link) is assumed to be an ordinary case, named below.
+Owns the reading of sizes out of data URLs and the rules. Base64 is never counted as text. What cannot be known
+(the size behind a link) is assumed to be an ordinary case, named below.
 
 Sources: OpenAI "Images and vision" (tiles of 512), Anthropic "Vision" (pixels / 750), Google "Understand
-and count tokens" (258 a tile or page, 32 a second of sound, 263 a second of film), OpenAI and Anthropic on
+and count tokens" (258 a tile or page, 32 a second of audio, 263 a second of video), OpenAI and Anthropic on
 PDF input.
 """
 
@@ -36,14 +36,14 @@ _FRAME_MARKERS = frozenset({*range(0xC0, 0xC4), *range(0xC5, 0xC8), *range(0xC9,
 
 
 def family_of(model_id: str) -> Family:
-    """The vendor whose rules apply to an OpenRouter model id."""
+    """Return the vendor whose rules apply to an OpenRouter model id."""
     vendor = model_id.lstrip("~").partition("/")[0]
     known: Mapping[str, Family] = {"openai": "openai", "anthropic": "anthropic", "google": "google"}
     return known.get(vendor, "other")
 
 
 def image_tokens(url: str, detail: str, family: Family) -> int:
-    """The tokens of a picture given by data URL or link."""
+    """Return the tokens of an image given by data URL or link; for an unknown vendor the most of any rule."""
     width, height = _pixels(_decoded(url, HEADER_CHARACTERS)) or ASSUMED_PIXELS
     if family == "other":
         return max(rule(width, height, detail) for rule in _IMAGE_RULES.values())
@@ -51,7 +51,7 @@ def image_tokens(url: str, detail: str, family: Family) -> int:
 
 
 def pdf_tokens(url: str, family: Family) -> int:
-    """The tokens of a PDF: its pages times what the vendor counts for one."""
+    """Return the tokens of a PDF: its pages times what the vendor counts for one."""
     data = _decoded(url, len(url))
     counts = [int(count) for count in _PDF_COUNT.findall(data)]
     pages = max([len(_PDF_PAGE.findall(data)), *counts]) or ASSUMED_PAGES
@@ -59,23 +59,23 @@ def pdf_tokens(url: str, family: Family) -> int:
 
 
 def embedded_text(url: str) -> str | None:
-    """The text inside a data URL of a text type; None for anything else."""
+    """Return the text inside a data URL of a text type, None for anything else."""
     head = url[:100].partition(",")[0]
     if not re.match(r"data:(text/|application/(json|xml|yaml|x-yaml|javascript))", head):
         return None
     return _decoded(url, len(url)).decode("utf-8", "replace")
 
 
-def audio_tokens(data: str, form: str) -> int:
-    """The tokens of spoken input in base64; the header of a WAV says how many bytes make a second."""
+def audio_tokens(data: str, file_format: str) -> int:
+    """Return the tokens of audio in base64; the header of a WAV says how many bytes make a second."""
     header = _decoded("data:;base64," + data[:64], 128)
-    rate = int.from_bytes(header[28:32], "little") if form == "wav" and header[:4] == b"RIFF" else 0
+    rate = int.from_bytes(header[28:32], "little") if file_format == "wav" and header[:4] == b"RIFF" else 0
     seconds = len(data) * 3 / 4 / (rate or ASSUMED_AUDIO_BYTES_PER_SECOND)
     return math.ceil(seconds * AUDIO_TOKENS_PER_SECOND)
 
 
 def video_tokens(url: str) -> int:
-    """The tokens of a film, by its size in a data URL or as a minute behind a link."""
+    """Return the tokens of a video, by its size in a data URL or as a minute behind a link."""
     seconds: float = ASSUMED_VIDEO_SECONDS
     if url.startswith("data:"):
         seconds = len(url) * 3 / 4 / ASSUMED_VIDEO_BYTES_PER_SECOND
@@ -95,34 +95,34 @@ def _decoded(url: str, limit_characters: int) -> bytes:
 
 
 def _pixels(data: bytes) -> tuple[int, int] | None:
-    for begins, read in _SIZE_READERS:
-        if data.startswith(begins) and (size := read(data)) and min(size) > 0:
-            return size
+    """Return width and height from the header of an image; None when they cannot be read."""
+    size = None
+    if data.startswith(b"\x89PNG"):
+        size = int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+    elif data.startswith(b"GIF8"):
+        size = int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
+    elif data.startswith(b"\xff\xd8"):
+        size = _jpeg_pixels(data)
+    elif data.startswith(b"RIFF"):
+        size = _webp_pixels(data)
+    return size if size and min(size) > 0 else None
+
+
+def _jpeg_pixels(data: bytes) -> tuple[int, int] | None:
+    offset = 2
+    while offset + 9 < len(data) and data[offset] == 0xFF:
+        if data[offset + 1] in _FRAME_MARKERS:
+            height, width = data[offset + 5 : offset + 7], data[offset + 7 : offset + 9]
+            return int.from_bytes(width, "big"), int.from_bytes(height, "big")
+        offset += 2 + int.from_bytes(data[offset + 2 : offset + 4], "big")
     return None
 
 
-def _png(data: bytes) -> tuple[int, int]:
-    return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
-
-
-def _gif(data: bytes) -> tuple[int, int]:
-    return int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
-
-
-def _jpeg(data: bytes) -> tuple[int, int] | None:
-    at = 2
-    while at + 9 < len(data) and data[at] == 0xFF:
-        if data[at + 1] in _FRAME_MARKERS:
-            return int.from_bytes(data[at + 7 : at + 9], "big"), int.from_bytes(data[at + 5 : at + 7], "big")
-        at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
-    return None
-
-
-def _webp(data: bytes) -> tuple[int, int] | None:
+def _webp_pixels(data: bytes) -> tuple[int, int] | None:
     kind = data[12:16]
     if kind == b"VP8 ":
-        masked = (int.from_bytes(data[at : at + 2], "little") & 0x3FFF for at in (26, 28))
-        return next(masked), next(masked)
+        sizes = (int.from_bytes(data[offset : offset + 2], "little") & 0x3FFF for offset in (26, 28))
+        return next(sizes), next(sizes)
     if kind == b"VP8L":
         bits = int.from_bytes(data[21:25], "little")
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
@@ -131,15 +131,7 @@ def _webp(data: bytes) -> tuple[int, int] | None:
     return None
 
 
-_SIZE_READERS: tuple[tuple[bytes, Callable[[bytes], tuple[int, int] | None]], ...] = (
-    (b"\x89PNG", _png),
-    (b"GIF8", _gif),
-    (b"\xff\xd8", _jpeg),
-    (b"RIFF", _webp),
-)
-
-
-def _openai_image(width: int, height: int, detail: str) -> int:
+def _openai_image_tokens(width: int, height: int, detail: str) -> int:
     """85, and 170 for each tile of 512 after shrinking into 2048 and to a shorter side of 768."""
     if detail == "low":
         return 85
@@ -148,14 +140,14 @@ def _openai_image(width: int, height: int, detail: str) -> int:
     return 85 + 170 * math.ceil(width * shrink / 512) * math.ceil(height * shrink / 512)
 
 
-def _anthropic_image(width: int, height: int, _detail: str) -> int:
+def _anthropic_image_tokens(width: int, height: int, _detail: str) -> int:
     """Pixels / 750 after shrinking the longer side to 1568; at most about 1,600."""
     shrink = min(1.0, 1568 / max(width, height))
     return min(1600, math.ceil(width * shrink * height * shrink / 750))
 
 
-def _google_image(width: int, height: int, _detail: str) -> int:
-    """258 for a small picture, else for each tile of two thirds of the shorter side (256 to 768)."""
+def _google_image_tokens(width: int, height: int, _detail: str) -> int:
+    """258 for a small image, else for each tile of two thirds of the shorter side (256 to 768)."""
     if max(width, height) <= 384:
         return 258
     tile = min(768, max(256, min(width, height) * 2 // 3))
@@ -163,5 +155,9 @@ def _google_image(width: int, height: int, _detail: str) -> int:
 
 
 _IMAGE_RULES: Mapping[str, Callable[[int, int, str], int]] = MappingProxyType(
-    {"openai": _openai_image, "anthropic": _anthropic_image, "google": _google_image}
+    {
+        "openai": _openai_image_tokens,
+        "anthropic": _anthropic_image_tokens,
+        "google": _google_image_tokens,
+    }
 )

@@ -1,4 +1,4 @@
-"""Rules that the user set, kept word for word when the turn they stand in is left out.
+"""Rules that the user set, kept word for word when the turn they stand in is dropped.
 
 Owns finding them and the note that carries them. Only user and system messages can hold a rule: what a tool
 or the model wrote never becomes one.
@@ -18,8 +18,8 @@ NOTE_OVERHEAD_TOKENS = 40
 """What the note costs beside its rules, at most."""
 RULE_CHARACTERS = 400
 
-OMISSION_LINE = re.compile(r"\[\d+ earlier turns? left out here to fit the model's context window\.\]")
-"""How the note begins, so that it can be told from a message."""
+OMISSION_LINE = re.compile(r"\[\d+ earlier turns? omitted to fit the model's context window\.\]")
+"""The first line of the note, by which it can be recognized."""
 
 _RULE = re.compile(r"\b(?:must|never|always)\b", re.IGNORECASE)
 _FENCE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
@@ -27,18 +27,18 @@ _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 
 
 NoteWriter: TypeAlias = Callable[[int, Sequence[str]], InputMessage | None]
-"""Writes the message for a number of turns that are left out, with their rules."""
+"""Writes the message for a number of dropped turns and their rules; None when nothing needs to be said."""
 
 
 def user_rules(turn: Turn) -> tuple[str, ...]:
-    """The rules that a turn sets, in their order."""
-    return tuple(rule for entry in turn.entries for rule in _rules(entry.item))
+    """Return the rules that a turn sets, in their order."""
+    return tuple(rule for entry in turn.entries for rule in _rules_of(entry.item))
 
 
 def select_rules(
     newest_first: Iterable[Sequence[str]], cost: Callable[[str], int], max_tokens: int
 ) -> tuple[str, ...]:
-    """Choose of the rules of several turns, oldest first, each once; too many give way to the newest."""
+    """Select from the rules of several turns, each once, the newest that fit; return them oldest first."""
     kept: list[str] = []
     for rules in newest_first:
         for rule in reversed(rules):
@@ -52,35 +52,28 @@ def select_rules(
 
 
 def omission_note(turns: int, rules: Sequence[str]) -> InputMessage:
-    """The message that stands in for turns that are left out: how many they are, and their rules."""
-    lines = [
-        f"[{turns} earlier turn{'' if turns == 1 else 's'} left out here to fit the model's context window.]"
-    ]
+    """Return the message that stands in for dropped turns: how many they are, and their rules."""
+    plural = "" if turns == 1 else "s"
+    lines = [f"[{turns} earlier turn{plural} omitted to fit the model's context window.]"]
     if rules:
-        lines += ["Rules that were set there and still hold:", *(f"- {rule}" for rule in rules)]
+        lines += ["Rules that were set in them and still apply:", *(f"- {rule}" for rule in rules)]
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "\n".join(lines)}]}
 
 
 def rules_note(turns: int, rules: Sequence[str]) -> InputMessage | None:
-    """The same where leaving out is what the user chose: only when there are rules to carry."""
+    """Return the same where dropping turns is what the user chose: only when there are rules to carry."""
     return omission_note(turns, rules) if rules else None
 
 
-def _rules(item: Item) -> Iterator[str]:
+def _rules_of(item: Item) -> Iterator[str]:
+    """A short line is a rule as a whole; of a long one, its sentences that are."""
     if not is_message(item) or item["role"] == "assistant":
         return
     for part in item["content"]:
-        if part["type"] == "input_text" and _RULE.search(part["text"]):
-            for line in _FENCE.sub("", part["text"]).splitlines():
-                yield from _in_line(line.strip())
-
-
-def _in_line(line: str) -> Iterator[str]:
-    """A short line is a rule as a whole; of a long one, its sentences that are."""
-    if not _RULE.search(line):
-        return
-    if len(line) <= RULE_CHARACTERS:
-        yield line
-        return
-    sentences = (found[0].strip() for found in _SENTENCE.finditer(line))
-    yield from (text for text in sentences if _RULE.search(text) and len(text) <= RULE_CHARACTERS)
+        if part["type"] != "input_text" or not _RULE.search(part["text"]):
+            continue
+        for line in map(str.strip, _FENCE.sub("", part["text"]).splitlines()):
+            candidates = [line]
+            if len(line) > RULE_CHARACTERS:
+                candidates = [sentence[0].strip() for sentence in _SENTENCE.finditer(line)]
+            yield from (text for text in candidates if _RULE.search(text) and len(text) <= RULE_CHARACTERS)

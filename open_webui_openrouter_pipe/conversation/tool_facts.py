@@ -1,8 +1,7 @@
-"""Tool outputs stated as facts: what was there, in the output's own words, never retold.
+"""Tool results stated as facts: what they hold, in their own words, never paraphrased.
 
-Owns the recognition of JSON rows, CSV, tables and errors, and the fact line that stands in for each. Every
-value in a fact occurs in the output; what cannot be read is given by its size, head and tail. No model is
-asked.
+Owns the recognition of JSON rows, CSV, tables and errors, and the fact that stands in for each. Every value in a
+fact occurs in the result; what cannot be read is represented by its size, head and tail. No model is asked.
 """
 
 from __future__ import annotations
@@ -12,12 +11,10 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..responses.items import FunctionCallOutput, InputPart
-
-Row: TypeAlias = Mapping[str, Any] | Sequence[Any] | str | int | float | bool | None
+from .truncate import truncate_middle
 
 HEAD_CHARACTERS = 400
 TAIL_CHARACTERS = 200
@@ -27,11 +24,13 @@ COLUMNS_SHOWN = 20
 NAME_CHARACTERS = 60
 FIRST_ROW_CHARACTERS = 600
 ERROR_CHARACTERS = 300
-LEAST_TABLE_ROWS = 3
-MOST_UNWRAPPINGS = 3
-MOST_CANDIDATES = 8
-LEAST_SHARE = 0.5
-FAILURE_FACT = "[Tool: error | "
+SHORT_ERROR_CHARACTERS = 200
+"""A text this short that speaks of a failure is one; a longer one may be a report about failures."""
+MIN_TABLE_ROWS = 3
+MAX_UNWRAPPINGS = 3
+MAX_CANDIDATES = 8
+MIN_JSON_SHARE = 0.5
+"""Of a text: JSON that is less of it is an aside."""
 
 ROW_FIELDS = ("results", "rows", "data", "items", "records", "values", "result", "output")
 ERROR_FIELDS = ("error", "errors", "isError", "is_error", "exception")
@@ -41,86 +40,76 @@ ERROR_BEGINNING = re.compile(
     re.IGNORECASE,
 )
 ERROR_PHRASE = re.compile(r"\b(?:failed|failure|not found|timed out|denied|exception)\b", re.IGNORECASE)
-SHORT_ERROR_CHARACTERS = 200
-"""A text this short that speaks of a failure is one; a longer one may be a report about failures."""
 _TOO_DEEP = re.compile(r"(?:[\[{][^\[\]{}]*){64}")
-_CANDIDATE = re.compile(r"[\[{]")
-_RULE_LINE = re.compile(r"\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?\s*)?\s*")
+"""Nesting that not every Python version parses alike."""
+_BRACKET = re.compile(r"[\[{]")
+_TABLE_RULE = re.compile(r"\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?\s*)?\s*")
 _DELIMITERS = (",", "\t", ";", "|")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRows:
-    """Rows found in an output: their number and columns, the first of them, and the text around."""
-
-    rows: int
-    columns: tuple[str, ...]
-    first: Row
-    errors: int = 0
-    before: str = ""
-    after: str = ""
-
-
 def state_fact(output: str) -> str:
-    """The fact that stands in for an output; the output itself when the fact would not be shorter."""
-    text = _unescaped(output)
-    fact = next((fact for read in _READERS if (fact := read(text)) is not None), None) or _extent(output)
+    """Return the fact that stands in for a text; the text itself when the fact would not be shorter."""
+    text = _unescape(output)
+    fact = next((fact for read in _READERS if (fact := read(text)) is not None), None)
+    if fact is None:
+        shown = truncate_middle(output, HEAD_CHARACTERS, TAIL_CHARACTERS)
+        fact = f"[Tool: {len(output):,} characters]\n{shown}"
     return fact if len(fact) < len(output) else output
 
 
 def state_parts(parts: Sequence[InputPart]) -> str:
-    """The fact for an output in parts: its text as one fact, and each attachment named."""
-    return "\n".join([*map(state_fact, _texts(parts)), *_attachments(parts)])
+    """Return the fact for a result in parts: its text as one fact, and a line for each attachment."""
+    return "\n".join([*map(state_fact, _joined_texts(parts)), *_attachment_lines(parts)])
+
+
+def state_output(item: FunctionCallOutput) -> str:
+    """Return the fact for a tool call's output, a text or parts."""
+    output = item["output"]
+    return state_fact(output) if isinstance(output, str) else state_parts(output)
 
 
 def prune_tool_output(item: FunctionCallOutput) -> FunctionCallOutput:
     """Return the item with its output stated as a fact; the same item when that would not be shorter."""
-    output = item["output"]
-    fact = state_fact(output) if isinstance(output, str) else state_parts(output)
-    return item if fact == output else {**item, "output": fact}
+    fact = state_output(item)
+    return item if fact == item["output"] else {**item, "output": fact}
 
 
-def text_of(output: str | Sequence[InputPart]) -> str:
-    """The text of an output; attachments are named in its place."""
-    return output if isinstance(output, str) else "\n".join([*_texts(output), *_attachments(output)])
+def output_text(output: str | Sequence[InputPart]) -> str:
+    """Return the text of an output, with a line for each attachment."""
+    if isinstance(output, str):
+        return output
+    return "\n".join([*_joined_texts(output), *_attachment_lines(output)])
 
 
-def _texts(parts: Sequence[InputPart]) -> list[str]:
+def _joined_texts(parts: Sequence[InputPart]) -> list[str]:
+    """All texts of the parts as one; an empty list when there is none."""
     texts = [part["text"] for part in parts if part["type"] == "input_text"]
     return ["\n".join(texts)] if texts else []
 
 
-def _attachments(parts: Sequence[InputPart]) -> list[str]:
-    return [f"[{part['type'].removeprefix('input_')}]" for part in parts if part["type"] != "input_text"]
+def _attachment_lines(parts: Sequence[InputPart]) -> list[str]:
+    kinds = [part["type"].removeprefix("input_") for part in parts if part["type"] != "input_text"]
+    return [f"[{kind} omitted]" for kind in kinds]
 
 
-def is_failure(output: str) -> bool:
-    """Tell whether an output, or the fact that stands in for it, reports nothing but an error."""
-    return output.startswith(FAILURE_FACT) or _error(_unescaped(output)) is not None
-
-
-def _unescaped(output: str) -> str:
-    """Undo HTML escapes and one layer of a JSON string around the whole."""
+def _unescape(output: str) -> str:
+    """Undo HTML escapes and layers of a JSON string around the whole."""
     text = html.unescape(output) if "&quot;" in output or "&#34;" in output else output
-    for _ in range(MOST_UNWRAPPINGS):
+    for _ in range(MAX_UNWRAPPINGS):
         stripped = text.strip()
         if not (len(stripped) > 1 and stripped[0] == stripped[-1] == '"'):
             break
-        inner = _parsed(stripped)
+        inner = _parse_json(stripped)
         if not isinstance(inner, str):
             break
         text = inner
-    if '\\"' in text and not _has_json(text):
+    if '\\"' in text and next(_json_blocks(text), None) is None:
         text = text.replace('\\"', '"').replace("\\n", "\n")
     return text
 
 
-def _has_json(text: str) -> bool:
-    return next(_json_blocks(text), None) is not None
-
-
-def _parsed(text: str) -> Any:
-    """The JSON value, or None when it is none or too deeply nested to be read everywhere alike."""
+def _parse_json(text: str) -> Any:
+    """Return the JSON value; None when the text is not JSON or too deeply nested."""
     if _TOO_DEEP.search(text):
         return None
     try:
@@ -130,83 +119,119 @@ def _parsed(text: str) -> Any:
 
 
 def _json_blocks(text: str) -> Iterator[tuple[Any, str, str]]:
-    """Containers of JSON that make up most of a text, each with what stands before and after it."""
+    """Yield JSON containers that make up most of a text, each with the text before and after it."""
     if _TOO_DEEP.search(text):
         return
-    decoder, at = json.JSONDecoder(), 0
-    for _ in range(MOST_CANDIDATES):
-        start = _CANDIDATE.search(text, at)
+    decoder, position = json.JSONDecoder(), 0
+    for _ in range(MAX_CANDIDATES):
+        start = _BRACKET.search(text, position)
         if start is None:
             return
         try:
-            value, end = decoder.raw_decode(text, start.start())
+            value, position = decoder.raw_decode(text, start.start())
         except ValueError:
-            at = start.end()
+            position = start.end()
             continue
-        if value and end - start.start() >= LEAST_SHARE * len(text):
-            yield value, text[: start.start()], text[end:]
-        at = end
+        if value and position - start.start() >= MIN_JSON_SHARE * len(text):
+            yield value, text[: start.start()], text[position:]
 
 
-def _json_rows(text: str) -> str | None:
+# --- readers: each returns the fact for its kind of text, or None ---------------------------------------------
+
+
+def _read_error(text: str) -> str | None:
+    """An error begins like one, or is an object with nothing to show but its error."""
+    if not _says_error(text):
+        value = next(_json_blocks(text), (None,))[0]
+        if not _is_error(value) or _find_rows(value):
+            return None
+    return f"[Tool: error | {_shorten(text.strip(), ERROR_CHARACTERS)}]"
+
+
+def _read_json_lines(text: str) -> str | None:
+    """One JSON object a line, as logs and exports have it."""
+    lines = text.strip().splitlines()
+    if len(lines) < MIN_TABLE_ROWS or not all(line.startswith("{") for line in lines):
+        return None
+    rows = [_parse_json(line) for line in lines]
+    return _rows_fact(rows) if all(isinstance(row, dict) and row for row in rows) else None
+
+
+def _read_json_rows(text: str) -> str | None:
     for value, before, after in _json_blocks(text):
-        rows = _rows_in(value)
+        rows = _find_rows(value)
         if rows is not None:
-            columns = tuple(rows[0]) if rows and isinstance(rows[0], dict) else ()
-            errors = sum(map(_is_error, rows))
-            first = rows[0] if rows else None
-            return _line(FoundRows(len(rows), columns, first, errors, before, after))
+            return _rows_fact(rows, before, after)
     return None
 
 
-def _json_lines(text: str) -> str | None:
-    """One JSON object a line, as logs and exports have it."""
+def _read_table(text: str) -> str | None:
+    """A Markdown table: the line above its rule names the columns."""
+    lines = text.splitlines()
+    rules = (n for n, line in enumerate(lines) if n and "|" in line and _TABLE_RULE.fullmatch(line))
+    rule = next(rules, None)
+    if rule is None or "|" not in lines[rule - 1]:
+        return None
+    end = next((n for n in range(rule + 1, len(lines)) if "|" not in lines[n]), len(lines))
+    cells = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines[rule - 1 : end]]
+    return _table_fact(cells[:1] + cells[2:], "\n".join(lines[: rule - 1]), "\n".join(lines[end:]))
+
+
+def _read_json_object(text: str) -> str | None:
+    """An object without rows: its field names and its shortened values."""
+    for value, before, after in _json_blocks(text):
+        if isinstance(value, dict):
+            names = _column_names(tuple(value))
+            line = f"[Tool: {len(text):,} characters | fields: {names} | {_show_row(value)}]"
+            return _with_comments(line, before, after)
+    return None
+
+
+def _read_delimited(text: str) -> str | None:
+    """CSV and the like: several lines with the same number of fields, more than one each."""
     lines = text.strip().splitlines()
-    if len(lines) < LEAST_TABLE_ROWS or not all(line.startswith("{") for line in lines):
-        return None
-    rows = [_parsed(line) for line in lines]
-    if not all(isinstance(row, dict) and row for row in rows):
-        return None
-    return _line(FoundRows(len(rows), tuple(rows[0]), rows[0], sum(map(_is_error, rows))))
+    head = lines[: MIN_TABLE_ROWS + 1]
+    for delimiter in _DELIMITERS:
+        if len(head) <= MIN_TABLE_ROWS or not all(delimiter in line for line in head):
+            continue
+        try:
+            rows = list(csv.reader(lines, delimiter=delimiter))
+        except csv.Error:
+            continue
+        names = [name.strip() for name in rows[0]]
+        regular = sum(len(row) == len(names) for row in rows) >= 0.9 * len(rows)
+        if regular and len(set(names)) == len(names) > 1 and max(map(len, names)) <= NAME_CHARACTERS:
+            return _table_fact(rows, "", "")
+    return None
 
 
-def _rows_in(value: Any) -> list[Any] | None:
-    """The array of rows: the value itself, or under one of the usual names, also as JSON in a string."""
+_READERS: tuple[Callable[[str], str | None], ...] = (
+    _read_error,
+    _read_json_lines,
+    _read_json_rows,
+    _read_table,
+    _read_json_object,
+    _read_delimited,
+)
+
+
+def _find_rows(value: Any) -> list[Any] | None:
+    """Return the array of rows: the value itself, or under one of the usual names, also as JSON in a string."""
     if isinstance(value, list):
         return value
     for name in ROW_FIELDS:
         inner = value.get(name)
         if isinstance(inner, str) and inner[:1] in {"[", "{"}:
-            inner = _parsed(inner)
+            inner = _parse_json(inner)
         if isinstance(inner, list) and inner:
             return inner
-        if isinstance(inner, dict) and (rows := _rows_in(inner)) is not None:
+        if isinstance(inner, dict) and (rows := _find_rows(inner)) is not None:
             return rows
     return None
 
 
-def _json_object(text: str) -> str | None:
-    """An object without rows: its field names and its values, cut short."""
-    for value, before, after in _json_blocks(text):
-        if isinstance(value, dict):
-            shown = _shortened_row(value)
-            line = f"[Tool: {len(text):,} characters | fields: {_names(tuple(value))} | {shown}]"
-            return _around(line, before, after)
-    return None
-
-
-def _error(text: str) -> str | None:
-    """An error is what begins like one, or is an object with nothing to show but its error."""
-    if _says_error(text):
-        return f"{FAILURE_FACT}{_cut(text.strip(), ERROR_CHARACTERS)}]"
-    block = next(_json_blocks(text), None)
-    if block is None or not _is_error(block[0]) or _rows_in(block[0]):
-        return None
-    return f"{FAILURE_FACT}{_cut(text.strip(), ERROR_CHARACTERS)}]"
-
-
 def _says_error(text: str) -> bool:
-    short = len(text) <= SHORT_ERROR_CHARACTERS and not _CANDIDATE.search(text)
+    short = len(text) <= SHORT_ERROR_CHARACTERS and not _BRACKET.search(text)
     return ERROR_BEGINNING.match(text) is not None or (short and ERROR_PHRASE.search(text) is not None)
 
 
@@ -219,115 +244,64 @@ def _is_error(row: Any) -> bool:
     return failed or any(row.get(name) for name in ERROR_FIELDS)
 
 
-def _table(text: str) -> str | None:
-    """A Markdown table: the line above its rule names the columns."""
-    lines = text.splitlines()
-    rule = next(
-        (at for at, line in enumerate(lines) if at and "|" in line and _RULE_LINE.fullmatch(line)), None
-    )
-    if rule is None or "|" not in lines[rule - 1]:
-        return None
-    end = next((at for at in range(rule + 1, len(lines)) if "|" not in lines[at]), len(lines))
-    cells = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines[rule - 1 : end]]
-    return _tabular(cells[:1] + cells[2:], "\n".join(lines[: rule - 1]), "\n".join(lines[end:]))
+# --- wording --------------------------------------------------------------------------------------------------
 
 
-def _delimited(text: str) -> str | None:
-    """CSV and its kin: several lines with the same number of fields, more than one each."""
-    lines = text.strip().splitlines()
-    for delimiter in _DELIMITERS:
-        head = lines[: LEAST_TABLE_ROWS + 1]
-        if len(head) <= LEAST_TABLE_ROWS or not all(delimiter in line for line in head):
-            continue
-        try:
-            rows = list(csv.reader(lines, delimiter=delimiter))
-        except csv.Error:
-            continue
-        alike = sum(len(row) == len(rows[0]) for row in rows)
-        names = [name.strip() for name in rows[0]]
-        if (
-            len(set(names)) == len(names) > 1
-            and alike >= 0.9 * len(rows)
-            and max(map(len, names)) <= NAME_CHARACTERS
-        ):
-            return _tabular(rows, "", "")
-    return None
+def _table_fact(table: Sequence[Sequence[str]], before: str, after: str) -> str:
+    """The fact for a table whose first row names the columns."""
+    columns, rows = table[0], table[1:]
+    named = [dict(zip(columns, row, strict=False)) for row in rows[:1]]
+    return _with_comments(_rows_line(len(rows), columns, named), before, after)
 
 
-def _tabular(rows: Sequence[Sequence[str]], before: str, after: str) -> str:
-    columns, body = tuple(rows[0]), rows[1:]
-    first = dict(zip(columns, body[0], strict=False)) if body else None
-    return _line(FoundRows(len(body), columns, first, 0, before, after))
+def _rows_fact(rows: Sequence[Any], before: str = "", after: str = "") -> str:
+    columns = tuple(rows[0]) if rows and isinstance(rows[0], dict) else ()
+    line = _rows_line(len(rows), columns, rows, errors=sum(map(_is_error, rows)))
+    return _with_comments(line, before, after)
 
 
-def _extent(text: str) -> str:
-    """The size, the head and the tail of what cannot be read as anything."""
-    cut = cut_middle(text, HEAD_CHARACTERS, TAIL_CHARACTERS)
-    return f"[Tool: {len(text):,} characters, the middle left out]\n{cut}"
+def _rows_line(count: int, columns: Sequence[str], rows: Sequence[Any], *, errors: int = 0) -> str:
+    parts = [f"{count:,} row{'' if count == 1 else 's'}"]
+    if errors:
+        parts.append(f"{errors:,} of them error{'' if errors == 1 else 's'}")
+    if columns:
+        parts.append(f"columns: {_column_names(columns)}")
+    if rows and rows[0] is not None:
+        parts.append(f"first: {_show_row(rows[0])}")
+    return f"[Tool: {' | '.join(parts)}]"
 
 
-_READERS: tuple[Callable[[str], str | None], ...] = (
-    _error,
-    _json_lines,
-    _json_rows,
-    _table,
-    _json_object,
-    _delimited,
-)
-
-
-def _line(found: FoundRows) -> str:
-    parts = [f"{found.rows:,} row{'' if found.rows == 1 else 's'}"]
-    if found.errors:
-        parts.append(f"{found.errors:,} of them error{'' if found.errors == 1 else 's'}")
-    if found.columns:
-        parts.append(f"columns: {_names(found.columns)}")
-    if found.first is not None:
-        parts.append(f"first: {_shortened_row(found.first)}")
-    return _around(f"[Tool: {' | '.join(parts)}]", found.before, found.after)
-
-
-def _around(line: str, before: str, after: str) -> str:
-    comments = (_cut(text.strip(), COMMENT_CHARACTERS) for text in (before, after))
+def _with_comments(line: str, before: str, after: str) -> str:
+    comments = (_shorten(text.strip(), COMMENT_CHARACTERS) for text in (before, after))
     head, tail = comments
     return "\n".join(part for part in (head, line, tail) if part)
 
 
-def _names(columns: Sequence[str]) -> str:
-    shown = ", ".join(_cut(str(name), NAME_CHARACTERS) for name in columns[:COLUMNS_SHOWN])
+def _column_names(columns: Sequence[str]) -> str:
+    shown = ", ".join(_shorten(str(name), NAME_CHARACTERS) for name in columns[:COLUMNS_SHOWN])
     return shown if len(columns) <= COLUMNS_SHOWN else f"{shown}, and {len(columns) - COLUMNS_SHOWN} more"
 
 
-def _shortened_row(row: Row) -> str:
+def _show_row(row: Any) -> str:
     if isinstance(row, Mapping):
-        names = list(row)[:COLUMNS_SHOWN]
-        return _cut(_written({name: _shortened(row[name]) for name in names}), FIRST_ROW_CHARACTERS)
-    if isinstance(row, list):
-        return _cut(_written([_shortened(value) for value in row[:COLUMNS_SHOWN]]), FIRST_ROW_CHARACTERS)
-    return _written(_shortened(row))
+        row = {name: _shorten_value(row[name]) for name in list(row)[:COLUMNS_SHOWN]}
+    elif isinstance(row, list):
+        row = [_shorten_value(value) for value in row[:COLUMNS_SHOWN]]
+    else:
+        return _to_json(_shorten_value(row))
+    return _shorten(_to_json(row), FIRST_ROW_CHARACTERS)
 
 
-def _shortened(value: Any) -> Any:
-    if isinstance(value, str):
-        return _cut(value, VALUE_CHARACTERS)
+def _shorten_value(value: Any) -> Any:
     if isinstance(value, dict | list):
-        written = _written(value)
-        return value if len(written) <= VALUE_CHARACTERS else _cut(written, VALUE_CHARACTERS)
-    return value
+        text = _to_json(value)
+        return value if len(text) <= VALUE_CHARACTERS else _shorten(text, VALUE_CHARACTERS)
+    return _shorten(value, VALUE_CHARACTERS) if isinstance(value, str) else value
 
 
-def _written(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _cut(text: str, limit_characters: int) -> str:
-    return text if len(text) <= limit_characters else f"{text[:limit_characters]}…"
-
-
-def cut_middle(text: str, head_characters: int, tail_characters: int) -> str:
-    """Head and tail of a text, with the size of what is missing between them."""
-    missing = len(text) - head_characters - tail_characters
-    if missing <= 0:
-        return text
-    tail = text[len(text) - tail_characters :]
-    return f"{text[:head_characters]}\n[… {missing:,} characters left out …]\n{tail}"
+def _shorten(text: str, max_characters: int) -> str:
+    return text if len(text) <= max_characters else f"{text[:max_characters]}…"

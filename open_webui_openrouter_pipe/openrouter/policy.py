@@ -69,7 +69,7 @@ def summary_model_id(setting: str, chat_model_id: str) -> str:
 
 def shares_cache(setting: str, terms: ModelTerms) -> bool:
     """Whether a summary is best asked for at the end of the chat's own request, which the provider has cached."""
-    return not setting and terms.prices.rides and not terms.id.endswith(SEARCH_VARIANT)
+    return not setting and terms.prices.shares_cache and not terms.id.endswith(SEARCH_VARIANT)
 
 
 def model_terms(model_id: str, models: Sequence[Model | None], *, output_tokens: int | None) -> ModelTerms:

@@ -1,4 +1,4 @@
-"""Where the provider is told to cache, and the key that keeps a chat on one provider.
+"""Where the provider caches, and the key that keeps a chat on one provider.
 
 Owns the choice of breakpoints at the ends of stable blocks, and the derivation of the chat's cache key. Only
 families that cache at explicit breakpoints (Anthropic, Alibaba) get any. It must not change what the model
@@ -23,7 +23,7 @@ KEY_CHARACTERS = 48
 
 
 def needs_breakpoints(model_id: str) -> bool:
-    """Tell whether the model's provider caches only up to explicit breakpoints."""
+    """Return whether the model's provider caches only up to explicit breakpoints."""
     return model_id.lstrip("~").partition("/")[0] in EXPLICIT_VENDORS
 
 
@@ -31,47 +31,44 @@ def with_breakpoints(items: Sequence[Item], marks: CacheMarks) -> tuple[Item, ..
     """Set at most three breakpoints: after the instructions, the frontier and the last completed turn.
 
     The fourth that a provider takes is left to it, for the end of the request. When the prefix changes, the first
-    one moves to the place of the change: what was cached before it is read once more, and what comes after it is
-    written anew.
+    breakpoint moves to where the change begins: what was cached before it is read once more, and what comes after it
+    is written anew.
 
     Only messages that the model did not write carry breakpoints. Where a block ends with something else, the next
     such message carries it, or else the one before.
     """
-    carriers = [at for at, item in enumerate(items) if _last_text(item) is not None]
+    carriers = [at for at, item in enumerate(items) if _last_text_part(item) is not None]
     first = marks.instructions if marks.unchanged == marks.frontier else marks.unchanged
-    wanted = (first, marks.frontier, marks.completed)
-    chosen = {_carrier(carriers, end) for end in wanted if end}
-    return tuple(_marked(item) if at in chosen else item for at, item in enumerate(items))
+    chosen = {_carrier_of(carriers, end) for end in (first, marks.frontier, marks.completed) if end}
+    return tuple(_with_breakpoint(item) if at in chosen else item for at, item in enumerate(items))
 
 
 def cache_key(secret: bytes, user_id: str, chat_id: str) -> str:
-    """Give the `session_id` and `prompt_cache_key` of a chat: the same for all its branches."""
+    """Return the `session_id` and `prompt_cache_key` of a chat: the same for all its branches."""
     name = b"%d:%b%b" % (len(user_id), user_id.encode(), chat_id.encode())
     return hmac.new(secret, name, sha256).hexdigest()[:KEY_CHARACTERS]
 
 
-def _carrier(carriers: Sequence[int], end: int) -> int | None:
-    """The item that carries the breakpoint of the block before `end`."""
+def _carrier_of(carriers: Sequence[int], end: int) -> int | None:
+    """Return the index of the item that carries the breakpoint of the block before `end`."""
     if end - 1 in carriers:
         return end - 1
     later = next((at for at in carriers if at >= end), None)
     return later if later is not None else next((at for at in reversed(carriers) if at < end), None)
 
 
-def _last_text(item: Item) -> int | None:
-    """The place of a message's last text that is not empty; providers refuse a breakpoint on an empty text."""
+def _last_text_part(item: Item) -> int | None:
+    """Return the index of a message's last text that is not empty; providers refuse a breakpoint on an empty text."""
     if not is_message(item) or item["role"] == "assistant":
         return None
     parts = cast("list[dict[str, Any]]", item["content"])
-    places = (
-        at for at in reversed(range(len(parts))) if parts[at]["type"] == "input_text" and parts[at]["text"]
-    )
-    return next(places, None)
+    texts = [at for at, part in enumerate(parts) if part["type"] == "input_text" and part["text"]]
+    return texts[-1] if texts else None
 
 
-def _marked(item: Item) -> Item:
-    place = _last_text(item)
-    assert place is not None
+def _with_breakpoint(item: Item) -> Item:
+    index = _last_text_part(item)
+    assert index is not None
     parts = list(cast("list[dict[str, Any]]", item.get("content")))
-    parts[place] = {**parts[place], "prompt_cache_breakpoint": {"mode": "explicit"}}
+    parts[index] = {**parts[index], "prompt_cache_breakpoint": {"mode": "explicit"}}
     return cast("Item", {**item, "content": parts})

@@ -1,38 +1,43 @@
 """The refusal of a request that cannot be made to fit, with the reasons.
 
-Owns the breakdown of what takes how many tokens, and the advice that follows from it.
+Owns the breakdown of what takes how many tokens, and the choice of the advice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from types import MappingProxyType
+from typing import Final, Literal
 
 from ..conversation.budget import Budget
 from ..errors import ContextBudgetExceeded
+from ..notices import notice
 
 ShareName = Literal[
     "instructions",
     "tools",
     "summaries",
     "retrieved text",
-    "pinned rules",
+    "rules",
     "latest message",
     "current tool calls",
     "earlier turns",
 ]
 
-_ADVICE: Mapping[ShareName, str] = {
-    "instructions": "Shorten the system prompt.",
-    "tools": "Switch off tools that this chat does not need.",
-    "summaries": "Start a new chat.",
-    "retrieved text": "Attach fewer documents, or ask for fewer sources.",
-    "pinned rules": "Start a new chat.",
-    "latest message": "Shorten your message or its attachments, or send them in parts.",
-    "current tool calls": "Ask for less in one go, so that fewer tools are called.",
-    "earlier turns": "Start a new chat, or let the pipe shorten old turns.",
-}
+_ADVICE: Final[Mapping[ShareName, str]] = MappingProxyType(
+    {
+        "instructions": "overflow_instructions",
+        "tools": "overflow_tools",
+        "summaries": "overflow_summaries",
+        "retrieved text": "overflow_retrieved_text",
+        "rules": "overflow_rules",
+        "latest message": "overflow_latest_message",
+        "current tool calls": "overflow_current_tool_calls",
+        "earlier turns": "overflow_earlier_turns",
+    }
+)
+"""The advice for the largest share, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +52,8 @@ class ContextShare:
 class ContextOverflow(ContextBudgetExceeded):
     """What has to be sent is over the limit.
 
-    `needed_tokens` is what remains when all that may go is gone, `limit_tokens` what the request may come to,
-    `shares` says what takes how much, largest first; the advice is about the largest.
+    `needed_tokens` is what remains when all that may be dropped is dropped, `limit_tokens` the most that the request
+    may take, `shares` what takes how much, largest first. The advice is about the largest.
     """
 
     def __init__(self, budget: Budget, limit_tokens: int, shares: Sequence[ContextShare]) -> None:
@@ -58,13 +63,18 @@ class ContextOverflow(ContextBudgetExceeded):
         self.shares = tuple(sorted(shares, key=lambda share: -share.tokens))
         self.needed_tokens = sum(share.tokens for share in self.shares)
         largest = self.shares[0]
-        listed = ", ".join(
+        listed = (
             f"{share.name} {share.tokens:,}{'' if share.droppable else ' (kept)'}" for share in self.shares
         )
         super().__init__(
-            f"This request needs about {self.needed_tokens:,} tokens, but only {limit_tokens:,} fit into the "
-            f"model's window of {budget.window_tokens:,}. "
-            f"The largest part is: {largest.name}, {largest.tokens:,} tokens.",
-            advice=_ADVICE[largest.name],
-            detail=listed,
+            notice(
+                "overflow",
+                needed_tokens=self.needed_tokens,
+                limit_tokens=limit_tokens,
+                window_tokens=budget.window_tokens,
+                largest=largest.name,
+                largest_tokens=largest.tokens,
+            ),
+            advice=notice(_ADVICE[largest.name]),
+            detail=", ".join(listed),
         )

@@ -1,8 +1,8 @@
-"""The plan of one request: what is sent, what was done to make it fit, and what should be summarised.
+"""The plan of one request: what is sent, what was done to make it fit, and which summaries it needs.
 
-Owns the order of the steps: cap, retain, tell, relieve, land, refuse. The steps themselves are elsewhere. It
-must not change a conversation's wording beyond what the steps say, and the same conversation with the same
-summaries gives the same bytes.
+Owns the order of the steps (cap, shorten old tool results, summarize, prune, evict, refuse) and what is given up
+when they are not enough. The steps themselves are elsewhere. It must not change a conversation's wording beyond what
+the steps say, and the same conversation with the same summaries always has the same bytes.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from ..conversation.calibration import Calibration
 from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation, DigestedItem
 from ..conversation.rules import omission_note, rules_note
-from ..conversation.tokens import NO_TOKENS, TokenCounter, TokenCounts
+from ..conversation.tokens import TokenCounter, TokenCounts
 from ..responses.items import Item
-from ..summaries.segments import Segment, SegmentSizes, SummaryIndex, SummaryTarget
+from ..summaries.segments import NO_SEGMENTS, Segment, SegmentSizes, SummaryIndex, SummaryTarget
 from ..summaries.summary import Summary
 from .detail import NO_LIMITS, DetailLevel, OutputLimits, PartsByDetail
 from .overflow import ContextOverflow, ContextShare
-from .policies import clip_turns, count_prefetched, evict, prune, shorten_old_tool_results, summarize
+from .policies import clip_turns, evict, prune, segments_to_prefetch, shorten_old_tool_results, summarize
 from .simulate import (
     BreakReason,
     CachePrices,
     Cutoffs,
+    MissingSummaries,
     Policy,
     PrefixBreak,
     SimulatedRequest,
@@ -44,21 +45,22 @@ from .simulate import (
     simulate,
 )
 
-SCALE_STEPS_PER_UNIT = 10
+LIMIT_STEPS_PER_UNIT = 10
+"""The limit follows the calibration in steps of a tenth, so that cutoffs do not move with each bill."""
 LEADING_BITS = 3
 
-StepName = Literal["cap", "retention", "summary", "prune", "landing"]
+StepName = Literal["cap", "retention", "summary", "prune", "evict"]
 
 _LADDER: tuple[tuple[BreakReason, Policy], ...] = (
     ("retention", shorten_old_tool_results),
     ("prune", prune),
-    ("landing", evict),
+    ("evict", evict),
 )
 _POLICIES: Mapping[Strategy, tuple[tuple[BreakReason, Policy], ...]] = MappingProxyType(
     {
         "summarize": (_LADDER[0], ("summary", summarize), *_LADDER[1:]),
         "prune": _LADDER,
-        "clip": (("clip", clip_turns), ("retention", shorten_old_tool_results), ("landing", evict)),
+        "clip": (("clip", clip_turns), ("retention", shorten_old_tool_results), ("evict", evict)),
         "refuse": (("retention", shorten_old_tool_results),),
         "off": (),
     }
@@ -69,10 +71,11 @@ EVICTING_STRATEGIES: frozenset[Strategy] = frozenset({"summarize", "prune", "cli
 
 @dataclass(frozen=True, slots=True)
 class ModelTerms:
-    """What a plan needs of the model that serves the request.
+    """What a plan needs to know of the model that serves the request.
 
-    `window_tokens` is the smallest of all that may serve it, None when unknown; `output_tokens` what the
-    request asks for, None when it leaves that open. `calibration` is what its bills have taught so far.
+    `window_tokens` is the smallest of all that may serve it, None when unknown; `output_tokens` what the request asks
+    for, None when it leaves that open; `calibration` what its bills have taught so far. `segment_window_tokens` is the
+    window that segments are cut for, where a request has to fit into less than the model's.
     """
 
     id: str
@@ -80,16 +83,15 @@ class ModelTerms:
     output_tokens: int | None = None
     prices: CachePrices = field(default_factory=CachePrices)
     calibration: Calibration | None = None
-    cut_tokens: int | None = None
-    """The window that segments are cut for, where this request has to make do with less than the model's."""
+    segment_window_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AvailableSummaries:
-    """The summaries that exist; with `asking`, a plan may name others that it takes, else it does with these."""
+    """The summaries that exist, and whether a plan may require others or skips the turns that have none."""
 
-    summaries: Mapping[Segment, Summary] = field(default_factory=dict)
-    asking: bool = False
+    found: Mapping[Segment, Summary] = field(default_factory=dict)
+    missing: MissingSummaries = "skip"
 
 
 NO_SUMMARIES = AvailableSummaries()
@@ -97,7 +99,7 @@ NO_SUMMARIES = AvailableSummaries()
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the request came to after a step, and whether the step did something in this very request."""
+    """The request's size after a step, and whether the step did something in this very request."""
 
     name: StepName
     tokens: int
@@ -106,12 +108,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class CacheMarks:
-    """Ends of the blocks that stay the same from request to request, as numbers of items."""
+    """Ends of the blocks that stay the same from request to request, as numbers of items.
+
+    `instructions` ends what stands before all parts; `unchanged` what this request shares with the one before;
+    `frontier` the shortened parts; `completed` everything before the current turn.
+    """
 
     instructions: int
-    """With the summaries."""
     unchanged: int
-    """Up to the first change against the request before; up to the frontier when that is the same."""
     frontier: int
     completed: int
 
@@ -129,13 +133,13 @@ class CachedPrefix:
 class Plan:
     """A request that fits.
 
-    `tokens_before` is what everything would have come to, `tokens` what `items` come to with tools, by the
-    plain count; `tally` divides the latter by class, for the calibration. `epochs` are all changes of the
-    prefix so far; `breaks` are those of this request. `told` says how many turns are told by summaries,
-    `tokens_without_new_summaries` what the request would come to without those that it begins to tell.
-    `wanted` are the summaries that are missing: the request must not be sent before they are there, or it has
-    been planned without asking for any. `soon` are those worth making for the next requests. `live` is what the
-    wanted ones can be asked for after, with most of it read from the cache.
+    `tokens_before` is the size of everything, `tokens` that of `items` with tools, by the plain count; `counts`
+    divides the latter by kind, for the calibration. `prefix_breaks` are all changes of the prefix so far,
+    `new_breaks` those of this request. `summarized_turns` says how many turns are replaced by summaries,
+    `tokens_without_new_summaries` how large the request would be without those that it adds.
+
+    The request must not be sent before `required_summaries` are there; `cached_prefix` is what they can be requested
+    after, with most of it read from the cache. `prefetch_summaries` are worth making for the next requests.
     """
 
     model: str
@@ -146,19 +150,19 @@ class Plan:
     tokens_before: int
     tokens: int
     steps: tuple[Step, ...]
-    tally: TokenCounts
-    epochs: tuple[PrefixBreak, ...]
-    breaks: tuple[PrefixBreak, ...]
-    told: int
+    counts: TokenCounts
+    prefix_breaks: tuple[PrefixBreak, ...]
+    new_breaks: tuple[PrefixBreak, ...]
+    summarized_turns: int
     tokens_without_new_summaries: int
-    wanted: tuple[SummaryTarget, ...]
-    soon: tuple[SummaryTarget, ...]
-    live: CachedPrefix | None
+    required_summaries: tuple[SummaryTarget, ...]
+    prefetch_summaries: tuple[SummaryTarget, ...]
+    cached_prefix: CachedPrefix | None
 
     @property
-    def starts_summarizing(self) -> bool:
-        """Whether the request tells more than the one before."""
-        return _begins_telling(self.breaks)
+    def adds_summaries(self) -> bool:
+        """Whether the request summarizes more than the one before."""
+        return _adds_summaries(self.new_breaks)
 
 
 def plan(
@@ -168,259 +172,272 @@ def plan(
     model: ModelTerms,
     counter: TokenCounter,
     facts: ContentCache[str],
-    at_hand: AvailableSummaries = NO_SUMMARIES,
+    summaries: AvailableSummaries = NO_SUMMARIES,
 ) -> Plan:
     """Fit a conversation into a model's window.
 
-    Raises ContextOverflow or NoRoom (both are ContextBudgetExceeded) when what must be sent is over the limit,
-    unless the strategy is `off`. The model's calibration moves the limit in steps, so that the landing does not
-    move with each observation.
+    Raises ContextOverflow or WindowTooSmall (both are ContextBudgetExceeded) when what must be sent is over the
+    limit, unless the strategy is `off`.
     """
-    asked = model.output_tokens or settings.context_max_output_tokens
-    budget = split_window(model.window_tokens or FALLBACK_WINDOW_TOKENS, output_tokens=asked)
+    budget, limit_tokens = _limits(conversation, settings, model, counter)
     bounded = settings.context_strategy != "off"
     if bounded and budget.input_tokens <= 0:
         raise WindowTooSmall(budget)
     note = rules_note if settings.context_strategy == "clip" else omission_note
+    index = SummaryIndex(
+        conversation,
+        counter,
+        SegmentSizes.of(settings, model.segment_window_tokens or budget.window_tokens),
+        summaries.found,
+    )
     limits = OutputLimits(budget.input_tokens, note=note) if bounded else NO_LIMITS
-    sizes = SegmentSizes.of(settings, model.cut_tokens or budget.window_tokens)
-    shelf = SummaryIndex(conversation, counter, sizes, at_hand.summaries)
-    forms = PartsByDetail(conversation, counter, facts, limits, shelf)
-    limit_tokens = int(budget.input_tokens / _scale(conversation, counter, model.calibration))
-    drafts = [_PlanDraft(conversation, settings, model, budget, limit_tokens, forms, asking=at_hand.asking)]
-    if settings.context_strategy in EVICTING_STRATEGIES:
-        drafts.append(replace(drafts[0], conversation=replace(conversation, volatile=())))
-    if settings.context_strategy == "summarize":  # summaries that take too much room give way as well
-        drafts.append(replace(drafts[1], settings=replace(settings, context_strategy="prune")))
-    for draft in drafts:
-        final = draft.final()
-        if not bounded or final.tokens() <= limit_tokens:
-            return draft.plan(final)
-    raise ContextOverflow(budget, limit_tokens, tuple(drafts[-1].shares(drafts[-1].final())))
+    parts = PartsByDetail(conversation, counter, facts, limits, index)
+    terms = SimulationTerms(
+        settings,
+        model.prices,
+        base_tokens=0,
+        limit_tokens=limit_tokens,
+        budget_tokens=budget.input_tokens,
+        missing_summaries=summaries.missing,
+    )
+    for draft in _drafts(_Draft(conversation, parts, terms)):
+        request = draft.simulate()
+        if not bounded or request.tokens <= limit_tokens:
+            return draft.plan(request, model.id, budget)
+    raise ContextOverflow(budget, limit_tokens, tuple(draft.shares(request)))
 
 
-def _begins_telling(breaks: Iterable[PrefixBreak]) -> bool:
-    return "summary" in {epoch.reason for epoch in breaks}
+def may_need_summaries(
+    conversation: Conversation, settings: ContextSettings, *, model: ModelTerms, counter: TokenCounter
+) -> bool:
+    """Return whether the chat is so large or so long that summaries can matter to its plan; only counts."""
+    if settings.context_strategy != "summarize":
+        return False
+    if 0 < settings.summary_turn_trigger < len(conversation.turns):
+        return True
+    budget, limit_tokens = _limits(conversation, settings, model, counter)
+    share = min(settings.summary_ahead_ratio, settings.summary_trigger_ratio)
+    least_tokens = min(share * budget.input_tokens, settings.prune_trigger_ratio * limit_tokens)
+    volatile_tokens = _counts(counter, conversation.volatile).tokens
+    entries = _counts(counter, _all_entries(replace(conversation, volatile=())))
+    external = SummaryIndex(conversation, counter, NO_SEGMENTS, {}).tokens(0)
+    tokens = entries.plus(counter.tools(conversation.tools)).tokens + external
+    return tokens + _rounded_up(volatile_tokens) >= least_tokens
 
 
-def _scale(conversation: Conversation, counter: TokenCounter, calibration: Calibration | None) -> float:
-    """How much larger than the plain count the provider's may be, in steps; never below one."""
-    if calibration is None:
-        return 1.0
-    tally = _sum([*_tallies(counter, _everything(conversation)), counter.tools(conversation.tools)])
-    ratio = calibration.upper_tokens(tally) / max(1, tally.tokens)
-    return max(1.0, math.ceil(ratio * SCALE_STEPS_PER_UNIT) / SCALE_STEPS_PER_UNIT)
+def _limits(
+    conversation: Conversation, settings: ContextSettings, model: ModelTerms, counter: TokenCounter
+) -> tuple[Budget, int]:
+    """Return the budget, and the most that a request may take of it by the plain count.
+
+    The provider may count more by as much as the model's calibration says, in steps and never less than the plain
+    count.
+    """
+    output_tokens = model.output_tokens or settings.context_max_output_tokens
+    budget = split_window(model.window_tokens or FALLBACK_WINDOW_TOKENS, output_tokens=output_tokens)
+    if model.calibration is None:
+        return budget, budget.input_tokens
+    counts = _counts(counter, _all_entries(conversation)).plus(counter.tools(conversation.tools))
+    ratio = model.calibration.upper_tokens(counts) / max(1, counts.tokens)
+    scale = max(1.0, math.ceil(ratio * LIMIT_STEPS_PER_UNIT) / LIMIT_STEPS_PER_UNIT)
+    return budget, int(budget.input_tokens / scale)
 
 
-def _everything(conversation: Conversation) -> Iterator[DigestedItem]:
+def _drafts(draft: _Draft) -> Iterator[_Draft]:
+    """Yield the request as it is; then without retrieved text, then without summaries, as the strategy allows."""
+    strategy = draft.terms.settings.context_strategy
+    yield draft
+    if strategy in EVICTING_STRATEGIES:
+        draft = replace(draft, conversation=replace(draft.conversation, volatile=()))
+        yield draft
+    if strategy == "summarize":
+        settings = replace(draft.terms.settings, context_strategy="prune")
+        yield replace(draft, terms=replace(draft.terms, settings=settings))
+
+
+def _all_entries(conversation: Conversation) -> Iterator[DigestedItem]:
     yield from conversation.instructions
     yield from conversation.volatile
     for turn in conversation.turns:
         yield from turn.entries
 
 
-def _tallies(counter: TokenCounter, entries: Iterable[DigestedItem]) -> list[TokenCounts]:
-    return [counter.entry(entry) for entry in entries]
+def _counts(counter: TokenCounter, entries: Iterable[DigestedItem]) -> TokenCounts:
+    columns = zip(*map(counter.entry, entries), strict=True)
+    return TokenCounts(*map(sum, columns))
 
 
-def _sum(tallies: Sequence[TokenCounts]) -> TokenCounts:
-    return TokenCounts(*map(sum, zip(*tallies, strict=True))) if tallies else NO_TOKENS
-
-
-def _stepped(tokens: int) -> int:
-    """Rounded up to three leading bits: text that changes a little does not move what was decided before."""
+def _rounded_up(tokens: int) -> int:
+    """Round to three leading bits: text that changes a little does not move what was decided before."""
     step = 1 << max(0, tokens.bit_length() - LEADING_BITS)
     return -(-tokens // step) * step
 
 
-@dataclass(frozen=True, slots=True)
-class _PlanDraft:
-    """A plan in the making: the conversation in its forms, and what it is measured against."""
-
-    conversation: Conversation
-    settings: ContextSettings
-    model: ModelTerms
-    budget: Budget
-    limit_tokens: int
-    forms: PartsByDetail
-    asking: bool
-
-    def final(self) -> _FinalRequest:
-        """Fold the past, and give the current request with the bounds that follow."""
-        fixed, volatile = self._fixed_tokens(), self._tokens(self.conversation.volatile)
-        base = fixed + _stepped(volatile)
-        terms = SimulationTerms(
-            self.settings,
-            self.model.prices,
-            base,
-            self.limit_tokens,
-            self.budget.input_tokens,
-            asking=self.asking,
-        )
-        folded = simulate(self.forms, terms, _POLICIES[self.settings.context_strategy])
-        actual = replace(terms, base_tokens=fixed + volatile)
-        end = len(self.forms.parts)
-        return _FinalRequest(
-            folded, SimulatedRequest(self.forms, actual, folded.bounds, end, waited=folded.waited)
-        )
-
-    def plan(self, final: _FinalRequest) -> Plan:
-        """Put the request together."""
-        bounds = final.folded.bounds
-        entries, starts = self._entries(bounds)
-        tools = self.forms.counter.tools(self.conversation.tools)
-        everything = self._tokens(_everything(self.conversation)) + self.forms.shelf.tokens(0)
-        told = self.forms.told(bounds.ends[DetailLevel.SUMMARIZED])
-        wanted = self._wanted(final, told)
-        return Plan(
-            model=self.model.id,
-            items=tuple(entry.item for entry in entries),
-            marks=self._marks(bounds, final.folded.previous, starts),
-            budget=self.budget,
-            limit_tokens=self.limit_tokens,
-            tokens_before=everything + tools.tokens,
-            tokens=final.tokens(),
-            steps=tuple(final.steps()),
-            tally=_sum([*_tallies(self.forms.counter, entries), tools]),
-            epochs=final.folded.epochs,
-            breaks=final.breaks,
-            told=self.forms.turns_before(bounds.ends[DetailLevel.SUMMARIZED]),
-            tokens_without_new_summaries=final.tokens_without_new_summaries(),
-            wanted=wanted,
-            soon=self._soon(final, told),
-            live=self._live(final.folded.previous, opens_turn=final.opens_turn) if wanted else None,
-        )
-
-    def _soon(self, final: _FinalRequest, told: int) -> tuple[SummaryTarget, ...]:
-        """What the next telling would ask for beyond what is in force, when it is worth making ahead of time."""
-        if self.settings.context_strategy != "summarize" or not self.forms.parts:
-            return ()
-        shelf = self.forms.shelf
-        moment = replace(final.moment, terms=replace(final.moment.terms, asking=True))
-        next_told = max(told, count_prefetched(moment))
-        in_force = {stretch.segment for stretch in (*shelf.missing(told), *shelf.desired(told))}
-        return tuple(stretch for stretch in shelf.desired(next_told) if stretch.segment not in in_force)
-
-    def _wanted(self, final: _FinalRequest, told: int) -> tuple[SummaryTarget, ...]:
-        """What is missing; where the prefix changes anyway, with neighbours joined that should share a summary."""
-        shelf = self.forms.shelf
-        return shelf.desired(told) if final.starts_summarizing and self.asking else shelf.missing(told)
-
-    def _live(self, previous: Cutoffs, *, opens_turn: bool) -> CachedPrefix:
-        """The chat in the form of the request before: up to the current turn when this request opens it."""
-        before = (
-            self if not opens_turn else replace(self, conversation=replace(self.conversation, volatile=()))
-        )
-        entries, starts = before._entries(previous)  # noqa: SLF001 - the same draft
-        end = starts[self.forms.current] if opens_turn and self.forms.parts else len(entries)
-        tools = self.forms.counter.tools(self.conversation.tools).tokens
-        return CachedPrefix(
-            tuple(entry.item for entry in entries[:end]),
-            before._marks(previous, previous, starts),  # noqa: SLF001 - the same draft
-            tools + self._tokens(entries[:end]),
-        )
-
-    def shares(self, final: _FinalRequest) -> Iterator[ContextShare]:
-        """What the request holds when all that may go is gone; with the strategy `refuse`, nothing is."""
-        forms, conversation = self.forms, self.conversation
-        bounds, end = final.folded.bounds, len(forms.parts)
-        head = forms.current
-        told, gone = bounds.ends[DetailLevel.SUMMARIZED], bounds.ends[DetailLevel.DROPPED]
-        yield ContextShare("instructions", self._tokens(conversation.instructions), droppable=False)
-        yield ContextShare("tools", forms.counter.tools(conversation.tools).tokens, droppable=False)
-        yield ContextShare("summaries", forms.standing_tokens(told), droppable=False)
-        yield ContextShare("retrieved text", self._tokens(conversation.volatile), droppable=True)
-        yield ContextShare("pinned rules", self._tokens(forms.note(told, gone)), droppable=False)
-        yield ContextShare("earlier turns", self._parts_tokens(bounds, 0, head), droppable=True)
-        yield ContextShare(
-            "latest message", self._parts_tokens(bounds, head, min(end, head + 1)), droppable=False
-        )
-        yield ContextShare("current tool calls", self._parts_tokens(bounds, head + 1, end), droppable=False)
-
-    def _entries(self, bounds: Cutoffs) -> tuple[list[DigestedItem], list[int]]:
-        """The entries in their order, and how many come before each part and at the end."""
-        forms, conversation = self.forms, self.conversation
-        told, gone = bounds.ends[DetailLevel.SUMMARIZED], bounds.ends[DetailLevel.DROPPED]
-        entries = [*conversation.instructions, *forms.standing(told), *forms.note(told, gone)]
-        starts = []
-        for at in range(len(forms.parts)):
-            if at == forms.current:
-                entries += conversation.volatile
-            starts.append(len(entries))
-            entries += forms.entries(bounds.form_of(at), at)
-        return entries, [*starts, len(entries)]
-
-    def _marks(self, bounds: Cutoffs, previous: Cutoffs, starts: Sequence[int]) -> CacheMarks:
-        """The ends of what stays the same, as the starts of parts."""
-        instructions = len(self.conversation.instructions)
-        fixed = instructions + len(self.forms.standing(bounds.ends[DetailLevel.SUMMARIZED]))
-        frontier = bounds.ends[DetailLevel.FAILED_REDUCED]
-        changed = range(frontier) if bounds != previous else range(0)
-        kept = next((at for at in changed if bounds.form_of(at) != previous.form_of(at)), frontier)
-        unchanged = (
-            starts[kept] if bounds.ends[DetailLevel.DROPPED] == previous.ends[DetailLevel.DROPPED] else fixed
-        )
-        return CacheMarks(
-            instructions=fixed,
-            unchanged=unchanged
-            if bounds.ends[DetailLevel.SUMMARIZED] == previous.ends[DetailLevel.SUMMARIZED]
-            else instructions,
-            frontier=starts[frontier],
-            completed=starts[self.forms.current] - len(self.conversation.volatile),
-        )
-
-    def _fixed_tokens(self) -> int:
-        conversation = self.conversation
-        tools = self.forms.counter.tools(conversation.tools).tokens
-        return tools + self._tokens(conversation.instructions)
-
-    def _tokens(self, entries: Iterable[DigestedItem]) -> int:
-        return sum(tally.tokens for tally in _tallies(self.forms.counter, entries))
-
-    def _parts_tokens(self, bounds: Cutoffs, start: int, end: int) -> int:
-        return sum(self._tokens(self.forms.entries(bounds.form_of(at), at)) for at in range(start, end))
+def _adds_summaries(breaks: Iterable[PrefixBreak]) -> bool:
+    return any(each.reason == "summary" for each in breaks)
 
 
 @dataclass(frozen=True, slots=True)
-class _FinalRequest:
-    """The folded past, and the current request as it follows."""
+class _Request:
+    """The current request as the simulation of the chat leaves it, with its exact size."""
 
-    folded: Simulation
-    moment: SimulatedRequest
+    simulation: Simulation
+    simulated: SimulatedRequest
 
+    @property
     def tokens(self) -> int:
-        """What the request comes to."""
-        return self.moment.actual_tokens()
+        return self.simulated.actual_tokens()
 
     @property
-    def breaks(self) -> tuple[PrefixBreak, ...]:
-        """The changes of the prefix that begin with this request."""
-        return tuple(epoch for epoch in self.folded.epochs if epoch.request == self.moment.end)
-
-    @property
-    def starts_summarizing(self) -> bool:
-        """Whether this request tells more than the one before."""
-        return _begins_telling(self.breaks)
-
-    def tokens_without_new_summaries(self) -> int:
-        """What the request would come to without what it begins to tell, or without any summary."""
-        folded = self.folded
-        return self.moment.actual_tokens(folded.previous if self.starts_summarizing else folded.retained)
+    def new_breaks(self) -> tuple[PrefixBreak, ...]:
+        return tuple(each for each in self.simulation.breaks if each.request == self.simulated.end)
 
     @property
     def opens_turn(self) -> bool:
         """Whether the current turn has had no answer yet."""
-        return self.moment.end - self.moment.forms.current <= 1
+        return self.simulated.end - self.simulated.parts.current <= 1
 
     def steps(self) -> Iterator[Step]:
-        """What the request came to after each step."""
-        reasons = {epoch.reason for epoch in self.breaks}
-        bounds, retained = self.folded.bounds, self.folded.retained
-        told = bounds.ends[DetailLevel.SUMMARIZED]
-        kept = Cutoffs((*bounds.ends[: DetailLevel.DROPPED], told, told))
-        yield Step("cap", self.moment.actual_tokens(Cutoffs()), triggered=False)
-        yield Step("retention", self.moment.actual_tokens(retained), triggered="retention" in reasons)
-        summarised = self.moment.actual_tokens(retained.moved(DetailLevel.SUMMARIZED, told))
-        yield Step("summary", summarised, triggered="summary" in reasons)
-        yield Step("prune", self.moment.actual_tokens(kept), triggered="prune" in reasons)
-        yield Step("landing", self.moment.actual_tokens(), triggered=bool(reasons & {"landing", "clip"}))
+        """Yield the request's size after each step."""
+        reasons = {each.reason for each in self.new_breaks}
+        cutoffs, retained = self.simulation.cutoffs, self.simulation.retained
+        summarized = retained.moved(DetailLevel.SUMMARIZED, cutoffs.summarized)
+        pruned = Cutoffs((*cutoffs.ends[: DetailLevel.DROPPED], cutoffs.summarized, cutoffs.summarized))
+        size = self.simulated.actual_tokens
+        yield Step("cap", size(Cutoffs()), triggered=False)
+        yield Step("retention", size(retained), triggered="retention" in reasons)
+        yield Step("summary", size(summarized), triggered="summary" in reasons)
+        yield Step("prune", size(pruned), triggered="prune" in reasons)
+        yield Step("evict", size(), triggered=bool(reasons & {"evict", "clip"}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """One way to send the conversation: what of it, in which parts, under which terms."""
+
+    conversation: Conversation
+    parts: PartsByDetail
+    terms: SimulationTerms
+
+    def simulate(self) -> _Request:
+        """Simulate the chat, and measure the current request as it follows.
+
+        Retrieved text changes from request to request: the past is decided with its rounded size.
+        """
+        conversation, counter = self.conversation, self.parts.counter
+        fixed = counter.tools(conversation.tools).tokens + self._tokens(conversation.instructions)
+        volatile = self._tokens(conversation.volatile)
+        terms = replace(self.terms, base_tokens=fixed + _rounded_up(volatile))
+        simulation = simulate(self.parts, terms, _POLICIES[terms.settings.context_strategy])
+        actual = replace(terms, base_tokens=fixed + volatile)
+        end = len(self.parts.parts)
+        return _Request(simulation, SimulatedRequest(self.parts, actual, simulation.cutoffs, end))
+
+    def plan(self, request: _Request, model_id: str, budget: Budget) -> Plan:
+        """Put the request together."""
+        simulation, parts, counter = request.simulation, self.parts, self.parts.counter
+        cutoffs, index = simulation.cutoffs, parts.summaries
+        entries, starts = self._entries(cutoffs)
+        tools = counter.tools(self.conversation.tools)
+        segments = parts.segments_before(cutoffs.summarized)
+        adds_summaries = _adds_summaries(request.new_breaks)
+        # Where the prefix changes anyway, neighbors that should share a summary are joined.
+        joins = adds_summaries and self.terms.missing_summaries == "request"
+        required = index.desired(segments) if joins else index.missing(segments)
+        without_new = simulation.previous if adds_summaries else simulation.retained
+        return Plan(
+            model=model_id,
+            items=tuple(entry.item for entry in entries),
+            marks=self._marks(cutoffs, simulation.previous, starts),
+            budget=budget,
+            limit_tokens=self.terms.limit_tokens,
+            tokens_before=self._tokens(_all_entries(self.conversation)) + index.tokens(0) + tools.tokens,
+            tokens=request.tokens,
+            steps=tuple(request.steps()),
+            counts=_counts(counter, entries).plus(tools),
+            prefix_breaks=simulation.breaks,
+            new_breaks=request.new_breaks,
+            summarized_turns=parts.turns_before(cutoffs.summarized),
+            tokens_without_new_summaries=request.simulated.actual_tokens(without_new),
+            required_summaries=required,
+            prefetch_summaries=self._prefetch(request, segments),
+            cached_prefix=self._cached_prefix(request) if required else None,
+        )
+
+    def _prefetch(self, request: _Request, segments: int) -> tuple[SummaryTarget, ...]:
+        """What the next summarizing would require beyond what this request does."""
+        terms, index = self.terms, self.parts.summaries
+        if terms.settings.context_strategy != "summarize" or terms.missing_summaries == "skip":
+            return ()
+        if not self.parts.parts:
+            return ()
+        next_segments = max(segments, segments_to_prefetch(request.simulated))
+        in_use = {target.segment for target in (*index.missing(segments), *index.desired(segments))}
+        return tuple(target for target in index.desired(next_segments) if target.segment not in in_use)
+
+    def _cached_prefix(self, request: _Request) -> CachedPrefix:
+        """The chat as the request before sent it: up to the current turn when this request opens it."""
+        previous, opens_turn = request.simulation.previous, request.opens_turn
+        before = replace(self, conversation=replace(self.conversation, volatile=())) if opens_turn else self
+        entries, starts = before._entries(previous)  # noqa: SLF001 - the same class
+        marks = before._marks(previous, previous, starts)  # noqa: SLF001 - the same class
+        if opens_turn:
+            entries = entries[: starts[self.parts.current]]
+        tools = self.parts.counter.tools(self.conversation.tools).tokens
+        return CachedPrefix(tuple(entry.item for entry in entries), marks, tools + self._tokens(entries))
+
+    def shares(self, request: _Request) -> Iterator[ContextShare]:
+        """Yield what the request holds when all that may be dropped is dropped."""
+        parts, conversation, counter = self.parts, self.conversation, self.parts.counter
+        cutoffs, end, current = request.simulation.cutoffs, len(parts.parts), parts.current
+        summaries = parts.summaries.tokens(parts.segments_before(cutoffs.summarized))
+        rules = self._tokens(parts.note(cutoffs.summarized, cutoffs.dropped))
+
+        def tokens(start: int, end: int) -> int:
+            return sum(self._tokens(parts.entries(cutoffs.level_of(at), at)) for at in range(start, end))
+
+        yield ContextShare("instructions", self._tokens(conversation.instructions), droppable=False)
+        yield ContextShare("tools", counter.tools(conversation.tools).tokens, droppable=False)
+        yield ContextShare("summaries", summaries, droppable=False)
+        yield ContextShare("retrieved text", self._tokens(conversation.volatile), droppable=True)
+        yield ContextShare("rules", rules, droppable=False)
+        yield ContextShare("earlier turns", tokens(0, current), droppable=True)
+        yield ContextShare("latest message", tokens(current, min(end, current + 1)), droppable=False)
+        yield ContextShare("current tool calls", tokens(current + 1, end), droppable=False)
+
+    def _entries(self, cutoffs: Cutoffs) -> tuple[list[DigestedItem], list[int]]:
+        """Return the entries in their order, and how many come before each part and at the end."""
+        parts, conversation = self.parts, self.conversation
+        summaries = parts.summaries.entries(parts.segments_before(cutoffs.summarized))
+        note = parts.note(cutoffs.summarized, cutoffs.dropped)
+        entries = [*conversation.instructions, *summaries, *note]
+        starts = []
+        for part in range(len(parts.parts)):
+            if part == parts.current:
+                entries += conversation.volatile
+            starts.append(len(entries))
+            entries += parts.entries(cutoffs.level_of(part), part)
+        return entries, [*starts, len(entries)]
+
+    def _marks(self, cutoffs: Cutoffs, previous: Cutoffs, starts: Sequence[int]) -> CacheMarks:
+        """Return the ends of what stays the same; `starts` are the numbers of items before each part."""
+        instructions = len(self.conversation.instructions)
+        summaries = self.parts.summaries.entries(self.parts.segments_before(cutoffs.summarized))
+        fixed = instructions + len(summaries)
+        frontier = cutoffs.ends[DetailLevel.TOOL_FACTS]
+        if cutoffs.summarized != previous.summarized:
+            unchanged = instructions
+        elif cutoffs.dropped != previous.dropped:
+            unchanged = fixed
+        else:
+            kept = (at for at in range(frontier) if cutoffs.level_of(at) != previous.level_of(at))
+            unchanged = starts[frontier if cutoffs == previous else next(kept, frontier)]
+        return CacheMarks(
+            instructions=fixed,
+            unchanged=unchanged,
+            frontier=starts[frontier],
+            completed=starts[self.parts.current] - len(self.conversation.volatile),
+        )
+
+    def _tokens(self, entries: Iterable[DigestedItem]) -> int:
+        return sum(self.parts.counter.entry(entry).tokens for entry in entries)

@@ -1,24 +1,14 @@
-"""When it pays to change the past of a chat.
+"""Every past request of a chat, decided again.
 
-Owns the economics of a cached prefix. Changing something old makes the provider read all that follows anew;
-leaving it there costs its reading with every request. It must not know turns or items: tokens in, a
-decision out.
-
-The rule is rent-or-buy: what the waiting has cost so far is held against what the change costs now. In a
-chat that grows steadily, changing when the two are equal is the optimum of the economic order quantity; it
-needs no guess of how long the chat will go on.
-
-The past decided again from the beginning: what every earlier request of a chat looked like.
-
-Owns the bounds between the forms and the fold that moves them, request by request, as the policies say. It
-keeps no state between calls: the same history gives the same bounds, and a longer history begins with the
-decisions of the shorter one. That is what keeps the prefix of a chat the same from request to request.
+Owns the cutoffs between levels of detail, the fold that moves them request by request as the policies say, and
+what it costs to change a cached prefix. It keeps no state between calls: the same history has the same cutoffs,
+and a longer history begins with the decisions of the shorter one. That keeps the prefix of a chat the same from
+request to request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -26,7 +16,7 @@ from ..conversation.budget import ContextSettings
 from .detail import SENT_LEVELS, DetailLevel, PartsByDetail
 
 PATIENCE = 0.6
-"""Share of the cost of a change that waiting may come to. Below one, because the decision comes once a turn
+"""Share of the cost of a change that waiting may cost before it. Below one, because the decision comes once a turn
 only and so is late by half a turn on average, and because each change makes the next one cheaper."""
 
 RATIO_DIGITS = 2
@@ -36,7 +26,13 @@ CHEAP_READ = 0.25
 
 @dataclass(frozen=True, slots=True)
 class CachePrices:
-    """What a token costs when it is read from the cache and when it is written to it; plain input costs 1."""
+    """What a token costs when it is read from the cache and when it is written to it; plain input costs 1.
+
+    Changing something old makes the provider read all that follows anew; leaving it costs its reading with each
+    request. The rule is rent-or-buy: what the waiting has cost so far is compared with what the change costs now.
+    In a chat that grows steadily, changing when the two are equal is the optimum of the economic order quantity;
+    it needs no guess of how long the chat will go on.
+    """
 
     read: float = 1.0
     write: float = 1.0
@@ -45,7 +41,7 @@ class CachePrices:
     def of(
         cls, price_input: float | None, price_read: float | None, price_write: float | None
     ) -> CachePrices:
-        """Read a catalogue row, rounded, so that a small change of prices moves nothing decided before.
+        """Read a catalog row, rounded, so that a small change of prices moves nothing decided before.
 
         A model without a price for cached reads does not cache; one without a price for writes does not
         bill them.
@@ -56,48 +52,61 @@ class CachePrices:
         return cls(round(price_read / price_input, RATIO_DIGITS), round(write / price_input, RATIO_DIGITS))
 
     @property
-    def rides(self) -> bool:
-        """Whether a question is asked best at the end of a chat that is in the cache, or else by itself."""
+    def shares_cache(self) -> bool:
+        """Whether a question about a chat costs least at the end of the cached chat itself."""
         return self.read <= CHEAP_READ
 
     def waiting_cost(self, prunable_tokens: int) -> float:
-        """What one more request pays for carrying what could be pruned."""
+        """Return what one more request pays for carrying what could be pruned."""
         return prunable_tokens * self.read
 
-    def change_cost(self, following_tokens: int, won_tokens: int) -> float:
-        """What the next request pays more for `following_tokens`, of which `won_tokens` go away."""
-        return (following_tokens - won_tokens) * self.write - following_tokens * self.read
+    def change_cost(self, following_tokens: int, freed_tokens: int) -> float:
+        """Return what the next request pays more for `following_tokens`, of which `freed_tokens` are removed."""
+        return (following_tokens - freed_tokens) * self.write - following_tokens * self.read
 
-    def pays(self, waited_cost: float, change_cost: float) -> bool:
-        """Tell whether the waiting so far has cost enough to make the change worth it."""
-        return waited_cost >= PATIENCE * change_cost
+    def pays(self, waiting_cost: float, change_cost: float) -> bool:
+        """Return whether the waiting so far has cost enough to make the change worth it."""
+        return waiting_cost >= PATIENCE * change_cost
 
 
-BreakReason = Literal["retention", "clip", "summary", "prune", "landing"]
+BreakReason = Literal["retention", "clip", "summary", "prune", "evict"]
 
 
 @dataclass(frozen=True, slots=True)
 class Cutoffs:
-    """Where each form ends: parts before `ends[form]` are sent in that form or a shorter one."""
+    """Where each level of detail ends: parts before `ends[level]` are sent at that level or a lower one."""
 
     ends: tuple[int, ...] = (0,) * len(DetailLevel)
 
-    def moved(self, form: DetailLevel, end: int) -> Cutoffs:
-        """The same with all parts before `end` in at most this form; a bound never moves back."""
-        return Cutoffs(tuple(max(was, end) if at <= form else was for at, was in enumerate(self.ends)))
+    def moved(self, level: DetailLevel, end: int) -> Cutoffs:
+        """Return the same with all parts before `end` at most at this level; a cutoff never moves back."""
+        return Cutoffs(tuple(max(old, end) if at <= level else old for at, old in enumerate(self.ends)))
 
-    def form_of(self, part: int) -> DetailLevel:
-        """The form in which a part is sent."""
-        return next((form for form in reversed(DetailLevel) if part < self.ends[form]), DetailLevel.FULL)
+    def level_of(self, part: int) -> DetailLevel:
+        """Return the level at which a part is sent."""
+        return next((level for level in reversed(DetailLevel) if part < self.ends[level]), DetailLevel.FULL)
+
+    @property
+    def summarized(self) -> int:
+        """How many parts are replaced by summaries."""
+        return self.ends[DetailLevel.SUMMARIZED]
+
+    @property
+    def dropped(self) -> int:
+        """How many parts are not sent themselves, summarized ones included."""
+        return self.ends[DetailLevel.DROPPED]
+
+
+MissingSummaries = Literal["request", "skip"]
+"""Whether a plan may require summaries that are not available, or does without them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationTerms:
     """What the policies go by: settings, prices, and sizes in tokens.
 
-    `base_tokens` is what every request carries beside the parts and the summaries. `limit_tokens` is what a request
-    may come to, and `budget_tokens` the same before any calibration. With `asking`, a summary that is missing counts
-    as one that will be there.
+    `base_tokens` is what every request carries beside the parts and the summaries; `limit_tokens` is the most that a
+    request may take, and `budget_tokens` the same before any calibration.
     """
 
     settings: ContextSettings
@@ -105,193 +114,130 @@ class SimulationTerms:
     base_tokens: int
     limit_tokens: int
     budget_tokens: int
-    asking: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class AccruedCost:
-    """What was paid for carrying old outputs since the frontier last moved, and old turns since the last were told."""
-
-    pruning_cost: float = 0.0
-    telling_cost: float = 0.0
-
-    def after(self, reasons: AbstractSet[BreakReason]) -> AccruedCost:
-        """The same after a request that has changed the prefix for these reasons, if any."""
-        if not reasons:
-            return self
-        return AccruedCost(telling_cost=0.0 if "summary" in reasons else self.telling_cost)
-
-    def plus(self, pruning_cost: float, telling_cost: float) -> AccruedCost:
-        """The same after one more request."""
-        return AccruedCost(self.pruning_cost + pruning_cost, self.telling_cost + telling_cost)
+    missing_summaries: MissingSummaries = "skip"
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRequest:
-    """One request of the chat, as it is about to be sent: the parts before `end` in the forms of `bounds`.
+    """One request of the chat, as it is about to be sent: the parts before `end` at the levels of `cutoffs`.
 
-    `opens_turn` says that it is the first of its turn, `waited` what was paid for carrying what is old.
+    `opens_turn` says that it is the first of its turn, `waiting_cost` what was paid for carrying prunable outputs
+    since the prefix last changed.
     """
 
-    forms: PartsByDetail
+    parts: PartsByDetail
     terms: SimulationTerms
-    bounds: Cutoffs
+    cutoffs: Cutoffs
     end: int
     opens_turn: bool = False
-    waited: AccruedCost = AccruedCost()
+    waiting_cost: float = 0.0
 
     @property
     def turn(self) -> int:
-        """The place of the current turn."""
-        return self.forms.parts[self.end - 1].turn
+        """The index of the current turn."""
+        return self.parts.parts[self.end - 1].turn
 
-    def tokens(self, bounds: Cutoffs | None = None) -> int:
-        """What the request comes to, with these bounds or its own; summaries with all their room."""
-        bounds = bounds or self.bounds
-        known = self.forms.sizes.get((self.end, bounds))
-        if known is None:
-            known = self.forms.sizes[self.end, bounds] = self._parts_and_note_tokens(bounds)
-        return self.fixed_tokens(bounds) + known
+    def tokens(self, cutoffs: Cutoffs | None = None) -> int:
+        """Return the request's size with these cutoffs or its own; summaries count with the most they may take."""
+        cutoffs = cutoffs or self.cutoffs
+        note = self.parts.note(cutoffs.summarized, cutoffs.dropped)
+        note_tokens = sum(self.parts.counter.entry(entry).tokens for entry in note)
+        return self.fixed_tokens(cutoffs) + note_tokens + self.parts_tokens(cutoffs)
 
-    def _parts_and_note_tokens(self, bounds: Cutoffs) -> int:
-        told, gone = bounds.ends[DetailLevel.SUMMARIZED], bounds.ends[DetailLevel.DROPPED]
-        note = sum(self.forms.counter.entry(entry).tokens for entry in self.forms.note(told, gone))
-        return note + self.parts_tokens(bounds)
+    def actual_tokens(self, cutoffs: Cutoffs | None = None) -> int:
+        """Return the same with the summaries as they are."""
+        segments = self.parts.segments_before((cutoffs or self.cutoffs).summarized)
+        unused = self.parts.summaries.max_tokens(segments) - self.parts.summaries.tokens(segments)
+        return self.tokens(cutoffs) - unused
 
-    def actual_tokens(self, bounds: Cutoffs | None = None) -> int:
-        """The same with the summaries as they are."""
-        told = (bounds or self.bounds).ends[DetailLevel.SUMMARIZED]
-        unused = self.forms.standing_room_tokens(told) - self.forms.standing_tokens(told)
-        return self.tokens(bounds) - unused
+    def fixed_tokens(self, cutoffs: Cutoffs) -> int:
+        """Return what stands before all parts: instructions, tools and summaries."""
+        segments = self.parts.segments_before(cutoffs.summarized)
+        return self.terms.base_tokens + self.parts.summaries.max_tokens(segments)
 
-    def fixed_tokens(self, bounds: Cutoffs) -> int:
-        """What stands before all parts: instructions, tools and summaries."""
-        return self.terms.base_tokens + self.forms.standing_room_tokens(bounds.ends[DetailLevel.SUMMARIZED])
-
-    def parts_tokens(self, bounds: Cutoffs) -> int:
-        """What the parts alone come to."""
+    def parts_tokens(self, cutoffs: Cutoffs) -> int:
+        """Return what the parts alone take."""
         tokens, end = 0, self.end
-        for form in SENT_LEVELS:
-            start = bounds.ends[form + 1]
+        for level in SENT_LEVELS:
+            start = cutoffs.ends[level + 1]
             if start < end:
-                tokens += self.forms.tokens(form, start, end)
+                tokens += self.parts.tokens(level, start, end)
                 end = start
         return tokens
 
+    @property
+    def retention_end(self) -> int:
+        """The first part of the oldest turn whose tool outputs stay verbatim."""
+        return self.parts.start_of(self.turn - self.terms.settings.retention_turns + 1)
+
+    def prunable_tokens(self) -> int:
+        """Return what stating all outputs before the retained turns as facts would free now."""
+        start, end = self.cutoffs.ends[DetailLevel.TOOL_FACTS], self.retention_end
+        full = self.parts.tokens(DetailLevel.FULL, start, end)
+        return full - self.parts.tokens(DetailLevel.TOOL_FACTS, start, end)
+
 
 Policy: TypeAlias = Callable[[SimulatedRequest], Cutoffs]
-"""Looks at a request and gives the bounds that it should have: those it has, or ones further on."""
+"""Looks at a request and returns the cutoffs that it should have: those it has, or ones further on."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixBreak:
-    """A request whose prefix differs from the one before, why, and what it won in tokens.
+    """A request whose prefix differs from the one before, why, and how many tokens that freed.
 
-    `request` is the number of parts that it holds, `turn` the place of its turn.
+    `request` is the number of parts that it holds, `turn` the index of its turn.
     """
 
     request: int
     turn: int
     reason: BreakReason
-    tokens_won: int
+    freed_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What the requests of the past have come to: bounds (now, before, and of retention alone), epochs, costs."""
+    """The last request of the chat as the policies leave it.
 
-    bounds: Cutoffs = field(default_factory=Cutoffs)
+    `previous` are the cutoffs of the request before it, `retained` those of retention alone, `breaks` all changes of
+    the prefix so far.
+    """
+
+    cutoffs: Cutoffs = field(default_factory=Cutoffs)
     previous: Cutoffs = field(default_factory=Cutoffs)
     retained: Cutoffs = field(default_factory=Cutoffs)
-    epochs: tuple[PrefixBreak, ...] = ()
-    waited: AccruedCost = AccruedCost()
+    breaks: tuple[PrefixBreak, ...] = ()
 
 
 def simulate(
-    forms: PartsByDetail, terms: SimulationTerms, policies: Sequence[tuple[BreakReason, Policy]]
+    parts: PartsByDetail, terms: SimulationTerms, policies: Sequence[tuple[BreakReason, Policy]]
 ) -> Simulation:
-    """Replay the policies over all requests of the conversation, the current one last."""
-    bounds = previous = retained = Cutoffs()
-    epochs: list[PrefixBreak] = []
-    waited, carried = AccruedCost(), 0
-    turn = -1
-    for end in _requests(forms):
-        moment = SimulatedRequest(forms, terms, bounds, end, waited=waited)
-        moment = replace(moment, opens_turn=moment.turn != turn)
-        turn = moment.turn
-        decided, begun = _decided(moment, policies)
-        epochs += begun
-        reasons = {epoch.reason for epoch in begun}
-        if "retention" in reasons:
-            retained = retained.moved(DetailLevel.TOOL_FACTS, retention_end(moment))
-        previous, bounds = bounds, decided.bounds
-        if moment.opens_turn or begun:
-            carried = _tellable_tokens(decided)
-        waited = waited.after(reasons).plus(
-            terms.prices.waiting_cost(prunable_tokens(decided)), terms.prices.waiting_cost(carried)
-        )
-    return Simulation(bounds, previous, retained, tuple(epochs), waited)
+    """Apply the policies to all requests of the conversation, the current one last."""
+    cutoffs = previous = retained = Cutoffs()
+    breaks: list[PrefixBreak] = []
+    waiting_cost, turn = 0.0, -1
+    for end in _request_ends(parts):
+        request = SimulatedRequest(parts, terms, cutoffs, end, waiting_cost=waiting_cost)
+        request = replace(request, opens_turn=request.turn != turn)
+        turn = request.turn
+        breaks_before = len(breaks)
+        for reason, policy in policies:
+            moved = policy(request)
+            if moved != request.cutoffs:
+                freed_tokens = request.tokens() - request.tokens(moved)
+                breaks.append(PrefixBreak(end, turn, reason, freed_tokens))
+                request = replace(request, cutoffs=moved)
+                if reason == "retention":
+                    retained = retained.moved(DetailLevel.TOOL_FACTS, request.retention_end)
+        previous, cutoffs = cutoffs, request.cutoffs
+        if len(breaks) > breaks_before:
+            waiting_cost = 0.0
+        waiting_cost += terms.prices.waiting_cost(request.prunable_tokens())
+    return Simulation(cutoffs, previous, retained, tuple(breaks))
 
 
-def _tellable_tokens(moment: SimulatedRequest) -> int:
-    """What would be won by telling all that may be told."""
-    settings = moment.terms.settings
-    if settings.context_strategy != "summarize":
-        return 0
-    count = moment.forms.shelf.count(moment.turn + 1 - settings.protected_turns)
-    return max(0, summarizable_tokens(moment, count))
-
-
-def _decided(
-    moment: SimulatedRequest, policies: Sequence[tuple[BreakReason, Policy]]
-) -> tuple[SimulatedRequest, list[PrefixBreak]]:
-    """The request with the bounds that the policies give it, and the epochs that begin with it."""
-    epochs: list[PrefixBreak] = []
-    for reason, policy in policies:
-        moved = policy(moment)
-        if moved != moment.bounds:
-            won = moment.tokens() - moment.tokens(moved)
-            epochs.append(PrefixBreak(moment.end, moment.turn, reason, won))
-            moment = replace(moment, bounds=moved)
-    return moment, epochs
-
-
-def prunable_tokens(moment: SimulatedRequest) -> int:
-    """What would be won now by stating as facts all outputs that are older than the retention turns."""
-    tokens = moment.forms.tokens
-    start, end = moment.bounds.ends[DetailLevel.TOOL_FACTS], retention_end(moment)
-    spent = min(max(start, moment.bounds.ends[DetailLevel.FAILED_REDUCED]), end)
-    now = tokens(DetailLevel.FAILED_REDUCED, start, spent) + tokens(DetailLevel.FULL, spent, end)
-    return now - tokens(DetailLevel.TOOL_FACTS, start, end)
-
-
-def summarizable_tokens(moment: SimulatedRequest, count: int) -> int:
-    """What would be won now by telling the first `count` segments, with all the room that new summaries may take."""
-    forms, bounds = moment.forms, moment.bounds
-    told = forms.told(bounds.ends[DetailLevel.SUMMARIZED])
-    if count <= told:
-        return 0
-    rest = bounds.moved(DetailLevel.DROPPED, forms.start_of(forms.shelf.ends[count - 1]))
-    rooms = forms.shelf.max_tokens(count) - forms.shelf.max_tokens(told)
-    return moment.parts_tokens(bounds) - moment.parts_tokens(rest) - rooms
-
-
-def retention_end(moment: SimulatedRequest) -> int:
-    """The first part of the oldest turn whose outputs stay verbatim."""
-    return moment.forms.start_of(moment.turn - moment.terms.settings.retention_turns + 1)
-
-
-def _requests(forms: PartsByDetail) -> Iterator[int]:
-    """Where requests were sent: after each part that awaits an answer, and at the end in any case."""
-    ends = [at for at, part in enumerate(forms.parts, start=1) if part.awaits_answer]
+def _request_ends(parts: PartsByDetail) -> Iterator[int]:
+    """Yield where requests were sent: after each part that awaits an answer, and at the end in any case."""
+    ends = [end for end, part in enumerate(parts.parts, start=1) if part.awaits_answer]
     yield from ends
-    if forms.parts and (not ends or ends[-1] != len(forms.parts)):
-        yield len(forms.parts)
-
-
-def halvings(turns: int) -> Iterator[int]:
-    """A number of protected turns, halved down to the current one alone."""
-    while turns > 1:
-        yield turns
-        turns //= 2
-    yield 1
+    if parts.parts and (not ends or ends[-1] != len(parts.parts)):
+        yield len(parts.parts)

@@ -149,10 +149,10 @@ def plan_report(plan: Plan, replayed: Replay, items: Sequence[Item], turns: Sequ
     for step in plan.steps:
         changed = ", changed in this request" if step.triggered else ""
         lines.append(f"  {step.tokens:>11,}  after {step.name}{changed}")
-    lines.append(f"prefix breaks: {len(plan.epochs) or 'none'}")
-    for epoch in plan.epochs:
-        number = replayed.turn_number(turn_numbers[epoch.turn])
-        lines.append(f"  turn {number}: {epoch.reason}, {epoch.tokens_won:,} tokens saved")
+    lines.append(f"prefix breaks: {len(plan.prefix_breaks) or 'none'}")
+    for prefix_break in plan.prefix_breaks:
+        number = replayed.turn_number(turn_numbers[prefix_break.turn])
+        lines.append(f"  turn {number}: {prefix_break.reason}, {prefix_break.freed_tokens:,} tokens saved")
     lines += [f"outputs shortened: {_count(shortened)}", f"items omitted: {_count(omitted)}"]
     return "\n".join(lines)
 

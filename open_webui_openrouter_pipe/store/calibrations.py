@@ -46,7 +46,9 @@ class StoredCalibrations:
                 # What little is learned meanwhile must not replace what is stored: the model stays unknown.
                 _log.warning("the calibration of %s could not be read: %s", model_id, error)
                 return None
-            self._known.setdefault(model_id, Calibration.of_state(found[0].state) if found else Calibration())
+            self._known.setdefault(
+                model_id, Calibration.from_json(found[0].state) if found else Calibration()
+            )
         known = self._known[model_id]
         return known if known.seen else None
 
@@ -70,7 +72,7 @@ class StoredCalibrations:
         now = epoch_seconds()
         # In the same order in all workers, so that two of them cannot wait for each other.
         values = [
-            {"model": model_id, "state": self._known[model_id].state(), "updated": now}
+            {"model": model_id, "state": self._known[model_id].as_json(), "updated": now}
             for model_id in sorted(set(model_ids))
         ]
         await self._database.change(self._database.insert_or_replace(self._table), values)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import inspect
 import json
+import math
 import os
 import random
 import statistics
@@ -32,7 +33,7 @@ from open_webui_openrouter_pipe.conversation.calibration import Calibration
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation, is_model_input
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
-from open_webui_openrouter_pipe.conversation.tokens import NO_TOKENS, TokenCounter, TokenCounts, class_of
+from open_webui_openrouter_pipe.conversation.tokens import NO_TOKENS, TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.planning.cache_marks import with_breakpoints
 from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan, plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
@@ -91,11 +92,11 @@ class FixedBatch(CachePrices):
 
     batch_tokens: int = 0
 
-    def change_cost(self, following_tokens: int, won_tokens: int) -> float:  # noqa: ARG002 - the rule's signature
+    def change_cost(self, following_tokens: int, freed_tokens: int) -> float:  # noqa: ARG002 - the rule's signature
         """What is missing of the batch."""
-        return self.batch_tokens - won_tokens
+        return self.batch_tokens - freed_tokens
 
-    def pays(self, waited_cost: float, change_cost: float) -> bool:  # noqa: ARG002 - the rule's signature
+    def pays(self, waiting_cost: float, change_cost: float) -> bool:  # noqa: ARG002 - the rule's signature
         """Whether nothing is missing."""
         return change_cost <= 0
 
@@ -181,7 +182,7 @@ class AgentChat:
         for end, planned in zip(self._ends(), plans, strict=True):
             segments = self._segments(planned, explicit=market.rule.kind == "explicit")
             cost += cache.account(market.model, "chat", segments, now).input_cost * UNIT_TOKENS
-            breaks += bool(planned.breaks)
+            breaks += bool(planned.new_breaks)
             now += SECONDS_BETWEEN_REQUESTS
             bill[self.turn_of_item[end - 1] + 1] = (float(cost) / 1000, breaks)
         return bill
@@ -328,35 +329,43 @@ def calibration_figures() -> dict[str, Any]:
     """The 95th percentile of the error from the sixth turn on, for tokenizers that are not the counter's."""
     encode = vocabulary("o200k_base")
     exact: Callable[[str], int] = estimate_tokens if encode is None else (lambda text: len(encode(text)))
-    foreign: dict[str, Callable[[str], float]] = {
-        "coarser_by_class": lambda text: exact(text) * _COARSER[class_of(text)],
+    tokenizers: dict[str, Callable[[str], float]] = {
+        "coarser_by_class": lambda text: exact(text) * _coarseness(text),
     }
     if other := vocabulary("cl100k_base"):
-        foreign["cl100k"] = lambda text: len(other(text))
-    return {name: _calibrated(count) for name, count in foreign.items()}
+        tokenizers["cl100k"] = lambda text: len(other(text))
+    return {name: _calibrated(count) for name, count in tokenizers.items()}
 
 
-_COARSER = {"prose": 1.45, "code": 1.25, "data": 1.1, "wide": 1.0}
+def _coarseness(text: str) -> float:
+    """How much coarser a tokenizer is: most for prose, less for code and data, not at all beyond ASCII."""
+    if sum(character > "\x7f" for character in text) > 0.10 * len(text):
+        return 1.0
+    dense = sum(not (character.isalpha() or character.isspace()) for character in text) / max(1, len(text))
+    return 1.1 if dense > 0.22 else 1.25 if dense > 0.10 else 1.45
 
 
 def _calibrated(count: Callable[[str], float]) -> dict[str, float]:
-    """Twenty chats of twenty turns, each turn of other texts; every request is billed by the foreign count."""
+    """Twenty chats of twenty turns, each turn of other texts; every request is billed by the other count."""
     texts = list(sample_texts().values())
-    errors, covered = [], 0
+    errors, under_upper, under_limit = [], [], []
     for seed in range(20):
         rand = random.Random(seed)  # noqa: S311 - a seeded simulation
-        calibration, tally, billed = Calibration(), NO_TOKENS, 0.0
+        calibration, counts, billed = Calibration(), NO_TOKENS, 0.0
         for turn in range(20):
             for text in (_excerpt(rand, rand.choice(texts)) for _ in range(3)):
-                tally = tally.plus(TokenCounts(**{class_of(text): estimate_tokens(text)}))
+                counts = counts.plus(TokenCounts(estimate_tokens(text)))
                 billed += count(text)
             if turn >= 5:
-                errors.append(abs(calibration.expected_tokens(tally) / billed - 1))
-                covered += calibration.upper_tokens(tally) >= billed
-            calibration = calibration.observed(tally, round(billed))
+                upper = calibration.upper_tokens(counts) / counts.tokens
+                errors.append(abs(calibration.ratio * counts.text / billed - 1))
+                under_upper.append(upper * counts.tokens >= billed)
+                under_limit.append(max(1.0, math.ceil(upper * 10) / 10) * counts.tokens >= billed)
+            calibration = calibration.observed(counts, round(billed))
     return {
         "p95_error": round(statistics.quantiles(errors, n=20)[-1], 4),
-        "bills_under_upper_bound": round(covered / len(errors), 3),
+        "bills_under_upper_bound": round(statistics.mean(under_upper), 3),
+        "bills_under_limit": round(statistics.mean(under_limit), 3),
     }
 
 

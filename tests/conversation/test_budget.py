@@ -39,7 +39,7 @@ def test_a_window_without_room_is_refused() -> None:
     assert planned(chat, ContextSettings(context_strategy="off"), tiny).items == (SYSTEM, *chat.items)
 
 
-def test_the_smallest_window_holds() -> None:
+def test_the_smallest_window_of_all_models_counts() -> None:
     """Of all models that may serve, the smallest; unknown ones count as 8,192."""
     assert smallest_window([200_000, 128_000]) == 128_000
     assert smallest_window([200_000, None]) == 8192

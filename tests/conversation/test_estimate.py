@@ -125,7 +125,7 @@ def test_the_estimate_is_close_to_the_vocabulary(kind: str) -> None:
 
 
 @pytest.mark.parametrize("language", SENTENCES)
-def test_no_language_is_taken_for_cheap(language: str) -> None:
+def test_no_language_is_underestimated(language: str) -> None:
     """In rare scripts and rare words too: at most a fifth under and half over."""
     encode = vocabulary("o200k_base")
     if encode is None:

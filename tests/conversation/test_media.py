@@ -1,4 +1,4 @@
-"""Pictures, documents, sound and film: the vendors' rules, never their base64."""
+"""Images, documents, audio and video: the vendors' rules, never their base64."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def url(data: bytes, kind: str = "image/png") -> str:
         (b"what", "anthropic", "auto", 1399),
     ],
 )
-def test_a_picture_costs_what_its_vendor_says(
+def test_an_image_costs_what_its_vendor_says(
     data: bytes, family: media.Family, detail: str, tokens: int
 ) -> None:
-    """The size is read out of the header; unknown sizes are an ordinary picture, unknown vendors the dearest."""
+    """The size is read out of the header; an unknown size is an ordinary one, an unknown vendor the dearest."""
     assert media.image_tokens(url(data), detail, family) == tokens
 
 
 def test_the_size_of_the_base64_does_not_matter() -> None:
-    """A picture of five megabytes costs as much as its header says."""
+    """An image of five megabytes costs as much as its header says."""
     assert media.image_tokens(url(PNG + bytes(5_000_000)), "auto", "anthropic") == 1600
 
 
 def test_a_pdf_costs_by_its_pages() -> None:
-    """Pages are counted in the file; a file that tells nothing has an ordinary length."""
+    """Pages are counted in the file; a file that says nothing has an ordinary length."""
     pdf = b"%PDF-1.4 /Type /Pages /Count 3 /Type /Page /Type /Page /Type /Page"
     assert media.pdf_tokens(url(pdf, "application/pdf"), "google") == 3 * 258
     assert media.pdf_tokens("https://example.com/a.pdf", "google") == media.ASSUMED_PAGES * 258
@@ -59,8 +59,8 @@ def test_a_text_file_is_text() -> None:
     assert media.embedded_text(url(b"hello", "application/pdf")) is None
 
 
-def test_sound_and_film_cost_by_their_seconds() -> None:
-    """A WAV tells its bytes for each second; otherwise an ordinary rate is assumed."""
+def test_audio_and_video_cost_by_their_seconds() -> None:
+    """A WAV says its bytes for each second; otherwise an ordinary rate is assumed."""
     wav = b"RIFF" + bytes(24) + (8000).to_bytes(4, "little") + bytes(8000 * 10 - 32)
     assert media.audio_tokens(base64.b64encode(wav).decode(), "wav") == 10 * 32 + 1
     assert media.audio_tokens("A" * 64_000, "mp3") == 96
@@ -68,6 +68,6 @@ def test_sound_and_film_cost_by_their_seconds() -> None:
 
 
 def test_families_follow_the_vendor() -> None:
-    """The vendor is what stands before the slash."""
+    """The vendor is the part before the slash."""
     models = ["anthropic/claude", "~openai/gpt", "google/gemini", "x-ai/grok"]
     assert [media.family_of(model) for model in models] == ["anthropic", "openai", "google", "other"]

@@ -1,4 +1,4 @@
-"""Rules that outlive the turn they stand in."""
+"""Rules that are kept when their turn is dropped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_rules_of_users_and_instructions_are_kept_word_for_word() -> None:
     )
 
 
-def test_what_tools_and_models_write_is_no_rule() -> None:
+def test_what_tools_and_models_write_is_not_a_rule() -> None:
     """Nor is what stands in a pasted block of code."""
     assert (
         rules(
@@ -50,22 +50,22 @@ def test_of_a_long_line_only_the_sentences_with_a_rule_are_kept() -> None:
     )
 
 
-def test_too_many_rules_give_way_to_the_newest() -> None:
+def test_of_too_many_rules_the_newest_are_kept() -> None:
     """The room is filled from the newest rule; the order stays; the same rule stands once."""
     newest_first = [("never c",), ("always b", "never c"), ("must a " + "x" * 90,)]
     assert select_rules(newest_first, len, 100) == ("always b", "never c")
 
 
-def test_the_note_says_how_much_is_left_out() -> None:
-    """And lists the rules; where clipping is wished, only rules are worth a note."""
+def test_the_note_says_how_many_turns_are_omitted() -> None:
+    """And lists the rules; where the user chose clipping, only rules are worth a note."""
     note = omission_note(2, ("never a", "always b"))
     assert note["content"] == [
         {
             "type": "input_text",
-            "text": "[2 earlier turns left out here to fit the model's context window.]\n"
-            "Rules that were set there and still hold:\n- never a\n- always b",
+            "text": "[2 earlier turns omitted to fit the model's context window.]\n"
+            "Rules that were set in them and still apply:\n- never a\n- always b",
         }
     ]
-    assert OMISSION_LINE.match("[1 earlier turn left out here to fit the model's context window.]")
+    assert OMISSION_LINE.match("[1 earlier turn omitted to fit the model's context window.]")
     assert rules_note(2, ()) is None
     assert rules_note(2, ("never a",)) == omission_note(2, ("never a",))

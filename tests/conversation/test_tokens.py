@@ -9,11 +9,11 @@ import pytest
 
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import digest_item
-from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts, class_of
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
 from tests.support.chats import answer, call, output, reasoning, user
 
 
-class Vocabulary:
+class FakeTokenizer:
     """One token a character; remembers what it was asked."""
 
     def __init__(self) -> None:
@@ -25,59 +25,59 @@ class Vocabulary:
 
 
 def test_an_item_is_counted_once() -> None:
-    """The second time, the count comes out of the memory, whatever the id."""
-    vocabulary = Vocabulary()
-    counter = TokenCounter(ContentCache(), vocabulary)
+    """The second time, the count is cached, whatever the id."""
+    tokenizer = FakeTokenizer()
+    counter = TokenCounter(ContentCache(), tokenizer)
     first, again = (
         counter.entry(digest_item(answer("abc", "1"))),
         counter.entry(digest_item(answer("abc", "2"))),
     )
-    assert (first, again, vocabulary.asked) == (TokenCounts(prose=7), TokenCounts(prose=7), ["abc"])
+    assert (first, again, tokenizer.asked) == (TokenCounts(text=7), TokenCounts(text=7), ["abc"])
 
 
 @pytest.mark.parametrize(
-    ("item", "tally"),
+    ("item", "counts"),
     [
-        (user("hello"), TokenCounts(prose=9)),
-        (answer("bonjour"), TokenCounts(prose=11)),
-        (call("1", "{}", "f"), TokenCounts(data=14)),
-        (output("1", "好好好"), TokenCounts(wide=13)),
+        (user("hello"), TokenCounts(text=9)),
+        (answer("bonjour"), TokenCounts(text=11)),
+        (call("1", "{}", "f"), TokenCounts(text=14)),
+        (output("1", "好好好"), TokenCounts(text=13)),
         (reasoning("A" * 4000), TokenCounts(sealed=(3000 - 650) // 4 + 4)),
         (
             {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "why"}]},
-            TokenCounts(prose=7),
+            TokenCounts(text=7),
         ),
-        ({"type": "web_search_call", "id": "w"}, TokenCounts(data=38, prose=4)),
+        ({"type": "web_search_call", "id": "w"}, TokenCounts(text=42 - 4 + 4)),
     ],
 )
-def test_each_kind_of_item_has_its_rule(item: Any, tally: TokenCounts) -> None:
+def test_each_kind_of_item_has_its_rule(item: Any, counts: TokenCounts) -> None:
     """Messages, calls, outputs and reasoning by their own rule; anything else by its fields."""
-    assert TokenCounter(ContentCache(), Vocabulary()).item(item) == tally
+    assert TokenCounter(ContentCache(), FakeTokenizer()).item(item) == counts
 
 
 def test_media_are_counted_by_their_rule() -> None:
-    """Base64 never reaches the vocabulary."""
-    vocabulary = Vocabulary()
+    """Base64 never reaches the tokenizer."""
+    tokenizer = FakeTokenizer()
     parts: Any = [
         {"type": "input_text", "text": "look"},
         {"type": "input_image", "detail": "low", "image_url": "data:image/png;base64," + "A" * 100_000},
         {"type": "input_audio", "input_audio": {"data": "A" * 64_000, "format": "mp3"}},
         {"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,aGVsbG8="},
     ]
-    counted = TokenCounter(ContentCache(), vocabulary, "openai").item(
+    counted = TokenCounter(ContentCache(), tokenizer, "openai").item(
         {"type": "message", "role": "user", "content": parts}
     )
-    assert counted == TokenCounts(prose=8, media=85 + 96 + 5)
-    assert vocabulary.asked == ["look", "hello"]
+    assert counted == TokenCounts(text=8, media=85 + 96 + 5)
+    assert tokenizer.asked == ["look", "hello"]
 
 
 def test_tools_are_counted() -> None:
     """Each definition by its JSON."""
     tool = {"type": "function", "name": "f", "parameters": {}}
-    assert TokenCounter(ContentCache(), Vocabulary()).tools([tool, tool]) == TokenCounts(tools=2 * (51 + 8))
+    assert TokenCounter(ContentCache(), FakeTokenizer()).tools([tool, tool]) == TokenCounts(text=2 * (51 + 8))
 
 
-def test_a_failing_vocabulary_gives_way_to_the_estimate() -> None:
+def test_where_a_tokenizer_fails_the_estimate_counts() -> None:
     """There is always a count."""
 
     def fail(text: str) -> Sequence[int]:
@@ -90,24 +90,9 @@ def test_a_failing_vocabulary_gives_way_to_the_estimate() -> None:
     )
 
 
-def test_a_huge_text_reaches_the_vocabulary_in_pieces() -> None:
+def test_a_huge_text_reaches_the_tokenizer_in_pieces() -> None:
     """No piece is long enough to harm a tokenizer, and together they are the text."""
-    vocabulary = Vocabulary()
-    assert TokenCounter(ContentCache(), vocabulary).text("ab" * 100_000) == 200_000
-    assert "".join(vocabulary.asked) == "ab" * 100_000
-    assert max(map(len, vocabulary.asked)) <= 32_768
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("The ship sailed north, and nobody knew why.", "prose"),
-        ('[{"a": 1, "b": 2.5}, {"a": 3, "b": 4.5}]', "data"),
-        ("def f(self, x):\n    return self.values[x] + other(x)\n", "code"),
-        ("港口模拟器可以重现一座小型港口", "wide"),
-        ("", "prose"),
-    ],
-)
-def test_texts_are_told_apart(text: str, kind: str) -> None:
-    """By the share of digits, punctuation and scripts beyond Latin."""
-    assert class_of(text) == kind
+    tokenizer = FakeTokenizer()
+    assert TokenCounter(ContentCache(), tokenizer).text("ab" * 100_000) == 200_000
+    assert "".join(tokenizer.asked) == "ab" * 100_000
+    assert max(map(len, tokenizer.asked)) <= 32_768

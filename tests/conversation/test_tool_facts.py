@@ -1,4 +1,4 @@
-"""Tool outputs as facts."""
+"""Tool results as facts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.tool_facts import (
-    cut_middle,
-    is_failure,
+    output_text,
     prune_tool_output,
     state_fact,
     state_parts,
 )
-from open_webui_openrouter_pipe.responses.items import FunctionCallOutput
+from open_webui_openrouter_pipe.conversation.truncate import truncate_middle
+from open_webui_openrouter_pipe.responses.items import FunctionCallOutput, InputPart
 
 ROWS = [{"diagnosis": "Malignant neoplasm " * 8, "count": number} for number in range(247)]
 FACT = (
@@ -46,7 +46,7 @@ def test_rows_are_counted_and_the_first_is_shown(written: str) -> None:
     assert state_fact(written) == FACT
 
 
-def test_what_stands_around_is_kept() -> None:
+def test_text_around_the_rows_is_kept() -> None:
     """Commentary before and after the rows stays in its place."""
     assert state_fact(f"Found these:\n{PLAIN}\nNothing else.") == f"Found these:\n{FACT}\nNothing else."
 
@@ -76,8 +76,8 @@ def test_doubly_escaped_rows_in_a_text_are_read() -> None:
             '[Tool: 12 rows | 4 of them errors | columns: error | first: {"error": "' + "e" * 80 + '…"}]',
         ),
         ("Error: " + "no " * 300, "[Tool: error | Error: " + ("no " * 300)[: 300 - 7] + "…]"),
-        ("[" * 2000, "[Tool: 2,000 characters, the middle left out]\n" + cut_middle("[" * 2000, 400, 200)),
-        ("x" * 700, "[Tool: 700 characters, the middle left out]\n" + cut_middle("x" * 700, 400, 200)),
+        ("[" * 2000, "[Tool: 2,000 characters]\n" + truncate_middle("[" * 2000, 400, 200)),
+        ("x" * 700, "[Tool: 700 characters]\n" + truncate_middle("x" * 700, 400, 200)),
     ],
     ids=["csv", "markdown", "object", "errors", "error", "deep", "text"],
 )
@@ -93,35 +93,35 @@ def test_a_short_output_stays(written: str) -> None:
 
 
 def test_parts_are_stated_and_attachments_named() -> None:
-    """The texts of an output in parts become one fact; pictures and files are named."""
-    assert (
-        state_parts(
-            [
-                {"type": "input_text", "text": PLAIN},
-                {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AAAA"},
-            ]
-        )
-        == f"{FACT}\n[image]"
-    )
+    """The texts of an output in parts become one fact; images and files are named."""
+    parts: list[InputPart] = [
+        {"type": "input_text", "text": PLAIN},
+        {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AAAA"},
+    ]
+    assert state_parts(parts) == f"{FACT}\n[image omitted]"
+    assert output_text(parts) == f"{PLAIN}\n[image omitted]"
+
+
+PAD = " line 3\n" * 60
 
 
 @pytest.mark.parametrize(
     ("written", "failed"),
     [
-        ("Error: no such table", True),
-        ("Query execution failed", True),
-        ("Traceback (most recent call last):\n" + "line\n" * 200, True),
-        ('{"error": {"message": "quota"}}', True),
-        ('{"status": "failed"}', True),
-        ("Error rates by month\n" + "May 3\n" * 100, False),
-        ('{"error": null, "rows": [1, 2]}', False),
+        ("Error: no such table" + PAD, True),
+        ("Query execution failed: syntax" + PAD, True),
+        ("Traceback (most recent call last):\n" + PAD, True),
+        (json.dumps({"error": {"message": "quota" + PAD}}), True),
+        (json.dumps({"status": "failed", "log": PAD}), True),
+        ("Error rates by month\n" + PAD, False),
+        (json.dumps({"error": None, "rows": [1, 2], "log": PAD}), False),
         (json.dumps({"results": ROWS, "errors": ["one of many"]}), False),
-        ("all good", False),
+        ("all good" + PAD, False),
     ],
 )
-def test_failures_are_told_apart(written: str, failed: bool) -> None:  # noqa: FBT001 - the expected verdict
-    """An error with nothing else is a failure, and so is its fact; data with errors in it is not."""
-    assert (is_failure(written), is_failure(state_fact(written))) == (failed, failed)
+def test_failures_are_recognized(written: str, failed: bool) -> None:  # noqa: FBT001 - the expected verdict
+    """An error with nothing else is a failure; data with errors in it is not."""
+    assert state_fact(written).startswith("[Tool: error | ") is failed
 
 
 _JSON = st.recursive(
@@ -139,12 +139,6 @@ def test_a_fact_is_never_longer_and_always_the_same(written: str) -> None:
     fact = state_fact(written)
     assert len(fact) <= len(written)
     assert fact == state_fact(written)
-
-
-def test_the_middle_is_cut_with_its_size() -> None:
-    """Head and tail stay, and the note says how much is missing."""
-    assert cut_middle("abcdefghij", 2, 3) == "ab\n[… 5 characters left out …]\nhij"
-    assert cut_middle("abc", 2, 3) == "abc"
 
 
 def test_a_tool_output_is_pruned_to_its_fact() -> None:

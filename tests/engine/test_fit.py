@@ -1,28 +1,31 @@
-"""Fitting: from a history to a plan, what the user is told, what is learned and recorded."""
+"""Fitting: from a conversation to a plan, what the user is shown, what is learned and recorded."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.conversation import Conversation, build_conversation
 from open_webui_openrouter_pipe.engine.fit import RequestFitter, RequestTerms, is_large
 from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
 from open_webui_openrouter_pipe.engine.summarizer import Summarizer, SummarizerState
 from open_webui_openrouter_pipe.history.build import BuiltHistory, Options, build_input, read_history
 from open_webui_openrouter_pipe.planning.overflow import ContextOverflow
 from open_webui_openrouter_pipe.planning.plan import ModelTerms
+from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished
 from open_webui_openrouter_pipe.responses.usage import Usage
 from open_webui_openrouter_pipe.store.memory import MemorySummaries
 from tests.engine.summary_fakes import GOOD, FakeProvider, Reply, summary_writer
 from tests.support.books import Books, Screen
+from tests.support.chats import user
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,21 +44,29 @@ def said(user: str, assistant: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
 
 
-def long_chat(turns: int, words: int = 600) -> BuiltHistory:
+def long_chat(turns: int, words: int = 600) -> Conversation:
     """A chat of about `words` tokens a turn, with the next question at its end."""
     messages = [SYSTEM, *(message for at in range(turns) for message in said(f"Q{at}", "word " * words))]
-    return transformed([*messages, {"role": "user", "content": "and now?"}])
+    return conversation([*messages, {"role": "user", "content": "and now?"}])
+
+
+def conversation(messages: Sequence[dict[str, Any]]) -> Conversation:
+    return transformed(messages).conversation
 
 
 def transformed(messages: Sequence[dict[str, Any]], **options: Any) -> BuiltHistory:
     return build_input(read_history(messages), {}, Options(model_id="vendor/model", **options))
 
 
-async def fit(fits: RequestFitter, chat: BuiltHistory, screen: Screen | None = None) -> Plan:
-    return await fits.fit(chat.conversation, screen or Screen())
+def last_item(chat: Conversation) -> Item:
+    return list(chat.turns[-1].entries)[-1].item
 
 
-def fitting(books: Books, *, window: int = 10_000, strategy: Strategy = "prune") -> RequestFitter:
+async def fit(fitter: RequestFitter, chat: Conversation, screen: Screen | None = None) -> Plan:
+    return await fitter.fit(chat, screen or Screen())
+
+
+def new_fitter(books: Books, *, window: int = 10_000, strategy: Strategy = "prune") -> RequestFitter:
     terms = RequestTerms(ContextSettings(context_strategy=strategy), ModelTerms("vendor/model", window))
     return RequestFitter(books.means(), terms, ORIGIN)
 
@@ -71,18 +82,18 @@ def fitting(books: Books, *, window: int = 10_000, strategy: Strategy = "prune")
     ids=["a question", "a chat", "an answer to continue", "instructions alone"],
 )
 async def test_a_chat_that_fits_is_sent_as_it_is(messages: list[dict[str, Any]]) -> None:
-    """Nothing is told, and not an item is changed."""
+    """Nothing is shown, and not an item is changed."""
     whole, screen = transformed(messages), Screen()
-    plan = await fit(fitting(Books()), whole, screen)
+    plan = await fit(new_fitter(Books()), whole.conversation, screen)
     assert (list(plan.items), screen.lines) == (whole.items, [])
 
 
 @pytest.mark.parametrize("before", [[], said("one", "1")], ids=["first turn", "later turn"])
-def test_what_the_host_adds_is_told_from_the_instructions(before: list[dict[str, Any]]) -> None:
+def test_what_the_host_adds_is_separated_from_the_instructions(before: list[dict[str, Any]]) -> None:
     """Retrieved text that the host wrote behind the system prompt stands before the current turn."""
-    told = {"role": "system", "content": "You are brief.\nSOURCES: a, b"}
+    instructed = {"role": "system", "content": "You are brief.\nSOURCES: a, b"}
     question = {"role": "user", "content": "two"}
-    whole = transformed([told, *before, question], base_system_prompt="You are brief.")
+    whole = transformed([instructed, *before, question], base_system_prompt="You are brief.")
     chat = whole.conversation
     texts = [
         [entry.item["content"][0]["text"] for entry in entries]  # type: ignore[typeddict-item]
@@ -91,20 +102,20 @@ def test_what_the_host_adds_is_told_from_the_instructions(before: list[dict[str,
     assert texts == [["You are brief."], ["SOURCES: a, b"], ["two"]]
 
 
-async def test_a_chat_that_outgrows_its_window_lands() -> None:
-    """The oldest turns are left out; the question and the instructions stay."""
+async def test_a_chat_that_outgrows_its_window_is_shortened() -> None:
+    """The oldest turns are dropped; the question and the instructions stay."""
     books, chat = Books(), long_chat(20)
-    plan = await fit(fitting(books), chat)
+    plan = await fit(new_fitter(books), chat)
     assert plan.tokens <= plan.limit_tokens < plan.tokens_before
-    assert (plan.items[0], plan.items[-1]) == (chat.items[0], chat.items[-1])
+    assert (plan.items[0], plan.items[-1]) == (chat.instructions[0].item, last_item(chat))
 
 
-async def test_the_user_is_told_when_something_is_left_out() -> None:
-    """Once for each time that the past changes, and not with the turns that follow."""
+async def test_the_user_is_shown_when_something_is_omitted() -> None:
+    """Once each time that the prefix changes, and not with the turns that follow."""
     books, screen = Books(), Screen()
-    plans = [await fit(fitting(books), long_chat(turns), screen) for turns in range(1, 21)]
-    left_out = "The oldest parts of this chat were left out to fit the model's window."
-    assert screen.lines == [left_out] * len(plans[-1].epochs)
+    plans = [await fit(new_fitter(books), long_chat(turns), screen) for turns in range(1, 21)]
+    omitted = "The oldest parts of this chat were omitted to fit the model's window."
+    assert screen.lines == [omitted] * len(plans[-1].prefix_breaks)
     assert 0 < len(screen.lines) < 10
 
 
@@ -112,7 +123,7 @@ async def test_what_cannot_fit_is_refused_and_recorded() -> None:
     """The line for the user names the largest part and what to do about it."""
     books = Books()
     with pytest.raises(ContextOverflow) as refused:
-        await fit(fitting(books), transformed([{"role": "user", "content": "word " * 20_000}]))
+        await fit(new_fitter(books), conversation([{"role": "user", "content": "word " * 20_000}]))
     assert "The largest part is: latest message" in refused.value.user_message
     assert "Shorten your message" in refused.value.user_message
     (record,) = books.written
@@ -123,9 +134,9 @@ async def test_what_cannot_fit_is_refused_and_recorded() -> None:
 async def test_a_bill_is_recorded_and_learned_from() -> None:
     """What was billed, cached and paid stands beside what was estimated."""
     books = Books()
-    fits = fitting(books)
-    plan = await fit(fits, long_chat(3))
-    fits.record_usage(plan, finished(Usage(input_tokens=2000, cached_tokens=1500, cost=0.5)))
+    fitter = new_fitter(books)
+    plan = await fit(fitter, long_chat(3))
+    fitter.record_usage(plan, finished(Usage(input_tokens=2000, cached_tokens=1500, cost=0.5)))
     (record,) = books.written
     assert (record.row.billed_tokens, record.row.cached_tokens, record.row.cost) == (2000, 1500, 0.5)
     assert (record.row.tokens_sent, books.learned) == (plan.tokens, [("vendor/model", 2000)])
@@ -134,48 +145,48 @@ async def test_a_bill_is_recorded_and_learned_from() -> None:
 async def test_a_bill_for_several_readings_teaches_nothing() -> None:
     """The provider's own search reads the input once more in each of its rounds."""
     books = Books()
-    fits = fitting(books)
-    plan = await fit(fits, long_chat(3))
+    fitter = new_fitter(books)
+    plan = await fit(fitter, long_chat(3))
     search: Any = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-    fits.record_usage(plan, finished(Usage(input_tokens=9000), search))
+    fitter.record_usage(plan, finished(Usage(input_tokens=9000), search))
     assert (len(books.written), books.learned) == (1, [])
 
 
 async def test_a_request_that_never_ended_is_recorded_without_a_bill() -> None:
     """The user stopped it, or the provider failed."""
     books = Books()
-    fits = fitting(books)
-    fits.record_usage(await fit(fits, long_chat(3)), None)
+    fitter = new_fitter(books)
+    fitter.record_usage(await fit(fitter, long_chat(3)), None)
     assert [record.row.billed_tokens for record in books.written] == [0]
 
 
 async def test_a_provider_that_counts_more_gets_less() -> None:
-    """The next plan lands below what was refused, and the count is learned from."""
+    """The next plan is well below what was refused, and the count is learned from."""
     books, chat = Books(), long_chat(9)
-    fits = fitting(books)
-    refused = await fit(fits, chat)
-    lower = await fits.refit_smaller(chat.conversation, refused)
+    fitter = new_fitter(books)
+    refused = await fit(fitter, chat)
+    lower = await fitter.refit_smaller(chat, refused)
     assert lower is not None
     assert lower.tokens < refused.tokens * 0.75
-    assert lower.items[-1] == chat.items[-1]
+    assert lower.items[-1] == last_item(chat)
     assert books.learned == [("vendor/model", 10_000)]
 
 
 @pytest.mark.parametrize("strategy", ["refuse", "off"])
 async def test_strategies_that_drop_nothing_are_not_tried_again(strategy: Strategy) -> None:
     """The provider's own words reach the user."""
-    fits, chat = fitting(Books(), strategy=strategy), long_chat(3)
-    assert await fits.refit_smaller(chat.conversation, await fit(fits, chat)) is None
+    fitter, chat = new_fitter(Books(), strategy=strategy), long_chat(3)
+    assert await fitter.refit_smaller(chat, await fit(fitter, chat)) is None
 
 
-async def test_a_single_message_cannot_be_lowered() -> None:
-    """There is nothing that may be left out."""
-    fits, chat = fitting(Books()), transformed([{"role": "user", "content": "word " * 5000}])
-    assert await fits.refit_smaller(chat.conversation, await fit(fits, chat)) is None
+async def test_a_single_message_cannot_be_shortened() -> None:
+    """There is nothing that may be dropped."""
+    fitter, chat = new_fitter(Books()), conversation([{"role": "user", "content": "word " * 5000}])
+    assert await fitter.refit_smaller(chat, await fit(fitter, chat)) is None
 
 
-class Threads(Books):
-    """A vocabulary that writes down in which thread it counts."""
+class ThreadNotingBooks(Books):
+    """A tokenizer that notes in which thread it counts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -191,132 +202,162 @@ class Threads(Books):
 
 async def test_a_large_chat_is_planned_beside_the_event_loop() -> None:
     """Small ones are not worth a thread."""
-    small, large = Threads(), Threads()
-    await fit(fitting(small), long_chat(2))
-    await fit(fitting(large, window=1_000_000), long_chat(40, words=2000))
+    small, large = ThreadNotingBooks(), ThreadNotingBooks()
+    await fit(new_fitter(small), long_chat(2))
+    await fit(new_fitter(large, window=1_000_000), long_chat(40, words=2000))
     assert small.seen == {threading.get_ident()}
     assert large.seen
     assert threading.get_ident() not in large.seen
 
 
-def test_a_chat_is_large_by_its_text_or_its_items() -> None:
+@pytest.mark.parametrize(
+    ("items", "large"),
+    [([user("x")], False), ([user("x" * 200_001)], True), ([user("x")] * 201, True)],
+    ids=["small", "long text", "many items"],
+)
+def test_a_chat_is_large_by_its_text_or_its_items(items: list[Item], large: bool) -> None:  # noqa: FBT001
     """Deep inside parts as well."""
-    item: Any = {
-        "type": "message",
-        "role": "user",
-        "content": [{"type": "input_text", "text": "x" * 200_001}],
-    }
-    few: Any = {"type": "message", "role": "user", "content": []}
-    assert [is_large([few]), is_large([item]), is_large([few] * 201)] == [False, True, True]
+    assert is_large(build_conversation(items, [0] * len(items))) is large
 
 
-async def test_counts_are_remembered_by_family() -> None:
-    """Pictures cost differently in each; a vocabulary that came later counts anew."""
-    books = Books()
-    means = books.means()
+async def test_counts_are_cached_by_family() -> None:
+    """Images cost differently in each; a tokenizer that came later counts anew."""
+    services = Books().means()
     models = ("openai/a", "openai/b", "anthropic/a")
-    counters = [await means.counter(model_id) for model_id in models]
+    counters = [await services.counter(model_id) for model_id in models]
     assert counters[0].counts is counters[1].counts
     assert counters[0].counts is not counters[2].counts
-    assert (await replace(means, vocabulary=Threads()).counter("openai/a")).counts is not counters[0].counts
+    later = replace(services, tokenizer=ThreadNotingBooks())
+    assert (await later.counter("openai/a")).counts is not counters[0].counts
 
 
 def finished(usage: Usage, *items: Item) -> ResponseFinished:
     return ResponseFinished("completed", None, "resp_1", "vendor/model", items, usage)
 
 
-class Shop:
-    """Fittings of one chat, call after call, with a bureau that writes the summaries."""
+@dataclass(frozen=True, slots=True)
+class CountingPrices(CachePrices):
+    """Counts the simulated requests: each is priced once."""
+
+    priced: list[int] = field(default_factory=list)
+
+    def waiting_cost(self, prunable_tokens: int) -> float:
+        """Count."""
+        self.priced.append(prunable_tokens)
+        return 0.0
+
+
+class Worker:
+    """Fits one chat, call after call, with a fake provider that writes the summaries."""
 
     def __init__(self, *replies: Reply) -> None:
         self.provider = FakeProvider(*replies)
         self.books = Books()
-        self.means = self.books.means()
+        self.services = self.books.means()
         self.summaries = MemorySummaries()
         self.jobs: list[asyncio.Task[None]] = []
-        self.desk = SummarizerState(lambda work: self.jobs.append(asyncio.create_task(work)), time.monotonic)
+        self.state = SummarizerState(lambda work: self.jobs.append(asyncio.create_task(work)), time.monotonic)
+        self.prices = CountingPrices(0.1, 1.25)
 
-    def fitting(self, **changes: Any) -> RequestFitter:
+    def new_fitter(self, **changes: Any) -> RequestFitter:
         """For the next call."""
         summarizer = Summarizer(
             self.summaries,
             summary_writer(self.provider),
-            self.desk,
+            self.state,
             origin=ORIGIN,
             time_limit_seconds=5.0,
-            record=partial(self.means.record, ORIGIN),
+            record=partial(self.services.record, ORIGIN),
         )
         settings = ContextSettings(**{"summary_ahead_ratio": 1.0, **changes})
-        terms = RequestTerms(settings, ModelTerms("vendor/model", 20_000))
-        return RequestFitter(self.means, terms, ORIGIN, summarizer=summarizer)
+        terms = RequestTerms(settings, ModelTerms("vendor/model", 20_000, prices=self.prices))
+        return RequestFitter(self.services, terms, ORIGIN, summarizer=summarizer)
+
+    def simulations(self, turns: int) -> float:
+        """How often a chat of so many turns was simulated since the last look."""
+        priced = len(self.prices.priced)
+        self.prices.priced.clear()
+        return priced / (turns + 1)
 
 
-def is_block(item: Any) -> bool:
+def is_summary(item: Any) -> bool:
     return item["type"] == "message" and str(item["content"][0]["text"]).startswith("[Earlier parts")
 
 
-async def test_old_turns_are_told_behind_the_system_prompt() -> None:
-    """The user hears of it before and after; the request for the summary is recorded beside that for the answer."""
-    shop, chat, screen = Shop(GOOD), long_chat(40), Screen()
-    plan = await fit(shop.fitting(), chat, screen)
-    assert (plan.items[0], is_block(plan.items[1]), plan.items[-1]) == (chat.items[0], True, chat.items[-1])
+async def test_old_turns_are_replaced_by_summaries_behind_the_system_prompt() -> None:
+    """The user is shown it before and after; the request for the summary is recorded beside that for the answer."""
+    worker, chat, screen = Worker(GOOD), long_chat(40), Screen()
+    plan = await fit(worker.new_fitter(), chat, screen)
+    assert (plan.items[0], plan.items[-1]) == (chat.instructions[0].item, last_item(chat))
+    assert is_summary(plan.items[1])
     assert plan.tokens <= 0.7 * plan.limit_tokens
     begun, ended = screen.lines
     assert begun.startswith("Summarizing conversation (")
     assert ended.startswith("Summarized: ")
-    assert {record.row.purpose for record in shop.books.written} == {"summary"}
+    assert {record.row.purpose for record in worker.books.written} == {"summary"}
 
 
 async def test_the_next_call_finds_the_summaries() -> None:
-    """It sends the same, and asks nobody."""
-    shop, chat, screen = Shop(GOOD), long_chat(40), Screen()
-    first = await fit(shop.fitting(), chat)
-    asked = len(shop.provider.requests)
-    second = await fit(shop.fitting(), chat, screen)
-    assert (second.items, len(shop.provider.requests)) == (first.items, asked)
+    """It sends the same, and requests none."""
+    worker, chat, screen = Worker(GOOD), long_chat(40), Screen()
+    first = await fit(worker.new_fitter(), chat)
+    asked = len(worker.provider.asked)
+    second = await fit(worker.new_fitter(), chat, screen)
+    assert (second.items, len(worker.provider.asked)) == (first.items, asked)
     assert [line for line in screen.lines if line.startswith("Summarizing")] == []
 
 
-async def test_without_a_summary_old_turns_are_left_out() -> None:
-    """The user hears why, and nothing that failed is sent."""
-    shop, chat, screen = Shop("Sorry."), long_chat(40), Screen()
-    plan = await fit(shop.fitting(), chat, screen)
+async def test_without_a_summary_old_turns_are_dropped() -> None:
+    """The user is shown why, and nothing that failed is sent."""
+    worker, chat, screen = Worker("Sorry."), long_chat(40), Screen()
+    plan = await fit(worker.new_fitter(), chat, screen)
     assert plan.tokens <= plan.limit_tokens
-    assert not any(map(is_block, plan.items))
-    assert screen.lines[1:2] == [
-        "The conversation could not be summarized: the model's answer did not have the expected form."
-    ]
+    assert not any(map(is_summary, plan.items))
+    assert screen.lines[1].startswith("The conversation could not be summarized: ")
 
 
-async def turns_until_told(shop: Shop, *, is_sent: bool = False) -> int:
-    """How many turns a chat has that grows turn by turn when the first of them are told."""
-    for turns in range(1, 40):
-        screen, fits = Screen(), shop.fitting()
-        plan = await fit(fits, long_chat(turns), screen)
-        if screen.lines:
-            return turns
-        if is_sent:
-            fits.record_usage(plan, finished(Usage(input_tokens=10)))
-    raise AssertionError("nothing was ever told")
+@pytest.mark.parametrize(
+    ("turns", "reply", "simulations", "next_simulations"),
+    [(3, GOOD, 1, 1), (40, GOOD, 2, 1), (40, "Sorry.", 2, 1)],
+    ids=["fits", "requires summaries", "does without"],
+)
+async def test_a_chat_is_simulated_once_and_once_more_for_its_summaries(
+    turns: int, reply: Reply, simulations: int, next_simulations: int
+) -> None:
+    """The next call finds the summaries, or knows that the model has just failed."""
+    worker, chat = Worker(reply), long_chat(turns)
+    await fit(worker.new_fitter(), chat)
+    assert worker.simulations(turns) == simulations
+    worker.state.breaker.record_failure(f"{ORIGIN.user_id} {ORIGIN.model}")
+    worker.state.breaker.record_failure(f"{ORIGIN.user_id} {ORIGIN.model}")
+    await fit(worker.new_fitter(), chat)
+    assert worker.simulations(turns) == next_simulations
+
+
+TRIGGER_TURNS = 19
+"""Turns of about 648 tokens that fill 70 % of the budget of 16,928 tokens."""
 
 
 @pytest.mark.parametrize(("is_sent", "by"), [(True, "suffix"), (False, "standalone")], ids=["warm", "cold"])
-async def test_a_chat_that_was_just_sent_is_asked_about_in_place(is_sent: bool, by: str) -> None:  # noqa: FBT001
-    """It is in the provider's cache; one that was never sent is not."""
-    shop = Shop(GOOD)
-    await turns_until_told(shop, is_sent=is_sent)
-    assert [body["by"] for body in shop.provider.requests] == [by] * len(shop.provider.requests)
-    assert shop.provider.requests
+async def test_summaries_are_requested_after_the_cached_chat(is_sent: bool, by: str) -> None:  # noqa: FBT001
+    """Where it was just sent, it is in the provider's cache; one that was never sent is not."""
+    worker = Worker(GOOD)
+    fitter = worker.new_fitter()
+    plan = await fit(fitter, long_chat(TRIGGER_TURNS - 1))
+    assert worker.provider.asked == []
+    if is_sent:
+        fitter.record_usage(plan, finished(Usage(input_tokens=10)))
+    await fit(worker.new_fitter(), long_chat(TRIGGER_TURNS))
+    assert {body["by"] for body in worker.provider.asked} == {by}
 
 
-async def test_the_next_summary_is_made_beside_the_chat() -> None:
-    """The call that needs it says what was won, and nobody waits."""
-    turns = await turns_until_told(Shop(GOOD))
-    shop, screen = Shop(GOOD), Screen()
-    fits = shop.fitting(summary_ahead_ratio=0.4)
-    fits.prefetch(await fit(fits, long_chat(turns - 1), screen))
-    await asyncio.gather(*shop.jobs)
-    asked = len(shop.provider.requests)
-    plan = await fit(shop.fitting(), long_chat(turns), screen)
-    assert (is_block(plan.items[1]), len(shop.provider.requests), asked > 0) == (True, asked, True)
+async def test_the_next_summary_is_made_in_the_background() -> None:
+    """The call that requires it says what was freed, and the user does not wait."""
+    worker, screen = Worker(GOOD), Screen()
+    fitter = worker.new_fitter(summary_ahead_ratio=0.6)
+    fitter.prefetch(await fit(fitter, long_chat(TRIGGER_TURNS - 1), screen))
+    await asyncio.gather(*worker.jobs)
+    asked = len(worker.provider.asked)
+    plan = await fit(worker.new_fitter(), long_chat(TRIGGER_TURNS), screen)
+    assert (is_summary(plan.items[1]), len(worker.provider.asked), asked > 0) == (True, asked, True)
     assert [line.split(":")[0] for line in screen.lines] == ["Summarized"]

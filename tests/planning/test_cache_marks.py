@@ -15,7 +15,7 @@ from tests.support.chats import SYSTEM, History, answer, call, histories, output
 
 
 def marked(items: Any) -> list[int]:
-    """The places of the items with a breakpoint."""
+    """The indexes of the items with a breakpoint."""
     return [at for at, item in enumerate(items) if "prompt_cache_breakpoint" in json.dumps(item)]
 
 
@@ -36,7 +36,7 @@ def test_breakpoints_end_the_stable_blocks() -> None:
 
 
 def test_a_changed_prefix_is_read_up_to_the_change() -> None:
-    """At an epoch the first breakpoint stands where the change begins instead of after the instructions."""
+    """When the prefix changes, the first breakpoint stands where the change begins, not after the instructions."""
     items = with_breakpoints(ITEMS, CacheMarks(instructions=1, unchanged=2, frontier=5, completed=9))
     assert marked(items) == [1, 5, 9]
 
@@ -62,7 +62,7 @@ def test_only_explicit_caches_need_breakpoints() -> None:
     assert CachePrices() == ModelTerms("a").prices
 
 
-def test_the_key_is_of_the_chat_and_tells_nothing() -> None:
+def test_the_key_is_of_the_chat_and_reveals_nothing() -> None:
     """The same for the same chat, another for any other user, chat or secret; short enough for each provider."""
     key = cache_key(b"secret", "user", "chat")
     others = [(b"other", "user", "chat"), (b"secret", "us", "erchat"), (b"secret", "user", "chat2")]

@@ -72,4 +72,4 @@ def test_nothing_is_clipped_in_the_middle_of_a_turn() -> None:
         history(*turns, [user("Q4"), call("1"), output("1", "x")]), clipping(clip_last_messages=3)
     )
     assert grown.items[: len(begun.items)] == begun.items
-    assert grown.breaks == ()
+    assert grown.new_breaks == ()

@@ -29,9 +29,9 @@ from open_webui_openrouter_pipe.responses.items import (
     is_reasoning,
 )
 from tests.support.cases import HISTORIES, SHARES
-from tests.support.chats import SYSTEM, History, Memory, histories, told
+from tests.support.chats import SYSTEM, History, Memory, histories, summarized
 
-lawful = settings(max_examples=HISTORIES, deadline=None, suppress_health_check=list(HealthCheck))
+thorough = settings(max_examples=HISTORIES, deadline=None, suppress_health_check=list(HealthCheck))
 
 _policies = st.builds(
     ContextSettings,
@@ -70,7 +70,7 @@ def attempted(
 ) -> Plan | ContextOverflow:
     """The plan of the chat, or its refusal."""
     try:
-        return told(chat, policy, model, memory)
+        return summarized(chat, policy, model, memory)
     except ContextOverflow as overflow:
         return overflow
 
@@ -90,7 +90,7 @@ def request_before(chat: History) -> History | None:
 
 
 @pytest.mark.parametrize("share", SHARES)
-@lawful
+@thorough
 @given(histories(), _policies, _models)
 def test_every_law_holds(share: int, chat: History, policy: ContextSettings, model: ModelTerms) -> None:
     """For each history, each policy and each window: the plan obeys every law, or is a refusal with reasons."""
@@ -104,7 +104,7 @@ def test_every_law_holds(share: int, chat: History, policy: ContextSettings, mod
         assert made.code == "context_budget_exceeded"
         assert made.needed_tokens > made.limit_tokens
         return
-    assert made.wanted == ()
+    assert made.required_summaries == ()
     sent = Sent(chat, made, before if isinstance(before, Plan) else None)
     for law in LAWS:
         law(sent)
@@ -123,7 +123,7 @@ def the_same_history_gives_the_same_bytes(
 def what_is_sent_is_within_the_limit(sent: Sent) -> None:
     """Counted anew, item by item, as is everything that could have been sent."""
     made, counter = sent.plan, TokenCounter(ContentCache())
-    assert sum(counter.item(item).tokens for item in made.items) == made.tokens == made.tally.tokens
+    assert sum(counter.item(item).tokens for item in made.items) == made.tokens == made.counts.tokens
     assert made.tokens <= made.limit_tokens
     assert made.tokens_before == sum(counter.item(item).tokens for item in (SYSTEM, *sent.chat.items))
 
@@ -174,17 +174,17 @@ def a_request_continues_the_one_before_unless_it_says_so(sent: Sent) -> None:
     after, before = sent.plan, sent.before
     if before is None:
         return
-    assert after.epochs[: len(before.epochs)] == before.epochs
-    assert after.epochs[len(before.epochs) :] == after.breaks
-    if not after.breaks:
+    assert after.prefix_breaks[: len(before.prefix_breaks)] == before.prefix_breaks
+    assert after.prefix_breaks[len(before.prefix_breaks) :] == after.new_breaks
+    if not after.new_breaks:
         assert dumped(after.items)[: len(before.items)] == dumped(before.items)
 
 
-def every_epoch_wins_something(sent: Sent) -> None:
+def every_prefix_break_frees_something(sent: Sent) -> None:
     """The prefix is never changed for nothing, and by each policy at most once a request."""
-    epochs = sent.plan.epochs
-    assert all(epoch.tokens_won > 0 for epoch in epochs if epoch.reason != "clip")
-    per_request = [(epoch.request, epoch.reason) for epoch in epochs]
+    breaks = sent.plan.prefix_breaks
+    assert all(each.freed_tokens > 0 for each in breaks if each.reason != "clip")
+    per_request = [(each.request, each.reason) for each in breaks]
     assert len(set(per_request)) == len(per_request)
 
 
@@ -195,7 +195,7 @@ LAWS: tuple[Callable[[Sent], None], ...] = (
     the_newest_are_kept,
     reasoning_is_sent_for_a_whole_turn_or_not_at_all,
     a_request_continues_the_one_before_unless_it_says_so,
-    every_epoch_wins_something,
+    every_prefix_break_frees_something,
 )
 
 

@@ -45,9 +45,9 @@ def test_the_newest_turns_stay_verbatim() -> None:
 
 
 def test_nothing_is_pruned_when_pruning_is_off() -> None:
-    """All outputs stay, and no epoch begins."""
+    """All outputs stay, and the prefix never changes."""
     made = planned(chat(8), settings("off"))
-    assert (len(verbatim(made)), made.epochs, made.tokens) == (7, (), made.tokens_before)
+    assert (len(verbatim(made)), made.prefix_breaks, made.tokens) == (7, (), made.tokens_before)
 
 
 def test_without_a_cache_batches_are_as_small_as_can_be() -> None:
@@ -57,11 +57,13 @@ def test_without_a_cache_batches_are_as_small_as_can_be() -> None:
 
 
 def test_with_a_cheap_cache_batches_are_few_and_large() -> None:
-    """The prefix changes rarely, and each time more is won; in between, everything since then stays verbatim."""
+    """The prefix changes rarely, and each time more is freed; in between, everything since then stays verbatim."""
     batched, every = (planned(chat(60), settings(kind), ANTHROPIC) for kind in ("batched", "every_turn"))
-    assert len(every.epochs) == 57
-    assert 1 <= len(batched.epochs) <= 12
-    assert min(e.tokens_won for e in batched.epochs) > max(e.tokens_won for e in every.epochs)
+    assert len(every.prefix_breaks) == 57
+    assert 1 <= len(batched.prefix_breaks) <= 12
+    assert min(e.freed_tokens for e in batched.prefix_breaks) > max(
+        e.freed_tokens for e in every.prefix_breaks
+    )
     assert set(verbatim(every)) < set(verbatim(batched))
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-COUNTS = TokenCounts(prose=900, code=300)
+COUNTS = TokenCounts(text=1200)
 
 
 class CalibrationContract:
@@ -63,7 +63,7 @@ class TestPostgres(CalibrationContract):
 async def test_small_requests_teach_nothing(sqlite_database: Database) -> None:
     """Nothing is known, and nothing is written."""
     calibrations = StoredCalibrations(sqlite_database, load_seconds=60)
-    calibrations.learn("vendor/model", TokenCounts(prose=20), 60)
+    calibrations.learn("vendor/model", TokenCounts(text=20), 60)
     await calibrations.aclose()
     assert await calibrations.find("vendor/model") is None
 

@@ -7,7 +7,7 @@ outputs of all sizes and forms, reasoning, rules, turns without an answer.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
@@ -18,8 +18,9 @@ from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, ModelTerms, Plan, plan
+from open_webui_openrouter_pipe.planning.simulate import MissingSummaries
 from open_webui_openrouter_pipe.responses.items import InputMessage, Item
-from open_webui_openrouter_pipe.summaries.segments import Segment
+from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
 from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary
 
 
@@ -144,6 +145,8 @@ class Memory:
     counts: ContentCache[TokenCounts] = field(default_factory=ContentCache)
     facts: ContentCache[str] = field(default_factory=ContentCache)
     summaries: dict[Segment, Summary] = field(default_factory=dict)
+    encode: Callable[[str], Sequence[int]] | None = None
+    """The tokenizer; None estimates."""
 
 
 SYSTEM = system("You are brief. Never guess.")
@@ -158,28 +161,34 @@ def planned(
     calibration: Calibration | None = None,
     memory: Memory | None = None,
 ) -> Plan:
-    """The plan of a chat, by default with a fresh memory; without a vocabulary and without summaries."""
-    memory = memory or Memory()
-    return _planned(chat, policy, replace(model, calibration=calibration), memory, asking=False)
+    """The plan of a chat, by default with a fresh memory; without a tokenizer and without summaries."""
+    return plan_with(
+        chat, policy, replace(model, calibration=calibration), memory or Memory(), missing="skip"
+    )
 
 
-def told(chat: History, policy: ContextSettings, model: ModelTerms, memory: Memory) -> Plan:
-    """The same with every summary that it wants, made at once."""
-    asked = _planned(chat, policy, model, memory, asking=True)
-    for stretch in asked.wanted:
-        summary = Summary(ModelSummary(f"{stretch.segment.turns} turns, up to {stretch.segment.end.hex()}."))
-        memory.summaries[stretch.segment] = summary
-    return _planned(chat, policy, model, memory, asking=True) if asked.wanted else asked
+def summarized(chat: History, policy: ContextSettings, model: ModelTerms, memory: Memory) -> Plan:
+    """The same with every summary that it requires, made at once."""
+    first = plan_with(chat, policy, model, memory, missing="request")
+    for target in first.required_summaries:
+        memory.summaries[target.segment] = summary_of(target)
+    return plan_with(chat, policy, model, memory, missing="request") if first.required_summaries else first
 
 
-def _planned(
-    chat: History, policy: ContextSettings, model: ModelTerms, memory: Memory, *, asking: bool
+def summary_of(target: SummaryTarget) -> Summary:
+    """A summary that says which turns it is of."""
+    return Summary(ModelSummary(f"{target.segment.turns} turns, up to {target.segment.end.hex()}."))
+
+
+def plan_with(
+    chat: History, policy: ContextSettings, model: ModelTerms, memory: Memory, *, missing: MissingSummaries
 ) -> Plan:
+    """The plan of a chat with the summaries in the memory."""
     return plan(
         build_conversation(chat.items, chat.turn_of_item, instructions=[SYSTEM]),
         policy,
         model=model,
-        counter=TokenCounter(memory.counts),
+        counter=TokenCounter(memory.counts, memory.encode),
         facts=memory.facts,
-        at_hand=AvailableSummaries(memory.summaries, asking),
+        summaries=AvailableSummaries(memory.summaries, missing),
     )

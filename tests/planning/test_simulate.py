@@ -25,13 +25,13 @@ def test_prices_are_relative_to_plain_input(
 
 
 def test_without_a_cache_a_change_always_pays() -> None:
-    """What is not cached costs the same anew, so everything that can be won is won at once."""
+    """What is not cached costs the same anew, so everything that can be freed is freed at once."""
     prices = CachePrices()
     assert prices.change_cost(100_000, 10) == -10
     assert prices.pays(0.0, prices.change_cost(100_000, 10))
 
 
-def test_with_a_cheap_cache_a_change_has_to_be_waited_for() -> None:
+def test_with_a_cheap_cache_a_change_waits() -> None:
     """Two thirds of what the change costs now, more or less, must have been paid for waiting."""
     prices = CachePrices(0.1, 1.25)
     cost = prices.change_cost(70_000, 30_000)
@@ -39,3 +39,9 @@ def test_with_a_cheap_cache_a_change_has_to_be_waited_for() -> None:
     assert not prices.pays(25_000, cost)
     assert prices.pays(26_000, cost)
     assert prices.waiting_cost(30_000) == pytest.approx(3_000)
+
+
+@pytest.mark.parametrize(("read", "shared"), [(0.1, True), (0.25, True), (0.26, False), (1.0, False)])
+def test_a_cheap_cache_is_shared_with_summary_requests(read: float, shared: bool) -> None:  # noqa: FBT001
+    """Up to a quarter of the input price, reading the whole chat costs less than reading its old turns alone."""
+    assert CachePrices(read, 1.0).shares_cache is shared
