@@ -1,19 +1,23 @@
 """Every OpenRouter model in Open WebUI, over the Responses API.
 
-    pipe        what Open WebUI loads: the manifold `Pipe` with its valves
-    app         the composition root
-    settings    valves, and the frozen settings made of them
-    engine      one request's journey over the ports
-    openrouter  HTTP: client, request body, catalogue, errors
-    store       sealed artifacts in the host's database
-    host        all knowledge of Open WebUI
-    ports       what the engine needs from outside
-    context     fitting a conversation into the model's window    (pure)
-    history     Open WebUI's messages → Responses input items     (pure)
-    responses   the Responses vocabulary: items, events, stream   (pure)
-    errors      the error tree
+    pipe          what Open WebUI loads: the manifold `Pipe` with its valves
+    replay        the command line: what an exported chat becomes, and why
+    app           the composition root
+    settings      valves, and the frozen settings made of them
+    engine        one request's journey over the ports
+    openrouter    HTTP: client, request body, catalogue, errors
+    store         sealed artifacts, summaries and the audit in the host's database
+    host          all knowledge of Open WebUI
+    ports         what the engine needs from outside
+    planning      fitting a conversation into the model's window       (pure)
+    summaries     segments, a summary's form, prompt and checking      (pure)
+    history       Open WebUI's messages → a conversation               (pure)
+    conversation  a conversation as values, and what it counts         (pure)
+    responses     the Responses vocabulary: items, events, stream      (pure)
+    notices       the lines that users read                            (pure)
+    errors        the error tree                                       (pure)
 
-`docs/architecture.md` tells how they work together. Beside `Pipe`, the functions that turn a chat into input are given
+`docs/architecture.md` says how they work together. Beside `Pipe`, the functions that turn a chat into input are given
 here, for tests that replay chats with artifacts of their own; `docs/history.md` shows how.
 """
 

@@ -192,6 +192,11 @@ class App:
             task.cancel()
             await asyncio.wait({task})
 
+    async def idle(self) -> None:
+        """Wait until no answer, sweep or summary is in progress."""
+        while self._own.tasks:
+            await asyncio.wait(self._own.tasks)
+
     async def aclose(self) -> None:
         """Stop what runs and close what is open."""
         await self._own.aclose()

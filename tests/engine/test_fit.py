@@ -22,7 +22,8 @@ from open_webui_openrouter_pipe.responses.effects import ResponseFinished
 from open_webui_openrouter_pipe.responses.usage import Usage
 from open_webui_openrouter_pipe.store.memory import MemorySummaries
 from tests.engine.bureau import GOOD, Bureau, Reply, scribe
-from tests.support.books import Books, Screen
+from tests.support.services import FakeServices as Books
+from tests.support.services import ShownNotices as Screen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +58,7 @@ async def fit(fits: RequestFitter, chat: Transformed, screen: Screen | None = No
 
 def fitting(books: Books, *, window: int = 10_000, strategy: Strategy = "prune") -> RequestFitter:
     terms = RequestTerms(ContextSettings(context_strategy=strategy), ModelTerms("vendor/model", window))
-    return RequestFitter(books.means(), terms, ORIGIN)
+    return RequestFitter(books.planner(), terms, ORIGIN)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ def test_a_chat_is_large_by_its_text_or_its_items() -> None:
 async def test_counts_are_remembered_by_family() -> None:
     """Pictures cost differently in each; a vocabulary that came later counts anew."""
     books = Books()
-    means = books.means()
+    means = books.planner()
     models = ("openai/a", "openai/b", "anthropic/a")
     counters = [await means.counter(model_id) for model_id in models]
     assert counters[0].counts is counters[1].counts
@@ -231,7 +232,7 @@ class Shop:
     def __init__(self, *replies: Reply) -> None:
         self.bureau = Bureau(*replies)
         self.books = Books()
-        self.means = self.books.means()
+        self.means = self.books.planner()
         self.summaries = MemorySummaries()
         self.jobs: list[asyncio.Task[None]] = []
         self.desk = SummarizerState(lambda work: self.jobs.append(asyncio.create_task(work)), time.monotonic)

@@ -39,7 +39,7 @@ from open_webui_openrouter_pipe.ports import (
 from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStarted, ResponseFailed, TextDelta
 from open_webui_openrouter_pipe.responses.failure import Failure
 from open_webui_openrouter_pipe.responses.items import Item, Reasoning
-from tests.support.books import Books
+from tests.support.services import FakeServices as Books
 
 pytestmark = pytest.mark.anyio
 
@@ -189,7 +189,7 @@ class Scene:
         self.reported = reported or SeenOnce()
         self.prepared: list[Plan] = []
         self.books = Books()
-        self.means = self.books.means()
+        self.means = self.books.planner()
         self.terms = RequestTerms(ContextSettings(), ModelTerms(ORIGIN.model, 100_000))
 
     def hold_old_thought(self) -> None:

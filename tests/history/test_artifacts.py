@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.history.artifacts import REQUIRED_FIELDS, normalize_persisted_item
-from scripts.standin import oracle
+from scripts.standin import sdk_schema
 from tests.history.builders import assert_valid, call, output, reasoning, text, thinking
 
 WHOLE: list[dict[str, Any]] = [
@@ -33,7 +33,7 @@ WHOLE: list[dict[str, Any]] = [
 def test_whole_items_come_back_as_they_are(item: dict[str, Any]) -> None:
     """A valid item is the same object, so its bytes cannot differ."""
     assert normalize_persisted_item(item) is item
-    assert oracle.item_issues(item, ()) == []
+    assert sdk_schema.item_issues(item, ()) == []
 
 
 MENDED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -94,7 +94,7 @@ def test_mended(item: dict[str, Any], mended: dict[str, Any]) -> None:
     """Only what the schema refuses changes, and the result is what the schema accepts."""
     found = normalize_persisted_item(item)
     assert found == mended
-    assert oracle.item_issues(mended, ()) == []
+    assert sdk_schema.item_issues(mended, ()) == []
 
 
 def test_reasoning_without_an_id_gets_one_of_its_content() -> None:
@@ -135,7 +135,7 @@ def test_unusable(item: Any) -> None:
 
 def test_required_fields_are_those_of_the_sdk() -> None:
     """For every item type passed on as it is, the official SDK accepts it with no less than what is required here."""
-    known = oracle._input_classes()
+    known = sdk_schema._input_classes()
     for kind, required in REQUIRED_FIELDS.items():
         fields = {
             field.alias or name

@@ -18,15 +18,15 @@ from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
 from open_webui_openrouter_pipe.store.memory import MemoryRows
 from open_webui_openrouter_pipe.store.shelter import ShelteredRows
 from scripts import machine
+from scripts.harness.servers import unused_port
 from tests.store.contract import AwayRows, row
 from tests.support.inside import inside_open_webui
-from tests.support.servers import unused_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from tests.support.servers import RedisServer
+    from scripts.harness.servers import RedisServer
 
 pytestmark = pytest.mark.live
 

@@ -15,14 +15,14 @@ from redis.exceptions import RedisError
 
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
+from scripts.harness.servers import unused_port
 from tests.store.waiting import answering
-from tests.support.servers import unused_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from tests.support.servers import PostgresServer, RedisServer
+    from scripts.harness.servers import PostgresServer, RedisServer
 
 
 @pytest.fixture

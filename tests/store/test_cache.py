@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from open_webui_openrouter_pipe.store.database import Database
-    from tests.support.servers import RedisServer
+    from scripts.harness.servers import RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.servers]
 

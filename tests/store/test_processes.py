@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
 
     from open_webui_openrouter_pipe.store.cache import GuardedRedis
-    from tests.support.servers import PostgresServer, RedisServer
+    from scripts.harness.servers import PostgresServer, RedisServer
 
 pytestmark = pytest.mark.anyio
 

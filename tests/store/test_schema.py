@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.ext.asyncio import AsyncConnection
 
-    from tests.support.servers import PostgresServer
+    from scripts.harness.servers import PostgresServer
 
 pytestmark = pytest.mark.anyio
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
 
     from open_webui_openrouter_pipe.store.database import Database
-    from tests.support.servers import PostgresServer, RedisServer
+    from scripts.harness.servers import PostgresServer, RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.servers]
 
