@@ -1,6 +1,8 @@
-"""Measures: runs the modules in scripts/benchmarks and prints their figures as one JSON object.
+"""Measures: runs the modules in scripts/benchmarks and prints their results as one JSON object.
 
-A benchmark is a module with `NAME` (what it is called here) and `run() -> dict` (its figures, JSON values).
+A benchmark is a module with `NAME` (what it is called here) and `run() -> dict` (its results, JSON values). With
+`--against` another checkout runs its own benchmarks of the same names just before, and the object holds both results
+and, for each number that both have, this checkout's divided by the other's.
 """
 
 from __future__ import annotations
@@ -8,14 +10,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from scripts.paths import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 DIRECTORY = ROOT / "scripts" / "benchmarks"
 
@@ -26,7 +29,7 @@ class Benchmark(Protocol):
     NAME: str
 
     def run(self) -> dict[str, Any]:
-        """Measure, and give the figures, each named with its unit."""
+        """Measure, and return the results, each named with its unit."""
 
 
 def find(directory: Path = DIRECTORY, package: str = "scripts.benchmarks") -> dict[str, Benchmark]:
@@ -36,9 +39,39 @@ def find(directory: Path = DIRECTORY, package: str = "scripts.benchmarks") -> di
     return {module.NAME: module for module in modules}
 
 
-def measure(benchmarks: Mapping[str, Benchmark], names: Sequence[str]) -> dict[str, Any]:
-    """The figures of the named benchmarks, or of all; a KeyError names what does not exist."""
-    return {name: benchmarks[name].run() for name in names or list(benchmarks)}
+def measure(
+    benchmarks: Mapping[str, Benchmark], names: Sequence[str], checkout: Path | None = None
+) -> dict[str, Any]:
+    """The results of the named benchmarks, or of all, compared with another checkout's where there is one."""
+    results: dict[str, Any] = {}
+    for name in names or list(benchmarks):
+        if checkout is None:
+            results[name] = benchmarks[name].run()
+            continue
+        there = measure_checkout(checkout, name)
+        here = benchmarks[name].run()
+        results[name] = {"here": here, "there": there, "ratio": ratios(here, there)}
+    return results
+
+
+def measure_checkout(checkout: Path, name: str) -> dict[str, Any]:
+    """The results of another checkout's benchmark, in a process of its own with this Python."""
+    command = [sys.executable, "-m", "scripts.bench", name]
+    done = subprocess.run(command, cwd=checkout, stdout=subprocess.PIPE, text=True, check=True)
+    results: dict[str, Any] = json.loads(done.stdout)[name]
+    return results
+
+
+def ratios(here: Mapping[str, Any], there: Mapping[str, Any]) -> dict[str, Any]:
+    """Here divided by there for each number that both have, in the same nesting."""
+    found: dict[str, Any] = {}
+    for name in here.keys() & there.keys():
+        ours, theirs = here[name], there[name]
+        if isinstance(ours, dict) and isinstance(theirs, dict):
+            found[name] = ratios(ours, theirs)
+        elif isinstance(ours, int | float) and isinstance(theirs, int | float) and theirs:
+            found[name] = round(ours / theirs, 3)
+    return dict(sorted(found.items()))
 
 
 def main() -> int:
@@ -48,10 +81,11 @@ def main() -> int:
     parser.add_argument(
         "names", nargs="*", help=f"which ones (all): {', '.join(benchmarks) or 'there are none'}"
     )
-    names = parser.parse_args().names
-    if unknown := [name for name in names if name not in benchmarks]:
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="another checkout to compare with")
+    options = parser.parse_args()
+    if unknown := [name for name in options.names if name not in benchmarks]:
         parser.error(f"no such benchmark: {', '.join(unknown)}")
-    json.dump(measure(benchmarks, names), sys.stdout, indent=2)
+    json.dump(measure(benchmarks, options.names, options.against), sys.stdout, indent=2)
     print()
     return 0
 

@@ -1,4 +1,4 @@
-"""Runs the checks and the tests, after setting up what they need. Owns the order of things, not the tests."""
+"""Runs the checks and the tests, after setting up what they need; tests/conftest.py owns which process runs what."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from scripts.paths import ROOT, VENV
 if TYPE_CHECKING:
     from pathlib import Path
 
-QUICK = "not live and not browser and not servers"
+QUICK = "not live and not browser and not servers and not index"
 WORKERS = 2
+DEVELOPMENT = ("tests/docs", "tests/scripts", "tests/standin")
+"""Tests of what runs on this environment's Python alone."""
 
 
 def main() -> int:
-    """Set up, check, test on Python 3.12 where there is one, then test all; stop at what fails."""
+    """Set up, check, test the package on Python 3.12 where there is one, then test all; stop at what fails."""
     options, passed_on = _arguments()
     environment.prepare()
     vocabulary.prepare()
@@ -31,11 +33,9 @@ def main() -> int:
         return 1
     if (python312 := environment.prepare_light()) is None:
         print("no Python 3.12 here: the tests run on this Python alone", flush=True)
-    elif failed := _pytest(python312, "-m", QUICK):
+    elif failed := _pytest(python312, "-m", QUICK, *(f"--ignore={folder}" for folder in DEVELOPMENT)):
         return failed
-    os.environ["HYPOTHESIS_PROFILE"] = (
-        "full"  # tests/history/cases.py and tests/planning/test_laws.py read it
-    )
+    os.environ.setdefault("HYPOTHESIS_PROFILE", "thorough")  # read by tests/support/cases.py
     return _pytest(python, *passed_on)
 
 
@@ -53,7 +53,9 @@ def _arguments() -> tuple[argparse.Namespace, list[str]]:
         prog="scripts/test", description=__doc__, epilog="All other arguments are passed to pytest."
     )
     parser.add_argument(
-        "--quick", action="store_true", help="only tests that need neither Open WebUI, a browser nor servers"
+        "--quick",
+        action="store_true",
+        help="only tests that need neither Open WebUI, a browser, servers nor the package index",
     )
     return parser.parse_known_args()
 

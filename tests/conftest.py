@@ -1,4 +1,4 @@
-"""Fixtures and rules for every test: the event loop, and what is skipped where its tools are missing."""
+"""Fixtures and rules for every test: the event loop, hypothesis, and what is skipped where its tools are missing."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.support.servers import missing_server_programs
+from scripts.harness.servers import missing_server_programs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
 
 pytest_plugins = ["tests.support.fixtures"]
+
+# No law depends on how fast the machine is; how many examples the main ones try stands in tests/support/cases.py.
+settings.register_profile("any_machine", deadline=None, suppress_health_check=list(HealthCheck))
+settings.load_profile("any_machine")
 
 # Those tests import what only comes with Open WebUI's environment.
 collect_ignore = [] if importlib.util.find_spec("open_webui") else ["live"]

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import re
-import time
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
@@ -19,8 +18,9 @@ from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.errors import ConfigurationError
 from open_webui_openrouter_pipe.history.markers import erase_markers
 from open_webui_openrouter_pipe.pipe import Pipe
+from scripts.harness.page import Answer, Json, Page, PipeInProcess
 from scripts.standin import StandIn
-from tests.support.page import Answer, Json, Page, PipeInProcess
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -47,16 +47,8 @@ def assert_clean(standin: StandIn) -> None:
     assert verdicts == [(200, [], "")] * len(verdicts)
 
 
-async def until(truth: Any, seconds: float = 5.0) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + seconds
-    while not truth():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
-
-
 async def test_every_delta_arrives_once_and_in_order(pipe: Pipe) -> None:
-    """Two thousand deltas make the text that the provider told, live and stored alike."""
+    """Two thousand deltas make the text that the provider sent, live and stored alike."""
     page = Page(pipe, SCRIPTED)
     answer = await page.ask("[[standin: deltas=2000]]")
     deltas = [e["delta"] for e in answer.events if e.get("type") == "response.output_text.delta"]
@@ -178,7 +170,7 @@ async def test_a_chat_goes_on_after_any_break(
     assert [(item["type"], item["status"]) for item in broken.output] == state
 
 
-async def _told(page: Page, texts: list[str]) -> list[Answer]:
+async def _ask_all(page: Page, texts: list[str]) -> list[Answer]:
     return [await page.ask(text) for text in texts]
 
 
@@ -198,7 +190,7 @@ async def test_each_request_begins_with_the_bytes_of_the_one_before(
     """Six turns with thinking and tools: all accepted, each input a prefix of the next, and the cache grows."""
     async with PipeInProcess(tmp_path, base_url=standin.base_url, MARKER_CARRIER=carrier) as pipe:
         page = Page(pipe, model, tools=TOOLS)
-        answers = await _told(
+        answers = await _ask_all(
             page,
             [
                 "word " * 2_000,
@@ -222,7 +214,7 @@ async def test_each_request_begins_with_the_bytes_of_the_one_before(
 
 async def test_what_the_provider_has_cached_grows_with_the_chat(pipe: Pipe, standin: StandIn) -> None:
     """Because nothing before the newest message changes."""
-    await _told(Page(pipe, FAMILIES[0]), ["word " * 2_000, "two", "three", "four"])
+    await _ask_all(Page(pipe, FAMILIES[0]), ["word " * 2_000, "two", "three", "four"])
     cached = [(request.usage or {})["input_tokens_details"]["cached_tokens"] for request in standin.responses]
     assert cached[0] == 0
     assert cached == sorted(cached)
@@ -274,14 +266,14 @@ async def _exhaust(events: AsyncIterator[Json]) -> None:
 @pytest.mark.parametrize(
     "leave", [_stop_while_awaiting, _close_while_yielding, _drop, _leave_in_a_cancelled_scope]
 )
-async def test_whoever_leaves_ends_the_work(pipe: Pipe, standin: StandIn, leave: Any) -> None:
+async def test_leaving_the_stream_cancels_the_work(pipe: Pipe, standin: StandIn, leave: Any) -> None:
     """The stream to the provider is closed, no task is left behind, and the chat goes on."""
     await Page(pipe, SCRIPTED, chat_id="another").ask("warm up")
     before = asyncio.all_tasks()
     page = Page(pipe, SCRIPTED)
     await leave(page.stream(BROKEN))
-    await until(lambda: not _strangers(before))
-    await until(lambda: standin.responses[-1].disconnected)
+    await eventually(lambda: not _strangers(before))
+    await eventually(lambda: standin.responses[-1].disconnected)
     answer = await page.ask("go on")
     assert (answer.error, standin.responses[-1].status) == (None, 200)
 
@@ -293,8 +285,8 @@ async def test_leaving_while_the_provider_has_not_answered_ends_the_work(
     await Page(pipe, SCRIPTED, chat_id="another").ask("warm up")
     before = asyncio.all_tasks()
     await _stop_while_awaiting(Page(pipe, SCRIPTED).stream("[[standin: delay=0 first=30]] one"))
-    await until(lambda: not _strangers(before))
-    await until(lambda: standin.responses[-1].disconnected)
+    await eventually(lambda: not _strangers(before))
+    await eventually(lambda: standin.responses[-1].disconnected)
 
 
 async def test_a_reader_that_pauses_loses_nothing(pipe: Pipe) -> None:
@@ -335,10 +327,10 @@ async def test_every_kind_of_answer_is_stored_clean_and_goes_on(
     assert_clean(standin)
 
 
-async def test_thinking_that_is_refused_is_offered_once(pipe: Pipe, standin: StandIn) -> None:
+async def test_refused_reasoning_is_sent_once(pipe: Pipe, standin: StandIn) -> None:
     """It led to an item that nobody would take back; the chat goes on without it, and does not try again."""
     page = Page(pipe, SCRIPTED)
-    answers = await _told(
+    answers = await _ask_all(
         page, ["[[standin: reasoning=encrypted]] [[standin: unknown=item]]", "two", "three"]
     )
     assert [(answer.error, bool(answer.text)) for answer in answers] == [(None, True)] * 3
@@ -346,8 +338,8 @@ async def test_thinking_that_is_refused_is_offered_once(pipe: Pipe, standin: Sta
     assert [request.status for request in standin.responses] == [200, 400, 200, 200]
 
 
-async def test_what_cannot_be_built_is_one_line_too() -> None:
-    """Whatever breaks outside the engine is told like any other trouble, streamed or not."""
+async def test_an_app_that_cannot_be_built_is_one_clear_line() -> None:
+    """Whatever breaks outside the engine is reported like any other error, streamed or not."""
 
     def build() -> App:
         raise ConfigurationError("Nothing to stand on.")

@@ -108,13 +108,13 @@ class _Script(AgentChat):
 
 class _PlainScript(_Script):
     def _turn(self, turn: int) -> Iterator[Item]:
-        said: Any = message("user", self._prose(PLAIN_USER_TOKENS))
-        yield said
-        told: Any = answer(f"m{turn}", self._prose(PLAIN_ANSWER_TOKENS))
-        yield told
+        question: Any = message("user", self._prose(PLAIN_USER_TOKENS))
+        yield question
+        reply: Any = answer(f"m{turn}", self._prose(PLAIN_ANSWER_TOKENS))
+        yield reply
 
 
 def _turn(items: Sequence[Item]) -> Turn:
-    told: list[Any] = [item for item in items if item["type"] != "function_call"]
-    texts = [text_of(item) for item in told]
+    spoken: list[Any] = [item for item in items if item["type"] != "function_call"]
+    texts = [text_of(item) for item in spoken]
     return Turn(texts[0], tuple(texts[1:-1]), texts[-1])

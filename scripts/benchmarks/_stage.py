@@ -1,4 +1,4 @@
-"""Plays a chat for real, in a whole Open WebUI or in the pipe alone, and hands over every request that is made.
+"""Runs a chat in a whole Open WebUI or in the pipe alone, and hands over every request that is made.
 
 Owns the stand-in's part as the model, and the hosts. It must not price anything.
 """
@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request
 
 from scripts.benchmarks._screenplay import TOOL, Chat
+from scripts.harness.page import Page, PipeInProcess
 from scripts.standin import StandIn
 from scripts.standin.prompt import input_items, text_of
-from scripts.standin.summary_request import FIELDS, is_asked
-from tests.support.page import Page, PipeInProcess
+from scripts.standin.summaries import FIELDS, is_summary_request
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from tests.support.host import OpenWebUI
+    from scripts.harness.openwebui import OpenWebUI
 
 Json = dict[str, Any]
 Pay = Callable[["Sent"], None]
@@ -72,7 +72,7 @@ class Sent:
 
 def asks_for_summary(body: Json) -> bool:
     """Whether a request is one for a summary, of the pipe's kind or of Open WebUI's."""
-    return is_asked(body) or _asks_as_host(body)
+    return is_summary_request(body) or _asks_as_host(body)
 
 
 def _asks_as_host(body: Json) -> bool:
@@ -106,8 +106,8 @@ class Actor(StandIn):
 
     def _summary(self, body: Json) -> str:
         text = " ".join(self._rand.choices(self._chat.system.split(), k=SUMMARY_WORDS))
-        told = {FIELDS[0]: text, **{name: [] for name in FIELDS[1:]}}
-        said = text if _asks_as_host(body) else json.dumps(told)
+        fields = {FIELDS[0]: text, **{name: [] for name in FIELDS[1:]}}
+        said = text if _asks_as_host(body) else json.dumps(fields)
         return f"text={json.dumps(said)}"
 
 
@@ -138,7 +138,7 @@ class _Prompter:
 
 def hosted(chat: Chat, pay: Pay) -> None:
     """The chat in a real Open WebUI with its own compaction on, through this pipe without a strategy."""
-    from tests.support.host import OpenWebUI
+    from scripts.harness.openwebui import OpenWebUI
 
     with tempfile.TemporaryDirectory() as folder, Actor(chat) as actor:
         host = OpenWebUI(Path(folder) / "host", {"ENABLE_CONTEXT_COMPACTION": "true"})
@@ -167,10 +167,10 @@ def _converse(host: OpenWebUI, chat: Chat, actor: Actor, pay: Pay) -> None:
     for number, turn in enumerate(chat.turns):
         actor.turn(number)
         sent, _ = host.admin.ask(model, turn.text, after=sent, **fields)
-        _settle(actor, pay)
+        _pay_requests(actor, pay)
 
 
-def _settle(actor: Actor, pay: Pay) -> None:
+def _pay_requests(actor: Actor, pay: Pay) -> None:
     """Pay for the requests that have come to their end, once the turn is over, and forget them."""
     actor.finish()
     for record in actor.responses:
@@ -200,7 +200,7 @@ async def _piped(chat: Chat, pay: Pay, model_id: str, strategy: str) -> None:
                 actor.turn(number)
                 await page.ask(turn.text)
                 await _background_work(actor)
-                _settle(actor, pay)
+                _pay_requests(actor, pay)
 
 
 async def _background_work(actor: Actor) -> None:

@@ -33,7 +33,7 @@ from open_webui_openrouter_pipe.store.cache import GuardedRedis, build_rows
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.rows import SealedRow
 from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing, encode_item
-from tests.support.servers import PostgresServer, RedisServer
+from scripts.harness.servers import PostgresServer, RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

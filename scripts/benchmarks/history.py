@@ -52,7 +52,7 @@ async def _measure() -> dict[str, float]:
         write, partial(_transform, one), partial(_transform, one, LATENCY_SECONDS)
     )
     times = await _best(*(partial(_transform, chat(size)) for size in SIZES))
-    figures = {
+    results = {
         "items": float(len(items)),
         "payload_kb": len(json.dumps(items)) / 1e3,
         "json_dumps_ms": writing,
@@ -61,8 +61,8 @@ async def _measure() -> dict[str, float]:
         "slow_loader_ms": slow,
     }
     for size, taken in zip(SIZES, times, strict=True):
-        figures[f"microseconds_per_message_of_{size}"] = taken / size * 1e3
-    return {name: round(value, 3) for name, value in figures.items()}
+        results[f"microseconds_per_message_of_{size}"] = taken / size * 1e3
+    return {name: round(value, 3) for name, value in results.items()}
 
 
 def chat(messages: int) -> Chat:
@@ -73,7 +73,7 @@ def chat(messages: int) -> Chat:
         shown.append({"role": "user", "content": f"Question {turn}? " + _TEXT * 6})
         stored = [_reasoning(f"rs_{turn}")] if turn else []
         stored += _pair(turn) if turn % 2 else []
-        markers = [_keep(artifacts, turn * 10 + place, item) for place, item in enumerate(stored)]
+        markers = [_keep(artifacts, turn * 10 + index, item) for index, item in enumerate(stored)]
         shown.append({"role": "assistant", "content": leading_markers(markers) + _TEXT * 14})
     return shown, artifacts
 

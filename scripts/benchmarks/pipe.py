@@ -1,7 +1,7 @@
 """What the whole pipe costs: from the host's call to the host's events, without a network.
 
 An answer of many small deltas, led by one sealed reasoning item, so that something is sealed, stored (in SQLite) and
-marked. It is the process's time that counts, not what the outlet waits to gather deltas.
+marked. It is the process's time that counts, not the time for which deltas are batched.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,13 +20,13 @@ import httpx
 from open_webui_openrouter_pipe.app import App, HostResources
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.store.database import Database
+from scripts.harness.page import FakeRecords
 
 NAME = "pipe"
 
 _DELTAS = 2_000
 _PORTION_BYTES = 1_400
 _REPETITIONS = 9
-_SETTLING_SECONDS = 0.5
 _BASE_URL = "http://openrouter.invalid/api/v1"
 _MODEL = {
     "id": "openai/gpt-5.2",
@@ -40,21 +39,22 @@ _MODEL = {
 
 def run() -> dict[str, float]:
     """Medians: microseconds per delta of a long answer, and milliseconds per request of an answer of one delta."""
-    return asyncio.run(_measured())
+    return asyncio.run(_measure())
 
 
-async def _measured() -> dict[str, float]:
+async def _measure() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         database = Database.from_url(f"sqlite:///{Path(folder) / 'rows.db'}")
         streams = {deltas: _portions(deltas) for deltas in (1, _DELTAS)}
         app = App(
-            HostResources(database, _Nobody(), "a secret"), transport=httpx.MockTransport(_answering(streams))
+            HostResources(database, FakeRecords(), "a secret"),
+            transport=httpx.MockTransport(_handler(streams)),
         )
         pipe = Pipe(lambda: app)
         pipe.valves = Pipe.Valves(API_KEY="sk-or-none", BASE_URL=_BASE_URL)
         await pipe.pipes()
         await _seconds(pipe, 1)
-        await asyncio.sleep(_SETTLING_SECONDS)
+        await app.idle()
         try:
             long, short = [await _median_seconds(pipe, deltas) for deltas in (_DELTAS, 1)]
         finally:
@@ -87,7 +87,7 @@ async def _seconds(pipe: Pipe, deltas: int) -> float:
     return time.process_time() - started
 
 
-def _answering(streams: Mapping[int, Sequence[bytes]]) -> Any:
+def _handler(streams: Mapping[int, Sequence[bytes]]) -> Any:
     """The network: the catalogue, and the prepared stream whose length the body's `user` asks for."""
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -111,19 +111,6 @@ class _Portions(httpx.AsyncByteStream):
         for portion in self._portions:
             yield portion
             await asyncio.sleep(0)
-
-
-class _Nobody:
-    """A host without users and chats of which anything would have to be swept."""
-
-    async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
-        return set(user_ids)
-
-    async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
-        return set(chat_ids)
-
-    async def naming_chats(self, user_id: str, ids: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002
-        return {}
 
 
 def _portions(deltas: int) -> list[bytes]:

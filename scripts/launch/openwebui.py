@@ -48,13 +48,13 @@ class Secrets:
 
     @classmethod
     def of(cls, data: Path) -> Secrets:
-        """Those of a data directory, made up at its first use and kept in it for its owner's eyes."""
+        """Those of a data directory, created at its first use and kept in it for its owner's eyes."""
         data.mkdir(parents=True, exist_ok=True)
         path = data / "login.json"
         if not path.exists():
-            made_up = {"email": "admin@localhost", "password": secrets.token_urlsafe(9)}
+            login = {"email": "admin@localhost", "password": secrets.token_urlsafe(9)}
             path.touch(mode=0o600)
-            path.write_text(json.dumps({**made_up, "secret_key": secrets.token_urlsafe(32)}), "utf-8")
+            path.write_text(json.dumps({**login, "secret_key": secrets.token_urlsafe(32)}), "utf-8")
         return cls(**json.loads(path.read_text("utf-8")))
 
 

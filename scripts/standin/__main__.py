@@ -17,11 +17,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m scripts.standin", description=__doc__)
     parser.add_argument("--port", type=int, default=DEFAULT_PORT)
     parser.add_argument("--pace", type=float, default=DEMO_PACE_SECONDS, help="seconds between deltas")
-    told = parser.parse_args()
+    options = parser.parse_args()
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
-    with StandIn(Options(pace_seconds=told.pace), port=told.port) as standin:
+    with StandIn(Options(pace_seconds=options.pace), port=options.port) as standin:
         print(f"stand-in at {standin.base_url}", flush=True)
         stopped.wait()
 

@@ -1,14 +1,20 @@
 """The models on offer, their prices and caching rules, and the catalogue's answers.
 
-Owns the data and its wire form for /models, /model, /endpoints and the like. The slugs of real families carry
-realistic figures, not promises; ``standin/*`` models choose a behaviour by name. It must not know requests.
+Reads ``catalogue.json`` and owns its wire form for /models, /model, /endpoints and the like. The slugs of real
+families carry realistic numbers, not promises; ``standin/*`` models choose a behaviour by name. It must not know
+requests.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Literal
+
+from pydantic import TypeAdapter
 
 from .cache import CachedModel, CacheRule, Prices
 
@@ -18,21 +24,7 @@ CREATED = 1_780_000_000
 DEFAULT_MODEL = "openai/gpt-5.2"
 IMPLICIT_COMPRESSION_TOKENS = 8192
 MILLION = Decimal(1_000_000)
-
-SAMPLING = ("max_tokens", "temperature", "top_p", "stop", "frequency_penalty", "presence_penalty", "seed")
-TOOLS = ("tools", "tool_choice", "response_format", "structured_outputs")
-REASONING = ("reasoning", "include_reasoning")
-ALL = (*SAMPLING, *TOOLS, *REASONING)
-
 EFFORTS = ("xhigh", "high", "medium", "low", "minimal")
-OPENAI_RULE = CacheRule("automatic", minimum_tokens=1024, block_tokens=128)
-OPENAI_56_RULE = CacheRule("automatic", minimum_tokens=1024, block_tokens=128, writes_billed=True)
-CLAUDE_RULE = CacheRule("explicit", minimum_tokens=1024, writes_billed=True)
-CLAUDE_LARGE_RULE = CacheRule("explicit", minimum_tokens=4096, writes_billed=True)
-GEMINI_FLASH_RULE = CacheRule("automatic", minimum_tokens=1024, block_tokens=256)
-GEMINI_PRO_RULE = CacheRule("automatic", minimum_tokens=4096, block_tokens=256)
-DEEPSEEK_RULE = CacheRule("automatic", minimum_tokens=64, block_tokens=64)
-NO_RULE = CacheRule("none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +60,10 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model: what the catalogue says of it and how its provider behaves."""
+    """One model: what the catalogue says of it and how its provider behaves.
+
+    ``wire_extra`` replaces fields of its entry in /models, and ``omitted`` names those that the entry lacks.
+    """
 
     id: str
     name: str
@@ -80,10 +75,11 @@ class Model:
     rule: CacheRule
     inputs: tuple[str, ...] = ("text",)
     outputs: tuple[str, ...] = ("text",)
-    parameters: tuple[str, ...] = ALL
+    parameters: tuple[str, ...] = ()
     thinking: Thinking | None = None
     tokenizer: str = "Other"
     wire_extra: dict[str, Any] = field(default_factory=dict)
+    omitted: tuple[str, ...] = ()
 
     @property
     def cached(self) -> CachedModel:
@@ -134,8 +130,7 @@ class Model:
         }
         if self.thinking:
             shown["reasoning"] = self.thinking.wire()
-        merged = {**shown, **self.wire_extra}
-        return {key: value for key, value in merged.items() if value is not OMITTED}
+        return {key: value for key, value in {**shown, **self.wire_extra}.items() if key not in self.omitted}
 
     def endpoint(self) -> dict[str, Any]:
         """The model's one endpoint, as /models/{author}/{slug}/endpoints shows it."""
@@ -198,302 +193,23 @@ class Model:
         return {key: per_token(rate) for key, rate in shown.items() if rate}
 
 
-OMITTED = object()
-"""Marks a field of ``wire_extra`` that this model's entry lacks altogether."""
-
-
 def per_token(rate: str) -> str:
     """Dollars per million tokens as the catalogue's decimal text of dollars per token."""
     text = f"{Decimal(rate) / MILLION:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-VISION = ("text", "image", "file")
-GPT = Rates("1.75", "14", "0.175")
-SONNET = Rates("3", "15", "0.3", "3.75", "6")
-OPUS = Rates("5", "25", "0.5", "6.25", "10")
-GEMINI_PRO = Rates("1.25", "10", "0.31")
-CLAUDE_THINKING = Thinking(efforts=None, default_effort=None, budget=True)
+def _read_models() -> Iterator[dict[str, Any]]:
+    """The entries of the file, their rule and their groups of parameters written out."""
+    data = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+    groups: dict[str, list[str]] = data["parameter_groups"]
+    for entry in data["models"]:
+        parameters = [name for group in entry["parameters"] for name in groups.get(group, [group])]
+        yield {**entry, "parameters": parameters, "rule": data["rules"][entry["rule"]]}
 
 
-def _openai(slug: str, name: str, *, context: int, rule: CacheRule, rates: Rates = GPT) -> Model:
-    return Model(
-        f"openai/{slug}",
-        f"OpenAI: {name}",
-        "openai",
-        "OpenAI",
-        context,
-        128_000,
-        rates,
-        rule,
-        inputs=VISION,
-        thinking=Thinking(),
-        tokenizer="GPT",
-    )
-
-
-def _claude(slug: str, name: str, *, context: int, rule: CacheRule, rates: Rates) -> Model:
-    return Model(
-        f"anthropic/{slug}",
-        f"Anthropic: {name}",
-        "anthropic",
-        "Anthropic",
-        context,
-        64_000,
-        rates,
-        rule,
-        inputs=VISION,
-        parameters=(*ALL, "verbosity"),
-        thinking=CLAUDE_THINKING,
-        tokenizer="Claude",
-    )
-
-
-def _standin(slug: str, family: Family = "openai", *, context: int = 128_000, **changes: Any) -> Model:
-    rules: dict[Family, CacheRule] = {"anthropic": CLAUDE_RULE, "raw": DEEPSEEK_RULE}
-    return Model(
-        f"standin/{slug}",
-        f"Stand-in: {slug}",
-        family,
-        "OpenAI",
-        context,
-        32_000,
-        changes.pop("rates", Rates("1", "4", "0.1", "1.25")),
-        rules.get(family, OPENAI_RULE),
-        inputs=("text", "image", "file", "audio", "video"),
-        **changes,
-    )
-
-
-MODELS: tuple[Model, ...] = (
-    _openai("gpt-5.2", "GPT-5.2", context=400_000, rule=OPENAI_RULE),
-    _openai(
-        "gpt-5.6-sol",
-        "GPT-5.6 Sol",
-        context=1_050_000,
-        rule=OPENAI_56_RULE,
-        rates=Rates("2.5", "20", "0.25", "3.125"),
-    ),
-    Model(
-        "openai/gpt-4o",
-        "OpenAI: GPT-4o",
-        "openai",
-        "OpenAI",
-        128_000,
-        16_384,
-        Rates("2.5", "10", "1.25"),
-        OPENAI_RULE,
-        inputs=VISION,
-        parameters=(*SAMPLING, *TOOLS),
-        tokenizer="GPT",
-    ),
-    Model(
-        "openai/gpt-4.1-mini",
-        "OpenAI: GPT-4.1 Mini",
-        "openai",
-        "OpenAI",
-        1_047_576,
-        32_768,
-        Rates("0.4", "1.6", "0.1"),
-        OPENAI_RULE,
-        inputs=VISION,
-        parameters=(*SAMPLING, *TOOLS),
-        tokenizer="GPT",
-    ),
-    _claude("claude-sonnet-4.5", "Claude Sonnet 4.5", context=1_000_000, rule=CLAUDE_RULE, rates=SONNET),
-    _claude("claude-opus-4.5", "Claude Opus 4.5", context=200_000, rule=CLAUDE_LARGE_RULE, rates=OPUS),
-    Model(
-        "anthropic/claude-sonnet-128k",
-        "Anthropic: Claude Sonnet, 128k",
-        "anthropic",
-        "Anthropic",
-        128_000,
-        64_000,
-        SONNET,
-        CLAUDE_RULE,
-        inputs=VISION,
-        parameters=(*SAMPLING, *TOOLS),
-        tokenizer="Claude",
-    ),
-    Model(
-        "google/gemini-3-pro",
-        "Google: Gemini 3 Pro",
-        "google",
-        "Google",
-        1_048_576,
-        65_536,
-        GEMINI_PRO,
-        GEMINI_PRO_RULE,
-        inputs=(*VISION, "audio", "video"),
-        thinking=Thinking(mandatory=True, budget=True),
-        tokenizer="Gemini",
-    ),
-    Model(
-        "google/gemini-3-flash",
-        "Google: Gemini 3 Flash",
-        "google",
-        "Google",
-        1_048_576,
-        65_536,
-        Rates("0.3", "2.5", "0.075"),
-        GEMINI_FLASH_RULE,
-        inputs=(*VISION, "audio"),
-        thinking=Thinking(budget=True),
-        tokenizer="Gemini",
-    ),
-    Model(
-        "google/gemini-3-flash-image",
-        "Google: Gemini 3 Flash Image",
-        "google",
-        "Google",
-        32_768,
-        32_768,
-        Rates("0.3", "2.5"),
-        NO_RULE,
-        inputs=("text", "image"),
-        outputs=("text", "image"),
-        parameters=SAMPLING,
-        tokenizer="Gemini",
-    ),
-    Model(
-        "deepseek/deepseek-v3.2",
-        "DeepSeek: V3.2",
-        "raw",
-        "DeepSeek",
-        163_840,
-        65_536,
-        Rates("0.28", "0.42", "0.028"),
-        DEEPSEEK_RULE,
-        thinking=Thinking(efforts=None),
-        tokenizer="DeepSeek",
-    ),
-    Model(
-        "deepseek/deepseek-chat-v3.1",
-        "DeepSeek: Chat V3.1",
-        "raw",
-        "DeepSeek",
-        128_000,
-        32_768,
-        Rates("0.28", "0.42", "0.028"),
-        DEEPSEEK_RULE,
-        parameters=(*SAMPLING, *TOOLS),
-        tokenizer="DeepSeek",
-    ),
-    Model(
-        "x-ai/grok-4.1-fast",
-        "xAI: Grok 4.1 Fast",
-        "xai",
-        "xAI",
-        2_000_000,
-        30_000,
-        Rates("0.2", "0.5", "0.05"),
-        OPENAI_RULE,
-        inputs=("text", "image"),
-        thinking=Thinking(efforts=("high", "low")),
-        tokenizer="Grok",
-    ),
-    Model(
-        "mistralai/mistral-large-2512",
-        "Mistral: Large 3",
-        "raw",
-        "Mistral",
-        262_144,
-        None,
-        Rates("0.5", "1.5"),
-        NO_RULE,
-        inputs=("text", "image"),
-        parameters=(*SAMPLING, *TOOLS),
-        tokenizer="Mistral",
-        wire_extra={"knowledge_cutoff": "2025-06-30", "description": OMITTED},
-    ),
-    Model(
-        "mistralai/mistral-large-2411",
-        "Mistral: Large 2411",
-        "raw",
-        "Mistral",
-        128_000,
-        None,
-        Rates("2", "6"),
-        NO_RULE,
-        parameters=(*SAMPLING, *TOOLS),
-        tokenizer="Mistral",
-    ),
-    Model(
-        "meta-llama/llama-3.3-70b-instruct",
-        "Meta: Llama 3.3 70B",
-        "raw",
-        "Together",
-        131_072,
-        16_384,
-        Rates("0.1", "0.32"),
-        NO_RULE,
-        parameters=(*SAMPLING, *TOOLS),
-        tokenizer="Llama3",
-        wire_extra={"hugging_face_id": "meta-llama/Llama-3.3-70B-Instruct", "default_parameters": None},
-    ),
-    Model(
-        "meta-llama/llama-3.3-70b-instruct:free",
-        "Meta: Llama 3.3 70B (free)",
-        "raw",
-        "Together",
-        65_536,
-        None,
-        Rates(),
-        NO_RULE,
-        parameters=SAMPLING,
-        tokenizer="Llama3",
-    ),
-    Model(
-        "qwen/qwen3-coder",
-        "Qwen: Qwen3 Coder",
-        "raw",
-        "Alibaba",
-        262_144,
-        65_536,
-        Rates("0.22", "0.95", "0.022", "0.275"),
-        CacheRule("explicit", writes_billed=True),
-        parameters=(*SAMPLING, *TOOLS),
-        tokenizer="Qwen3",
-        wire_extra={"expiration_date": "2027-03-31"},
-    ),
-    Model(
-        "gryphe/mythomax-l2-13b",
-        "MythoMax 13B",
-        "raw",
-        "DeepInfra",
-        8_192,
-        2_048,
-        Rates("0.06", "0.06"),
-        NO_RULE,
-        parameters=SAMPLING,
-        tokenizer="Llama2",
-        wire_extra={"hugging_face_id": OMITTED, "knowledge_cutoff": OMITTED, "expiration_date": OMITTED},
-    ),
-    Model(
-        "mistralai/mistral-small-8k",
-        "Mistral: Small 8k",
-        "raw",
-        "Mistral",
-        8_000,
-        2_000,
-        Rates("0.1", "0.3"),
-        NO_RULE,
-        parameters=(*SAMPLING, *TOOLS),
-        tokenizer="Mistral",
-    ),
-    _standin("plain"),
-    _standin("script", thinking=Thinking()),
-    _standin("reasoning", thinking=Thinking()),
-    _standin("anthropic", "anthropic", thinking=CLAUDE_THINKING),
-    _standin("gemini", "google", thinking=Thinking(budget=True)),
-    _standin("raw", "raw", thinking=Thinking(efforts=None)),
-    _standin("tools"),
-    _standin("small", context=16_384),
-    _standin("slow"),
-    _standin("failing"),
-)
-
-BY_ID: dict[str, Model] = {model.id: model for model in MODELS}
+MODELS = TypeAdapter(tuple[Model, ...]).validate_python(tuple(_read_models()))
+BY_ID = {model.id: model for model in MODELS}
 
 
 def find(model_id: str) -> Model | None:

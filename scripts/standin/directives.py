@@ -1,6 +1,6 @@
-r"""The little language in which a chat message tells the stand-in what to do.
+r"""The directives by which a chat message chooses what the stand-in does.
 
-Owns the syntax alone; what a directive means stands in ``plan``. The grammar:
+Owns the syntax alone; what a directive means stands in ``planner``. The grammar:
 
     directive := "[[standin:" pair+ "]]"
     pair      := key ["=" value]            a key alone counts as true
@@ -51,8 +51,8 @@ class Directive:
         """An option as a whole number."""
         return int(self.options.get(key, default))
 
-    def own_text(self, default: str = "") -> str:
-        """The directive's value as text; a key that stands alone gives the default."""
+    def value_text(self, default: str = "") -> str:
+        """The directive's value as text; the default for a key that stands alone."""
         return default if self.value is True else str(self.value)
 
 
@@ -71,7 +71,7 @@ def parse(text: str) -> tuple[Directive, ...]:
     return tuple(found)
 
 
-def without(text: str) -> str:
+def without_directives(text: str) -> str:
     """The text with its directives cut out, as a person would have written it."""
     pieces: list[str] = []
     end = 0
@@ -88,10 +88,10 @@ def bracketed(text: str) -> str:
     return text if OPENING in text else f"{OPENING} {text}{CLOSING}"
 
 
-def spoken(text: str) -> str:
+def plain_text(text: str) -> str:
     """A text without its directives, if it has any that can be read."""
     try:
-        return without(text) if OPENING in text else text
+        return without_directives(text) if OPENING in text else text
     except DirectiveError:
         return text
 

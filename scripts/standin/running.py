@@ -16,8 +16,7 @@ from .server import API, create_app, script, summarize
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from .log import RecordedRequest
-    from .service import Options, Service
+    from .state import Options, RecordedRequest, Service
 
 LOOPBACK = "127.0.0.1"
 GRACE_SECONDS = 1

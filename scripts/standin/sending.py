@@ -1,27 +1,69 @@
 """Sending a response, at once or late or never, and noticing when the client leaves.
 
-Owns the two tasks of a stream, one that sends and one that listens; both end with the response.
+Owns server-sent-event framing with all the liberties that the service takes (comments, either newline, pieces
+that end anywhere), and the two tasks of a stream, one that sends and one that listens; both end with the response.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
 
-from . import events, framing
+from . import events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from starlette.types import Receive, Scope, Send
 
-    from .log import RecordedRequest
-
+    from .plan import Delivery
+    from .state import RecordedRequest
 
 NOT_SENT = 0
+COMMENT = ": OPENROUTER PROCESSING"
+BARE_COMMENT = ": "
+DONE = "data: [DONE]"
+SILENCE_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Bytes to send in one piece, after a pause in seconds."""
+
+    data: bytes
+    pause_seconds: float = 0.0
+
+
+def frames(stream: Iterable[dict[str, Any]], delivery: Delivery) -> Iterator[Chunk]:
+    """The chunks that carry the events, as the delivery wants them."""
+    comment = BARE_COMMENT if delivery.bare_comments else COMMENT
+    yield from _chunks([comment] * delivery.comments, delivery, delivery.first_delay_seconds)
+    if delivery.silence != "no":
+        yield from repeat(Chunk((comment + delivery.newline * 2).encode(), SILENCE_SECONDS))
+    deltas = 0
+    for event in stream:
+        delta = events.is_delta(event)
+        deltas += delta
+        if delta and delivery.comment_every and deltas % delivery.comment_every == 0:
+            yield from _chunks([comment], delivery, 0)
+        line = "data: " + json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+        yield from _chunks([line], delivery, delivery.delay_seconds if delta else 0)
+    if delivery.done:
+        yield from _chunks([DONE], delivery, 0)
+
+
+def _chunks(lines: list[str], delivery: Delivery, pause_seconds: float) -> Iterator[Chunk]:
+    end = delivery.newline * 2
+    data = "".join(line + end for line in lines).encode("utf-8", "surrogatepass")
+    size = delivery.split_bytes or max(1, len(data))
+    for start in range(0, len(data) or 1, size):
+        yield Chunk(data[start : start + size], pause_seconds if start == 0 else 0)
 
 
 class StreamedResponse(Response):
@@ -36,7 +78,7 @@ class StreamedResponse(Response):
     ) -> None:
         super().__init__(None, 200, headers, media_type="text/event-stream")
         del self.headers["content-length"]
-        self._made = response
+        self._response = response
         self._record = record
         self._clock = clock
 
@@ -58,16 +100,16 @@ class StreamedResponse(Response):
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for chunk in framing.frames(self._events(), self._made.plan.delivery):
+        for chunk in frames(self._events(), self._response.plan.delivery):
             if chunk.pause_seconds:
                 await asyncio.sleep(chunk.pause_seconds)
             await send({"type": "http.response.body", "body": chunk.data, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _events(self) -> Iterable[dict[str, Any]]:
-        for event in events.stream(self._made):
+        for event in events.stream(self._response):
             if event["type"] in {"response.completed", "response.incomplete"}:
-                self._record.usage = self._made.usage
+                self._record.usage = self._response.usage
                 self._record.output = event["response"]["output"]
             yield event
 
@@ -87,7 +129,7 @@ class WholeResponse(JSONResponse):
     ) -> None:
         headers = {"X-Generation-Id": response.id} if response else {}
         super().__init__(response.whole() if response else None, headers=headers)
-        self._made = response
+        self._response = response
         self._record = record
         self._clock = clock
         self._pause_seconds = pause_seconds
@@ -100,8 +142,11 @@ class WholeResponse(JSONResponse):
         if left:
             self._record.status = NOT_SENT
             return
-        if self._made and not self._made.plan.cut:
-            self._record.usage, self._record.output = self._made.usage, self._made.finished()["output"]
+        if self._response and not self._response.plan.cut:
+            self._record.usage, self._record.output = (
+                self._response.usage,
+                self._response.finished()["output"],
+            )
         await super().__call__(scope, receive, send)
 
 

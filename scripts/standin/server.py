@@ -1,6 +1,6 @@
 """The stand-in's HTTP surface.
 
-Owns routing, authorization and the way of a request through the other modules: it is recorded, judged,
+Owns routing, authorization and the way of a request through the other modules: it is recorded, accepted,
 planned, answered and sent. All state lives in one ``Service`` that the app carries.
 
     GET  /api/v1/models, /models/user, /models/count, /model/{author}/{slug}
@@ -25,16 +25,15 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from . import account, catalogue, directives, log
-from .answering import answer
+from . import billing, catalogue, directives, state
 from .errors import Refusal, RefusalError, bad_prompt, documented, router_error
-from .judging import judge
-from .log import RecordedRequest
+from .output import answer
 from .plan import Break
-from .script import Orders, compose, summarizer
+from .planner import ReplyOptions, plan_answer, summarizer
 from .sending import StreamedResponse, WholeResponse
-from .service import Options, Queued, Service
+from .state import Options, Queued, RecordedRequest, Service
 from .tokens import local_tokenizer
+from .validate import accept
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -100,8 +99,8 @@ async def _recorded(service: Service, request: Request) -> RecordedRequest:
         method=request.method,
         path=request.url.path.removeprefix(API),
         query=request.url.query,
-        headers=log.public_headers(headers),
-        account=log.account_of(_bearer(headers)),
+        headers=state.public_headers(headers),
+        account=state.account_of(_bearer(headers)),
         raw=raw,
         body=body,
         received_at=service.now(),
@@ -130,9 +129,9 @@ def _authorize(request: Request) -> str:
 
 
 def _scripted(service: Service, path: str) -> None:
-    told = service.queued(path)
-    if told:
-        plan = compose({"input": "x"}, catalogue.BY_ID["standin/script"], Orders(told))
+    queued = service.queued(path)
+    if queued:
+        plan = plan_answer({"input": "x"}, catalogue.BY_ID["standin/script"], ReplyOptions(queued))
         if plan.refusal:
             raise RefusalError(plan.refusal)
 
@@ -183,17 +182,19 @@ async def _zdr(_service: Service, _request: Request, _record: RecordedRequest) -
 async def _key(service: Service, request: Request, record: RecordedRequest) -> Response:
     key = _authorize(request)
     _scripted(service, "/key")
-    spent = sum(
+    usage_dollars = sum(
         (other.usage or {}).get("cost", 0) for other in service.requests if other.account == record.account
     )
-    return JSONResponse(account.key_answer(key[-4:], spent, management=key.startswith(MANAGEMENT_KEY)))
+    return JSONResponse(
+        billing.key_answer(key[-4:], usage_dollars, management=key.startswith(MANAGEMENT_KEY))
+    )
 
 
 async def _credits(service: Service, request: Request, _record: RecordedRequest) -> Response:
     if not _authorize(request).startswith(MANAGEMENT_KEY):
         raise RefusalError(router_error(403, "Only management keys can perform this operation"))
-    spent = sum((other.usage or {}).get("cost", 0) for other in service.requests)
-    return JSONResponse({"data": {"total_credits": 100.0, "total_usage": float(spent)}})
+    usage_dollars = sum((other.usage or {}).get("cost", 0) for other in service.requests)
+    return JSONResponse({"data": {"total_credits": 100.0, "total_usage": float(usage_dollars)}})
 
 
 async def _generation(service: Service, request: Request, _record: RecordedRequest) -> Response:
@@ -229,26 +230,26 @@ async def _responses(service: Service, request: Request, record: RecordedRequest
         raise RefusalError(documented(402))
     if len(record.raw) > MAX_BODY_BYTES:
         raise RefusalError(documented(413))
-    judged = judge(service, record)
-    plan = compose(judged.body, judged.model, _orders(service))
+    accepted = accept(service, record)
+    plan = plan_answer(accepted.body, accepted.model, _reply_options(service))
     if plan.refusal and plan.refusal.family != "C":
         raise RefusalError(plan.refusal)
-    streamed = bool(judged.body.get("stream"))
+    streamed = bool(accepted.body.get("stream"))
     if plan.delivery.silence == "whole" or (plan.delivery.silence != "no" and not streamed):
         return WholeResponse(None, record, service.now, None)
-    response = answer(service, record, judged, _failing_softly(plan))
+    response = answer(service, record, accepted, _as_failed_response(plan))
     record.response_id = response.id
     if streamed:
         return StreamedResponse(response, record, service.now, {"X-Generation-Id": response.id})
     return WholeResponse(response, record, service.now, plan.delivery.first_delay_seconds)
 
 
-def _orders(service: Service) -> Orders:
+def _reply_options(service: Service) -> ReplyOptions:
     pace_seconds = service.options.pace_seconds
-    return Orders(service.queued("/responses"), service.summarizer, pace_seconds, service.tokenizer)
+    return ReplyOptions(service.queued("/responses"), service.summarizer, pace_seconds, service.tokenizer)
 
 
-def _failing_softly(plan: Plan) -> Plan:
+def _as_failed_response(plan: Plan) -> Plan:
     """An error of family C as what it is: a failed response with status 200."""
     if plan.refusal is None:
         return plan
@@ -272,11 +273,11 @@ def _control(
     return endpoint
 
 
-def _show_requests(service: Service, _told: Any) -> list[dict[str, Any]]:
+def _show_requests(service: Service, _body: Any) -> list[dict[str, Any]]:
     return [record.wire() for record in service.requests]
 
 
-def _reset(service: Service, _told: Any) -> dict[str, bool]:
+def _reset(service: Service, _body: Any) -> dict[str, bool]:
     service.reset()
     return {"ok": True}
 
@@ -286,7 +287,7 @@ def script(service: Service, entries: list[dict[str, Any]]) -> dict[str, int]:
 
     Args:
         service: Whose requests.
-        entries: Each with ``do`` (directives, the brackets may be left out), ``times`` (1) and ``path``
+        entries: Each with ``do`` (directives, with or without brackets), ``times`` (1) and ``path``
             ("/responses").
     """
     queued = [
@@ -296,19 +297,19 @@ def script(service: Service, entries: list[dict[str, Any]]) -> dict[str, int]:
     return {"queued": len(service.queue)}
 
 
-def _advance(service: Service, told: dict[str, float]) -> dict[str, float]:
-    service.advanced_seconds += told["advance"]
+def _advance(service: Service, body: dict[str, float]) -> dict[str, float]:
+    service.advanced_seconds += body["advance"]
     return {"now": service.now()}
 
 
-def summarize(service: Service, told: dict[str, str]) -> dict[str, str]:
-    """Choose how requests for a summary are answered from now on.
+def summarize(service: Service, body: dict[str, str]) -> dict[str, str]:
+    """Choose how requests for summaries are answered from now on.
 
     Raises:
         DirectiveError: There is no such kind.
     """
-    summarizer(told["kind"])
-    service.summarizer = told["kind"]
+    summarizer(body["kind"])
+    service.summarizer = body["kind"]
     return {"kind": service.summarizer}
 
 

@@ -1,7 +1,7 @@
 """Whether a request to /responses is one that the service accepts.
 
-Owns the documented rules that the SDK's models do not carry: lengths, ranges, counts, names, roles and the
-pairing of calls with their outputs. It decides nothing about models, money or reasoning. A request that is
+Owns the order of the checks, and the documented rules that the SDK's models do not carry: lengths, ranges, counts,
+names, roles, the pairing of calls with their outputs, what a model can do and how much it holds. A request that is
 not accepted raises ``RefusalError`` with the documented answer.
 """
 
@@ -9,16 +9,27 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import oracle
-from .errors import RefusalError, bad_prompt, invalid_request, router_error
+from . import catalogue, sdk_schema
+from .cache import MAX_BREAKPOINTS
+from .errors import RefusalError, bad_prompt, invalid_request, provider_error, router_error
+from .prompt import PromptReader, input_items
+from .summaries import is_summary_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .oracle import Issue, Path
+    from .catalogue import Model
+    from .prompt import Prompt
+    from .sdk_schema import Issue, Path
+    from .state import RecordedRequest, Service
 
+ROUTING_DOCS = "To learn more about provider routing, visit: https://openrouter.ai/docs/provider-routing"
+MAX_CATEGORIES = 2
+MAX_CATEGORY_CHARS = 30
+MEDIA = ("image", "audio", "video")
 MAX_MODELS = 3
 MAX_STOPS = 4
 MAX_ID_CHARS = 256
@@ -42,6 +53,38 @@ RANGES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A request that is accepted: its model, what its reasoning said, and its prompt."""
+
+    body: dict[str, Any]
+    model: Model
+    prompt: Prompt
+
+
+def accept(service: Service, record: RecordedRequest) -> Accepted:
+    """Accept a recorded request; notes its warnings.
+
+    Raises:
+        RefusalError: The service would refuse it.
+    """
+    record.warnings.extend([*check(record.body), *_header_warnings(record.headers)])
+    body = record.body
+    record.is_summary = is_summary_request(body)
+    model = _chosen_model(body)
+    _check_abilities(body, model)
+    seals = service.sealer.verify(input_items(body), model)
+    prompt = PromptReader(service.tokenizer).read(body, seals, model)
+    if (
+        model.family == "anthropic"
+        and sum(segment.breakpoint for segment in prompt.segments) > MAX_BREAKPOINTS
+    ):
+        message = f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided."
+        raise RefusalError(provider_error(model.provider, message))
+    _check_window(body, model, prompt, record)
+    return Accepted(body, model, prompt)
+
+
 def check(body: Any) -> list[str]:
     """Accept a parsed request body, or refuse it.
 
@@ -54,12 +97,17 @@ def check(body: Any) -> list[str]:
     if not isinstance(body, dict):
         raise RefusalError(invalid_request([_issue((), "Expected object")]))
     _check_documented(body)
-    issues = [*oracle.fields_issues(body), *_limit_issues(body), *_input_issues(body), *_tools_issues(body)]
+    issues = [
+        *sdk_schema.fields_issues(body),
+        *_limit_issues(body),
+        *_input_issues(body),
+        *_tools_issues(body),
+    ]
     if issues:
         raise RefusalError(invalid_request(issues))
     if isinstance(body["input"], list):
         _check_pairs(body["input"])
-    return [f"unknown top-level key: {key}" for key in body if key not in oracle.REQUEST_FIELDS]
+    return [f"unknown top-level key: {key}" for key in body if key not in sdk_schema.REQUEST_FIELDS]
 
 
 def _check_documented(body: dict[str, Any]) -> None:
@@ -90,8 +138,8 @@ def _limit_issues(body: dict[str, Any]) -> list[Issue]:
         ),
         "stop_server_tools_when": lambda rules: None if rules else "At least one condition",
     }
-    told = [(name, check(body[name])) for name, check in checks.items() if body.get(name) is not None]
-    issues.extend(_issue((name,), message) for name, message in told if message)
+    found = [(name, check(body[name])) for name, check in checks.items() if body.get(name) is not None]
+    issues.extend(_issue((name,), message) for name, message in found if message)
     return [issue for issue in issues if issue]
 
 
@@ -134,7 +182,7 @@ def _tools_issues(body: dict[str, Any]) -> Iterator[Issue]:
     names: set[str] = set()
     for index, tool in enumerate(body["tools"]):
         at = ("tools", index)
-        issues = oracle.tool_issues(tool, at)
+        issues = sdk_schema.tool_issues(tool, at)
         yield from issues
         if not issues and tool["type"] == "function":
             yield from _function_issues(tool, names, at)
@@ -163,7 +211,7 @@ def _input_issues(body: dict[str, Any]) -> Iterator[Issue]:
         return
     for index, item in enumerate(given):
         at = ("input", index)
-        issues = oracle.item_issues(item, at)
+        issues = sdk_schema.item_issues(item, at)
         yield from issues
         if not issues:
             yield from _rule_issues(item, at)
@@ -255,3 +303,66 @@ def _refuse_if(wrong: bool, message: str) -> None:  # noqa: FBT001 - the conditi
 
 def _issue(path: Path, message: str, *, code: str = "invalid_union", **more: str) -> Issue:
     return {"code": code, "path": list(path), "message": message, **more}
+
+
+# --- headers, model and window ---
+
+
+def _header_warnings(headers: dict[str, str]) -> list[str]:
+    """Headers beyond their documented limits; what the service does with them is not known."""
+    categories = [name.strip() for name in headers.get("x-openrouter-categories", "").split(",")]
+    too_many = len(categories) > MAX_CATEGORIES or max(map(len, categories)) > MAX_CATEGORY_CHARS
+    too_long = len(headers.get("x-session-id", "")) > MAX_ID_CHARS
+    excesses = {"x-openrouter-categories": too_many, "x-session-id": too_long}
+    return [f"header beyond its limit: {name}" for name, exceeds in excesses.items() if exceeds]
+
+
+def _chosen_model(body: dict[str, Any]) -> Model:
+    named = [body["model"]] if "model" in body else body.get("models") or [catalogue.DEFAULT_MODEL]
+    for name in [*named, *(body.get("models") or [])]:
+        if catalogue.find(name) is None:
+            raise RefusalError(router_error(400, f"{name} is not a valid model ID"))
+    model = catalogue.find(named[0])
+    assert model is not None
+    return model
+
+
+def _check_abilities(body: dict[str, Any], model: Model) -> None:
+    functions = any(tool["type"] == "function" for tool in body.get("tools") or [])
+    if functions and "tools" not in model.parameters:
+        raise RefusalError(router_error(404, f"No endpoints found that support tool use. {ROUTING_DOCS}"))
+    kinds = {part["type"] for item in input_items(body) for part in _parts(item)}
+    for kind in MEDIA:
+        if f"input_{kind}" in kinds and kind not in model.inputs:
+            raise RefusalError(router_error(404, f"No endpoints found that support {kind} input"))
+    thinking = body.get("reasoning") or {}
+    if model.thinking and model.thinking.mandatory and thinking.get("effort") == "none":
+        raise RefusalError(
+            router_error(400, "Reasoning is mandatory for this endpoint and cannot be disabled.")
+        )
+
+
+def _parts(item: dict[str, Any]) -> list[dict[str, Any]]:
+    held = item.get("content") if item.get("type", "message") == "message" else item.get("output")
+    return [part for part in held if "type" in part] if isinstance(held, list) else []
+
+
+def _check_window(body: dict[str, Any], model: Model, prompt: Prompt, record: RecordedRequest) -> None:
+    output = body.get("max_output_tokens") or 0
+    total = prompt.tokens + output
+    if total <= model.context_tokens:
+        return
+    plugin = next((one for one in body.get("plugins") or [] if one["id"] == "context-compression"), None)
+    compressing = model.compresses_unasked if plugin is None else plugin.get("enabled", True)
+    if compressing:
+        record.warnings.append("context-compression removed the middle of the prompt")
+        return
+    tools = f", {prompt.tool_tokens} of tool input" if prompt.tool_tokens else ""
+    split = f"{prompt.tokens - prompt.tool_tokens} of text input{tools}, {output} in the output"
+    message = (
+        f"This endpoint's maximum context length is {model.context_tokens} tokens. "
+        f"However, you requested about {total} tokens ({split}). "
+        "Please reduce the length of either one, "
+        "or use the context-compression plugin to compress your prompt automatically."
+    )
+    raise RefusalError(router_error(400, message, provider_name=None))

@@ -1,4 +1,4 @@
-"""A chat with an App, in the host's place: keeps the messages, and what came beside each answer."""
+"""A chat with an App: plays the host, and keeps the messages and what came beside each answer."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from open_webui_openrouter_pipe.responses.effects import TextDelta
 from open_webui_openrouter_pipe.settings import Settings, Valves, read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
     from scripts.standin import StandIn
 
 MODEL = "openai/gpt-5.2"
@@ -48,11 +45,11 @@ class Chat:
     messages: list[dict[str, Any]] = field(default_factory=list)
 
     async def ask(self, text: str) -> Answer:
-        """Say something, and hear the whole answer."""
+        """Send a question and return the whole answer."""
         self.messages.append({"role": "user", "content": text})
         body = {"model": f"openrouter.{MODEL}", "messages": list(self.messages), "stream": True}
-        place = {"chat_id": self.chat_id, "message_id": f"message-{len(self.messages)}"}
-        call = read_call(body, user={"id": self.user_id}, metadata=place, task=None)
+        metadata = {"chat_id": self.chat_id, "message_id": f"message-{len(self.messages)}"}
+        call = read_call(body, user={"id": self.user_id}, metadata=metadata, task=None)
         outputs = [output async for output in self.app.answer(call, self.settings)]
         content = "".join(
             leading_markers(output.ids) if isinstance(output, StoredMarkers) else output.delta
@@ -70,29 +67,12 @@ class Chat:
         )
 
 
-@dataclass
-class Everything:
-    """A host in which every user and every chat exists; counts how often it was asked."""
-
-    asked: int = 0
-
-    async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
-        self.asked += 1
-        return set(user_ids)
-
-    async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
-        return set(chat_ids)
-
-    async def naming_chats(self, user_id: str, ids: Sequence[str]) -> Mapping[str, str]:
-        return {}
-
-
-def replayed(standin: StandIn) -> list[str]:
+def sent_reasoning_ids(standin: StandIn) -> list[str]:
     """The ids of the reasoning items in the last request."""
     return [item["id"] for item in standin.responses[-1].body["input"] if item["type"] == "reasoning"]
 
 
-def given(standin: StandIn) -> list[str]:
+def received_reasoning_ids(standin: StandIn) -> list[str]:
     """The ids of the reasoning items of all answers."""
     return [
         item["id"]

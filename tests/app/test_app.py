@@ -9,7 +9,8 @@ import pytest
 
 from open_webui_openrouter_pipe.app import App, HostResources
 from open_webui_openrouter_pipe.store.database import Database
-from tests.app.chat import Chat, Everything, settings
+from scripts.harness.page import FakeRecords
+from tests.app.chat import Chat, settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,6 @@ pytestmark = pytest.mark.anyio
 async def test_a_worker_that_never_listed_models_knows_them(tmp_path: Path, standin: StandIn) -> None:
     """The first question already asks for sealed reasoning, which only models that reason may be asked for."""
     database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
-    async with aclosing(App(HostResources(database, Everything(), "secret"))) as app:
+    async with aclosing(App(HostResources(database, FakeRecords(), "secret"))) as app:
         await Chat(app, settings(standin)).ask("one")
     assert standin.responses[0].body["include"] == ["reasoning.encrypted_content"]

@@ -1,4 +1,4 @@
-"""The context in the app: what is recorded and learned, and what keeps a chat on its provider."""
+"""Context management in the app: what is recorded and learned, and what keeps a chat on its provider."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from open_webui_openrouter_pipe.store.audit import AuditLog
 from open_webui_openrouter_pipe.store.calibrations import StoredCalibrations
 from open_webui_openrouter_pipe.store.database import Database, epoch_seconds
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS
-from tests.app.chat import MODEL, Chat, Everything, settings
+from scripts.harness.page import FakeRecords
+from tests.app.chat import MODEL, Chat, settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -26,97 +27,96 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-class House:
-    """A database file in which apps are opened and closed, one after the other."""
+class AppDatabase:
+    """A database file on which apps are opened and closed, one after the other."""
 
     def __init__(self, folder: Path) -> None:
         self.url = f"sqlite:///{folder}/rows.db"
 
     @asynccontextmanager
     async def app(self) -> AsyncIterator[App]:
-        async with aclosing(App(HostResources(Database.from_url(self.url), Everything(), "secret"))) as app:
+        async with aclosing(App(HostResources(Database.from_url(self.url), FakeRecords(), "secret"))) as app:
             yield app
 
     @asynccontextmanager
-    async def database(self) -> AsyncIterator[Database]:
+    async def connect(self) -> AsyncIterator[Database]:
         async with aclosing(Database.from_url(self.url)) as database:
             yield database
 
     async def records(self) -> list[Audited]:
         """The audit, the oldest first."""
-        async with self.database() as database:
+        async with self.connect() as database:
             return (await AuditLog(database).records())[::-1]
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def database(tmp_path: Path) -> AppDatabase:
+    return AppDatabase(tmp_path)
 
 
-async def test_each_request_is_recorded_with_its_bill(house: House, standin: StandIn) -> None:
-    """Written by the time the app is closed."""
-    async with house.app() as app:
+async def test_each_request_is_recorded_with_its_bill(database: AppDatabase, standin: StandIn) -> None:
+    """The records are written by the time the app is closed."""
+    async with database.app() as app:
         chat = Chat(app, settings(standin))
         await chat.ask("word " * 2000)
         await chat.ask("two")
-    records = await house.records()
+    records = await database.records()
     billed = [response.usage["input_tokens"] for response in standin.responses if response.usage]
     assert [record.row.billed_tokens for record in records] == billed
-    places = [(record.user_id, record.chat_id, record.message_id) for record in records]
-    assert places == [("ada", chat.chat_id, "message-1"), ("ada", chat.chat_id, "message-3")]
+    origins = [(record.user_id, record.chat_id, record.message_id) for record in records]
+    assert origins == [("ada", chat.chat_id, "message-1"), ("ada", chat.chat_id, "message-3")]
 
 
-async def test_what_was_learned_outlives_the_worker(house: House, standin: StandIn) -> None:
-    """The next worker begins with the state that the first one wrote."""
-    async with house.app() as app:
+async def test_a_calibration_outlives_the_worker(database: AppDatabase, standin: StandIn) -> None:
+    """The next worker begins with the calibration that the first one stored."""
+    async with database.app() as app:
         await Chat(app, settings(standin)).ask("word " * 2000)
-    async with house.database() as database:
-        known = await StoredCalibrations(database).find(MODEL)
+    async with database.connect() as connection:
+        known = await StoredCalibrations(connection).find(MODEL)
     assert known is not None
     assert known.seen == 1
 
 
-async def test_a_temporary_chat_is_recorded_without_its_place(house: House, standin: StandIn) -> None:
-    """It costs money as any other, but leaves no trace of what it was."""
-    async with house.app() as app:
+async def test_a_temporary_chat_is_recorded_without_its_ids(database: AppDatabase, standin: StandIn) -> None:
+    """It costs money like any other chat, but the record does not name it."""
+    async with database.app() as app:
         await Chat(app, settings(standin), chat_id="temporary:1").ask("one")
-    assert [(record.user_id, record.chat_id, record.message_id) for record in await house.records()] == [
+    assert [(record.user_id, record.chat_id, record.message_id) for record in await database.records()] == [
         ("ada", "", "")
     ]
 
 
-async def test_old_records_are_forgotten(house: House, standin: StandIn) -> None:
-    """With the first answer of a worker, those as old as stored items must be to be deleted."""
-    async with house.app() as app:
+async def test_old_audit_records_are_deleted(database: AppDatabase, standin: StandIn) -> None:
+    """A worker's first answer deletes the records that are older than stored items may be."""
+    async with database.app() as app:
         await Chat(app, settings(standin)).ask("old")
-    (old,) = await house.records()
-    async with house.database() as database:
-        table = database.tables.audit
-        long_ago = table.update().values(created=epoch_seconds() - 91 * DAY_SECONDS)
-        await database.run(lambda connection: connection.execute(long_ago))
-    async with house.app() as app:
+    (old,) = await database.records()
+    async with database.connect() as opened:
+        long_ago = opened.tables.audit.update().values(created=epoch_seconds() - 91 * DAY_SECONDS)
+        await opened.run(lambda connection: connection.execute(long_ago))
+    async with database.app() as app:
         await Chat(app, settings(standin)).ask("new")
         await app.idle()
-    assert old.id not in [record.id for record in await house.records()]
+    assert old.id not in [record.id for record in await database.records()]
 
 
-async def test_a_task_is_never_refused(house: House, standin: StandIn) -> None:
-    """A title for a chat that has outgrown its window is the provider's affair; it is no turn of a chat."""
+async def test_a_task_is_never_refused(database: AppDatabase, standin: StandIn) -> None:
+    """A title request is not a turn of a chat, so it is sent whatever its size, and not recorded."""
     body = {
         "model": "openrouter.standin/small",
         "messages": [{"role": "user", "content": "word " * 20_000}],
         "stream": False,
     }
     call = read_call(body, user={"id": "ada"}, metadata={}, task="title_generation")
-    async with house.app() as app:
+    async with database.app() as app:
         async for _ in app.answer(call, settings(standin)):
             pass
-    assert (len(standin.responses), await house.records()) == (1, [])
+    assert (len(standin.responses), await database.records()) == (1, [])
 
 
-async def test_the_provider_is_told_which_requests_belong_together(house: House, standin: StandIn) -> None:
-    """By a name that only the secret can make of user and chat."""
-    async with house.app() as app:
+async def test_requests_of_one_chat_share_a_cache_key(database: AppDatabase, standin: StandIn) -> None:
+    """The key is derived from user and chat with the host's secret."""
+    async with database.app() as app:
         chat = Chat(app, settings(standin))
         await chat.ask("one")
     body = standin.responses[0].body

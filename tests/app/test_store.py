@@ -22,16 +22,18 @@ from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArt
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing
-from tests.app.chat import Answer, Chat, Everything, given, replayed, settings
+from scripts.harness.page import FakeRecords
+from tests.app.chat import Answer, Chat, received_reasoning_ids, sent_reasoning_ids, settings
 from tests.store.fakes import MemoryRows
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
+    from scripts.harness.servers import PostgresServer, RedisServer
     from scripts.standin import StandIn
-    from tests.support.servers import PostgresServer, RedisServer
 
 pytestmark = pytest.mark.anyio
 
@@ -63,24 +65,15 @@ async def link(redis_server: RedisServer) -> AsyncIterator[GuardedRedis]:
 async def served(postgres_server: PostgresServer, schema: str, link: GuardedRedis) -> AsyncIterator[App]:
     """An app on PostgreSQL and Redis."""
     database = Database.from_url(postgres_server.url, schema=schema)
-    async with aclosing(App(HostResources(database, Everything(), "secret", redis=link))) as app:
+    async with aclosing(App(HostResources(database, FakeRecords(), "secret", redis=link))) as app:
         yield app
 
 
-def open_app(folder: Path, records: Everything | None = None) -> App:
+def open_app(folder: Path, records: FakeRecords | None = None) -> App:
     """An app on a SQLite file, as another worker would be."""
     return App(
-        HostResources(Database.from_url(f"sqlite:///{folder}/rows.db"), records or Everything(), "secret")
+        HostResources(Database.from_url(f"sqlite:///{folder}/rows.db"), records or FakeRecords(), "secret")
     )
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Wait for something that happens beside requests."""
-    for _ in range(400):
-        if true():
-            return
-        await asyncio.sleep(0.05)
-    raise TimeoutError("it did not happen")
 
 
 def stored(url: str, schema: str) -> list[str]:
@@ -109,7 +102,7 @@ async def test_without_any_store_the_answer_goes_on(
     ]
     assert all(answer.text.startswith("You said") for answer in outage)
     assert (len(last.marked), last.notices) == (KEPT, ())
-    assert replayed(standin) == given(standin)[:1]
+    assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:1]
     assert {request.status for request in standin.responses} == {200}
 
 
@@ -122,7 +115,7 @@ async def test_without_a_database_nothing_is_kept(
     first = await chat.ask("one")
     postgres_server.stop()
     outage = [await chat.ask("two"), await chat.ask("three")]
-    assert replayed(standin) == given(standin)[:1]
+    assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:1]
     postgres_server.start()
     last = await chat.ask("four")
     assert [(answer.marked, answer.notices, answer.error) for answer in outage] == [
@@ -150,17 +143,17 @@ async def test_keys_are_replaced_without_losing_what_is_stored(
 ) -> None:
     """Every key that is still listed opens what it sealed, and the host's secret always does."""
     assert await change_keys(tmp_path, standin, *keys) == [()] * len(keys)
-    assert replayed(standin) == given(standin)[:-1]
+    assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:-1]
 
 
 @pytest.mark.parametrize("other", ["b", ""])
-async def test_a_key_that_is_gone_is_named_once_until_it_is_back(
+async def test_a_missing_key_is_reported_once_until_it_is_back(
     tmp_path: Path, standin: StandIn, other: str
 ) -> None:
     """The chat goes on without what the key sealed; listed again, it opens everything."""
     notices = await change_keys(tmp_path, standin, "a", other, other, f"{other} a")
     assert notices == [(), (UNREADABLE,), (), ()]
-    assert replayed(standin) == given(standin)[:3]
+    assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:3]
 
 
 async def age(folder: Path, days: float) -> None:
@@ -177,7 +170,7 @@ async def ask_until_idle(app: App, chat: Chat, text: str) -> Answer:
     """Ask, and let the sweep that the question started come to its end."""
     chat.app = app
     answer = await chat.ask(text)
-    await until(lambda: not app._own.tasks)
+    await app.idle()
     return answer
 
 
@@ -192,7 +185,7 @@ async def test_a_request_starts_the_sweep_with_its_settings(
         await age(tmp_path, 31)
         await ask_until_idle(two, Chat(two, chat.settings), "elsewhere")
         await chat.ask("two")
-    assert replayed(standin) == given(standin)[:kept]
+    assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:kept]
 
 
 async def test_workers_sweep_once_a_day_together(tmp_path: Path, standin: StandIn) -> None:
@@ -200,20 +193,20 @@ async def test_workers_sweep_once_a_day_together(tmp_path: Path, standin: StandI
     async with aclosing(open_app(tmp_path)) as app:
         await ask_until_idle(app, Chat(app, settings(standin)), "zero")
     await age(tmp_path, 0)
-    records = Everything()
+    records = FakeRecords()
     for _ in range(3):
         async with aclosing(open_app(tmp_path, records)) as app:
             chat = Chat(app, settings(standin))
             await ask_until_idle(app, chat, "one")
             await ask_until_idle(app, chat, "two")
-    assert records.asked == 1
+    assert records.lookups == 1
 
 
-class Lost(Everything):
+class UnreachableRecords(FakeRecords):
     """A host that cannot say who exists."""
 
     async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
-        raise ConnectionError("away")
+        raise ConnectionError("unreachable")
 
 
 async def test_a_sweep_that_fails_harms_no_answer(
@@ -224,7 +217,7 @@ async def test_a_sweep_that_fails_harms_no_answer(
         chat = Chat(app, settings(standin))
         await ask_until_idle(app, chat, "one")
     await age(tmp_path, 0)
-    async with aclosing(open_app(tmp_path, Lost())) as app:
+    async with aclosing(open_app(tmp_path, UnreachableRecords())) as app:
         answer = await ask_until_idle(app, chat, "two")
     assert (answer.error, answer.notices) == (None, ())
     assert [record.message for record in caplog.records] == ["the sweep of stored items ended early"]
@@ -237,18 +230,18 @@ async def test_a_dropped_app_ends_all_that_it_started(
     """Nobody closes it; once nobody holds it, its tasks end and its connections are closed."""
     before = asyncio.all_tasks()
     database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
-    app = App(HostResources(database, Everything(), "secret", redis=link))
+    app = App(HostResources(database, FakeRecords(), "secret", redis=link))
     await app.models(settings(standin))
     await Chat(app, settings(standin)).ask("one")
-    gone, http = weakref.ref(app), app._own.http
+    reference, http = weakref.ref(app), app._own.http
     assert asyncio.all_tasks() > before
     del app
     gc.collect()
-    assert gone() is None
-    await until(lambda: http.is_closed and asyncio.all_tasks() == before)
+    assert reference() is None
+    await eventually(lambda: http.is_closed and asyncio.all_tasks() == before)
 
 
-async def test_what_is_too_large_gets_no_marker_and_takes_nothing_along() -> None:
+async def test_an_item_that_is_too_large_gets_no_marker() -> None:
     """Of two items of a round the one that fits is stored; the other is counted as lost."""
     store = SealedArtifacts(MemoryRows(), Sealing(Keyring(["key"])), ArtifactLimits(item_bytes=500))
     ids = iter(["large", "small"])

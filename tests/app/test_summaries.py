@@ -1,4 +1,4 @@
-"""Summaries in the whole pipe: who writes them, how often, what the model then reads, and what the user is told."""
+"""Summaries in the whole pipe: who writes them, how often, what the model then reads, and the status lines."""
 
 from __future__ import annotations
 
@@ -11,38 +11,39 @@ import psycopg
 import pytest
 
 from open_webui_openrouter_pipe.settings import UserValves
-from scripts.standin.summarizers import PROSE
-from tests.support.page import Json
-from tests.support.talks import (
-    Place,
-    Talk,
+from scripts.harness.page import Json
+from scripts.standin.summaries import PROSE
+from tests.support.long_chats import (
+    DatabaseAddress,
+    LongChat,
     Worker,
-    answered,
-    asked_for_summaries,
-    blocks,
-    claims,
-    kept,
-    questions,
-    recorded,
-    texts,
-    transcribed,
+    audit_rows,
+    input_texts,
+    last_request,
+    questions_sent,
+    stored_summaries,
+    summary_blocks,
+    summary_claims,
+    summary_requests,
+    transcribed_questions,
 )
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
+    from scripts.harness.servers import PostgresServer
     from scripts.standin import StandIn
 
 pytestmark = pytest.mark.anyio
 
 SMALL = "standin/small"
 LIMIT_TOKENS = 13_312
-"""What is left of the small model's window for input."""
+"""The small model's input budget."""
 TURNS = 60
-"""Of usual size they are more than a small window takes."""
-LATER = {"SUMMARY_AHEAD_RATIO": 1.0}
-"""Nothing is made ahead of time."""
+"""Of the default size they exceed a small window."""
+NO_PREFETCH = {"SUMMARY_AHEAD_RATIO": 1.0}
+"""No summary is made before a request needs it."""
 
 FAILURES = {
     "junk": "malformed",
@@ -71,280 +72,273 @@ WORDS = {
 """What the user reads of each reason."""
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    """A database of one's own."""
-    return Place.in_folder(tmp_path)
+class Workers:
+    """Workers on one database, opened as a test needs them."""
+
+    def __init__(self, standin: StandIn, database: DatabaseAddress, folder: Path) -> None:
+        self.standin, self.database, self._folder = standin, database, folder
+        self._opened: list[Worker] = []
+
+    def open(self, **valves: Any) -> Worker:
+        """One more, to be entered as a context."""
+        self._opened.append(Worker(self.database, self.standin, self._folder, **{**NO_PREFETCH, **valves}))
+        return self._opened[-1]
+
+    async def idle(self) -> None:
+        """Wait until they prepare no summary beside the chat."""
+        for worker in self._opened:
+            await worker.app.idle()
+
+    def summary_count(self) -> int:
+        """The number of requests for summaries so far."""
+        return len(summary_requests(self.standin))
 
 
 @pytest.fixture
-def served_place(postgres_server: Any) -> Place:
-    """A schema of one's own on PostgreSQL."""
+def workers(standin: StandIn, tmp_path: Path) -> Workers:
+    return Workers(standin, DatabaseAddress.in_folder(tmp_path), tmp_path)
+
+
+@pytest.fixture
+def postgres_workers(standin: StandIn, postgres_server: PostgresServer, tmp_path: Path) -> Workers:
+    """Workers on a schema of their own on PostgreSQL."""
     schema = f"summaries_{secrets.token_hex(6)}"
     with psycopg.connect(postgres_server.url, autocommit=True) as connection:
         connection.execute(f'CREATE SCHEMA "{schema}"')
-    return Place(postgres_server.url, schema)
-
-
-class Office:
-    """Workers in one place, opened as they are needed."""
-
-    def __init__(self, standin: StandIn, place: Place, folder: Path) -> None:
-        self.standin, self.place, self._folder = standin, place, folder
-
-    def worker(self, **valves: Any) -> Worker:
-        """One more."""
-        return Worker(self.place, self.standin, self._folder, **{**LATER, **valves})
-
-    def calls(self) -> int:
-        """How many requests for summaries there were."""
-        return len(asked_for_summaries(self.standin))
-
-
-@pytest.fixture
-def office(standin: StandIn, place: Place, tmp_path: Path) -> Office:
-    return Office(standin, place, tmp_path)
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Wait for something that happens beside requests."""
-    for _ in range(400):
-        if true():
-            return
-        await asyncio.sleep(0.025)
-    raise TimeoutError("it did not happen")
-
-
-async def idle() -> None:
-    """Wait until nothing is made beside the chat."""
-    jobs = [task for task in asyncio.all_tasks() if "_prepare" in repr(task.get_coro())]
-    if jobs:
-        await asyncio.wait(jobs, timeout=10)
+    return Workers(standin, DatabaseAddress(postgres_server.url, schema), tmp_path)
 
 
 # --- who writes them ---
 
 
 @pytest.mark.parametrize("kind", ["keep", "drop", "lie"])
-async def test_summaries_stand_in_one_block(office: Office, standin: StandIn, kind: str) -> None:
-    """Before everything else of the chat, whatever the summariser makes of its task."""
+async def test_summaries_replace_the_oldest_turns_in_one_block(
+    workers: Workers, standin: StandIn, kind: str
+) -> None:
+    """The block is the first input item, whether the summary model is honest, vague or lying."""
     standin.summarizer = kind
-    async with office.worker() as pipe:
-        answer = await Talk(pipe, SMALL).grow(TURNS).go_on()
-    sent = answered(standin)
-    assert (answer.error, sent.status, sent.warnings, blocks(sent)) == (None, 200, [], [0])
-    shown = questions(sent)
+    async with workers.open() as pipe:
+        answer = await LongChat(pipe, SMALL).grow(TURNS).ask_next()
+    sent = last_request(standin)
+    assert (answer.error, sent.status, sent.warnings, summary_blocks(sent)) == (None, 200, [], [0])
+    shown = questions_sent(sent)
     assert shown == list(range(shown[0], TURNS + 1))
     assert sent.usage is not None
     assert sent.usage["input_tokens"] < LIMIT_TOKENS
-    assert len(sent.body["input"][0]["content"]) == 1 + len(await kept(office.place)) > 1
+    assert len(sent.body["input"][0]["content"]) == 1 + len(await stored_summaries(workers.database)) > 1
 
 
 @pytest.mark.parametrize(("kind", "reason"), FAILURES.items(), ids=list(FAILURES))
 async def test_without_a_summary_the_chat_goes_on(
-    office: Office, standin: StandIn, kind: str, reason: str
+    workers: Workers, standin: StandIn, kind: str, reason: str
 ) -> None:
-    """Each is tried twice; old turns are left out instead. The next turn tries again, and then there is a pause."""
+    """Each is tried twice, then old turns are evicted. The next turn tries again; after that there is a pause."""
     standin.summarizer = kind
-    told, calls = [], []
+    notices, calls = [], []
     seconds = 0.3 if kind == "hang" else 30.0
-    async with office.worker(SUMMARY_TIMEOUT_SECONDS=seconds) as pipe:
-        page = Talk(pipe, SMALL).grow(TURNS)
+    async with workers.open(SUMMARY_TIMEOUT_SECONDS=seconds) as pipe:
+        page = LongChat(pipe, SMALL).grow(TURNS)
         for _ in range(3):
-            answer = await page.go_on()
-            told.append(answer.notices[1:])
-            calls.append(office.calls())
-            sent = answered(standin)
-            assert (answer.error, sent.status, sent.warnings, blocks(sent)) == (None, 200, [], [])
+            answer = await page.ask_next()
+            notices.append(answer.notices[1:])
+            calls.append(workers.summary_count())
+            sent = last_request(standin)
+            assert (answer.error, sent.status, sent.warnings, summary_blocks(sent)) == (None, 200, [], [])
             assert sent.usage is not None
             assert sent.usage["input_tokens"] < LIMIT_TOKENS
-            assert not re.search(f"{re.escape(PROSE)}|{reason}|Write a summary that", "\n".join(texts(sent)))
+            assert not re.search(
+                f"{re.escape(PROSE)}|{reason}|Write a summary that", "\n".join(input_texts(sent))
+            )
     failed = f"The conversation could not be summarized: {WORDS[reason]}."
-    assert (told, calls) == ([[failed], [failed], []], [calls[0], 2 * calls[0], 2 * calls[0]])
+    assert (notices, calls) == ([[failed], [failed], []], [calls[0], 2 * calls[0], 2 * calls[0]])
     assert (calls[0] >= 4, calls[0] % 2) == (True, 0)
-    assert [row.failure for row in await recorded(office.place) if row.purpose != "answer"] == [
+    assert [row.failure for row in await audit_rows(workers.database) if row.purpose != "answer"] == [
         reason
     ] * calls[-1]
-    assert await kept(office.place) == []
+    assert await stored_summaries(workers.database) == []
 
 
-async def test_a_summariser_that_recovers_is_used_at_the_next_turn(office: Office, standin: StandIn) -> None:
-    """One failing turn costs one turn."""
-    async with office.worker() as pipe:
-        page = Talk(pipe, SMALL).grow(TURNS)
+async def test_a_summary_model_that_recovers_is_used_at_the_next_turn(
+    workers: Workers, standin: StandIn
+) -> None:
+    """A failed attempt does not keep the next turn from summarizing."""
+    async with workers.open() as pipe:
+        page = LongChat(pipe, SMALL).grow(TURNS)
         standin.summarizer = "junk"
-        await page.go_on()
+        await page.ask_next()
         standin.summarizer = "keep"
-        await page.go_on()
-    assert blocks(answered(standin)) == [0]
+        await page.ask_next()
+    assert summary_blocks(last_request(standin)) == [0]
 
 
 # --- how often ---
 
 
-async def test_a_regenerated_answer_and_a_fork_cost_no_call(office: Office, standin: StandIn) -> None:
-    """The summaries are found by what was said, in whichever chat of the user."""
-    async with office.worker() as pipe:
-        page = Talk(pipe, SMALL).grow(TURNS)
-        await page.go_on()
-        first, calls = answered(standin), office.calls()
+async def test_a_regenerated_answer_and_a_fork_cost_no_call(workers: Workers, standin: StandIn) -> None:
+    """Summaries are keyed by the content of the turns, in every chat of the user."""
+    async with workers.open() as pipe:
+        page = LongChat(pipe, SMALL).grow(TURNS)
+        await page.ask_next()
+        first, calls = last_request(standin), workers.summary_count()
         page.turns.pop()
-        await page.go_on()
-        again = answered(standin)
-        await Talk(pipe, SMALL, chat_id="fork").like(page, TURNS).go_on()
-    assert office.calls() == calls > 0
-    assert first.body["input"] == again.body["input"] == answered(standin).body["input"]
+        await page.ask_next()
+        again = last_request(standin)
+        await LongChat(pipe, SMALL, chat_id="fork").copy_turns(page, TURNS).ask_next()
+    assert workers.summary_count() == calls > 0
+    assert first.body["input"] == again.body["input"] == last_request(standin).body["input"]
 
 
-async def test_an_edit_keeps_the_segments_before_it(office: Office, standin: StandIn) -> None:
-    """Nothing is summarised again but what holds the edited message or follows it."""
-    async with office.worker(SUMMARY_MODEL="openai/gpt-4.1-mini") as pipe:
-        page = Talk(pipe, SMALL).grow(TURNS)
-        await page.go_on()
-        calls = office.calls()
-        edited = Talk(pipe, SMALL).like(page, 30).grow(TURNS - 30, seed="edited")
-        await edited.go_on()
-    anew = asked_for_summaries(standin)[calls:]
+async def test_an_edit_keeps_the_segments_before_it(workers: Workers, standin: StandIn) -> None:
+    """Only segments that hold the edited message or follow it are summarized again."""
+    async with workers.open(SUMMARY_MODEL="openai/gpt-4.1-mini") as pipe:
+        page = LongChat(pipe, SMALL).grow(TURNS)
+        await page.ask_next()
+        calls = workers.summary_count()
+        edited = LongChat(pipe, SMALL).copy_turns(page, 30).grow(TURNS - 30, seed="edited")
+        await edited.ask_next()
+    anew = summary_requests(standin)[calls:]
     assert 0 < len(anew) <= calls
-    assert all(max(transcribed(request)) >= 30 for request in anew)
-    assert blocks(answered(standin)) == [0]
+    assert all(max(transcribed_questions(request)) >= 30 for request in anew)
+    assert summary_blocks(last_request(standin)) == [0]
 
 
-async def test_another_user_finds_nothing(office: Office, standin: StandIn) -> None:
-    """The same words of somebody else are summarised anew."""
+async def test_summaries_are_not_shared_between_users(workers: Workers, standin: StandIn) -> None:
+    """The same words of another user are summarized again."""
     calls = []
-    async with office.worker() as pipe:
+    async with workers.open() as pipe:
         for user_id in ("ada", "bob"):
-            await Talk(pipe, SMALL, user_id=user_id).grow(TURNS).go_on()
-            calls.append(office.calls())
+            await LongChat(pipe, SMALL, user_id=user_id).grow(TURNS).ask_next()
+            calls.append(workers.summary_count())
     assert calls[1] == 2 * calls[0] > 0
-    ada, bob = [await kept(office.place, user_id) for user_id in ("ada", "bob")]
+    ada, bob = [await stored_summaries(workers.database, user_id) for user_id in ("ada", "bob")]
     assert len(ada) == len(bob) > 0
 
 
-async def answer_together(office: Office) -> None:
-    """Two workers are asked the same at the same time."""
+async def answer_together(workers: Workers) -> None:
+    """Ask two workers the same question at the same time, and check that they share each summary."""
     own = {"SUMMARY_MODEL": "openai/gpt-4.1-mini"}
-    async with office.worker(**own) as one, office.worker(**own) as two:
-        talks = [Talk(pipe, SMALL).grow(TURNS) for pipe in (one, two)]
-        answers = await asyncio.gather(*(talk.go_on() for talk in talks))
+    async with workers.open(**own) as one, workers.open(**own) as two:
+        talks = [LongChat(pipe, SMALL).grow(TURNS) for pipe in (one, two)]
+        answers = await asyncio.gather(*(talk.ask_next() for talk in talks))
     assert [answer.error for answer in answers] == [None, None]
-    sent = [request for request in office.standin.responses if not request.is_summary]
-    assert [blocks(request) for request in sent] == [[0], [0]]
+    sent = [request for request in workers.standin.responses if not request.is_summary]
+    assert [summary_blocks(request) for request in sent] == [[0], [0]]
     assert sent[0].body["input"] == sent[1].body["input"]
-    asked = [tuple(transcribed(request)) for request in asked_for_summaries(office.standin)]
-    assert len(set(asked)) == len(asked) == len(await kept(office.place))
-    assert await claims(office.place) == []
+    asked = [tuple(transcribed_questions(request)) for request in summary_requests(workers.standin)]
+    assert len(set(asked)) == len(asked) == len(await stored_summaries(workers.database))
+    assert await summary_claims(workers.database) == []
 
 
-async def test_two_workers_make_each_summary_once(office: Office, standin: StandIn) -> None:
-    """Whoever comes second waits for the first, and both answer with all summaries."""
+async def test_two_workers_make_each_summary_once(workers: Workers, standin: StandIn) -> None:
+    """The second worker waits for the first, and both answer with all summaries."""
     standin.summarizer = "slow=0.2"
-    await answer_together(office)
+    await answer_together(workers)
 
 
 @pytest.mark.servers
 async def test_two_workers_on_postgresql_make_each_summary_once(
-    standin: StandIn, served_place: Place, tmp_path: Path
+    postgres_workers: Workers, standin: StandIn
 ) -> None:
-    """The same on a server."""
+    """Claims work on a database server as on SQLite."""
     standin.summarizer = "slow=0.2"
-    await answer_together(Office(standin, served_place, tmp_path))
+    await answer_together(postgres_workers)
 
 
-async def test_ten_turns_after_a_landing_nobody_waits(office: Office, standin: StandIn) -> None:
-    """Turns of the same kind fit until the next summary is due, and that one is made ahead of time."""
-    async with office.worker(SUMMARY_AHEAD_RATIO=0.6) as pipe:
-        page = Talk(pipe, SMALL).grow(20)
-        while not (landing := await page.go_on()).notices:
-            await idle()
+async def test_prefetched_summaries_spare_the_next_ten_turns_a_wait(
+    workers: Workers, standin: StandIn
+) -> None:
+    """The turns after a summary need no notice, since the next summary is made before it is due."""
+    async with workers.open(SUMMARY_AHEAD_RATIO=0.6) as pipe:
+        page = LongChat(pipe, SMALL).grow(20)
+        while not (summarized := await page.ask_next()).notices:
+            await workers.idle()
         for _ in range(10):
-            await idle()
-            assert (await page.go_on()).notices == []
-    assert landing.notices[-1].startswith("Summarized: ")
-    assert {row.purpose for row in await recorded(office.place)} == {"answer", "summary_ahead"}
+            await workers.idle()
+            assert (await page.ask_next()).notices == []
+    assert summarized.notices[-1].startswith("Summarized: ")
+    assert {row.purpose for row in await audit_rows(workers.database)} == {"answer", "summary_ahead"}
 
 
 # --- switching ---
 
 
-async def test_a_larger_window_gets_the_originals_again(office: Office, standin: StandIn) -> None:
-    """Back in the small one, the summaries are found."""
-    async with office.worker() as pipe:
-        page = Talk(pipe, SMALL).grow(TURNS)
-        await page.go_on()
-        small, calls = answered(standin), office.calls()
+async def test_a_larger_window_gets_the_originals_again(workers: Workers, standin: StandIn) -> None:
+    """Back with the small window, the stored summaries are used."""
+    async with workers.open() as pipe:
+        page = LongChat(pipe, SMALL).grow(TURNS)
+        await page.ask_next()
+        small, calls = last_request(standin), workers.summary_count()
         page.turns.pop()
         page.model = "standin/plain"
-        await page.go_on()
-        large = answered(standin)
+        await page.ask_next()
+        large = last_request(standin)
         page.turns.pop()
         page.model = SMALL
-        await page.go_on()
-    assert (questions(large), blocks(large)) == (list(range(TURNS + 1)), [])
-    assert answered(standin).body["input"] == small.body["input"]
-    assert office.calls() == calls > 0
+        await page.ask_next()
+    assert (questions_sent(large), summary_blocks(large)) == (list(range(TURNS + 1)), [])
+    assert last_request(standin).body["input"] == small.body["input"]
+    assert workers.summary_count() == calls > 0
 
 
-# --- who is not summarised, and by whom ---
+# --- which chats are summarized, and by which model ---
 
 
-async def test_a_temporary_chat_leaves_nothing(office: Office, standin: StandIn) -> None:
-    """It is summarised in memory, once."""
-    async with office.worker() as pipe:
-        page = Talk(pipe, SMALL, chat_id="temporary:1").grow(TURNS)
-        await page.go_on()
-        calls = office.calls()
-        await page.go_on()
-    assert (office.calls(), blocks(answered(standin))) == (calls, [0])
-    assert (await kept(office.place), await claims(office.place)) == ([], [])
+async def test_summaries_of_a_temporary_chat_are_not_stored(workers: Workers, standin: StandIn) -> None:
+    """They are kept in memory, and made once."""
+    async with workers.open() as pipe:
+        page = LongChat(pipe, SMALL, chat_id="temporary:1").grow(TURNS)
+        await page.ask_next()
+        calls = workers.summary_count()
+        await page.ask_next()
+    assert (workers.summary_count(), summary_blocks(last_request(standin))) == (calls, [0])
+    assert (await stored_summaries(workers.database), await summary_claims(workers.database)) == ([], [])
 
 
-async def test_a_user_may_do_without(office: Office, standin: StandIn) -> None:
-    """What does not fit is left out instead, for this user alone."""
+async def test_a_user_may_bypass_summaries(workers: Workers, standin: StandIn) -> None:
+    """What does not fit is evicted instead, for this user alone."""
     valves = UserValves(SUMMARY_BYPASS=True)
-    async with office.worker() as pipe:
-        answer = await Talk(pipe, SMALL, user_valves=valves).grow(TURNS).go_on()
-    assert (answer.error, office.calls(), blocks(answered(standin))) == (None, 0, [])
+    async with workers.open() as pipe:
+        answer = await LongChat(pipe, SMALL, user_valves=valves).grow(TURNS).ask_next()
+    assert (answer.error, workers.summary_count(), summary_blocks(last_request(standin))) == (None, 0, [])
 
 
-async def test_a_task_is_never_summarised(office: Office, standin: StandIn) -> None:
+async def test_a_task_is_never_summarized(workers: Workers, standin: StandIn) -> None:
     """Its prompt is sent as it is."""
-    async with office.worker() as pipe:
-        page = Talk(pipe, SMALL).grow(50)
+    async with workers.open() as pipe:
+        page = LongChat(pipe, SMALL).grow(50)
         body = {**page.body(), "stream": False}
         metadata = {"chat_id": "chat", "message_id": "message"}
         await pipe.pipe(body, __user__={"id": "user"}, __metadata__=metadata, __task__="title_generation")
-    assert (office.calls(), questions(answered(standin))) == (0, list(range(50)))
+    assert (workers.summary_count(), questions_sent(last_request(standin))) == (0, list(range(50)))
 
 
-async def test_a_model_of_its_own_writes_with_its_own_prompt(office: Office, standin: StandIn) -> None:
-    """It gets the transcript alone, no tools, and is held to the five fields."""
-    async with office.worker(SUMMARY_MODEL="openai/gpt-4.1-mini") as pipe:
-        await Talk(pipe, SMALL).grow(TURNS).go_on()
-    asked = asked_for_summaries(standin)
+async def test_a_configured_summary_model_gets_its_own_prompt(workers: Workers, standin: StandIn) -> None:
+    """It gets the transcript alone, no tools, and a schema with the five fields."""
+    async with workers.open(SUMMARY_MODEL="openai/gpt-4.1-mini") as pipe:
+        await LongChat(pipe, SMALL).grow(TURNS).ask_next()
+    asked = summary_requests(standin)
     assert {request.body["model"] for request in asked} == {"openai/gpt-4.1-mini"}
     assert [[item["role"] for item in request.body["input"]] for request in asked] == [
         ["system", "user"]
     ] * len(asked)
-    forms = [request.body["text"]["format"] for request in asked]
-    assert {(form["type"], form["strict"], len(form["schema"]["required"])) for form in forms} == {
+    formats = [request.body["text"]["format"] for request in asked]
+    assert {(each["type"], each["strict"], len(each["schema"]["required"])) for each in formats} == {
         ("json_schema", True, 5)
     }
     assert [(request.status, request.warnings) for request in asked] == [(200, [])] * len(asked)
-    assert blocks(answered(standin)) == [0]
+    assert summary_blocks(last_request(standin)) == [0]
 
 
-async def test_a_small_summary_model_reads_both_ends(office: Office, standin: StandIn) -> None:
+async def test_a_small_summary_model_reads_both_ends(workers: Workers, standin: StandIn) -> None:
     """The transcript is truncated in its middle to fit the window."""
-    async with office.worker(SUMMARY_MODEL="mistralai/mistral-small-8k", SUMMARY_TRIGGER_RATIO=0.25) as pipe:
-        await Talk(pipe, "standin/plain").grow(31, tokens=1_000).go_on()
-    (asked,) = asked_for_summaries(standin)
+    async with workers.open(SUMMARY_MODEL="mistralai/mistral-small-8k", SUMMARY_TRIGGER_RATIO=0.25) as pipe:
+        await LongChat(pipe, "standin/plain").grow(31, tokens=1_000).ask_next()
+    (asked,) = summary_requests(standin)
     assert (asked.status, asked.warnings, asked.error) == (200, [], "")
-    read = transcribed(asked)
+    read = transcribed_questions(asked)
     assert 0 in read
     assert read != list(range(read[-1] + 1))
-    assert (len(await kept(office.place)), blocks(answered(standin))) == (1, [0])
+    assert (len(await stored_summaries(workers.database)), summary_blocks(last_request(standin))) == (1, [0])
 
 
 @pytest.mark.parametrize(
@@ -361,14 +355,14 @@ async def test_a_small_summary_model_reads_both_ends(office: Office, standin: St
     "parameters", [{}, {"reasoning_effort": "high", "max_tokens": 16_000}], ids=["plain", "thinking"]
 )
 async def test_the_chats_own_model_reads_the_chat_from_its_cache(
-    office: Office, standin: StandIn, model: str, ratio: float, parameters: Json
+    workers: Workers, standin: StandIn, model: str, ratio: float, parameters: Json
 ) -> None:
-    """The request for a summary is the live one with the instruction behind it."""
-    async with office.worker(SUMMARY_TRIGGER_RATIO=ratio) as pipe:
-        page = Talk(pipe, model, parameters=parameters).grow(24, tokens=1_000)
-        while not (await page.go_on(450)).notices:
+    """The request for a summary is the chat's own request with the instruction appended."""
+    async with workers.open(SUMMARY_TRIGGER_RATIO=ratio) as pipe:
+        page = LongChat(pipe, model, parameters=parameters).grow(24, tokens=1_000)
+        while not (await page.ask_next(450)).notices:
             pass
-    requests = asked_for_summaries(standin)
+    requests = summary_requests(standin)
     assert requests
     for asked in requests:
         assert (asked.status, asked.warnings) == (200, [])
@@ -376,53 +370,55 @@ async def test_the_chats_own_model_reads_the_chat_from_its_cache(
         assert asked.usage["input_tokens_details"]["cached_tokens"] >= 0.9 * asked.usage["input_tokens"]
 
 
-# --- ahead of time ---
+# --- before they are due ---
 
 
-async def test_a_summary_is_ready_before_it_is_due(office: Office, standin: StandIn) -> None:
-    """It is made after the answer; the turn that needs it finds it, and says so."""
-    async with office.worker(SUMMARY_AHEAD_RATIO=0.6) as pipe:
-        page = Talk(pipe, SMALL).grow(20)
-        while not (answer := await page.go_on()).notices:
-            await idle()
-    assert blocks(answered(standin)) == [0]
-    (told,) = answer.notices
-    assert re.fullmatch(r"Summarized: [\d,]{5,} → [\d,]{5,} tokens", told)
-    assert {row.purpose for row in await recorded(office.place)} == {"answer", "summary_ahead"}
+async def test_a_summary_is_ready_before_it_is_due(workers: Workers, standin: StandIn) -> None:
+    """It is made after an answer; the turn that needs it finds it, and its notice says so."""
+    async with workers.open(SUMMARY_AHEAD_RATIO=0.6) as pipe:
+        page = LongChat(pipe, SMALL).grow(20)
+        while not (answer := await page.ask_next()).notices:
+            await workers.idle()
+    assert summary_blocks(last_request(standin)) == [0]
+    (notice,) = answer.notices
+    assert re.fullmatch(r"Summarized: [\d,]{5,} → [\d,]{5,} tokens", notice)
+    assert {row.purpose for row in await audit_rows(workers.database)} == {"answer", "summary_ahead"}
 
 
-async def test_a_worker_that_stops_gives_up_its_job_and_its_claim(office: Office, standin: StandIn) -> None:
-    """The next worker need not wait."""
+async def test_a_worker_that_stops_releases_its_claim(workers: Workers, standin: StandIn) -> None:
+    """Its request is cancelled, and the next worker need not wait."""
     standin.summarizer = "hang"
-    async with office.worker(SUMMARY_AHEAD_RATIO=0.6) as pipe:
-        page = Talk(pipe, SMALL).grow(20)
-        while not office.calls():
-            assert (await page.go_on()).notices == []
+    worker = workers.open(SUMMARY_AHEAD_RATIO=0.6)
+    async with worker as pipe:
+        page = LongChat(pipe, SMALL).grow(20)
+        while not workers.summary_count():
+            assert (await page.ask_next()).notices == []
             await asyncio.sleep(0.05)
-        assert await claims(office.place)
-    await until(lambda: asked_for_summaries(standin)[0].disconnected)
-    assert await claims(office.place) == []
+        assert await summary_claims(workers.database)
+        await worker.app.aclose()
+    await eventually(lambda: summary_requests(standin)[0].disconnected)
+    assert await summary_claims(workers.database) == []
 
 
-# --- what the user is told ---
+# --- status lines ---
 
 
-async def test_the_user_is_told_what_is_done_and_what_it_costs(office: Office, standin: StandIn) -> None:
-    """One line before, one after; nothing at the next turn."""
-    async with office.worker() as pipe:
-        page = Talk(pipe, SMALL).grow(20)
-        while not (due := await page.go_on()).notices:
+async def test_the_status_lines_show_sizes_and_cost(workers: Workers, standin: StandIn) -> None:
+    """One line before summarizing, one after it; none at the next turn."""
+    async with workers.open() as pipe:
+        page = LongChat(pipe, SMALL).grow(20)
+        while not (due := await page.ask_next()).notices:
             pass
-        after = await page.go_on()
+        after = await page.ask_next()
     started, ended = due.notices
-    before = re.fullmatch(r"Summarizing conversation \(([\d,]+) tokens\)\.\.\.", started)
-    figures = re.fullmatch(r"Summarized: ([\d,]+) → ([\d,]+) tokens \(\$(\d\.\d{4})\)", ended)
+    before_line = re.fullmatch(r"Summarizing conversation \(([\d,]+) tokens\)\.\.\.", started)
+    after_line = re.fullmatch(r"Summarized: ([\d,]+) → ([\d,]+) tokens \(\$(\d\.\d{4})\)", ended)
     assert after.notices == []
-    assert before is not None
-    assert figures is not None
-    x, y = (int(figure.replace(",", "")) for figure in figures.groups()[:2])
-    assert before[1] == figures[1]
-    assert y < 0.45 * LIMIT_TOKENS < x < 0.75 * LIMIT_TOKENS
-    rows = await recorded(office.place)
+    assert before_line is not None
+    assert after_line is not None
+    tokens_before, tokens_after = (int(number.replace(",", "")) for number in after_line.groups()[:2])
+    assert before_line[1] == after_line[1]
+    assert tokens_after < 0.45 * LIMIT_TOKENS < tokens_before < 0.75 * LIMIT_TOKENS
+    rows = await audit_rows(workers.database)
     paid = sum(row.cost for row in rows if row.purpose == "summary")
-    assert float(figures[3]) == pytest.approx(paid, abs=5e-5)
+    assert float(after_line[3]) == pytest.approx(paid, abs=5e-5)

@@ -24,8 +24,8 @@ from open_webui_openrouter_pipe.responses.effects import ResponseFinished
 from open_webui_openrouter_pipe.responses.usage import Usage
 from open_webui_openrouter_pipe.store.memory import MemorySummaries
 from tests.engine.summary_fakes import GOOD, FakeProvider, Reply, summary_writer
-from tests.support.books import Books, Screen
 from tests.support.chats import user
+from tests.support.services import FakeServices, ShownNotices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,13 +62,13 @@ def last_item(chat: Conversation) -> Item:
     return list(chat.turns[-1].entries)[-1].item
 
 
-async def fit(fitter: RequestFitter, chat: Conversation, screen: Screen | None = None) -> Plan:
-    return await fitter.fit(chat, screen or Screen())
+async def fit(fitter: RequestFitter, chat: Conversation, screen: ShownNotices | None = None) -> Plan:
+    return await fitter.fit(chat, screen or ShownNotices())
 
 
-def new_fitter(books: Books, *, window: int = 10_000, strategy: Strategy = "prune") -> RequestFitter:
+def new_fitter(books: FakeServices, *, window: int = 10_000, strategy: Strategy = "prune") -> RequestFitter:
     terms = RequestTerms(ContextSettings(context_strategy=strategy), ModelTerms("vendor/model", window))
-    return RequestFitter(books.means(), terms, ORIGIN)
+    return RequestFitter(books.planner(), terms, ORIGIN)
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def new_fitter(books: Books, *, window: int = 10_000, strategy: Strategy = "prun
 )
 async def test_a_chat_that_fits_is_sent_as_it_is(messages: list[dict[str, Any]]) -> None:
     """Nothing is shown, and not an item is changed."""
-    whole, screen = transformed(messages), Screen()
-    plan = await fit(new_fitter(Books()), whole.conversation, screen)
+    whole, screen = transformed(messages), ShownNotices()
+    plan = await fit(new_fitter(FakeServices()), whole.conversation, screen)
     assert (list(plan.items), screen.lines) == (whole.items, [])
 
 
@@ -104,7 +104,7 @@ def test_what_the_host_adds_is_separated_from_the_instructions(before: list[dict
 
 async def test_a_chat_that_outgrows_its_window_is_shortened() -> None:
     """The oldest turns are dropped; the question and the instructions stay."""
-    books, chat = Books(), long_chat(20)
+    books, chat = FakeServices(), long_chat(20)
     plan = await fit(new_fitter(books), chat)
     assert plan.tokens <= plan.limit_tokens < plan.tokens_before
     assert (plan.items[0], plan.items[-1]) == (chat.instructions[0].item, last_item(chat))
@@ -112,7 +112,7 @@ async def test_a_chat_that_outgrows_its_window_is_shortened() -> None:
 
 async def test_the_user_is_shown_when_something_is_omitted() -> None:
     """Once each time that the prefix changes, and not with the turns that follow."""
-    books, screen = Books(), Screen()
+    books, screen = FakeServices(), ShownNotices()
     plans = [await fit(new_fitter(books), long_chat(turns), screen) for turns in range(1, 21)]
     omitted = "The oldest parts of this chat were omitted to fit the model's window."
     assert screen.lines == [omitted] * len(plans[-1].prefix_breaks)
@@ -121,7 +121,7 @@ async def test_the_user_is_shown_when_something_is_omitted() -> None:
 
 async def test_what_cannot_fit_is_refused_and_recorded() -> None:
     """The line for the user names the largest part and what to do about it."""
-    books = Books()
+    books = FakeServices()
     with pytest.raises(ContextOverflow) as refused:
         await fit(new_fitter(books), conversation([{"role": "user", "content": "word " * 20_000}]))
     assert "The largest part is: latest message" in refused.value.user_message
@@ -133,7 +133,7 @@ async def test_what_cannot_fit_is_refused_and_recorded() -> None:
 
 async def test_a_bill_is_recorded_and_learned_from() -> None:
     """What was billed, cached and paid stands beside what was estimated."""
-    books = Books()
+    books = FakeServices()
     fitter = new_fitter(books)
     plan = await fit(fitter, long_chat(3))
     fitter.record_usage(plan, finished(Usage(input_tokens=2000, cached_tokens=1500, cost=0.5)))
@@ -144,7 +144,7 @@ async def test_a_bill_is_recorded_and_learned_from() -> None:
 
 async def test_a_bill_for_several_readings_teaches_nothing() -> None:
     """The provider's own search reads the input once more in each of its rounds."""
-    books = Books()
+    books = FakeServices()
     fitter = new_fitter(books)
     plan = await fit(fitter, long_chat(3))
     search: Any = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
@@ -154,7 +154,7 @@ async def test_a_bill_for_several_readings_teaches_nothing() -> None:
 
 async def test_a_request_that_never_ended_is_recorded_without_a_bill() -> None:
     """The user stopped it, or the provider failed."""
-    books = Books()
+    books = FakeServices()
     fitter = new_fitter(books)
     fitter.record_usage(await fit(fitter, long_chat(3)), None)
     assert [record.row.billed_tokens for record in books.written] == [0]
@@ -162,7 +162,7 @@ async def test_a_request_that_never_ended_is_recorded_without_a_bill() -> None:
 
 async def test_a_provider_that_counts_more_gets_less() -> None:
     """The next plan is well below what was refused, and the count is learned from."""
-    books, chat = Books(), long_chat(9)
+    books, chat = FakeServices(), long_chat(9)
     fitter = new_fitter(books)
     refused = await fit(fitter, chat)
     lower = await fitter.refit_smaller(chat, refused)
@@ -175,17 +175,17 @@ async def test_a_provider_that_counts_more_gets_less() -> None:
 @pytest.mark.parametrize("strategy", ["refuse", "off"])
 async def test_strategies_that_drop_nothing_are_not_tried_again(strategy: Strategy) -> None:
     """The provider's own words reach the user."""
-    fitter, chat = new_fitter(Books(), strategy=strategy), long_chat(3)
+    fitter, chat = new_fitter(FakeServices(), strategy=strategy), long_chat(3)
     assert await fitter.refit_smaller(chat, await fit(fitter, chat)) is None
 
 
 async def test_a_single_message_cannot_be_shortened() -> None:
     """There is nothing that may be dropped."""
-    fitter, chat = new_fitter(Books()), conversation([{"role": "user", "content": "word " * 5000}])
+    fitter, chat = new_fitter(FakeServices()), conversation([{"role": "user", "content": "word " * 5000}])
     assert await fitter.refit_smaller(chat, await fit(fitter, chat)) is None
 
 
-class ThreadNotingBooks(Books):
+class ThreadNotingBooks(FakeServices):
     """A tokenizer that notes in which thread it counts."""
 
     def __init__(self) -> None:
@@ -222,7 +222,7 @@ def test_a_chat_is_large_by_its_text_or_its_items(items: list[Item], large: bool
 
 async def test_counts_are_cached_by_family() -> None:
     """Images cost differently in each; a tokenizer that came later counts anew."""
-    services = Books().means()
+    services = FakeServices().planner()
     models = ("openai/a", "openai/b", "anthropic/a")
     counters = [await services.counter(model_id) for model_id in models]
     assert counters[0].counts is counters[1].counts
@@ -252,8 +252,8 @@ class Worker:
 
     def __init__(self, *replies: Reply) -> None:
         self.provider = FakeProvider(*replies)
-        self.books = Books()
-        self.services = self.books.means()
+        self.books = FakeServices()
+        self.services = self.books.planner()
         self.summaries = MemorySummaries()
         self.jobs: list[asyncio.Task[None]] = []
         self.state = SummarizerState(lambda work: self.jobs.append(asyncio.create_task(work)), time.monotonic)
@@ -286,7 +286,7 @@ def is_summary(item: Any) -> bool:
 
 async def test_old_turns_are_replaced_by_summaries_behind_the_system_prompt() -> None:
     """The user is shown it before and after; the request for the summary is recorded beside that for the answer."""
-    worker, chat, screen = Worker(GOOD), long_chat(40), Screen()
+    worker, chat, screen = Worker(GOOD), long_chat(40), ShownNotices()
     plan = await fit(worker.new_fitter(), chat, screen)
     assert (plan.items[0], plan.items[-1]) == (chat.instructions[0].item, last_item(chat))
     assert is_summary(plan.items[1])
@@ -299,17 +299,17 @@ async def test_old_turns_are_replaced_by_summaries_behind_the_system_prompt() ->
 
 async def test_the_next_call_finds_the_summaries() -> None:
     """It sends the same, and requests none."""
-    worker, chat, screen = Worker(GOOD), long_chat(40), Screen()
+    worker, chat, screen = Worker(GOOD), long_chat(40), ShownNotices()
     first = await fit(worker.new_fitter(), chat)
-    asked = len(worker.provider.asked)
+    asked = len(worker.provider.requests)
     second = await fit(worker.new_fitter(), chat, screen)
-    assert (second.items, len(worker.provider.asked)) == (first.items, asked)
+    assert (second.items, len(worker.provider.requests)) == (first.items, asked)
     assert [line for line in screen.lines if line.startswith("Summarizing")] == []
 
 
 async def test_without_a_summary_old_turns_are_dropped() -> None:
     """The user is shown why, and nothing that failed is sent."""
-    worker, chat, screen = Worker("Sorry."), long_chat(40), Screen()
+    worker, chat, screen = Worker("Sorry."), long_chat(40), ShownNotices()
     plan = await fit(worker.new_fitter(), chat, screen)
     assert plan.tokens <= plan.limit_tokens
     assert not any(map(is_summary, plan.items))
@@ -344,20 +344,20 @@ async def test_summaries_are_requested_after_the_cached_chat(is_sent: bool, by: 
     worker = Worker(GOOD)
     fitter = worker.new_fitter()
     plan = await fit(fitter, long_chat(TRIGGER_TURNS - 1))
-    assert worker.provider.asked == []
+    assert worker.provider.requests == []
     if is_sent:
         fitter.record_usage(plan, finished(Usage(input_tokens=10)))
     await fit(worker.new_fitter(), long_chat(TRIGGER_TURNS))
-    assert {body["by"] for body in worker.provider.asked} == {by}
+    assert {body["by"] for body in worker.provider.requests} == {by}
 
 
 async def test_the_next_summary_is_made_in_the_background() -> None:
     """The call that requires it says what was freed, and the user does not wait."""
-    worker, screen = Worker(GOOD), Screen()
+    worker, screen = Worker(GOOD), ShownNotices()
     fitter = worker.new_fitter(summary_ahead_ratio=0.6)
     fitter.prefetch(await fit(fitter, long_chat(TRIGGER_TURNS - 1), screen))
     await asyncio.gather(*worker.jobs)
-    asked = len(worker.provider.asked)
+    asked = len(worker.provider.requests)
     plan = await fit(worker.new_fitter(), long_chat(TRIGGER_TURNS), screen)
-    assert (is_summary(plan.items[1]), len(worker.provider.asked), asked > 0) == (True, asked, True)
+    assert (is_summary(plan.items[1]), len(worker.provider.requests), asked > 0) == (True, asked, True)
     assert [line.split(":")[0] for line in screen.lines] == ["Summarized"]

@@ -41,7 +41,7 @@ from open_webui_openrouter_pipe.ports import (
 from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStarted, ResponseFailed, TextDelta
 from open_webui_openrouter_pipe.responses.failure import Failure
 from open_webui_openrouter_pipe.responses.items import Item, Reasoning
-from tests.support.books import Books
+from tests.support.services import FakeServices
 
 pytestmark = pytest.mark.anyio
 
@@ -190,8 +190,8 @@ class TurnSetup:
         self.request = TurnRequest(messages or FIRST_TURN, ORIGIN, persistence)
         self.memory = memory or TurnMemory()
         self.prefetched: list[Plan] = []
-        self.books = Books()
-        self.services = self.books.means()
+        self.books = FakeServices()
+        self.services = self.books.planner()
         self.terms = RequestTerms(ContextSettings(), ModelTerms(ORIGIN.model, 100_000))
 
     def store_old_reasoning(self) -> None:

@@ -12,7 +12,7 @@ from open_webui_openrouter_pipe.history.artifacts import (
     normalize_persisted_item,
     reasoning_problem,
 )
-from scripts.standin import oracle
+from scripts.standin import sdk_schema
 from tests.history.builders import assert_valid, call, output, reasoning, text, thinking
 
 WHOLE: list[dict[str, Any]] = [
@@ -38,7 +38,7 @@ WHOLE: list[dict[str, Any]] = [
 def test_whole_items_come_back_as_they_are(item: dict[str, Any]) -> None:
     """A valid item is the same object, so its bytes cannot differ."""
     assert normalize_persisted_item(item) is item
-    assert oracle.item_issues(item, ()) == []
+    assert sdk_schema.item_issues(item, ()) == []
 
 
 REPAIRED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -101,7 +101,7 @@ def test_repaired(item: dict[str, Any], repaired: dict[str, Any]) -> None:
     """Only what the schema refuses changes, and the result is what the schema accepts."""
     found = normalize_persisted_item(item)
     assert found == repaired
-    assert oracle.item_issues(repaired, ()) == []
+    assert sdk_schema.item_issues(repaired, ()) == []
 
 
 def test_reasoning_without_an_id_gets_one_of_its_content() -> None:
@@ -142,7 +142,7 @@ def test_unusable(item: Any) -> None:
 
 def test_required_fields_are_those_of_the_sdk() -> None:
     """For every item type passed on as it is, the official SDK accepts it with no less than what is required here."""
-    known = oracle._input_classes()
+    known = sdk_schema._input_classes()
     for kind, required in REQUIRED_FIELDS.items():
         fields = {
             field.alias or name

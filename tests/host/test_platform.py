@@ -15,16 +15,16 @@ from redis.exceptions import RedisError
 from open_webui_openrouter_pipe.host.platform import SharedRedis, platform, shared_redis
 from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
 from scripts import machine
+from scripts.harness.servers import unused_port
 from tests.store.contract import row
 from tests.store.fakes import MemoryRows
 from tests.support.inside import inside_open_webui
-from tests.support.servers import unused_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from tests.support.servers import RedisServer
+    from scripts.harness.servers import RedisServer
 
 pytestmark = pytest.mark.live
 

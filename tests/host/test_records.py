@@ -18,7 +18,7 @@ from tests.support.inside import inside_open_webui
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.servers import PostgresServer
+    from scripts.harness.servers import PostgresServer
 
 pytestmark = pytest.mark.live
 

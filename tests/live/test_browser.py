@@ -12,9 +12,9 @@ from selenium.webdriver.common.by import By
 from tests.live.test_chat import MODEL, TWO_ROUNDS, WEATHER, bytes_of, types_of
 
 if TYPE_CHECKING:
+    from scripts.harness.openwebui import OpenWebUI
     from scripts.standin import StandIn
     from tests.support.browser import Browser
-    from tests.support.host import OpenWebUI
 
 pytestmark = [pytest.mark.live, pytest.mark.browser, pytest.mark.usefixtures("live_pipe")]
 
@@ -108,7 +108,9 @@ def test_an_error_is_one_clear_line(page: Browser, standin: StandIn) -> None:
     assert "\n" not in page.last_answer()
 
 
-def test_a_message_that_cannot_fit_says_what_takes_the_room(open_webui: OpenWebUI, page: Browser) -> None:
+def test_a_message_that_cannot_fit_says_what_uses_up_the_context(
+    open_webui: OpenWebUI, page: Browser
+) -> None:
     """The page shows one line with the sizes and what to do about them."""
     sent, answer = open_webui.admin.ask("openrouter.standin/small", "one word and another " * 8_000)
     message = answer["error"]["content"]["message"]

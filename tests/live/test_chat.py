@@ -13,8 +13,8 @@ from open_webui_openrouter_pipe.history.markers import erase_markers, iter_marke
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scripts.harness.openwebui import OpenWebUI
     from scripts.standin import StandIn
-    from tests.support.host import OpenWebUI
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("live_pipe")]
 
@@ -110,8 +110,8 @@ def test_rounds_with_tools_come_back_in_their_order(open_webui: OpenWebUI, stand
     assert {request.status for request in standin.responses} == {200}
 
 
-def test_another_family_gets_no_foreign_reasoning(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """After a change of model the sealed reasoning stays behind, and the request is valid."""
+def test_another_family_gets_no_reasoning(open_webui: OpenWebUI, standin: StandIn) -> None:
+    """After a change of model the sealed reasoning is not sent, and the request is valid."""
     first, _ = open_webui.admin.ask(MODEL, "one")
     open_webui.admin.ask(CLAUDE, "two", after=first)
     assert types_of(sent_items(standin)) == ["message", "message", "message"]
@@ -150,7 +150,7 @@ def test_the_hidden_carrier_keeps_the_text_clean(open_webui: OpenWebUI, standin:
 
 
 def test_retention_follows_the_valves(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """A user may keep less; what the administrator forbids is not kept, and the user is told."""
+    """A user may keep less; what the administrator forbids is not kept, and a status line says so."""
     user = open_webui.add_user("keeper")
     user.api.set_user_valves("openrouter", {"PERSIST_REASONING_TOKENS": "disabled"})
     first, _ = user.ask(MODEL, "one")

@@ -12,9 +12,9 @@ from open_webui_openrouter_pipe.history.markers import erase_markers
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from scripts.harness.openwebui import OpenWebUI
     from scripts.standin import StandIn
-    from scripts.standin.log import RecordedRequest
-    from tests.support.host import OpenWebUI
+    from scripts.standin.state import RecordedRequest
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("live_pipe")]
 
@@ -80,10 +80,10 @@ def accepted(standin: StandIn) -> Iterator[None]:
     assert [erase_markers(text) for text in shown] == shown
 
 
-def summaries_made(standin: StandIn) -> list[str]:
+def host_summaries(standin: StandIn) -> list[str]:
     """What the host's summariser said, in order."""
-    made = [request for request in standin.responses if request.body["model"] == SUMMARISER]
-    return [item["content"][0]["text"] for request in made for item in request.output if "content" in item]
+    found = [request for request in standin.responses if request.body["model"] == SUMMARISER]
+    return [item["content"][0]["text"] for request in found for item in request.output if "content" in item]
 
 
 def answering(standin: StandIn) -> list[RecordedRequest]:
@@ -127,9 +127,9 @@ def test_a_compacted_chat_has_one_summary(open_webui: OpenWebUI, standin: StandI
     for number in range(TURNS):
         question = f"question {number} {'word ' * 60}"
         sent, _ = open_webui.admin.ask(PRESET, question, after=sent, features={"code_interpreter": True})
-    made, requests = summaries_made(standin), answering(standin)
-    assert len(made) > 1
-    assert counts(requests[-1], [made[-1], "question 0", f"question {TURNS - 1}"]) == [1, 2, 1]
+    summaries, requests = host_summaries(standin), answering(standin)
+    assert len(summaries) > 1
+    assert counts(requests[-1], [summaries[-1], "question 0", f"question {TURNS - 1}"]) == [1, 2, 1]
 
     assert len({system_of(request) for request in requests}) == 1
     assert requests[0].body["input"][0]["content"][0]["text"].startswith("Be brief.\n\n\n##### Pyodide")
@@ -157,7 +157,7 @@ def test_a_compacted_tool_loop_has_each_summary_once(open_webui: OpenWebUI, stan
 
     requests = answering(standin)
     texts = [chat, first, second]
-    assert summaries_made(standin)[:3] == texts
+    assert host_summaries(standin)[:3] == texts
     assert [counts(request, texts) for request in requests] == [
         [0, 0, 0],
         [1, 0, 0],

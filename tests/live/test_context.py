@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from contextlib import closing
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.waiting import wait_until
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from scripts.harness.openwebui import OpenWebUI
     from scripts.standin import StandIn
-    from scripts.standin.log import RecordedRequest
-    from tests.support.host import OpenWebUI
+    from scripts.standin.state import RecordedRequest
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("live_pipe")]
 
@@ -68,13 +70,11 @@ def cached_share(request: RecordedRequest) -> float:
 
 def audited(host: OpenWebUI, chat_id: str, count: int) -> list[tuple[Any, ...]]:
     """Billed and cached tokens of the chat's requests, as soon as the last of them is written."""
-    deadline = time.monotonic() + 10
     chosen = "SELECT billed_tokens, cached_tokens FROM openrouter_pipe_audit WHERE chat_id = ? ORDER BY id"
     with closing(sqlite3.connect(f"file:{host.data}/webui.db?mode=ro", uri=True)) as connection:
-        while len(rows := connection.execute(chosen, [chat_id]).fetchall()) < count:
-            assert time.monotonic() < deadline, f"{len(rows)} of {count} requests are in the audit"
-            time.sleep(0.1)
-    return rows
+        rows = partial(connection.execute, chosen, [chat_id])
+        wait_until(lambda: len(rows().fetchall()) >= count)
+        return rows().fetchall()
 
 
 def test_old_tool_results_become_facts(open_webui: OpenWebUI, standin: StandIn, artifacts: Path) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from scripts.harness.openwebui import OpenWebUI
     from tests.support.browser import Browser
-    from tests.support.host import OpenWebUI
 
 pytestmark = pytest.mark.live
 

@@ -6,24 +6,26 @@ The stand-in must accept every request to the letter, unless a test says otherwi
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from open_webui_openrouter_pipe.history.markers import iter_marker_spans
 from scripts.bundle import builder
-from scripts.launch import pipe
-from scripts.paths import PACKAGE, ROOT
+from scripts.harness.openwebui import Account, OpenWebUI, Sent
+from scripts.paths import PACKAGE
 from tests.live.test_chat import CLAUDE, MODEL, SCRIPTED, WEATHER, bytes_of, sent_items, text_of, types_of
-from tests.support.host import Account, OpenWebUI, Sent
+from tests.support.fixtures import SERVED_SCHEMA
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from scripts.harness.servers import PostgresServer
     from scripts.standin import StandIn
-    from scripts.standin.log import RecordedRequest
+    from scripts.standin.state import RecordedRequest
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("live_pipe")]
 
@@ -77,21 +79,12 @@ def conversation(request: RecordedRequest) -> list[str]:
     ]
 
 
-def until(find: Callable[[], Any], seconds: float = 30.0) -> Any:
-    """Look again and again until something is found."""
-    deadline = time.monotonic() + seconds
-    while not (found := find()):
-        if time.monotonic() > deadline:
-            raise TimeoutError
-        time.sleep(0.1)
-    return found
-
-
 def asked(standin: StandIn) -> list[RecordedRequest]:
     """The requests for answers, without those for Open WebUI's own tasks."""
     return [request for request in standin.responses if b"### Task:" not in request.raw]
 
 
+STUB_KEY = "sk-or-v1-of-the-stub"
 REPLAYED = ["user", "reasoning", "assistant", "user"]
 
 
@@ -135,7 +128,7 @@ def test_continue_adds_to_an_answer(open_webui: OpenWebUI, standin: StandIn) -> 
     admin = open_webui.admin
     first, answer = admin.ask(MODEL, "one")
     repeat(admin, first, MODEL, message_id=first.message_id, assistant_message_id=first.message_id)
-    longer = until(
+    longer = wait_until(
         lambda: len((message := admin.message(first))["output"]) > 2 and message.get("done") and message
     )
     admin.ask(MODEL, "two", after=first)
@@ -157,8 +150,8 @@ def test_a_copied_chat_still_has_its_reasoning(open_webui: OpenWebUI, standin: S
     assert bytes_of(sent_items(standin)[1:2]) == bytes_of(standin.responses[0].output[:1])
 
 
-def test_another_users_copy_has_holes(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """A marker finds nothing in someone else's chat; the chat goes on, and its owner is told once."""
+def test_another_users_copy_has_missing_artifacts(open_webui: OpenWebUI, standin: StandIn) -> None:
+    """A marker finds nothing in someone else's chat; the chat goes on, and a status line says so once."""
     first, _ = open_webui.admin.ask(MODEL, "one")
     api = open_webui.admin.api
     share_id = api.post(f"/api/v1/chats/{first.chat_id}/share", {})["share_id"]
@@ -215,7 +208,7 @@ def test_a_preset_brings_its_prompt_and_parameters(open_webui: OpenWebUI, standi
 
 
 @pytest.fixture
-def asking(open_webui: OpenWebUI) -> Iterator[None]:
+def approval_tool(open_webui: OpenWebUI) -> Iterator[None]:
     """Open WebUI lets a chat ask before each call of a tool."""
     api = open_webui.admin.api
     config = api.get("/api/v1/chats/config")
@@ -224,14 +217,14 @@ def asking(open_webui: OpenWebUI) -> Iterator[None]:
     api.post("/api/v1/chats/config", config)
 
 
-@pytest.mark.usefixtures("asking")
+@pytest.mark.usefixtures("approval_tool")
 def test_a_call_that_is_to_be_approved_waits_for_it(open_webui: OpenWebUI, standin: StandIn) -> None:
     """The pipe ends its round with the call; after the user's yes the turn goes on, and all of it is replayed."""
     admin = open_webui.admin
     open_webui.add_tool("weather_approved", WEATHER)
     fields: dict[str, Any] = {"tool_ids": ["weather_approved"], "params": {"tool_approval_mode": "ask"}}
     sent = admin.send(MODEL, f"{CALL} Weather?", **fields)
-    call = until(lambda: _pending_call(admin.message(sent)))
+    call = wait_until(lambda: _pending_call(admin.message(sent)))
     rounds_before = len(standin.responses)
     path = f"/api/v1/chats/{sent.chat_id}/messages/{sent.message_id}/resolve"
     admin.api.post(path, {"call_id": call["call_id"], "action": "approve"})
@@ -282,7 +275,7 @@ def test_citations_become_sources(open_webui: OpenWebUI) -> None:
     ]
 
 
-def test_without_streaming_a_chat_keeps_text_thinking_and_trouble(
+def test_without_streaming_a_chat_keeps_text_thinking_and_errors(
     open_webui: OpenWebUI, standin: StandIn
 ) -> None:
     """The answer is stored as a streamed one is, and what was written before a failure stays beside its line."""
@@ -337,24 +330,22 @@ def test_an_image_of_the_model_is_shown_and_the_chat_goes_on(open_webui: OpenWeb
     assert "error" not in later
 
 
-@pytest.fixture(scope="module")
-def sealed_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenWebUI]:
-    """An Open WebUI with the package in its environment, which encrypts valves."""
-    variables = {"PYTHONPATH": str(ROOT), "ENABLE_VALVE_ENCRYPTION": "true"}
-    host = OpenWebUI(tmp_path_factory.mktemp("sealed"), variables)
-    try:
-        yield host
-    finally:
-        host.close()
-
-
-def test_the_stub_and_sealed_valves_work(sealed_host: OpenWebUI, standin: StandIn) -> None:
+@pytest.mark.servers
+def test_the_stub_and_sealed_valves_work(
+    served: OpenWebUI, standin: StandIn, postgres_server: PostgresServer
+) -> None:
     """The thin function finds the installed package; its key is sealed in the database, and used in the clear."""
-    upstream = pipe.Upstream(pipe.STANDIN_KEY, standin.base_url)
-    models = pipe.install(sealed_host.admin.api, builder.stub(builder.read_package(PACKAGE)), upstream)
-    first, _ = sealed_host.admin.ask(MODEL, "one")
-    _, answer = sealed_host.admin.ask(MODEL, "two", after=first)
-    assert MODEL in models
+    api = served.admin.api
+    api.install_function("stub", "Stub", builder.stub(builder.read_package(PACKAGE)))
+    api.set_valves("stub", {"API_KEY": STUB_KEY, "BASE_URL": standin.base_url})
+    model = MODEL.replace("openrouter.", "stub.")
+    assert model in api.models()
+    first, _ = served.admin.ask(model, "one")
+    _, answer = served.admin.ask(model, "two", after=first)
     assert sum(1 for _ in iter_marker_spans(answer["content"])) == 2
     assert conversation(standin.responses[-1]) == REPLAYED
-    assert pipe.STANDIN_KEY.encode() not in (sealed_host.data / "webui.db").read_bytes()
+    with psycopg.connect(postgres_server.url) as connection:
+        query = f'SELECT valves::text FROM "{SERVED_SCHEMA}".function WHERE id = %s'
+        [[stored]] = connection.execute(query, ["stub"]).fetchall()
+    assert stored
+    assert STUB_KEY not in stored

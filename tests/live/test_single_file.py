@@ -11,7 +11,7 @@ from scripts.bundle import builder
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.host import OpenWebUI
+    from scripts.harness.openwebui import OpenWebUI
 
 pytestmark = pytest.mark.live
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +13,14 @@ import pytest
 from redis import Redis
 
 from scripts import build
-from scripts.launch import pipe
-from tests.support.host import OpenWebUI, Sent
+from scripts.harness.openwebui import OpenWebUI, Sent
+from tests.support.fixtures import SERVED_SCHEMA
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
+    from scripts.harness.servers import PostgresServer, RedisServer
     from scripts.launch.api import Api
     from scripts.standin import StandIn
-    from tests.support.servers import PostgresServer, RedisServer
 
 pytestmark = pytest.mark.live
 
@@ -40,7 +38,6 @@ class Tools:
 '''
 TABLE = "openrouter_pipe_artifact"
 DAY_SECONDS = 24 * 60 * 60
-SCHEMA = "open_webui"
 
 
 def items_of(items: list[dict[str, Any]], kind: str) -> list[str]:
@@ -100,7 +97,9 @@ def test_calls_are_readable_where_only_reasoning_is_sealed(open_webui: OpenWebUI
 
 
 @pytest.mark.usefixtures("live_pipe")
-def test_a_changed_key_makes_holes_until_it_is_back(open_webui: OpenWebUI, standin: StandIn) -> None:
+def test_a_changed_key_makes_artifacts_missing_until_it_is_back(
+    open_webui: OpenWebUI, standin: StandIn
+) -> None:
     """The chat goes on with a status line, once; with the old key listed again, nothing is missing."""
     api, ask = open_webui.admin.api, open_webui.admin.ask
     try:
@@ -131,33 +130,6 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> str:
     return build.build(target=tmp_path_factory.mktemp("dist")).read_text("utf-8")
 
 
-@pytest.fixture(scope="module")
-def served(
-    postgres_session: PostgresServer,
-    redis_session: RedisServer,
-    standin_session: StandIn,
-    content: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[OpenWebUI]:
-    """An Open WebUI with the pipe on PostgreSQL, in a schema, and on Redis."""
-    postgres_session.start()
-    redis_session.start()
-    with psycopg.connect(postgres_session.url, autocommit=True) as connection:
-        connection.execute(f'CREATE SCHEMA "{SCHEMA}"')
-    variables = {
-        "DATABASE_URL": postgres_session.url.replace("postgresql:", "postgresql+psycopg:"),
-        "DATABASE_SCHEMA": SCHEMA,
-        "REDIS_URL": redis_session.url,
-        "REDIS_KEY_PREFIX": SCHEMA,
-    }
-    host = OpenWebUI(tmp_path_factory.mktemp("served"), variables)
-    try:
-        pipe.install(host.admin.api, content, pipe.Upstream(pipe.STANDIN_KEY, standin_session.base_url))
-        yield host
-    finally:
-        host.close()
-
-
 class Rows:
     """The rows in PostgreSQL."""
 
@@ -167,35 +139,29 @@ class Rows:
     def ids(self, *chat_ids: str) -> list[str]:
         """The ids of the rows of these chats."""
         with psycopg.connect(self._url) as connection:
-            chosen = f'SELECT id FROM "{SCHEMA}".{TABLE} WHERE chat_id = ANY(%s) ORDER BY id'
+            chosen = f'SELECT id FROM "{SERVED_SCHEMA}".{TABLE} WHERE chat_id = ANY(%s) ORDER BY id'
             return [row[0] for row in connection.execute(chosen, [list(chat_ids)])]
 
     def found(self) -> bool:
         """Whether the table lies in the host's schema."""
         with psycopg.connect(self._url) as connection:
-            return connection.execute("SELECT to_regclass(%s)", [f"{SCHEMA}.{TABLE}"]).fetchone() != (None,)
+            return connection.execute("SELECT to_regclass(%s)", [f"{SERVED_SCHEMA}.{TABLE}"]).fetchone() != (
+                None,
+            )
 
     def age(self, days: int) -> None:
         """Make all rows older, and the next sweep due."""
         with psycopg.connect(self._url) as connection:
             connection.execute(
-                f'UPDATE "{SCHEMA}".{TABLE} SET last_used = last_used - %s', [days * DAY_SECONDS]
+                f'UPDATE "{SERVED_SCHEMA}".{TABLE} SET last_used = last_used - %s', [days * DAY_SECONDS]
             )
-            connection.execute(f'DELETE FROM "{SCHEMA}".openrouter_pipe_lease')
+            connection.execute(f'DELETE FROM "{SERVED_SCHEMA}".openrouter_pipe_lease')
 
 
 @pytest.fixture
 def rows(postgres_server: PostgresServer) -> Rows:
     """The rows of `served`."""
     return Rows(postgres_server.url)
-
-
-def until(true: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Whether it becomes true in time."""
-    deadline = time.monotonic() + seconds
-    while not (found := true()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return found
 
 
 def delete(api: Api, path: str) -> None:
@@ -220,7 +186,7 @@ def test_postgresql_and_redis_replay_byte_for_byte(
     assert rows.found()
     ids = rows.ids(first.chat_id)
     with Redis.from_url(redis_server.url) as client:
-        names = [name.decode() for name in client.scan_iter(f"{SCHEMA}:openrouter_pipe:*")]
+        names = [name.decode() for name in client.scan_iter(f"{SERVED_SCHEMA}:openrouter_pipe:*")]
     assert len(ids) == 6
     assert {name.rpartition(":")[2] for name in names} >= set(ids)
 
@@ -244,8 +210,8 @@ def test_the_sweep_removes_what_lost_its_user_or_chat(
     api.install_function("openrouter", "OpenRouter", content + "\n")  # a new app looks at once
     sent, _ = served.admin.ask(MODEL, "elsewhere")
     assert [len(ids) for ids in before] == [2, 2, 2, 2]
-    assert until(lambda: rows.ids(clone.chat_id) == before[3])
-    assert until(lambda: rows.ids(left.chat_id, deleted.chat_id, original.chat_id) == [])
+    wait_until(lambda: rows.ids(clone.chat_id) == before[3])
+    wait_until(lambda: rows.ids(left.chat_id, deleted.chat_id, original.chat_id) == [])
     assert rows.ids(kept.chat_id) == before[1]
     standin.reset()
     served.admin.ask(MODEL, "two", after=clone)

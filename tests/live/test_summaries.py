@@ -1,4 +1,4 @@
-"""Summaries in a real Open WebUI: what the page shows, what is found again, who pays, and what happens without.
+"""Summaries in a real Open WebUI: what the page shows, when they are reused, whom they belong to, and failures.
 
 The chats are those of a small model without the host's own tools, so that a dozen turns fill its window.
 """
@@ -9,26 +9,25 @@ import json
 import random
 import re
 import sqlite3
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
-from scripts import build
-from scripts.launch import pipe
-from scripts.standin.summarizers import PROSE
-from tests.support.host import Account, OpenWebUI, Sent
-from tests.support.talks import asked_for_summaries, blocks, texts
+from scripts.harness.openwebui import Account, OpenWebUI, Sent
+from scripts.standin.summaries import PROSE
+from tests.support.fixtures import SERVED_SCHEMA
+from tests.support.long_chats import input_texts, summary_blocks, summary_requests
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scripts.harness.servers import PostgresServer
     from scripts.standin import StandIn
-    from scripts.standin.log import RecordedRequest
+    from scripts.standin.state import RecordedRequest
     from tests.support.browser import Browser
-    from tests.support.servers import PostgresServer, RedisServer
 
 pytestmark = pytest.mark.live
 
@@ -41,15 +40,15 @@ PRESET_FORM = {
     "params": {"system": "Be brief."},
     "access_grants": [{"principal_type": "user", "principal_id": "*", "permission": "read"}],
 }
-LATER = {"SUMMARY_AHEAD_RATIO": 1.0}
-"""Nothing is made ahead of time, so that the user sees it made."""
+NO_PREFETCH = {"SUMMARY_AHEAD_RATIO": 1.0}
+"""No summary is made before a request needs it, so that the user sees each being made."""
 VALVES = (
-    *LATER,
+    *NO_PREFETCH,
     "SUMMARY_TRIGGER_RATIO",
     "SUMMARY_MODEL",
     "SUMMARY_TIMEOUT_SECONDS",
 )
-MOST_TURNS = 24
+MAX_TURNS = 24
 """More than the window holds."""
 RULE = "Never book berth 4 at night."
 NOTES = (
@@ -61,7 +60,6 @@ NOTES = (
 )
 SUMMARIZING = re.compile(r"Summarizing conversation \(([\d,]+) tokens\)\.\.\.")
 SUMMARIZED = re.compile(r"Summarized: ([\d,]+) → ([\d,]+) tokens( \(\$\d+\.\d{4}\))?")
-SCHEMA = "summaries_live"
 
 
 def add_preset(host: OpenWebUI) -> None:
@@ -80,8 +78,8 @@ def harbour(open_webui: OpenWebUI, live_pipe: list[str]) -> OpenWebUI:
 
 @pytest.fixture(autouse=True)
 def valves(harbour: OpenWebUI) -> Iterator[None]:
-    """Nothing is made ahead of time; other tests find the valves as they were."""
-    harbour.admin.api.set_valves("openrouter", LATER)
+    """No summary is made early; other tests find the valves as they were."""
+    harbour.admin.api.set_valves("openrouter", NO_PREFETCH)
     yield
     harbour.admin.api.set_valves("openrouter", dict.fromkeys(VALVES))
 
@@ -101,9 +99,9 @@ def day(number: int, notes: int = 23) -> str:
 @pytest.fixture(scope="module")
 def turns(harbour: OpenWebUI) -> int:
     """So many fill the window nearly up to the trigger: it is crossed with the next."""
-    harbour.admin.api.set_valves("openrouter", LATER)
+    harbour.admin.api.set_valves("openrouter", NO_PREFETCH)
     prober = harbour.add_user("prober")
-    sent, _ = grow_until_said(prober)
+    sent, _ = grow_until_noticed(prober)
     return len(questions_of(prober, sent.chat_id)) - 1
 
 
@@ -117,15 +115,15 @@ def grow(account: Account, turns: int) -> Sent:
     return after
 
 
-def grow_until_said(
+def grow_until_noticed(
     account: Account, *, base: int = 0, after: Sent | None = None
 ) -> tuple[Sent, dict[str, Any]]:
-    """Write day after day into the log until the user is told something; gives that answer."""
-    for number in range(base, base + MOST_TURNS):
+    """Write day after day into the log until an answer has a status line; return that answer."""
+    for number in range(base, base + MAX_TURNS):
         after, answer = account.ask(PRESET, day(number), after=after)
         if statuses(answer):
             return after, answer
-    raise AssertionError(f"nothing was said in {MOST_TURNS} turns")
+    raise AssertionError(f"no status line in {MAX_TURNS} turns")
 
 
 def statuses(answer: dict[str, Any]) -> list[str]:
@@ -133,7 +131,7 @@ def statuses(answer: dict[str, Any]) -> list[str]:
     return [status["description"] for status in answer.get("statusHistory", [])]
 
 
-def were_made(answer: dict[str, Any]) -> bool:
+def was_summarized(answer: dict[str, Any]) -> bool:
     """Whether summaries were made before the answer, and the user saw that they made the chat shorter."""
     assert "error" not in answer
     announced, done = statuses(answer)
@@ -148,12 +146,12 @@ def tokens(shown: str) -> int:
     return int(shown.replace(",", ""))
 
 
-def calls(standin: StandIn) -> int:
-    """How many requests for summaries there were."""
-    return len(asked_for_summaries(standin))
+def summary_count(standin: StandIn) -> int:
+    """The number of requests for summaries."""
+    return len(summary_requests(standin))
 
 
-def answered(standin: StandIn) -> RecordedRequest:
+def last_request(standin: StandIn) -> RecordedRequest:
     """The last request for an answer, the host's own tasks aside."""
     others = [request for request in standin.responses if b"### Task:" not in request.raw]
     return [request for request in others if not request.is_summary][-1]
@@ -168,6 +166,13 @@ def rows(host: OpenWebUI, chosen: str, account: Account) -> list[tuple[Any, ...]
     """What a query for the account's rows finds in the database file."""
     with closing(sqlite3.connect(f"file:{host.data}/webui.db?mode=ro", uri=True)) as connection:
         return connection.execute(f"{chosen} WHERE user_id = ?", [id_of(account)]).fetchall()
+
+
+def summary_claims(host: OpenWebUI) -> list[str]:
+    """The claims on summaries that a worker holds."""
+    chosen = "SELECT name FROM openrouter_pipe_lease WHERE name LIKE 'summary:%'"
+    with closing(sqlite3.connect(f"file:{host.data}/webui.db?mode=ro", uri=True)) as connection:
+        return [name for (name,) in connection.execute(chosen)]
 
 
 def questions_of(account: Account, chat_id: str) -> list[str]:
@@ -202,10 +207,10 @@ def say(page: Browser, text: str) -> None:
 
 
 @pytest.mark.browser
-def test_the_page_says_what_is_done_and_the_chat_goes_on(
+def test_the_page_shows_the_summary_status_and_the_chat_goes_on(
     harbour: OpenWebUI, page: Browser, standin: StandIn, turns: int
 ) -> None:
-    """One line while it is made and one when it is; an answer made again and a restart cost no further call."""
+    """One line while summarizing and one after it; a regenerated answer and a restart cost no further call."""
     sent = grow(harbour.admin, turns)
     page.open_chat(sent.chat_id)
     standin.summarizer = "slow=2"
@@ -218,8 +223,8 @@ def test_the_page_says_what_is_done_and_the_chat_goes_on(
     page.show_statuses()
     page.wait(lambda: bool(SUMMARIZING.search(page.last_message())), 30)
     page.screenshot("summary-history")
-    made = calls(standin)
-    assert made > 0
+    count = summary_count(standin)
+    assert count > 0
 
     page.regenerate()
     assert page.wait_for_answer() == answer
@@ -232,16 +237,16 @@ def test_the_page_says_what_is_done_and_the_chat_goes_on(
     page.open_chat(sent.chat_id)
     say(page, "Good morning.")
     page.screenshot("summary-after-restart")
-    assert (calls(standin), blocks(answered(standin))) == (made, [1])
+    assert (summary_count(standin), summary_blocks(last_request(standin))) == (count, [1])
     assert {request.status for request in standin.responses} == {200}
 
 
 @pytest.mark.browser
-def test_an_edit_keeps_what_stands_before_it(harbour: OpenWebUI, page: Browser, standin: StandIn) -> None:
-    """Only what the edited question is part of, or what follows it, is made anew; the way back costs nothing."""
+def test_an_edit_keeps_the_summaries_before_it(harbour: OpenWebUI, page: Browser, standin: StandIn) -> None:
+    """Only segments from the edited question on are summarized again; going back to the old branch costs nothing."""
     admin = harbour.admin
-    sent, _ = grow_until_said(admin, base=100)
-    made = calls(standin)
+    sent, _ = grow_until_noticed(admin, base=100)
+    count = summary_count(standin)
     page.open_chat(sent.chat_id)
     page.edit(questions_of(admin, sent.chat_id)[4], "That day was quiet.")
     assert page.wait_for_answer().startswith("You said: That day was quiet.")
@@ -250,65 +255,69 @@ def test_an_edit_keeps_what_stands_before_it(harbour: OpenWebUI, page: Browser, 
     page.previous_branch(page.message_ids()[-2])
     say(page, "And now?")
     page.screenshot("summary-other-branch")
-    assert (calls(standin), blocks(answered(standin))) == (made, [1])
+    assert (summary_count(standin), summary_blocks(last_request(standin))) == (count, [1])
 
-    _, answer = grow_until_said(admin, base=120, after=branch)
+    _, answer = grow_until_noticed(admin, base=120, after=branch)
     page.open_chat(sent.chat_id)
     page.wait(lambda: bool(SUMMARIZED.search(page.last_message())), 30)
     page.screenshot("summary-edited-branch")
-    anew = asked_for_summaries(standin)[made:]
-    assert were_made(answer)
-    assert 0 < len(anew) < made
-    assert not any("<first_user_message>Day 100." in text for request in anew for text in texts(request))
+    anew = summary_requests(standin)[count:]
+    assert was_summarized(answer)
+    assert 0 < len(anew) < count
+    assert not any(
+        "<first_user_message>Day 100." in text for request in anew for text in input_texts(request)
+    )
     assert {request.status for request in standin.responses} == {200}
 
 
-# --- who has it, and who does not ---
+# --- whom they belong to ---
 
 
 def test_a_copy_costs_nothing_and_another_user_pays(harbour: OpenWebUI, standin: StandIn) -> None:
-    """A clone and a fork find the summaries of their owner; the same chat of somebody else has its own."""
+    """A clone and a fork use their owner's summaries; the same chat of another user gets its own."""
     owner, other = harbour.add_user("owner"), harbour.add_user("other")
-    sent, answer = grow_until_said(owner)
-    assert were_made(answer)
-    first, made = answered(standin), calls(standin)
+    sent, answer = grow_until_noticed(owner)
+    assert was_summarized(answer)
+    first, count = last_request(standin), summary_count(standin)
     for way in ("clone", "fork"):
         copy = owner.api.post(f"/api/v1/chats/{sent.chat_id}/{way}", {})
         _, answer = owner.ask(PRESET, "And now?", after=end_of(owner, copy["id"]))
         assert statuses(answer) == []
-        assert texts(answered(standin))[1] == texts(first)[1]
-    assert calls(standin) == made
+        assert input_texts(last_request(standin))[1] == input_texts(first)[1]
+    assert summary_count(standin) == count
 
     copy = other.api.post("/api/v1/chats/new", {"chat": owner.chat(sent.chat_id)})
     other.ask(PRESET, "And now?", after=end_of(other, copy["id"]))
-    assert calls(standin) == 2 * made
-    count = "SELECT count(*) FROM openrouter_pipe_summary"
-    assert [rows(harbour, count, account) for account in (owner, other)] == [[(made,)]] * 2
+    assert summary_count(standin) == 2 * count
+    query = "SELECT count(*) FROM openrouter_pipe_summary"
+    assert [rows(harbour, query, account) for account in (owner, other)] == [[(count,)]] * 2
 
 
-def test_a_row_is_sealed(harbour: OpenWebUI, standin: StandIn) -> None:
-    """What the model said is nowhere in the database file, and what stands in the chat is not in the row."""
+def test_summary_rows_are_sealed(harbour: OpenWebUI, standin: StandIn) -> None:
+    """The summary's text is nowhere in the database file, and the chat's words are not in the row."""
     account = harbour.add_user("sealed")
-    grow_until_said(account)
+    grow_until_noticed(account)
     stored = rows(
         harbour, "SELECT typeof(payload), packing & 1, payload, model FROM openrouter_pipe_summary", account
     )
-    told = [json.loads(request.output[-1]["content"][0]["text"]) for request in asked_for_summaries(standin)]
+    summaries = [
+        json.loads(request.output[-1]["content"][0]["text"]) for request in summary_requests(standin)
+    ]
     files = [harbour.data / "webui.db", harbour.data / "webui.db-wal"]
     everything = b"".join(file.read_bytes() for file in files if file.exists())
     assert {(form, sealed, model) for form, sealed, _, model in stored} == {("blob", 1, "standin/small")}
-    assert len(stored) == len(told) > 0
-    assert RULE in texts(answered(standin))[1]
-    for summary, (*_, payload, _) in zip(told, stored, strict=True):
+    assert len(stored) == len(summaries) > 0
+    assert RULE in input_texts(last_request(standin))[1]
+    for summary, (*_, payload, _) in zip(summaries, stored, strict=True):
         assert payload in everything
         assert summary["summary_text"].encode() not in everything
         assert not any(word in payload for word in (b"Day", b"summary_text", b"berth", b"EUR"))
 
 
-def test_a_temporary_chat_is_summarised_in_memory_alone(harbour: OpenWebUI, standin: StandIn) -> None:
-    """It works and is not made twice; no row is left, and the audit does not know the chat."""
+def test_a_temporary_chat_is_summarized_in_memory_alone(harbour: OpenWebUI, standin: StandIn) -> None:
+    """It is summarized once; no row is stored, and the audit does not name the chat."""
     account = harbour.add_user("passer")
-    made = []
+    counts = []
     said = [
         [{"role": "user", "content": day(at)}, {"role": "assistant", "content": day(at)}] for at in range(12)
     ]
@@ -325,13 +334,13 @@ def test_a_temporary_chat_is_summarised_in_memory_alone(harbour: OpenWebUI, stan
             }
             account.api.post("/api/chat/completions", body)
             session.wait_for("chat:active", count=2 * count)
-            made.append(calls(standin))
+            counts.append(summary_count(standin))
         lines = [status["description"] for status in session.of_type("status")]
     assert SUMMARIZING.fullmatch(lines[0])
-    assert blocks(answered(standin)) == [1]
+    assert summary_blocks(last_request(standin)) == [1]
     answers = [request for request in standin.responses if not request.is_summary]
     assert [request.status for request in answers] == [200, 200]
-    assert made[0] == made[1] > 0
+    assert counts[0] == counts[1] > 0
     assert rows(harbour, "SELECT * FROM openrouter_pipe_summary", account) == []
     purposes = rows(
         harbour, "SELECT DISTINCT purpose, chat_id, message_id FROM openrouter_pipe_audit", account
@@ -339,7 +348,7 @@ def test_a_temporary_chat_is_summarised_in_memory_alone(harbour: OpenWebUI, stan
     assert sorted(purposes) == [("answer", "", ""), ("summary", "", "")]
 
 
-# --- when it does not work ---
+# --- failures ---
 
 
 @pytest.mark.parametrize(
@@ -349,33 +358,30 @@ def test_a_temporary_chat_is_summarised_in_memory_alone(harbour: OpenWebUI, stan
         ("hang", "the model took too long", 1.0),
     ],
 )
-def test_without_a_summary_the_answer_comes_all_the_same(
+def test_a_failed_summary_does_not_keep_the_answer_away(
     harbour: OpenWebUI, standin: StandIn, turns: int, *, kind: str, reason: str, seconds: float
 ) -> None:
-    """The page says so, nothing of it is sent, and the next turn tries again."""
+    """A status line says why, nothing of the failed attempt is sent, and the next turn tries again."""
     account = harbour.add_user(kind)
     harbour.admin.api.set_valves("openrouter", {"SUMMARY_TIMEOUT_SECONDS": seconds})
     sent = grow(account, turns)
     standin.summarizer = kind
-    began = time.monotonic()
     sent, answer = account.ask(PRESET, day(turns), after=sent)
-    waited = time.monotonic() - began
-    assert waited < 6.0
     assert [SUMMARIZING.sub("", line) for line in statuses(answer)] == [
         "",
         f"The conversation could not be summarized: {reason}.",
     ]
     assert "error" not in answer
-    assert blocks(answered(standin)) == []
-    assert PROSE not in "\n".join(texts(answered(standin)))
+    assert summary_blocks(last_request(standin)) == []
+    assert PROSE not in "\n".join(input_texts(last_request(standin)))
     standin.summarizer = "keep"
     _, answer = account.ask(PRESET, "And now?", after=sent)
-    assert were_made(answer)
-    assert blocks(answered(standin)) == [1]
+    assert was_summarized(answer)
+    assert summary_blocks(last_request(standin)) == [1]
 
 
-def test_stop_ends_a_summary_too(harbour: OpenWebUI, standin: StandIn, turns: int) -> None:
-    """The provider's work ends with it, and the next turn makes the summary without waiting for anybody."""
+def test_stop_cancels_a_summary(harbour: OpenWebUI, standin: StandIn, turns: int) -> None:
+    """The request for the summary ends, its claim is released, and the next turn makes the summary."""
     account = harbour.add_user("stopper")
     sent = grow(account, turns)
     standin.summarizer = "hang"
@@ -385,45 +391,46 @@ def test_stop_ends_a_summary_too(harbour: OpenWebUI, standin: StandIn, turns: in
         account.stop(sent)
         account.wait(sent)
     standin.summarizer = "keep"
-    began = time.monotonic()
+    wait_until(lambda: summary_claims(harbour) == [])
     _, answer = account.ask(PRESET, "And now?", after=sent)
-    assert were_made(answer)
-    assert time.monotonic() - began < 6.0
-    hung = [request for request in asked_for_summaries(standin) if request.status == 0]
+    assert was_summarized(answer)
+    hung = [request for request in summary_requests(standin) if request.status == 0]
     assert len(hung) > 0
     assert all(request.disconnected for request in hung)
 
 
-# --- who decides ---
+# --- valves ---
 
 
-def test_a_user_may_go_without(harbour: OpenWebUI, standin: StandIn, turns: int) -> None:
-    """Nothing is summarised for whoever switched it off, until they switch it on again."""
+def test_a_user_may_bypass_summaries(harbour: OpenWebUI, standin: StandIn, turns: int) -> None:
+    """Nothing is summarized for a user with the bypass on, until it is off again."""
     account = harbour.add_user("bypasser")
     account.api.set_user_valves("openrouter", {"SUMMARY_BYPASS": True})
     sent, answer = account.ask(PRESET, day(turns), after=grow(account, turns))
-    assert (calls(standin), statuses(answer)) == (0, [])
+    assert (summary_count(standin), statuses(answer)) == (0, [])
     account.api.set_user_valves("openrouter", {})
     _, answer = account.ask(PRESET, "And now?", after=sent)
-    assert calls(standin) > 0
-    assert blocks(answered(standin)) == [1]
+    assert summary_count(standin) > 0
+    assert summary_blocks(last_request(standin)) == [1]
 
 
-def test_another_model_may_write_them(harbour: OpenWebUI, standin: StandIn) -> None:
-    """The administrator names it; it gets the conversation and neither the chat's tools nor its prompt."""
+def test_a_configured_model_writes_the_summaries(harbour: OpenWebUI, standin: StandIn) -> None:
+    """The configured model gets the conversation, but neither the chat's tools nor its system prompt."""
     account = harbour.add_user("employer")
     harbour.admin.api.set_valves("openrouter", {"SUMMARY_MODEL": "openai/gpt-4.1-mini"})
-    _, answer = grow_until_said(account)
-    assert were_made(answer)
-    assert {request.body["model"] for request in asked_for_summaries(standin)} == {"openai/gpt-4.1-mini"}
-    assert not any("Be brief." in text for request in asked_for_summaries(standin) for text in texts(request))
-    assert answered(standin).body["model"] == "standin/small"
+    _, answer = grow_until_noticed(account)
+    assert was_summarized(answer)
+    assert {request.body["model"] for request in summary_requests(standin)} == {"openai/gpt-4.1-mini"}
+    assert not any(
+        "Be brief." in text for request in summary_requests(standin) for text in input_texts(request)
+    )
+    assert last_request(standin).body["model"] == "standin/small"
     stored = rows(harbour, "SELECT DISTINCT model FROM openrouter_pipe_summary", account)
     assert stored == [("openai/gpt-4.1-mini",)]
 
 
-def test_a_summary_is_made_while_nobody_waits(harbour: OpenWebUI, standin: StandIn) -> None:
-    """Ahead of time: the user only reads that the chat became shorter."""
+def test_a_summary_is_prefetched(harbour: OpenWebUI, standin: StandIn) -> None:
+    """It is made after an answer; the user only reads that the chat became shorter."""
     account = harbour.add_user("hurrier")
     ratios = {"SUMMARY_AHEAD_RATIO": 0.3, "SUMMARY_TRIGGER_RATIO": 0.45}
     harbour.admin.api.set_valves("openrouter", ratios)
@@ -437,8 +444,8 @@ def test_a_summary_is_made_while_nobody_waits(harbour: OpenWebUI, standin: Stand
     assert sorted(purposes) == [("answer",), ("summary_ahead",)]
 
 
-def test_the_hosts_own_tasks_summarise_nothing(harbour: OpenWebUI, standin: StandIn) -> None:
-    """Title and questions are asked for with all of a chat that is summarised when it is about an answer."""
+def test_the_hosts_own_tasks_are_not_summarized(harbour: OpenWebUI, standin: StandIn) -> None:
+    """Title and follow-up requests hold the whole chat, though a request for an answer would summarize it."""
     account = harbour.add_user("titled")
     messages = [
         {"role": role, "content": day(number)} for number in range(14) for role in ("user", "assistant")
@@ -446,60 +453,39 @@ def test_the_hosts_own_tasks_summarise_nothing(harbour: OpenWebUI, standin: Stan
     body = {"model": PRESET, "messages": messages}
     answers = [account.api.post(f"/api/v1/tasks/{task}/completions", body) for task in ("title", "follow_up")]
     assert all(answer["choices"][0]["message"]["content"] for answer in answers)
-    assert (calls(standin), {request.status for request in standin.responses}) == (0, {200})
+    assert (summary_count(standin), {request.status for request in standin.responses}) == (0, {200})
     account.complete(PRESET, [*messages, {"role": "user", "content": "And now?"}])
-    assert calls(standin) > 0
+    assert summary_count(standin) > 0
 
 
 # --- on servers ---
 
 
-@pytest.fixture
-def served(
-    postgres_server: PostgresServer,
-    redis_server: RedisServer,
-    standin_session: StandIn,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[OpenWebUI]:
-    """An Open WebUI with the pipe on PostgreSQL, in a schema, and on Redis."""
-    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
-        connection.execute(f'CREATE SCHEMA "{SCHEMA}"')
-    variables = {
-        "DATABASE_URL": postgres_server.url.replace("postgresql:", "postgresql+psycopg:"),
-        "DATABASE_SCHEMA": SCHEMA,
-        "REDIS_URL": redis_server.url,
-        "REDIS_KEY_PREFIX": SCHEMA,
-    }
-    host = OpenWebUI(tmp_path_factory.mktemp("served"), variables)
-    content = build.build(target=tmp_path_factory.mktemp("dist")).read_text("utf-8")
-    try:
-        pipe.install(host.admin.api, content, pipe.Upstream(pipe.STANDIN_KEY, standin_session.base_url))
-        host.admin.api.set_valves("openrouter", LATER)
-        add_preset(host)
-        yield host
-    finally:
-        host.close()
-
-
 @pytest.mark.servers
-def test_on_servers_it_is_made_once_and_found_after_a_restart(
+def test_on_servers_a_summary_is_made_once_and_found_after_a_restart(
     served: OpenWebUI, standin: StandIn, postgres_server: PostgresServer
 ) -> None:
-    """With PostgreSQL and Redis: as many rows as requests, no claim is left, and a restart costs nothing."""
-    sent, answer = grow_until_said(served.admin)
-    assert were_made(answer)
-    made = calls(standin)
+    """With PostgreSQL and Redis there are as many rows as requests, no claim remains, and a restart costs nothing."""
+    served.admin.api.set_valves("openrouter", NO_PREFETCH)
+    add_preset(served)
+    sent, answer = grow_until_noticed(served.admin)
+    assert was_summarized(answer)
+    count = summary_count(standin)
     served.stop()
     served.start()
     served.admin.api.models()
     _, answer = served.admin.ask(PRESET, "And now?", after=sent)
-    assert (statuses(answer), blocks(answered(standin)), calls(standin)) == ([], [1], made)
+    assert (statuses(answer), summary_blocks(last_request(standin)), summary_count(standin)) == (
+        [],
+        [1],
+        count,
+    )
     with psycopg.connect(postgres_server.url) as connection:
         found = connection.execute(
-            f'SELECT user_id, chat_id FROM "{SCHEMA}".openrouter_pipe_summary'
+            f'SELECT user_id, chat_id FROM "{SERVED_SCHEMA}".openrouter_pipe_summary'
         ).fetchall()
         claims = connection.execute(
-            f"SELECT name FROM \"{SCHEMA}\".openrouter_pipe_lease WHERE name LIKE 'summary:%'"
+            f"SELECT name FROM \"{SERVED_SCHEMA}\".openrouter_pipe_lease WHERE name LIKE 'summary:%'"
         ).fetchall()
-    assert found == [(id_of(served.admin), sent.chat_id)] * made
+    assert found == [(id_of(served.admin), sent.chat_id)] * count
     assert claims == []

@@ -19,7 +19,6 @@ from open_webui_openrouter_pipe.replay.exports import chat_state, read_export
 from open_webui_openrouter_pipe.settings import Valves, read_settings
 from open_webui_openrouter_pipe.summaries.summary import summary_message
 from tests.history.builders import CLAUDE, OPENAI, assistant, mark, reasoning, tool, tool_call, ulid, user
-from tests.support.books import Books, Screen
 
 _EXPORTS = Path(__file__).parents[1] / "data" / "exports"
 _WEATHER = str(_EXPORTS / "weather.json")
@@ -237,8 +236,8 @@ async def test_sent_is_what_the_engine_plans(
     terms = RequestTerms(
         read_settings(Valves(**settings)).context, ModelTerms(OPENAI, 4000, prices=ASSUMED_PRICES)
     )
-    fitter = RequestFitter(Books().means(), terms, RequestOrigin("user", "chat", "message", OPENAI))
-    plan = await fitter.fit(built.conversation, Screen())
+    fitter = RequestFitter(FakeServices().planner(), terms, RequestOrigin("user", "chat", "message", OPENAI))
+    plan = await fitter.fit(built.conversation, ShownNotices())
     assert sent == list(plan.items)
     assert sent != built.items
 

@@ -1,4 +1,4 @@
-"""The benchmark runner: it finds modules by their names and reports what they give."""
+"""The benchmark runner: it finds modules by their names and reports their results."""
 
 from __future__ import annotations
 
@@ -15,27 +15,43 @@ BENCHMARK = """
 NAME = "{name}"
 
 def run():
-    return {{"seconds": {figure}}}
+    return {{"seconds": {seconds}}}
 """
 
 
 @pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bench.Benchmark]:
-    """Two benchmarks in a directory that also holds a module that is none."""
+    """Two benchmarks in a directory that also holds a module that is not one."""
     package = tmp_path / "measured"
     package.mkdir()
-    for stem, name, figure in (("b_file", "late", 2), ("a_file", "early", 1)):
-        (package / f"{stem}.py").write_text(BENCHMARK.format(name=name, figure=figure), "utf-8")
+    for stem, name, seconds in (("b_file", "late", 2), ("a_file", "early", 1)):
+        (package / f"{stem}.py").write_text(BENCHMARK.format(name=name, seconds=seconds), "utf-8")
     (package / "_shared.py").write_text("raise AssertionError\n", "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     return bench.find(package, "measured")
 
 
-def test_all_are_measured_in_the_order_of_their_files(found: dict[str, bench.Benchmark]) -> None:
-    """Without names every benchmark runs, and modules with a leading underscore are none."""
+def test_all_benchmarks_run_in_the_order_of_their_files(found: dict[str, bench.Benchmark]) -> None:
+    """Without names every benchmark runs, and modules with a leading underscore are skipped."""
     assert list(bench.measure(found, []).items()) == [("early", {"seconds": 1}), ("late", {"seconds": 2})]
 
 
-def test_named_ones_are_measured_alone(found: dict[str, bench.Benchmark]) -> None:
+def test_named_benchmarks_run_alone(found: dict[str, bench.Benchmark]) -> None:
     """Names choose, by NAME and not by file."""
     assert bench.measure(found, ["late"]) == {"late": {"seconds": 2}}
+
+
+def test_another_checkout_is_measured_by_its_own_benchmarks(tmp_path: Path) -> None:
+    """Its runner is started in its root, and the results of the name are read from what it prints."""
+    package = tmp_path / "scripts"
+    package.mkdir()
+    printed = 'import sys\nprint("{\\"%s\\": {\\"seconds\\": 4}}" % sys.argv[1])\n'
+    (package / "bench.py").write_text(printed, "utf-8")
+    assert bench.measure_checkout(tmp_path, "late") == {"seconds": 4}
+
+
+def test_ratios_compare_the_numbers_that_both_have() -> None:
+    """Nested results keep their nesting; texts, zeros and names of one side alone are skipped."""
+    here = {"ms": 3, "load": {"p50": 1.0, "p99": 9}, "name": "a", "zero": 1, "new": 1}
+    there = {"ms": 4, "load": {"p50": 2.0}, "name": "b", "zero": 0, "old": 1}
+    assert bench.ratios(here, there) == {"load": {"p50": 0.5}, "ms": 0.75}

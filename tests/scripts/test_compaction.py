@@ -56,7 +56,7 @@ def test_truncation_drops_the_oldest_turns() -> None:
     assert min(size for size, numbers in zip(sizes, kept, strict=True) if numbers[0]) > 119_552 - 8_000
 
 
-def test_resummarising_asks_again_on_every_turn() -> None:
+def test_resummarizing_asks_again_on_every_turn() -> None:
     """Over 100,000 tokens each turn begins with a summary, and holds its own turn and the four before."""
     chat = agent_chat(17)
     sent = requests(chat, compaction.resummarised)
@@ -85,13 +85,13 @@ def test_both_kinds_of_summary_requests_are_known() -> None:
 
 def test_a_table_has_a_row_for_each_way() -> None:
     """Costs by market with the share of summaries, and what differs between the markets as a range."""
-    figures: compaction.Figures = {
+    totals: compaction.Figures = {
         "cost_kilotokens": 1_200,
         "of_which_summaries": 30,
         "average_context_tokens": 50,
         "summaries": 2,
     }
-    by_market = dict.fromkeys(compaction.MARKETS, figures) | {"no_cache": {**figures, "summaries": 4}}
+    by_market = dict.fromkeys(compaction.MARKETS, totals) | {"no_cache": {**totals, "summaries": 4}}
     assert compaction.table({"summarize": by_market}).splitlines() == [
         "| way | anthropic | openai | deepseek | no_cache | average context | summaries |",
         "| --- | --- | --- | --- | --- | --- | --- |",

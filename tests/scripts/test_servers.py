@@ -10,7 +10,7 @@ import pytest
 import redis
 
 if TYPE_CHECKING:
-    from tests.support.servers import PostgresServer, RedisServer
+    from scripts.harness.servers import PostgresServer, RedisServer
 
 pytestmark = pytest.mark.servers
 

@@ -32,7 +32,7 @@ def output(call: dict[str, Any], text: str = "sunny") -> dict[str, Any]:
 
 
 def events_of(body: str) -> list[dict[str, Any]]:
-    """The events of a stream's text, comments and [DONE] left out."""
+    """The events of a stream's text, without comments and [DONE]."""
     lines = [line.removeprefix("data: ") for line in body.splitlines() if line.startswith("data: {")]
     return [json.loads(line) for line in lines]
 

@@ -60,8 +60,8 @@ def test_sessions_and_models_share_nothing() -> None:
 def test_entries_expire_and_reads_renew_them() -> None:
     """Five minutes count from the last use."""
     cache = PromptCache()
-    moments = [0.0, 299.0, 598.0, 898.0]
-    read = [cache.account(AUTOMATIC, "s", [text(1024)], now).cached_tokens for now in moments]
+    times = [0.0, 299.0, 598.0, 898.0]
+    read = [cache.account(AUTOMATIC, "s", [text(1024)], now).cached_tokens for now in times]
     assert read == [0, 1024, 1024, 0]
 
 

@@ -8,18 +8,18 @@ import pytest
 from openrouter import operations
 from openrouter.components.modelslistresponse import ModelsListResponse
 
-from scripts.standin import catalogue, oracle
+from scripts.standin import catalogue, sdk_schema
 
 
 def test_the_listing_is_valid() -> None:
     """The official SDK accepts every model, strictly."""
-    assert oracle.against(ModelsListResponse, catalogue.listing(0, 1000), ()) == []
+    assert sdk_schema.against(ModelsListResponse, catalogue.listing(0, 1000), ()) == []
 
 
 @pytest.mark.parametrize("model", catalogue.MODELS, ids=lambda model: model.id)
 def test_the_endpoints_of_each_model_are_valid(model: catalogue.Model) -> None:
     """The official SDK accepts them, strictly."""
-    assert oracle.against(operations.ListEndpointsResponse, model.endpoints(), ()) == []
+    assert sdk_schema.against(operations.ListEndpointsResponse, model.endpoints(), ()) == []
 
 
 def test_the_catalogue_is_varied() -> None:

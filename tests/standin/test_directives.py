@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripts.standin.directives import Directive, DirectiveError, parse, without
+from scripts.standin.directives import Directive, DirectiveError, parse, without_directives
 
 
 def test_directives_stand_anywhere_in_a_text() -> None:
@@ -19,7 +19,7 @@ def test_directives_stand_anywhere_in_a_text() -> None:
         Directive("reasoning", "summary", {"text": "a b", "parts": "2"}),
         Directive("nodone", value=True, options={}),
     )
-    assert without(text) == "Hi  there  you"
+    assert without_directives(text) == "Hi  there  you"
 
 
 def test_values_may_be_json() -> None:

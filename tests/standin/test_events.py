@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from openrouter.components.openresponsesresult import OpenResponsesResult
 
-from scripts.standin import oracle
-from scripts.standin.summarizers import KINDS
-from scripts.standin.summary_request import FIELDS
+from scripts.standin import sdk_schema
+from scripts.standin.summaries import FIELDS, KINDS
 from tests.standin.client import CLOCK, WEATHER, Client, output, user
 
 if TYPE_CHECKING:
-    from scripts.standin.oracle import Issue
+    from scripts.standin.sdk_schema import Issue
 
 BEHAVIOURS = {
     "default": "Hello",
@@ -44,12 +43,12 @@ MODELS = ("standin/script", "anthropic/claude-sonnet-4.5", "google/gemini-3-flas
 def issues_of(event: dict[str, Any]) -> list[Issue]:
     """What the SDK finds wrong with an event, its response and its items."""
     response, item = event.get("response"), event.get("item")
-    inner = oracle.against(OpenResponsesResult, response, ()) if response else []
+    inner = sdk_schema.against(OpenResponsesResult, response, ()) if response else []
     items = [item] if item else (response or {}).get("output", [])
     return [
-        *oracle.event_issues(event),
+        *sdk_schema.event_issues(event),
         *inner,
-        *(bad for one in items for bad in oracle.output_item_issues(one)),
+        *(bad for one in items for bad in sdk_schema.output_item_issues(one)),
     ]
 
 
@@ -70,7 +69,7 @@ def test_all_events_of_a_summary_are_valid(client: Client, kind: str) -> None:
     events = client.stream(ask, model="openai/gpt-5.2", tools=[CLOCK])
     whole = client.done(ask, model="openai/gpt-5.2", tools=[CLOCK])
     assert [issue for event in events for issue in issues_of(event)] == []
-    assert oracle.against(OpenResponsesResult, whole, ()) == []
+    assert sdk_schema.against(OpenResponsesResult, whole, ()) == []
     ends = [
         (end["status"], [(item["type"], item.get("content")) for item in end["output"]])
         for end in (events[-1]["response"], whole)
@@ -286,4 +285,4 @@ def test_the_whole_response_is_the_streamed_one(client: Client) -> None:
     assert {k: v for k, v in streamed.items() if k not in fixed} == {
         k: v for k, v in whole.items() if k not in fixed
     }
-    assert oracle.against(OpenResponsesResult, whole, ()) == []
+    assert sdk_schema.against(OpenResponsesResult, whole, ()) == []

@@ -6,8 +6,8 @@ from itertools import islice
 
 import pytest
 
-from scripts.standin.framing import Chunk, frames
 from scripts.standin.plan import Delivery
+from scripts.standin.sending import Chunk, frames
 
 DELTA = {"type": "a.delta", "delta": "é"}
 END = {"type": "b.done"}
@@ -23,7 +23,7 @@ def test_the_plain_framing() -> None:
     ]
 
 
-def test_the_liberties() -> None:
+def test_framing_options_change_the_bytes() -> None:
     """CRLF, bare comments between deltas, pauses before deltas alone, no end mark."""
     odd = Delivery(
         first_delay_seconds=2,

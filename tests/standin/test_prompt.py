@@ -67,17 +67,17 @@ def blocks(slug: str, **fields: Any) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize(
-    ("slug", "place"),
+    ("slug", "index"),
     [("openai/gpt-5.2", 0), ("anthropic/claude-sonnet-4.5", 1), ("deepseek/deepseek-v3.2", None)],
 )
-def test_the_form_of_an_answer_is_part_of_the_prompt(slug: str, place: int | None) -> None:
+def test_the_form_of_an_answer_is_part_of_the_prompt(slug: str, index: int | None) -> None:
     """Before everything for OpenAI, behind the tools for Anthropic; plain text is no form."""
     plain = blocks(slug)
     formed = blocks(slug, text={"format": FORM})
     assert blocks(slug, text={"format": {"type": "text"}}) == blocks(slug, text={"verbosity": "low"}) == plain
-    assert len(formed) - len(plain) == (0 if place is None else 1)
-    if place is not None:
-        assert formed.pop(place)[0] > 15
+    assert len(formed) - len(plain) == (0 if index is None else 1)
+    if index is not None:
+        assert formed.pop(index)[0] > 15
     assert formed == plain
 
 

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import threading
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from scripts.standin import Options, StandIn
 from tests.standin.client import KEY, Client, user
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from scripts.standin.log import RecordedRequest
+    from typing import Any
 
 SUMMARY = "Write summary_text, key_facts, open_questions, decisions and action_items."
-
-
-def settled(record: RecordedRequest) -> RecordedRequest:
-    """The record when the server has done with its request, two seconds at most."""
-    end = time.monotonic() + 2
-    while record.ended_at is None and time.monotonic() < end:
-        time.sleep(0.01)
-    return record
 
 
 def outcome(client: Client) -> tuple[Any, ...]:
     """What the log says of the only request."""
     (record,) = client.standin.responses
-    settled(record)
+    wait_until(lambda: record.ended_at is not None)
     return record.status, record.finished, record.disconnected, record.usage is None
 
 
@@ -43,14 +35,12 @@ def test_a_hanging_summariser_never_answers(client: Client, stream: bool) -> Non
 
 
 def test_a_hanging_summariser_may_send_comments(client: Client) -> None:
-    """A limit on the time between two bytes does not notice it."""
+    """With headers, so that a limit on the time between two bytes does not notice it."""
     client.standin.summarizer = "hang=comments"
     body = {"input": SUMMARY, "stream": True}
-    start = time.monotonic()
-    with client.http.stream("POST", "/responses", json=body, timeout=0.9) as answer:
+    with client.http.stream("POST", "/responses", json=body, timeout=60) as answer:
         lines = answer.iter_lines()
         said = [next(lines) for _ in range(8)]
-    assert time.monotonic() - start > 0.9
     assert set(said) == {": OPENROUTER PROCESSING", ""}
     assert outcome(client) == (200, False, True, True)
 
@@ -67,10 +57,11 @@ def test_without_a_stream_there_are_no_comments(client: Client) -> None:
 def test_a_slow_summariser_answers_late(client: Client, stream: bool) -> None:  # noqa: FBT001
     """After its pause, streamed or not."""
     client.standin.summarizer = "slow=0.3"
-    start = time.monotonic()
     assert client.post([user("Hi"), user(SUMMARY)], stream=stream).status_code == 200
-    assert 0.3 <= time.monotonic() - start < 2
     assert outcome(client) == (200, True, False, False)
+    (record,) = client.standin.responses
+    assert record.ended_at is not None
+    assert record.ended_at - record.received_at >= 0.3
 
 
 def test_a_client_may_leave_before_a_late_answer(client: Client) -> None:
@@ -82,19 +73,16 @@ def test_a_client_may_leave_before_a_late_answer(client: Client) -> None:
 
 
 def test_a_hanging_answer_ends_with_the_server() -> None:
-    """Within its grace period, though the client stays."""
+    """Though the client would stay much longer."""
     answers: list[httpx.Response] = []
 
     def ask(url: str) -> None:
         headers = {"Authorization": f"Bearer {KEY}"}
-        answers.append(httpx.post(url, json={"input": SUMMARY}, headers=headers, timeout=10))
+        answers.append(httpx.post(url, json={"input": SUMMARY}, headers=headers, timeout=600))
 
     with StandIn(Options(summarizer="hang")) as standin:
-        asking = threading.Thread(target=ask, args=(standin.base_url + "/responses",))
-        asking.start()
-        while not standin.responses:
-            time.sleep(0.01)
-        start = time.monotonic()
-    asking.join(3)
-    assert time.monotonic() - start < 3
+        client = threading.Thread(target=ask, args=(standin.base_url + "/responses",))
+        client.start()
+        wait_until(lambda: standin.responses)
+    client.join(60)
     assert [answer.status_code for answer in answers] == [500]

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
 from openrouter import components, operations
 
-from scripts.standin import Options, StandIn, create_app, oracle
+from scripts.standin import Options, StandIn, create_app, sdk_schema
 from scripts.standin.directives import DirectiveError
-from scripts.standin.judging import ROUTING_DOCS
+from scripts.standin.validate import ROUTING_DOCS
 from tests.standin.client import CLOCK, KEY, WEATHER, Client, events_of, user
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.support.waiting import wait_until
 
 LONG = "word " * 4000
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait for the server's thread, two seconds at most."""
-    end = time.monotonic() + 2
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert condition()
 
 
 # --- keys, catalogue, account ---
@@ -68,7 +58,7 @@ def test_answers_are_valid(client: Client, path: str, model: Any) -> None:
     """The official SDK accepts each, strictly."""
     answer = client.http.get(path)
     assert answer.status_code == 200
-    assert oracle.against(model, answer.json(), ()) == []
+    assert sdk_schema.against(model, answer.json(), ()) == []
 
 
 def test_models_need_no_key(standin: StandIn) -> None:
@@ -84,7 +74,7 @@ def test_credits_need_a_management_key(client: Client) -> None:
         403,
         "Only management keys can perform this operation",
     )
-    assert oracle.against(operations.GetCreditsResponse, allowed.json(), ()) == []
+    assert sdk_schema.against(operations.GetCreditsResponse, allowed.json(), ()) == []
 
 
 def test_generations_can_be_looked_up(client: Client) -> None:
@@ -93,12 +83,12 @@ def test_generations_can_be_looked_up(client: Client) -> None:
     name = answer.json()["id"]
     found = client.http.get("/generation", params={"id": name})
     assert answer.headers["x-generation-id"] == name
-    assert oracle.against(components.GenerationResponse, found.json(), ()) == []
+    assert sdk_schema.against(components.GenerationResponse, found.json(), ()) == []
     assert found.json()["data"]["total_cost"] == answer.json()["usage"]["cost"]
     assert client.http.get("/generation", params={"id": "gen-0"}).status_code == 404
 
 
-def test_the_key_shows_what_was_spent(client: Client) -> None:
+def test_the_key_shows_its_usage(client: Client) -> None:
     """The sum of the costs of this key's requests."""
     cost = client.done("Hi")["usage"]["cost"]
     assert client.http.get("/key").json()["data"]["usage"] == cost > 0
@@ -147,7 +137,7 @@ def test_only_loopback_is_served(standin: StandIn) -> None:
         ),
     ],
 )
-def test_models_are_refused_for_what_they_cannot(
+def test_requests_beyond_a_models_abilities_are_refused(
     client: Client, fields: dict[str, Any], status: int, message: str
 ) -> None:
     """Unknown names and missing abilities, of family A."""
@@ -177,7 +167,7 @@ def test_no_model_means_the_account_s_default(client: Client) -> None:
     assert client.http.post("/responses", json={"input": "Hi"}).json()["model"] == "openai/gpt-5.2"
 
 
-def test_too_long_a_prompt_is_refused_with_its_figures(client: Client) -> None:
+def test_too_long_a_prompt_is_refused_with_its_token_counts(client: Client) -> None:
     """The documented text; the output limit counts too."""
     text = "x" * 4 * 16_384
     bare = client.post(text, model="standin/small").json()["error"]
@@ -262,7 +252,7 @@ def test_missing_endpoints_say_why(client: Client) -> None:
     assert error["availability"] == {"code": "no_endpoints", "retryable": False, "fallback_models": []}
 
 
-def test_a_poor_account_pays_with_402(standin: StandIn) -> None:
+def test_an_account_without_credits_gets_402(standin: StandIn) -> None:
     """By its key."""
     answer = httpx.post(
         standin.base_url + "/responses", json={"input": "Hi"}, headers={"Authorization": "Bearer sk-or-poor"}
@@ -286,7 +276,7 @@ def test_misspelt_directives_are_refused(client: Client) -> None:
 # --- the stream as bytes ---
 
 
-def test_the_stream_s_bytes(client: Client) -> None:
+def test_the_bytes_of_a_plain_stream(client: Client) -> None:
     """Comments first, data lines only, [DONE] last, the id in the header."""
     answer = client.post("Hi", stream=True)
     lines = [line for line in answer.text.split("\n\n") if line]
@@ -319,7 +309,7 @@ def test_pauses_are_kept(client: Client) -> None:
     """Before the first byte of the body, and before each delta."""
     start = time.monotonic()
     client.post('[[standin: delay=0.05 first=0.1]] [[standin: text="a b"]]', stream=True)
-    assert 0.2 <= time.monotonic() - start < 2
+    assert time.monotonic() - start >= 0.2
 
 
 def test_the_pace_is_an_option() -> None:
@@ -378,13 +368,13 @@ def test_a_client_that_leaves_is_noticed(client: Client) -> None:
     ) as answer:
         next(answer.iter_bytes())
     (record,) = client.standin.responses
-    wait_for(lambda: record.disconnected)
+    wait_until(lambda: record.disconnected)
     assert (record.finished, record.usage) == (False, None)
     assert record.ended_at is not None
 
 
 def test_behaviours_can_be_queued(client: Client) -> None:
-    """Two refusals, then as usual; brackets may be left out."""
+    """Two refusals, then as usual; with or without brackets."""
     client.standin.script({"do": "error=429 retry_after=1", "times": 2}, '[[standin: text="Queued"]]')
     answers = [client.post("Hi") for _ in range(4)]
     assert [answer.status_code for answer in answers] == [429, 429, 200, 200]
@@ -529,18 +519,18 @@ def test_repeated_prompts_are_read_from_the_cache(client: Client) -> None:
     assert second[0] % 128 == 0
 
 
-def test_claude_caches_only_when_told(client: Client) -> None:
+def test_claude_caches_only_what_is_marked(client: Client) -> None:
     """By cache_control; with an hour's life it outlasts five minutes."""
     claude = "anthropic/claude-sonnet-4.5"
-    untold = [billed(client, model=claude) for _ in range(2)]
-    told = [billed(client, model=claude, cache_control={"type": "ephemeral"}) for _ in range(2)]
+    unmarked = [billed(client, model=claude) for _ in range(2)]
+    marked = [billed(client, model=claude, cache_control={"type": "ephemeral"}) for _ in range(2)]
     client.standin.advance(301)
     late = billed(client, model=claude, cache_control={"type": "ephemeral", "ttl": "1h"})
     client.standin.advance(3000)
     hour = billed(client, model=claude, cache_control={"type": "ephemeral", "ttl": "1h"})
-    assert untold == [(0, 0), (0, 0)]
-    assert (told[0][0], told[1][1], late[0], hour[1]) == (0, 0, 0, 0)
-    assert told[0][1] == told[1][0] == late[1] == hour[0] > 5000
+    assert unmarked == [(0, 0), (0, 0)]
+    assert (marked[0][0], marked[1][1], late[0], hour[1]) == (0, 0, 0, 0)
+    assert marked[0][1] == marked[1][0] == late[1] == hour[0] > 5000
 
 
 def test_explicit_mode_switches_the_automatic_cache_off(client: Client) -> None:

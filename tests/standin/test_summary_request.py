@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scripts.standin.directives import DirectiveError
-from scripts.standin.summary_request import Passage, SummaryRequest, is_asked
+from scripts.standin.summaries import Passage, SummaryRequest, is_summary_request
 from tests.standin.client import output, user
 
 FIELDS = "Write summary_text, key_facts, open_questions, decisions and action_items."
@@ -64,7 +64,7 @@ def source(body: dict[str, Any]) -> tuple[Passage, ...]:
 )
 def test_a_request_is_known_by_its_five_fields(body: dict[str, Any], asked: bool) -> None:  # noqa: FBT001
     """In the last user message, or in what the system says."""
-    assert (is_asked(body), SummaryRequest.of(body) is not None) == (asked, asked)
+    assert (is_summary_request(body), SummaryRequest.of(body) is not None) == (asked, asked)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ TRANSCRIPT = (
 )
 
 
-def test_a_transcript_tells_who_speaks() -> None:
+def test_a_transcript_names_its_speakers() -> None:
     """By the marks at the beginning of a line; a name inside a line is a word like any other."""
     body = {"instructions": FIELDS, "input": f"<conversation>\n{TRANSCRIPT}\n</conversation>"}
     assert source(body) == (
@@ -128,7 +128,7 @@ def test_a_transcript_tells_who_speaks() -> None:
     )
 
 
-def test_a_system_may_ask_alone() -> None:
+def test_a_system_prompt_alone_may_ask_for_a_summary() -> None:
     """Then all that was said is the part."""
     body = {"instructions": FIELDS, "input": [{"role": "assistant", "content": "Hi"}]}
     assert source(body) == (Passage("assistant", "Hi"),)
@@ -141,7 +141,7 @@ def test_a_transcript_without_speakers_is_anyones() -> None:
     assert [asked.said_by("user"), asked.said_by("tool"), asked.text()] == [["42 GB"], ["42 GB"], "42 GB"]
 
 
-def test_the_instruction_is_what_tells_the_model_what_to_do() -> None:
+def test_the_instruction_is_read_from_its_message() -> None:
     """The last message of a live chat, or the system's, or what stands around the transcript."""
     ending = suffix("Thanks", "Thanks")
     bodies: list[dict[str, Any]] = [
@@ -149,8 +149,8 @@ def test_the_instruction_is_what_tells_the_model_what_to_do() -> None:
         {"input": [{"role": "system", "content": FIELDS}, user("<conversation>Hi</conversation>")]},
         {"input": f"{FIELDS}<conversation>Hi</conversation>"},
     ]
-    told = [asked.instruction.strip() for body in bodies if (asked := SummaryRequest.of(body))]
-    assert told == [ending, FIELDS, FIELDS]
+    instructions = [asked.instruction.strip() for body in bodies if (asked := SummaryRequest.of(body))]
+    assert instructions == [ending, FIELDS, FIELDS]
 
 
 def test_quotes_inside_a_transcript_are_text() -> None:

@@ -77,8 +77,8 @@ def refusal(body: Any) -> dict[str, Any]:
     with pytest.raises(RefusalError) as caught:
         check(body)
     assert caught.value.refusal.status == 400
-    told: dict[str, Any] = json.loads(caught.value.refusal.body())
-    return told
+    answer: dict[str, Any] = json.loads(caught.value.refusal.body())
+    return answer
 
 
 def with_input(*items: Any) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def test_unknown_top_level_keys_are_ignored_with_a_warning() -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"input": ""}, {"input": []}])
-def test_no_input_has_its_own_text(body: dict[str, Any]) -> None:
+def test_no_input_has_its_value_text(body: dict[str, Any]) -> None:
     """Missing and empty input are named."""
     assert refusal(body) == {
         "error": {"code": "invalid_prompt", "message": "No input provided"},
@@ -213,12 +213,12 @@ BAD: dict[str, tuple[Any, list[str | int]]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_requests_name_the_place(name: str) -> None:
+def test_a_bad_request_is_refused_with_its_path(name: str) -> None:
     """Family B, with an issue whose path leads to the fault."""
     body, path = BAD[name]
-    told = refusal(body)
-    issues = json.loads(told["metadata"]["raw"])
-    assert told["error"] == {"code": "invalid_prompt", "message": "Invalid Responses API request"}
+    answer = refusal(body)
+    issues = json.loads(answer["metadata"]["raw"])
+    assert answer["error"] == {"code": "invalid_prompt", "message": "Invalid Responses API request"}
     assert any(issue["path"][: len(path)] == path for issue in issues), issues
 
 
@@ -230,7 +230,7 @@ NULL_REFUSED = (
 
 @pytest.mark.parametrize("name", NULL_REFUSED.split())
 def test_explicit_null_is_refused_where_documented(name: str) -> None:
-    """These keys are to be left out instead."""
+    """These keys are to be omitted instead."""
     issues = json.loads(refusal({"input": "Hi", name: None})["metadata"]["raw"])
     assert [issue["path"] for issue in issues] == [[name]]
 

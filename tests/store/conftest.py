@@ -15,13 +15,13 @@ from redis.exceptions import RedisError
 
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
-from tests.support.servers import unused_port
+from scripts.harness.servers import unused_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from tests.support.servers import PostgresServer, RedisServer
+    from scripts.harness.servers import PostgresServer, RedisServer
 
 PATIENT_SECONDS = 60.0
 """How long a test waits for an answer of Redis, so that a busy machine changes nothing."""

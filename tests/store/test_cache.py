@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from open_webui_openrouter_pipe.store.database import Database
-    from tests.support.servers import PostgresServer, RedisServer
+    from scripts.harness.servers import PostgresServer, RedisServer
 
 pytestmark = pytest.mark.anyio
 servers = pytest.mark.servers

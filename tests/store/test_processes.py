@@ -28,7 +28,7 @@ from tests.store.workers import (
 )
 
 if TYPE_CHECKING:
-    from tests.support.servers import PostgresServer, RedisServer
+    from scripts.harness.servers import PostgresServer, RedisServer
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from tests.store.waiting import driver_threads
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.servers import PostgresServer
+    from scripts.harness.servers import PostgresServer
 
 pytestmark = pytest.mark.anyio
 

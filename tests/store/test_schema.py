@@ -16,7 +16,7 @@ from tests.store.contract import row, sql_rows
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.servers import PostgresServer
+    from scripts.harness.servers import PostgresServer
 
 pytestmark = pytest.mark.anyio
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from tests.support.servers import PostgresServer
+    from scripts.harness.servers import PostgresServer
 
 pytestmark = pytest.mark.anyio
 

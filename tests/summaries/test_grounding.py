@@ -27,8 +27,8 @@ from open_webui_openrouter_pipe.summaries.summary import (
 )
 from scripts.standin import catalogue
 from scripts.standin.plan import Message
-from scripts.standin.script import Orders, compose
-from scripts.standin.summarizers import INVENTED, NUMBER
+from scripts.standin.planner import ReplyOptions, plan_answer
+from scripts.standin.summaries import INVENTED, NUMBER
 from tests.support.chats import answer, call, histories, history, output, reasoning, user
 
 if TYPE_CHECKING:
@@ -304,10 +304,10 @@ def test_invented_and_altered_numbers_of_tools_are_marked() -> None:
         )
     )
     items = [entry.item for turn in of for entry in turn.entries]
-    plan = compose(
+    plan = plan_answer(
         {"input": [*items, suffix_instruction(of, max_tokens=MAX_TOKENS)]},
         catalogue.BY_ID["standin/script"],
-        Orders("", "lie"),
+        ReplyOptions("", "lie"),
     )
     message = plan.steps[-1]
     assert isinstance(message, Message)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from selenium.webdriver.remote.webelement import WebElement
 
 SCREENSHOTS = ARTIFACTS / "screenshots"
-STEP_SECONDS = 30.0
-ANSWER_SECONDS = 60.0
+STEP_SECONDS = 120.0
+ANSWER_SECONDS = 300.0
 
 _FLAGS = (
     "--headless=new",
@@ -85,7 +85,7 @@ class Browser:
         self.find(*_INPUT)
 
     def open_chat(self, chat_id: str) -> None:
-        """Open a saved chat and wait until its last answer stands there."""
+        """Open a saved chat and wait until its last answer is shown."""
         self.driver.get(f"{self.url}/c/{chat_id}")
         self.find(*_ANSWER)
 
@@ -97,7 +97,7 @@ class Browser:
         self._wait_for_another_answer(before)
 
     def edit(self, message_id: str, text: str) -> None:
-        """Change a question and send it again, wherever it stands; returns when the answer has begun."""
+        """Change a question and send it again; returns when the answer has begun."""
         self.scroll_to(message_id)
         before = self.message_ids()
         self._press(message_id, "Edit")

@@ -1,17 +1,16 @@
-"""How many generated cases the laws are tried on: some dozens, or thousands with `HYPOTHESIS_PROFILE=full`."""
+"""How many generated cases the main laws are tried on, by `HYPOTHESIS_PROFILE`.
+
+`quick` (the default) is for every run, `thorough` is what `./scripts/test` sets, and `full` takes ten minutes.
+"""
 
 from __future__ import annotations
 
 import os
 
-IS_FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
-"""`./scripts/test` sets it, `./scripts/test --quick` does not."""
+_CHATS_AND_HISTORIES = {"quick": (50, 20), "thorough": (400, 200), "full": (4_000, 2_000)}
 
-CHATS = 4_000 if IS_FULL else 50
-"""Chats that each law of history is tried on."""
+CHATS, HISTORIES = _CHATS_AND_HISTORIES[os.environ.get("HYPOTHESIS_PROFILE", "quick")]
+"""Chats that each law of history, and histories that all laws of planning, are tried on, in each share."""
 
 SHARES = range(5)
-"""The main laws of history and context are tried this many times over, in shares that workers can divide."""
-
-HISTORIES = 2_000 if IS_FULL else 20
-"""Histories that all laws of context are tried on, in each share."""
+"""The main laws are tried this many times over, in shares that test processes can divide."""

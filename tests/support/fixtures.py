@@ -6,17 +6,21 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
-from scripts.paths import ARTIFACTS
-from tests.support.servers import PostgresServer, RedisServer, unused_port
+from scripts.harness.servers import PostgresServer, RedisServer, unused_port
+from scripts.paths import ARTIFACTS, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scripts.harness.openwebui import OpenWebUI
     from scripts.standin import StandIn
     from tests.support.browser import Browser
-    from tests.support.host import OpenWebUI
+
+SERVED_SCHEMA = "open_webui"
+"""Where the Open WebUI on PostgreSQL keeps its tables."""
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +70,7 @@ def artifacts() -> Path:
 @pytest.fixture(scope="session")
 def open_webui(tmp_path_factory: pytest.TempPathFactory, artifacts: Path) -> Iterator[OpenWebUI]:
     """The session's Open WebUI, on SQLite, with an administrator and nothing else; mark such tests `live`."""
-    from tests.support.host import OpenWebUI
+    from scripts.harness.openwebui import OpenWebUI
 
     server = OpenWebUI(tmp_path_factory.mktemp("open-webui"))
     try:
@@ -103,6 +107,50 @@ def live_pipe(
     content = build.build(target=tmp_path_factory.mktemp("dist")).read_text("utf-8")
     upstream = pipe.Upstream(pipe.STANDIN_KEY, standin_session.base_url)
     return pipe.install(open_webui.admin.api, content, upstream)
+
+
+@pytest.fixture(scope="session")
+def served_session(
+    postgres_session: PostgresServer,
+    redis_session: RedisServer,
+    standin_session: StandIn,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[OpenWebUI]:
+    """The session's Open WebUI on PostgreSQL (in a schema) and Redis, with our pipe; tests take `served`.
+
+    Its environment holds the package too, and it encrypts valves.
+    """
+    from scripts import build
+    from scripts.harness.openwebui import OpenWebUI
+    from scripts.launch import pipe
+
+    postgres_session.start()
+    redis_session.start()
+    with psycopg.connect(postgres_session.url, autocommit=True) as connection:
+        connection.execute(f'CREATE SCHEMA "{SERVED_SCHEMA}"')
+    variables = {
+        "DATABASE_URL": postgres_session.url.replace("postgresql:", "postgresql+psycopg:"),
+        "DATABASE_SCHEMA": SERVED_SCHEMA,
+        "ENABLE_VALVE_ENCRYPTION": "true",
+        "PYTHONPATH": str(ROOT),
+        "REDIS_URL": redis_session.url,
+        "REDIS_KEY_PREFIX": SERVED_SCHEMA,
+    }
+    content = build.build(target=tmp_path_factory.mktemp("dist")).read_text("utf-8")
+    server = OpenWebUI(tmp_path_factory.mktemp("served"), variables)
+    try:
+        pipe.install(server.admin.api, content, pipe.Upstream(pipe.STANDIN_KEY, standin_session.base_url))
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def served(
+    served_session: OpenWebUI, postgres_server: PostgresServer, redis_server: RedisServer
+) -> OpenWebUI:
+    """An Open WebUI on running servers; mark such tests `live` and `servers`."""
+    return served_session
 
 
 @pytest.fixture

@@ -58,14 +58,14 @@ def bill(usage: Usage, model: Model, output: Output) -> dict[str, Any]:
     return {**shown, "server_tool_use_details": dict.fromkeys(counts, output.searches)}
 
 
-def key_answer(last_chars: str, spent: float, *, management: bool) -> dict[str, Any]:
+def key_answer(last_chars: str, usage_dollars: float, *, management: bool) -> dict[str, Any]:
     """The answer of /key for a key with a limit; amounts are dollars."""
-    spending = dict.fromkeys(("usage", "usage_daily", "usage_weekly", "usage_monthly"), float(spent))
+    spending = dict.fromkeys(("usage", "usage_daily", "usage_weekly", "usage_monthly"), float(usage_dollars))
     byok = dict.fromkeys(("byok_usage", "byok_usage_daily", "byok_usage_weekly", "byok_usage_monthly"), 0.0)
     data = {
         "label": f"sk-or-v1-...{last_chars}",
         "limit": KEY_LIMIT_DOLLARS,
-        "limit_remaining": KEY_LIMIT_DOLLARS - spent,
+        "limit_remaining": KEY_LIMIT_DOLLARS - usage_dollars,
         "limit_reset": "monthly",
         **spending,
         **byok,

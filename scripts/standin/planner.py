@@ -35,12 +35,11 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import directives, tasks
+from . import directives, host_prompts
 from .errors import documented, own_rate_limit
 from .plan import Break, Call, Citation, Delivery, Image, Message, Plan, Reasoning, Search, Unknown
 from .prompt import input_items, text_of
-from .summarizers import KINDS, Assignment
-from .summary_request import SummaryRequest
+from .summaries import KINDS, SummaryRequest, SummaryTask
 from .tokens import ByteTokenizer
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from .plan import BreakKind, Ending, Newline, ReasoningKind, SearchKind, Step
     from .tokens import Tokenizer
 
-DEAF_MODEL = "standin/plain"
+PLAIN_MODEL = "standin/plain"
 SLOW_MODEL_SECONDS = 20.0
 SLOW_DELTAS_PER_SECOND = 10
 QUOTED_OUTPUT_CHARS = 2000
@@ -67,7 +66,7 @@ T = TypeVar("T", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class ParsedRequest:
     """What the plan depends on: the request read once."""
 
     model: Model
@@ -80,7 +79,7 @@ class Situation:
     thinks: bool
 
     @classmethod
-    def of(cls, body: dict[str, Any], model: Model) -> Situation:
+    def of(cls, body: dict[str, Any], model: Model) -> ParsedRequest:
         """Read an accepted request."""
         items = input_items(body)
         start = _current_turn(items)
@@ -104,7 +103,7 @@ class Situation:
 class Draft:
     """A plan in the making; each directive changes one thing in it."""
 
-    situation: Situation
+    request: ParsedRequest
     reasoning: list[Reasoning] = field(default_factory=list)
     before: list[Step] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
@@ -124,7 +123,7 @@ class Draft:
     @property
     def rounds_done(self) -> int:
         """Rounds of calls that this turn has behind it; parallel calls may come back interleaved or not."""
-        return self.situation.calls_done // len(self.calls) if self.calls else 0
+        return self.request.calls_done // len(self.calls) if self.calls else 0
 
     def deliver(self, **changes: Any) -> None:
         """Change how the bytes travel."""
@@ -132,7 +131,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class ReplyOptions:
     """What stands outside the chat: how this stand-in answers.
 
     ``queued`` are directives that a test has queued; they stand before those of the text. ``summarizer`` is how
@@ -146,88 +145,90 @@ class Orders:
     tokenizer: Tokenizer = field(default_factory=ByteTokenizer)
 
 
-def compose(body: dict[str, Any], model: Model, orders: Orders | None = None) -> Plan:
+def plan_answer(body: dict[str, Any], model: Model, options: ReplyOptions | None = None) -> Plan:
     """The plan for an accepted request to a model.
 
     Raises:
         DirectiveError: A directive cannot be read.
     """
-    orders = orders or Orders()
-    situation = Situation.of(body, model)
-    draft = Draft(situation, plan=Plan(delivery=Delivery(delay_seconds=orders.pace_seconds)))
-    for directive in directives.parse(orders.queued):
+    options = options or ReplyOptions()
+    request = ParsedRequest.of(body, model)
+    draft = Draft(request, plan=Plan(delivery=Delivery(delay_seconds=options.pace_seconds)))
+    for directive in directives.parse(options.queued):
         _obey(draft, directive)
     asked = SummaryRequest.of(body)
     if asked:
-        return _summarized(draft, asked, orders, body.get("max_output_tokens"))
-    task = tasks.answer(situation.text)
-    told = () if task or model.id == DEAF_MODEL else directives.parse(situation.text)
-    for directive in told:
-        _obey(draft, directive)
+        return _plan_summary(draft, asked, options, body.get("max_output_tokens"))
+    task = host_prompts.answer(request.text)
+    if not task and model.id != PLAIN_MODEL:
+        for directive in directives.parse(request.text):
+            _obey(draft, directive)
     if task and draft.text is None:
         draft.text = task
-        return _finished(draft)
+        return _final_plan(draft)
     _by_model_name(draft)
     if not draft.calls and draft.text is None and not draft.refused:
-        draft.calls = _natural_calls(situation)
-    if not draft.reasoning and situation.thinks:
-        draft.reasoning = [_default_reasoning(situation)]
-    return _finished(draft)
+        draft.calls = _natural_calls(request)
+    if not draft.reasoning and request.thinks:
+        draft.reasoning = [_default_reasoning(request)]
+    return _final_plan(draft)
 
 
 def summarizer(text: str) -> list[Directive]:
-    """The directives that tell how to summarise, the last one a kind.
+    """The directives for answering requests for summaries, the last one a kind.
 
     Raises:
         DirectiveError: One of them is neither a kind nor a directive.
     """
-    told = directives.parse(directives.bracketed(text))
-    for directive in told:
+    chosen = directives.parse(directives.bracketed(text))
+    for directive in chosen:
         if directive.name not in KINDS and directive.name not in MEANINGS:
             raise directives.DirectiveError(f"neither a kind of summarizer nor a directive: {directive.name}")
-    kinds = [directive for directive in told if directive.name in KINDS]
-    others = [directive for directive in told if directive.name not in KINDS]
+    kinds = [directive for directive in chosen if directive.name in KINDS]
+    others = [directive for directive in chosen if directive.name not in KINDS]
     return [*others, *(kinds[-1:] or [directives.Directive("keep", None, {})])]
 
 
-def _summarized(draft: Draft, asked: SummaryRequest, orders: Orders, limit_tokens: int | None) -> Plan:
-    *others, kind = summarizer(orders.summarizer)
+def _plan_summary(
+    draft: Draft, asked: SummaryRequest, options: ReplyOptions, limit_tokens: int | None
+) -> Plan:
+    *others, kind = summarizer(options.summarizer)
     _fail_by_name(draft)
     for directive in () if draft.answered else others:
         _obey(draft, directive)
-    if not draft.reasoning and (draft.situation.thinks or kind.name == "reasoning"):
-        draft.reasoning = [_default_reasoning(draft.situation)]
+    if not draft.reasoning and (draft.request.thinks or kind.name == "reasoning"):
+        draft.reasoning = [_default_reasoning(draft.request)]
     if draft.answered:
-        return _finished(draft)
+        return _final_plan(draft)
     left = limit_tokens
     if left is not None:
-        left -= sum(len(orders.tokenizer.encode(item.text())) for item in draft.reasoning)
-    given = Assignment(asked, kind, orders.tokenizer, left, tuple(draft.situation.schemas))
+        left -= sum(len(options.tokenizer.encode(item.text())) for item in draft.reasoning)
+    given = SummaryTask(asked, kind, options.tokenizer, left, tuple(draft.request.schemas))
     plan = KINDS[kind.name](draft.plan, given)
     return replace(plan, steps=(*draft.reasoning, *plan.steps))
 
 
-def _obey(draft: Draft, told: Directive) -> None:
-    meaning = MEANINGS.get(told.name)
+def _obey(draft: Draft, directive: Directive) -> None:
+    meaning = MEANINGS.get(directive.name)
     if meaning is None:
-        raise directives.DirectiveError(f"unknown directive: {told.name}")
+        raise directives.DirectiveError(f"unknown directive: {directive.name}")
     try:
-        meaning(draft, told)
+        meaning(draft, directive)
     except (TypeError, ValueError) as error:
-        raise directives.DirectiveError(f"{told.name}: {error}") from error
+        raise directives.DirectiveError(f"{directive.name}: {error}") from error
 
 
-def _finished(draft: Draft) -> Plan:
-    if draft.calls and draft.rounds_done < draft.rounds and draft.situation.choice != "none":
-        return replace(draft.plan, steps=(*draft.reasoning, *draft.commentary, *_numbered(draft)))
-    text = _default_text(draft.situation) if draft.text is None else draft.text
+def _final_plan(draft: Draft) -> Plan:
+    if draft.calls and draft.rounds_done < draft.rounds and draft.request.choice != "none":
+        return replace(draft.plan, steps=(*draft.reasoning, *draft.commentary, *_numbered_calls(draft)))
+    text = _default_text(draft.request) if draft.text is None else draft.text
     words = text.split() or ["word"]
     text = " ".join(words[at % len(words)] for at in range(draft.deltas)) if draft.deltas else text
     message = Message(text, tuple(draft.citations), draft.refused)
     return replace(draft.plan, steps=(*draft.reasoning, *draft.before, message))
 
 
-def _numbered(draft: Draft) -> list[Call]:
+def _numbered_calls(draft: Draft) -> list[Call]:
     now = str(draft.rounds_done + 1)
     return [
         replace(call, arguments=call.arguments.replace("$round", now).replace("$n", str(number)))
@@ -238,122 +239,126 @@ def _numbered(draft: Draft) -> list[Call]:
 # --- what each directive means ---
 
 
-def _reasoning(draft: Draft, told: Directive) -> None:
-    parts = told.count("parts", 1)
-    text = told.text("text", "Thinking it over.")
+def _reasoning(draft: Draft, directive: Directive) -> None:
+    parts = directive.count("parts", 1)
+    text = directive.text("text", "Thinking it over.")
     texts = [text if parts == 1 else f"{text} ({number})" for number in range(1, parts + 1)]
-    kind = told.own_text("summary")
+    kind = directive.value_text("summary")
     item = Reasoning(_one_of(REASONING_KINDS, kind), tuple(texts))
-    draft.reasoning.extend([item] * told.count("items", 1))
+    draft.reasoning.extend([item] * directive.count("items", 1))
 
 
-def _call(draft: Draft, told: Directive) -> None:
-    args = told.options.get("args", {})
+def _call(draft: Draft, directive: Directive) -> None:
+    args = directive.options.get("args", {})
     arguments = args if isinstance(args, str) else json.dumps(args)
-    draft.calls.extend([Call(told.own_text(), arguments)] * told.count("times", 1))
+    draft.calls.extend([Call(directive.value_text(), arguments)] * directive.count("times", 1))
 
 
-def _rounds_told(draft: Draft, told: Directive) -> None:
-    draft.rounds = int(told.value)
+def _rounds(draft: Draft, directive: Directive) -> None:
+    draft.rounds = int(directive.value)
 
 
-def _text(draft: Draft, told: Directive) -> None:
-    draft.text = told.own_text()
+def _text(draft: Draft, directive: Directive) -> None:
+    draft.text = directive.value_text()
 
 
-def _say(draft: Draft, told: Directive) -> None:
-    draft.commentary.append(Message(told.own_text(), phase="commentary"))
+def _say(draft: Draft, directive: Directive) -> None:
+    draft.commentary.append(Message(directive.value_text(), phase="commentary"))
 
 
-def _cite(draft: Draft, told: Directive) -> None:
-    draft.citations.append(Citation(told.own_text(), told.text("title", "A source")))
+def _cite(draft: Draft, directive: Directive) -> None:
+    draft.citations.append(Citation(directive.value_text(), directive.text("title", "A source")))
 
 
-def _search(draft: Draft, told: Directive) -> None:
-    kind = _one_of(SEARCH_KINDS, told.text("kind", "server"))
-    draft.before.append(Search(told.own_text(), kind, told.text("url", "https://example.org/found")))
+def _search(draft: Draft, directive: Directive) -> None:
+    kind = _one_of(SEARCH_KINDS, directive.text("kind", "server"))
+    draft.before.append(
+        Search(directive.value_text(), kind, directive.text("url", "https://example.org/found"))
+    )
 
 
-def _image(draft: Draft, told: Directive) -> None:
-    draft.before.append(Image(told.own_text("A square")))
+def _image(draft: Draft, directive: Directive) -> None:
+    draft.before.append(Image(directive.value_text("A square")))
 
 
-def _refusal(draft: Draft, told: Directive) -> None:
+def _refusal(draft: Draft, directive: Directive) -> None:
     draft.refused = True
-    draft.text = told.own_text("I cannot help with that.")
+    draft.text = directive.value_text("I cannot help with that.")
 
 
-def _incomplete(draft: Draft, told: Directive) -> None:
-    draft.plan = replace(draft.plan, ending=_one_of(ENDINGS, told.own_text("max_output_tokens")))
+def _incomplete(draft: Draft, directive: Directive) -> None:
+    draft.plan = replace(draft.plan, ending=_one_of(ENDINGS, directive.value_text("max_output_tokens")))
 
 
-def _deltas(draft: Draft, told: Directive) -> None:
-    draft.deltas = int(told.value)
+def _deltas(draft: Draft, directive: Directive) -> None:
+    draft.deltas = int(directive.value)
 
 
-def _slow(draft: Draft, told: Directive) -> None:
-    draft.deltas = int(float(told.value) * SLOW_DELTAS_PER_SECOND)
+def _slow(draft: Draft, directive: Directive) -> None:
+    draft.deltas = int(float(directive.value) * SLOW_DELTAS_PER_SECOND)
     draft.deliver(delay_seconds=1 / SLOW_DELTAS_PER_SECOND)
 
 
-def _error(draft: Draft, told: Directive) -> None:
-    status = int(told.value)
-    refusal = own_rate_limit() if told.options.get("own") else documented(status)
-    if "retry_after" in told.options:
-        refusal = replace(refusal, headers={**refusal.headers, "Retry-After": told.text("retry_after", "")})
-    family = told.options.get("family", refusal.family)
-    changes = {"family": family, "message": told.text("message", refusal.message)}
+def _error(draft: Draft, directive: Directive) -> None:
+    status = int(directive.value)
+    refusal = own_rate_limit() if directive.options.get("own") else documented(status)
+    if "retry_after" in directive.options:
+        refusal = replace(
+            refusal, headers={**refusal.headers, "Retry-After": directive.text("retry_after", "")}
+        )
+    family = directive.options.get("family", refusal.family)
+    changes = {"family": family, "message": directive.text("message", refusal.message)}
     draft.plan = replace(draft.plan, refusal=replace(refusal, **changes))
 
 
-def _fail(draft: Draft, told: Directive) -> None:
-    kind = _one_of(BREAK_KINDS, told.own_text("failed"))
+def _fail(draft: Draft, directive: Directive) -> None:
+    kind = _one_of(BREAK_KINDS, directive.value_text("failed"))
     plain = Break(kind)
     draft.plan = replace(
         draft.plan,
         cut=Break(
             kind,
-            told.count("after", plain.after_deltas),
-            told.text("code", plain.code),
-            told.text("message", plain.message),
-            told.text("type", plain.error_type),
+            directive.count("after", plain.after_deltas),
+            directive.text("code", plain.code),
+            directive.text("message", plain.message),
+            directive.text("type", plain.error_type),
         ),
     )
 
 
-def _delay(draft: Draft, told: Directive) -> None:
+def _delay(draft: Draft, directive: Directive) -> None:
     first = draft.plan.delivery.first_delay_seconds
-    draft.deliver(delay_seconds=float(told.value), first_delay_seconds=told.number("first", first))
+    draft.deliver(delay_seconds=float(directive.value), first_delay_seconds=directive.number("first", first))
 
 
-def _wire(draft: Draft, told: Directive) -> None:
+def _wire(draft: Draft, directive: Directive) -> None:
     now = draft.plan.delivery
     draft.deliver(
-        newline=NEWLINES[_one_of(("lf", "crlf"), told.own_text("lf"))],
-        split_bytes=told.count("split", now.split_bytes),
-        comments=told.count("comments", now.comments),
-        bare_comments=bool(told.options.get("bare")),
-        comment_every=told.count("every", now.comment_every),
+        newline=NEWLINES[_one_of(("lf", "crlf"), directive.value_text("lf"))],
+        split_bytes=directive.count("split", now.split_bytes),
+        comments=directive.count("comments", now.comments),
+        bare_comments=bool(directive.options.get("bare")),
+        comment_every=directive.count("every", now.comment_every),
     )
 
 
-def _late(draft: Draft, told: Directive) -> None:
-    what = _one_of(("seal", "arguments", "both"), told.own_text("both"))
+def _late(draft: Draft, directive: Directive) -> None:
+    what = _one_of(("seal", "arguments", "both"), directive.value_text("both"))
     draft.deliver(late_seals=what in {"seal", "both"}, late_arguments=what in {"arguments", "both"})
 
 
-def _unknown(draft: Draft, told: Directive) -> None:
-    what = _one_of(("event", "item", "both"), told.own_text("both"))
+def _unknown(draft: Draft, directive: Directive) -> None:
+    what = _one_of(("event", "item", "both"), directive.value_text("both"))
     draft.deliver(unknown_event=what in {"event", "both"})
     if what in {"item", "both"}:
         draft.before.append(Unknown())
 
 
-def _big(draft: Draft, told: Directive) -> None:
-    draft.deliver(big_bytes=int(told.value))
+def _big(draft: Draft, directive: Directive) -> None:
+    draft.deliver(big_bytes=int(directive.value))
 
 
-def _nodone(draft: Draft, _told: Directive) -> None:
+def _nodone(draft: Draft, _directive: Directive) -> None:
     draft.deliver(done=False)
 
 
@@ -367,7 +372,7 @@ def _one_of(allowed: tuple[T, ...], word: str) -> T:
 MEANINGS: dict[str, Callable[[Draft, Directive], None]] = {
     "reasoning": _reasoning,
     "call": _call,
-    "rounds": _rounds_told,
+    "rounds": _rounds,
     "text": _text,
     "say": _say,
     "cite": _cite,
@@ -391,29 +396,29 @@ MEANINGS: dict[str, Callable[[Draft, Directive], None]] = {
 
 
 def _by_model_name(draft: Draft) -> None:
-    model = draft.situation.model.id
+    model = draft.request.model.id
     if model == "standin/slow" and not draft.deltas:
         _slow(draft, directives.Directive("slow", SLOW_MODEL_SECONDS, {}))
     _fail_by_name(draft)
     if model == "standin/tools" and not draft.calls:
-        draft.calls = [example_call(name, schema) for name, schema in draft.situation.schemas.items()][:1]
+        draft.calls = [example_call(name, schema) for name, schema in draft.request.schemas.items()][:1]
 
 
 def _fail_by_name(draft: Draft) -> None:
-    fails = draft.situation.model.id == "standin/failing"
+    fails = draft.request.model.id == "standin/failing"
     if fails and draft.plan.cut is None and draft.plan.refusal is None:
         draft.plan = replace(draft.plan, refusal=documented(503))
 
 
-def _natural_calls(situation: Situation) -> list[Call]:
-    forced = "" if situation.calls_done else situation.choice
-    if forced in situation.schemas:
-        return [example_call(forced, situation.schemas[forced])]
-    asked = [name for name in NATURAL_CALL.findall(situation.text) if name in situation.schemas]
+def _natural_calls(request: ParsedRequest) -> list[Call]:
+    forced = "" if request.calls_done else request.choice
+    if forced in request.schemas:
+        return [example_call(forced, request.schemas[forced])]
+    asked = [name for name in NATURAL_CALL.findall(request.text) if name in request.schemas]
     if asked:
-        return [example_call(name, situation.schemas[name]) for name in dict.fromkeys(asked)]
+        return [example_call(name, request.schemas[name]) for name in dict.fromkeys(asked)]
     if forced == "required":
-        return [example_call(name, schema) for name, schema in situation.schemas.items()][:1]
+        return [example_call(name, schema) for name, schema in request.schemas.items()][:1]
     return []
 
 
@@ -440,24 +445,22 @@ def _example(schema: dict[str, Any]) -> Any:
     return examples.get(first, "example")
 
 
-def _default_reasoning(situation: Situation) -> Reasoning:
-    kind = KIND_OF_FAMILY.get(situation.model.family, "summary")
-    thought = f"**Reading the request**\n\nI have {_counted(situation.items)}; the last one matters most."
+def _default_reasoning(request: ParsedRequest) -> Reasoning:
+    kind = KIND_OF_FAMILY.get(request.model.family, "summary")
+    thought = f"**Reading the request**\n\nI have {_count_of(request.items)}; the last one matters most."
     return Reasoning(kind, (thought,))
 
 
-def _default_text(situation: Situation) -> str:
-    lines = [f"You said: {directives.spoken(situation.text)}"]
-    if situation.outputs:
+def _default_text(request: ParsedRequest) -> str:
+    lines = [f"You said: {directives.plain_text(request.text)}"]
+    if request.outputs:
         lines.append("The tools answered:")
-        lines.append(
-            "\n".join(f"- `{name}`: {text[:QUOTED_OUTPUT_CHARS]}" for name, text in situation.outputs)
-        )
-    lines.append(f"*{situation.model.id}* saw {_counted(situation.items)}.")
+        lines.append("\n".join(f"- `{name}`: {text[:QUOTED_OUTPUT_CHARS]}" for name, text in request.outputs))
+    lines.append(f"*{request.model.id}* saw {_count_of(request.items)}.")
     return "\n\n".join(lines)
 
 
-def _counted(items: int) -> str:
+def _count_of(items: int) -> str:
     return f"{items} input item{'' if items == 1 else 's'}"
 
 

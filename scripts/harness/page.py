@@ -1,8 +1,8 @@
-"""The pipe in process with a page in front of it: what Open WebUI does between a chat and a pipe, in short.
+"""The pipe in this process behind a chat page, which does in short what Open WebUI does between both.
 
-A page reduces the native events to items, runs the tools that a round asks for, calls the pipe again with the
-outputs, and tells the whole chat anew as messages on each call, as Open WebUI 0.12 does (`utils/response.py`,
-`utils/middleware.py`, `utils/misc.py: convert_output_to_messages`). Owns no assertion.
+A page reduces the native events to items, runs the tools that a round calls, calls the pipe again with their
+outputs, and sends the whole chat as messages on each call, as Open WebUI 0.12 does (`utils/response.py`,
+`utils/middleware.py`, `utils/misc.py: convert_output_to_messages`).
 """
 
 from __future__ import annotations
@@ -25,20 +25,28 @@ Json = dict[str, Any]
 Tool = Callable[[Json], str]
 
 KEY = "sk-or-v1-stand-in"
-_MOST_ROUNDS = 8
-_SWEEP_SECONDS = 5.0
+SECRET_KEY = "the host's secret"  # noqa: S105 - of a host that does not exist
+IDLE_SECONDS = 120.0
+_MAX_ROUNDS = 8
 
 
-class NobodyElse:
-    """A host that knows no user and no chat, so that nothing is ever swept away by its word."""
+@dataclass
+class FakeRecords:
+    """The records of a host in which every user and every chat exists; counts the looks at its users."""
+
+    lookups: int = 0
 
     async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
+        """All of them."""
+        self.lookups += 1
         return set(user_ids)
 
     async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
+        """All of them."""
         return set(chat_ids)
 
-    async def naming_chats(self, user_id: str, ids: Sequence[str]) -> Mapping[str, str]:
+    async def naming_chats(self, user_id: str, ids: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - a Protocol's
+        """None of the chats holds a marker."""
         return {}
 
 
@@ -55,34 +63,37 @@ class PipeInProcess:
     ) -> None:
         self._directory = directory
         self._transport = transport
-        self._app: App | None = None
+        self._apps: list[App] = []
         self._database: Database | None = None
         self.pipe = Pipe(self._build)
         self.pipe.valves = Pipe.Valves(**{"API_KEY": KEY, "BASE_URL": base_url, **valves})
 
+    def open_database(self) -> Database:
+        """A file in the directory."""
+        return Database.from_url(f"sqlite:///{self._directory / 'rows.db'}")
+
+    @property
+    def app(self) -> App:
+        """What the pipe was built on."""
+        return self._apps[-1]
+
     def _build(self) -> App:
-        self._database = Database.from_url(f"sqlite:///{self._directory / 'rows.db'}")
-        self._app = App(
-            HostResources(self._database, NobodyElse(), "the host's secret"), transport=self._transport
+        self._database = self.open_database()
+        self._apps.append(
+            App(HostResources(self._database, FakeRecords(), SECRET_KEY), transport=self._transport)
         )
-        return self._app
+        return self.app
 
     async def __aenter__(self) -> Pipe:
         await self.pipe.pipes()
         return self.pipe
 
     async def __aexit__(self, *_: object) -> None:
-        if self._app is not None and self._database is not None:
-            await _swept()
-            await self._app.aclose()
+        if self._database is not None:
+            async with asyncio.timeout(IDLE_SECONDS):
+                await self.app.idle()  # SQLite's driver loses the connection of a sweep that is cancelled
+            await self.app.aclose()
             await self._database.aclose()
-
-
-async def _swept() -> None:
-    """Let a sweep come to its end: SQLite's driver loses the connection of one that is cancelled."""
-    sweeps = [task for task in asyncio.all_tasks() if "_sweep" in repr(task.get_coro())]
-    if sweeps:
-        await asyncio.wait(sweeps, timeout=_SWEEP_SECONDS)
 
 
 @dataclass(slots=True)
@@ -101,8 +112,8 @@ class Answer:
     @property
     def notices(self) -> list[str]:
         """The status lines."""
-        told = [event["event"] for event in self.events if "event" in event]
-        return [event["data"]["description"] for event in told if event["type"] == "status"]
+        events = [event["event"] for event in self.events if "event" in event]
+        return [event["data"]["description"] for event in events if event["type"] == "status"]
 
 
 class Page:
@@ -125,36 +136,36 @@ class Page:
         self.turns: list[tuple[str, Answer]] = []
 
     async def ask(self, text: str) -> Answer:
-        """Send a message; gives the answer once all its rounds are over."""
+        """Send a message and return the answer once all its rounds are over."""
         answer = Answer()
         self.turns.append((text, answer))
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             await self._round(answer)
             if not self._run_tools(answer):
                 break
         return answer
 
     def stream(self, text: str) -> AsyncGenerator[Json]:
-        """Send a message and hand over the pipe's own stream, to be closed by the caller."""
+        """Send a message and return the pipe's own stream, which the caller closes."""
         answer = Answer()
         self.turns.append((text, answer))
         return self._events(answer)
 
     async def complete(self, text: str) -> Json:
-        """Send a message for which the chat does not stream; gives what the pipe gives."""
+        """Send a message without streaming and return what the pipe returns."""
         answer = Answer()
         self.turns.append((text, answer))
         return cast("Json", await self._call({**self.body(), "stream": False}))
 
     def messages(self) -> list[Json]:
-        """The chat as the host tells it to a pipe; the last answer only as far as it has come."""
-        told: list[Json] = []
+        """The chat as the host sends it to a pipe; the last answer as far as it is written."""
+        messages: list[Json] = []
         for text, answer in self.turns:
-            told += [{"role": "user", "content": text}, *_told(answer.output)]
-        return told
+            messages += [{"role": "user", "content": text}, *_messages(answer.output)]
+        return messages
 
     def body(self) -> Json:
-        """What the pipe gets beside the messages."""
+        """The request body that the pipe gets."""
         tools = [
             {
                 "type": "function",
@@ -193,7 +204,7 @@ class Page:
             part["text"] = part["text"].strip()
 
     def _run_tools(self, answer: Answer) -> bool:
-        """Run every call without an output, whatever its status; tell whether there was one."""
+        """Run every call without an output, whatever its status; return whether there was one."""
         done = {item["call_id"] for item in answer.output if item["type"] == "function_call_output"}
         calls = [
             item for item in answer.output if item["type"] == "function_call" and item["call_id"] not in done
@@ -215,15 +226,15 @@ class Page:
 
 
 def reduced(output: list[Json], event: Json) -> list[Json]:
-    """Open WebUI's own way of taking one native event into the items."""
-    kind, place = event["type"], event.get("output_index", 0)
+    """The items after one native event, by Open WebUI's own rules."""
+    kind, index = event["type"], event.get("output_index", 0)
     if kind == "response.completed":
         return event["response"]["output"] or output
     if kind == "response.output_item.added":
-        return [*output[:place], event["item"], *output[place:]]
+        return [*output[:index], event["item"], *output[index:]]
     if kind == "response.output_item.done":
-        return [*output[:place], event["item"], *output[place + 1 :]]
-    item = output[place]
+        return [*output[:index], event["item"], *output[index + 1 :]]
+    item = output[index]
     if kind == "response.output_text.delta":
         item["content"][0]["text"] += event["delta"]
     if kind == "response.function_call_arguments.delta":
@@ -235,9 +246,9 @@ def _text_of(item: Json) -> str:
     return "".join(part["text"] for part in item["content"] if part["type"] == "output_text")
 
 
-def _told(output: Sequence[Json]) -> list[Json]:
-    """Items as messages: one assistant message for each round, then its outputs."""
-    results = {item["call_id"] for item in output if item["type"] == "function_call_output"}
+def _messages(output: Sequence[Json]) -> list[Json]:
+    """Items as messages: one assistant message for each round, then its tool results."""
+    completed = {item["call_id"] for item in output if item["type"] == "function_call_output"}
     rounds: list[tuple[list[Json], list[Json]]] = [([], [])]
     for item in output:
         if item["type"] == "function_call_output":
@@ -246,28 +257,30 @@ def _told(output: Sequence[Json]) -> list[Json]:
         if rounds[-1][1]:
             rounds.append(([], []))
         rounds[-1][0].append(item)
-    return [message for said, answered in rounds for message in _round_told(said, answered, results)]
+    return [message for items, results in rounds for message in _round_messages(items, results, completed)]
 
 
-def _round_told(said: Sequence[Json], answered: Sequence[Json], results: AbstractSet[str]) -> list[Json]:
-    texts = [text for item in said if item["type"] == "message" and (text := _text_of(item))]
+def _round_messages(
+    items: Sequence[Json], results: Sequence[Json], completed: AbstractSet[str]
+) -> list[Json]:
+    texts = [text for item in items if item["type"] == "message" and (text := _text_of(item))]
     calls = [
         {
             "id": item["call_id"],
             "type": "function",
             "function": {"name": item["name"], "arguments": item["arguments"]},
         }
-        for item in said
-        if item["type"] == "function_call" and item["call_id"] in results and item["status"] == "completed"
+        for item in items
+        if item["type"] == "function_call" and item["call_id"] in completed and item["status"] == "completed"
     ]
-    details = [detail for item in said for detail in item.get("reasoning_details") or []]
+    details = [detail for item in items for detail in item.get("reasoning_details") or []]
     message: Json = {"role": "assistant", "content": "\n".join(texts)}
     if calls:
         message["tool_calls"] = calls
     if details:
         message["reasoning_details"] = details
-    outputs = [
+    tool_messages = [
         {"role": "tool", "tool_call_id": item["call_id"], "content": item["output"][0]["text"]}
-        for item in answered
+        for item in results
     ]
-    return [message, *outputs] if texts or calls or details else outputs
+    return [message, *tool_messages] if texts or calls or details else tool_messages

@@ -1,7 +1,7 @@
-"""Long chats on a page: turns that were said before, in plain short words, and what the requests were like.
+"""Long chats on a page, made of plain short words, and what the requests of such a chat hold.
 
-The words are so short that the stand-in never bills more for a request than we count, so that no bill moves the line
-at which a request is too large.
+The words are so short that the stand-in never bills more for a request than the pipe counts, so that no bill moves
+the line at which a request is too large.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.app import App, HostResources
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.settings import UserValves
 from open_webui_openrouter_pipe.store.audit import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.sealing import Keyring
 from open_webui_openrouter_pipe.store.summaries import SealedSummaries, SummaryRows
-from scripts.standin.log import RecordedRequest
-from tests.support.page import Answer, Json, NobodyElse, Page, PipeInProcess
+from scripts.harness.page import SECRET_KEY, Answer, Json, Page, PipeInProcess
+from scripts.standin.state import RecordedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,21 +31,20 @@ if TYPE_CHECKING:
     from open_webui_openrouter_pipe.summaries.summary import Summary
     from scripts.standin import StandIn
 
-SECRET = "the host's secret"
 HEADER = "[Earlier parts of this conversation, shortened."
-_SAID = "to be or no to go by an ox up at us so we do it as if in my pa we am he me is a hat of all of it on"
-_WORDS = _SAID.split()
+_TEXT = "to be or no to go by an ox up at us so we do it as if in my pa we am he me is a hat of all of it on"
+_WORDS = _TEXT.split()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A database by its address, and the schema in it; workers in the same place share all that is kept."""
+class DatabaseAddress:
+    """A database by its URL, and the schema in it; workers with the same address share all that is stored."""
 
     url: str
     schema: str | None = None
 
     @classmethod
-    def in_folder(cls, folder: Path) -> Place:
+    def in_folder(cls, folder: Path) -> DatabaseAddress:
         """A file in a folder."""
         return cls(f"sqlite:///{folder / 'rows.db'}")
 
@@ -56,20 +54,19 @@ class Place:
 
 
 class Worker(PipeInProcess):
-    """A pipe in a place, as a context."""
+    """A pipe on a database that it may share with other workers, as a context."""
 
-    def __init__(self, place: Place, standin: StandIn, folder: Path, **valves: Any) -> None:
+    def __init__(self, address: DatabaseAddress, standin: StandIn, folder: Path, **valves: Any) -> None:
         super().__init__(folder, base_url=standin.base_url, **valves)
-        self._place = place
+        self._address = address
 
-    def _build(self) -> App:
-        self._database = self._place.open()
-        self._app = App(HostResources(self._database, NobodyElse(), SECRET))
-        return self._app
+    def open_database(self) -> Database:
+        """The one at the address."""
+        return self._address.open()
 
 
-class Talk(Page):
-    """A page whose user may have settings, and whose chat may have parameters and a history."""
+class LongChat(Page):
+    """A page whose user may have valves, and whose chat may have parameters and earlier turns."""
 
     def __init__(
         self,
@@ -86,7 +83,7 @@ class Talk(Page):
         self.user_valves = user_valves
 
     def body(self) -> Json:
-        """What the pipe gets beside the messages."""
+        """The request body that the pipe gets."""
         return {**super().body(), **self.parameters}
 
     async def _call(self, body: Json) -> Any:
@@ -94,28 +91,28 @@ class Talk(Page):
         user = {"id": self.user_id, "valves": self.user_valves}
         return await self._pipe.pipe(body, __user__=user, __metadata__=metadata)
 
-    def grow(self, turns: int, *, tokens: int = 240, seed: str = "") -> Talk:
-        """Add turns of about so many tokens each, as if they had been said."""
+    def grow(self, turns: int, *, tokens: int = 240, seed: str = "") -> LongChat:
+        """Add earlier turns of about so many tokens each."""
         for _ in range(turns):
             number = len(self.turns)
             count = tokens // 2 - 10
-            self.say(
+            self.add_turn(
                 f"Question {number}: {words(count, f'{seed}q{number}')}",
                 message(f"Answer {number}: {words(count, f'{seed}a{number}')}", number),
             )
         return self
 
-    def say(self, text: str, *output: Json) -> None:
-        """Add a turn as if it had been said."""
+    def add_turn(self, text: str, *output: Json) -> None:
+        """Add an earlier turn."""
         self.turns.append((text, Answer(list(output))))
 
-    async def go_on(self, tokens: int = 120) -> Answer:
+    async def ask_next(self, tokens: int = 120) -> Answer:
         """Ask the next question, of about so many tokens."""
         number = len(self.turns)
         return await self.ask(f"Question {number}: {words(tokens - 10, f'q{number}')}")
 
-    def like(self, other: Talk, turns: int) -> Talk:
-        """Begin with another chat's first turns."""
+    def copy_turns(self, other: LongChat, turns: int) -> LongChat:
+        """Take over another chat's first turns."""
         self.turns = list(other.turns[:turns])
         return self
 
@@ -138,42 +135,42 @@ def message(text: str, name: object) -> Json:
 
 
 def tool_round(call_id: str, name: str, arguments: str, output: str) -> tuple[Json, Json]:
-    """A call of a tool and what came back, as the host stores them."""
+    """A tool call and its result as the host stores them."""
     named = {"call_id": call_id, "status": "completed"}
     call = {"type": "function_call", "id": f"fc_{call_id}", "name": name, "arguments": arguments, **named}
     part = {"type": "input_text", "text": output}
     return call, {"type": "function_call_output", "id": f"fco_{call_id}", "output": [part], **named}
 
 
-def asked_for_summaries(standin: StandIn) -> list[RecordedRequest]:
-    """The requests to summarisers."""
+def summary_requests(standin: StandIn) -> list[RecordedRequest]:
+    """The requests for summaries."""
     return [request for request in standin.responses if request.is_summary]
 
 
-def answered(standin: StandIn) -> RecordedRequest:
+def last_request(standin: StandIn) -> RecordedRequest:
     """The last request for an answer."""
     return [request for request in standin.responses if not request.is_summary][-1]
 
 
-def texts(request: RecordedRequest) -> list[str]:
-    """The texts of a request's input, item by item."""
+def input_texts(request: RecordedRequest) -> list[str]:
+    """The text of each input item."""
     return ["\n".join(_texts(item)) for item in request.body["input"]]
 
 
-def blocks(request: RecordedRequest) -> list[int]:
-    """Which items of a request's input stand in for turns."""
-    return [at for at, text in enumerate(texts(request)) if text.startswith(HEADER)]
+def summary_blocks(request: RecordedRequest) -> list[int]:
+    """The indexes of the input items that hold summaries."""
+    return [index for index, text in enumerate(input_texts(request)) if text.startswith(HEADER)]
 
 
-def questions(request: RecordedRequest) -> list[int]:
-    """The numbers of the questions that a request's input holds as they were asked."""
-    found = (re.match(r"Question (\d+):", text) for text in texts(request))
+def questions_sent(request: RecordedRequest) -> list[int]:
+    """The numbers of the questions that the input holds word for word."""
+    found = (re.match(r"Question (\d+):", text) for text in input_texts(request))
     return [int(match[1]) for match in found if match]
 
 
-def transcribed(request: RecordedRequest) -> list[int]:
+def transcribed_questions(request: RecordedRequest) -> list[int]:
     """The numbers of the questions in the transcript of a request for a summary."""
-    return [int(number) for number in re.findall(r"Question (\d+):", texts(request)[-1])]
+    return [int(number) for number in re.findall(r"Question (\d+):", input_texts(request)[-1])]
 
 
 def _texts(item: Json) -> Iterator[str]:
@@ -184,28 +181,28 @@ def _texts(item: Json) -> Iterator[str]:
     yield item.get("arguments", "")
 
 
-async def kept(place: Place, user_id: str = "user") -> list[Summary]:
-    """All summaries of a user that are stored."""
-    async with aclosing(place.open()) as database, aclosing(SummaryRows(database)) as rows:
+async def stored_summaries(address: DatabaseAddress, user_id: str = "user") -> list[Summary]:
+    """All summaries of a user in the database."""
+    async with aclosing(address.open()) as database, aclosing(SummaryRows(database)) as rows:
         table = database.tables.summary
-        chosen = sa.select(table.c.start_chain, table.c.end_chain).where(table.c.user_id == user_id)
-        ends = [bytes.fromhex(end) for pair in await _found(database, chosen) for end in pair]
-        summaries = SealedSummaries(rows, Keyring([SECRET]))
+        query = sa.select(table.c.start_chain, table.c.end_chain).where(table.c.user_id == user_id)
+        ends = [bytes.fromhex(end) for pair in await _rows(database, query) for end in pair]
+        summaries = SealedSummaries(rows, Keyring([SECRET_KEY]))
         return list((await summaries.find(user_id, ends, chat_id="")).values())
 
 
-async def claims(place: Place) -> list[str]:
-    """The claims on summaries that somebody holds."""
-    async with aclosing(place.open()) as database:
-        names = [row.name for row in await _found(database, sa.select(database.tables.lease))]
+async def summary_claims(address: DatabaseAddress) -> list[str]:
+    """The claims on summaries that some worker holds."""
+    async with aclosing(address.open()) as database:
+        names = [row.name for row in await _rows(database, sa.select(database.tables.lease))]
         return [name for name in names if name.startswith("summary:")]
 
 
-async def recorded(place: Place) -> list[AuditRow]:
+async def audit_rows(address: DatabaseAddress) -> list[AuditRow]:
     """The audit, the oldest first."""
-    async with aclosing(place.open()) as database:
+    async with aclosing(address.open()) as database:
         return [each.row for each in await AuditLog(database).records(limit=10_000)][::-1]
 
 
-async def _found(database: Database, query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
+async def _rows(database: Database, query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
     return await database.fetch(query)

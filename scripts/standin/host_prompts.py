@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from .directives import spoken
+from .directives import plain_text
 
 OPENING = "### Task:"
 TITLE_WORDS = 4
@@ -29,7 +29,7 @@ def answer(text: str) -> str | None:
     if text.removeprefix(OPENING).lstrip().startswith(COMPACTION):
         return _compacted(text)
     said = USER_LINE.findall(text)
-    topic = " ".join((spoken(said[-1]) if said else "New chat").split()[:TITLE_WORDS])
+    topic = " ".join((plain_text(said[-1]) if said else "New chat").split()[:TITLE_WORDS])
     answers: dict[str, Any] = {
         '{ "title":': {"title": topic.title()},
         '{ "tags":': {"tags": ["General", "Testing"]},
@@ -46,5 +46,5 @@ def _compacted(text: str) -> str:
     messages, earlier = COMPACTED.search(text), EARLIER.search(text)
     before = earlier.group(1).strip()[:EARLIER_CHARS] if earlier else ""
     said = USER_LINE.findall(messages.group(1) if messages else text)[-COMPACTED_MESSAGES:]
-    asked = [f'The user said: "{" ".join(spoken(line).split()[:COMPACTED_WORDS])}".' for line in said]
+    asked = [f'The user said: "{" ".join(plain_text(line).split()[:COMPACTED_WORDS])}".' for line in said]
     return " ".join([*([before] if before else []), *asked, "The assistant answered."])

@@ -10,7 +10,7 @@ import pytest
 from scripts.standin import catalogue
 from scripts.standin.directives import DirectiveError
 from scripts.standin.plan import Break, Call, Citation, Delivery, Message, Plan, Reasoning
-from scripts.standin.script import Orders, compose
+from scripts.standin.planner import ReplyOptions, plan_answer
 from tests.standin.client import CLOCK, WEATHER, output, user
 
 PLAIN = catalogue.BY_ID["standin/plain"]
@@ -20,20 +20,20 @@ CALL = {"type": "function_call", "call_id": "c1", "name": "get_weather", "argume
 
 def steps(given: Any, model: catalogue.Model = SCRIPT, **fields: Any) -> tuple[Any, ...]:
     """The steps of the plan for an input."""
-    return compose({"input": given, **fields}, model).steps
+    return plan_answer({"input": given, **fields}, model).steps
 
 
-def test_a_person_is_answered() -> None:
+def test_plain_text_gets_a_default_answer() -> None:
     """Without an order the answer repeats the words and counts the items."""
     assert steps("Hello", PLAIN) == (Message("You said: Hello\n\n*standin/plain* saw 1 input item."),)
 
 
-def test_the_plain_model_is_deaf() -> None:
+def test_the_plain_model_ignores_directives() -> None:
     """It leaves directives out of its echo and obeys none."""
     assert steps("Hi [[standin: text=x]]", PLAIN)[0].text.startswith("You said: Hi\n")
 
 
-def test_reasoning_models_think_first_unless_told_not_to() -> None:
+def test_reasoning_models_think_first_unless_it_is_off() -> None:
     """Effort none and enabled false switch thinking off."""
     model = catalogue.BY_ID["openai/gpt-5.2"]
     counts = [
@@ -95,14 +95,14 @@ def test_arguments_may_be_any_text() -> None:
 )
 def test_tools_are_called_when_asked_for(text: str, choice: Any, names: list[str]) -> None:
     """In words, or by tool_choice."""
-    made = steps(text, tools=[WEATHER, CLOCK], tool_choice=choice)
-    assert [step.name for step in made if isinstance(step, Call)] == names
+    planned = steps(text, tools=[WEATHER, CLOCK], tool_choice=choice)
+    assert [step.name for step in planned if isinstance(step, Call)] == names
 
 
 def test_a_forced_tool_is_called_once() -> None:
     """After its output the answer comes, though tool_choice still demands a call."""
-    made = steps([user("Hi"), CALL, output(CALL)], tools=[WEATHER], tool_choice="required")
-    assert [type(step) for step in made] == [Message]
+    planned = steps([user("Hi"), CALL, output(CALL)], tools=[WEATHER], tool_choice="required")
+    assert [type(step) for step in planned] == [Message]
 
 
 def test_example_arguments_fit_the_schema() -> None:
@@ -122,7 +122,7 @@ def test_example_arguments_fit_the_schema() -> None:
 
 
 def test_only_the_last_run_of_user_messages_counts() -> None:
-    """Orders of earlier turns are past; developer messages at the end do not hide the order."""
+    """ReplyOptions of earlier turns are past; developer messages at the end do not hide the order."""
     items = [
         user("[[standin: text=old]]"),
         {"role": "assistant", "content": "old"},
@@ -150,22 +150,22 @@ def test_task_prompts_get_json(name: str) -> None:
     """Directives in the history of such a prompt are not orders."""
     (message,) = steps(TASKS[name])
     assert list(json.loads(message.text)) == [name]
-    assert compose({"input": TASKS[name]}, SCRIPT).refusal is None
+    assert plan_answer({"input": TASKS[name]}, SCRIPT).refusal is None
 
 
 def test_a_queued_answer_stands_above_a_task() -> None:
     """A test that queues an answer gets it, whatever the prompt."""
-    plan = compose({"input": TASKS["title"]}, SCRIPT, Orders(queued="[[standin: text=Mine]]"))
+    plan = plan_answer({"input": TASKS["title"]}, SCRIPT, ReplyOptions(queued="[[standin: text=Mine]]"))
     assert plan.steps == (Message("Mine"),)
 
 
 def test_a_title_is_made_of_what_was_said() -> None:
-    """The first words of the last question, its directives left out."""
+    """The first words of the last question, without its directives."""
     (message,) = steps(TASKS["title"])
     assert json.loads(message.text) == {"title": "How Do Whales Sleep"}
 
 
-def test_retrieval_prompts_are_no_tasks() -> None:
+def test_retrieval_prompts_are_not_tasks() -> None:
     """Open WebUI's template for retrieved context begins the same way."""
     text = "### Task:\nRespond to the user query using the provided context\n[[standin: text=ok]]"
     assert steps(text) == (Message("ok"),)
@@ -184,13 +184,13 @@ def test_retrieval_prompts_are_no_tasks() -> None:
         ("slow=3", Plan(delivery=Delivery(delay_seconds=0.1))),
     ],
 )
-def test_how_an_answer_travels_can_be_ordered(ask: str, plan: Plan) -> None:
+def test_delivery_directives_change_the_plan(ask: str, plan: Plan) -> None:
     """Each of these changes one thing of the plan."""
-    made = compose({"input": f"[[standin: {ask}]]"}, SCRIPT)
-    assert (made.cut, made.ending, made.delivery) == (plan.cut, plan.ending, plan.delivery)
+    planned = plan_answer({"input": f"[[standin: {ask}]]"}, SCRIPT)
+    assert (planned.cut, planned.ending, planned.delivery) == (plan.cut, plan.ending, plan.delivery)
 
 
-def test_the_number_of_deltas_can_be_ordered() -> None:
+def test_the_number_of_deltas_can_be_set() -> None:
     """So many words."""
     (message,) = steps('[[standin: deltas=5]] [[standin: text="a b"]]')
     assert message.text == "a b a b a"
@@ -199,7 +199,7 @@ def test_the_number_of_deltas_can_be_ordered() -> None:
 @pytest.mark.parametrize(
     "ask", ["dance", "reasoning=loud", "rounds=many", "fail=softly", "wire=cr", "late=never", "error=x"]
 )
-def test_orders_without_meaning_are_errors(ask: str) -> None:
+def test_unknown_directives_are_errors(ask: str) -> None:
     """A test with a misspelt order must not pass by accident."""
     with pytest.raises(DirectiveError):
-        compose({"input": f"[[standin: {ask}]]"}, SCRIPT)
+        plan_answer({"input": f"[[standin: {ask}]]"}, SCRIPT)

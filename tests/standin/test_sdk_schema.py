@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scripts.standin import oracle
+from scripts.standin import sdk_schema
 from tests.standin.client import events_of
 
 STREAMS = Path(__file__).parents[1] / "data" / "sse"
@@ -18,7 +18,7 @@ VALID = sorted(path.name for path in STREAMS.glob("*.sse") if not path.name.star
 def test_recorded_streams_are_accepted(name: str) -> None:
     """Every event of a known good stream passes."""
     events = events_of((STREAMS / name).read_text())
-    assert [issue for event in events for issue in oracle.event_issues(event)] == []
+    assert [issue for event in events for issue in sdk_schema.event_issues(event)] == []
     assert len(events) > 3
 
 
@@ -54,4 +54,4 @@ ITEM = {"id": "fc_1", "type": "function_call", "call_id": "c", "name": "n", "arg
 )
 def test_bad_events_are_refused(event: Any) -> None:
     """What the SDK's open unions would let pass in silence is an issue here."""
-    assert oracle.event_issues(event) != []
+    assert sdk_schema.event_issues(event) != []

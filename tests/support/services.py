@@ -1,4 +1,4 @@
-"""A fitting's books in memory: audit, calibrations, a vocabulary that is not there, and what the user is told."""
+"""What a request fitter needs, in memory: audit, calibrations, a tokenizer without a vocabulary, a user's page."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from open_webui_openrouter_pipe.ports import Audited, Encode, Notice
 
 
-class Books:
-    """Writes down what is recorded and learned; `known` is what every model's bills have taught."""
+class FakeServices:
+    """Keeps what is recorded and learned; `known` is the calibration of every model."""
 
     def __init__(self) -> None:
         self.written: list[Audited] = []
@@ -31,21 +31,21 @@ class Books:
         """The same for every model."""
         return self.known
 
-    def learn(self, model_id: str, _tally: TokenCounts, billed_tokens: int) -> None:
+    def learn(self, model_id: str, _counts: TokenCounts, billed_tokens: int) -> None:
         """Keep the bill."""
         self.learned.append((model_id, billed_tokens))
 
     async def encode(self) -> Encode | None:
-        """Tokens are estimated."""
+        """None: tokens are estimated."""
         return None
 
-    def means(self, clock: Callable[[], float] = time.monotonic) -> PlannerServices:
-        """What a worker has of these; `clock` gives monotonic seconds."""
+    def planner(self, clock: Callable[[], float] = time.monotonic) -> PlannerServices:
+        """These as a fitter takes them; `clock` returns monotonic seconds."""
         return PlannerServices(self, self, self, lambda: f"id{len(self.written)}", PromptCacheClock(clock))
 
 
-class Screen:
-    """Takes the lines that a user would see."""
+class ShownNotices:
+    """Collects the status lines that a user would see."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import socketio
 
+from scripts.harness.servers import unused_port
 from scripts.launch import openwebui
 from scripts.launch.api import Api
-from tests.support.servers import unused_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-ANSWER_SECONDS = 60.0
+ANSWER_SECONDS = 300.0
 POLL_SECONDS = 0.1
-PASSWORD = "a password for tests"
+PASSWORD = "a password for tests"  # noqa: S105 - of accounts that a test makes
 
 
 @dataclass(frozen=True, slots=True)
