@@ -19,6 +19,7 @@ from open_webui_openrouter_pipe.replay.exports import chat_state, read_export
 from open_webui_openrouter_pipe.settings import Valves, read_settings
 from open_webui_openrouter_pipe.summaries.summary import summary_message
 from tests.history.builders import CLAUDE, OPENAI, assistant, mark, reasoning, tool, tool_call, ulid, user
+from tests.support.services import FakeServices, ShownNotices
 
 _EXPORTS = Path(__file__).parents[1] / "data" / "exports"
 _WEATHER = str(_EXPORTS / "weather.json")
