@@ -1,14 +1,15 @@
 """From Open WebUI's messages to the conversation that is sent: pure, the same bytes for the same chat.
 
-build          the conversation of a whole chat: instructions, volatile text, turns
-turn           one turn's entries become its items
-reading        the host's messages become typed entries
-entries        the entries, their origins and repairs
-additions      what the host and filters add to a chat: volatile text, summaries
-host_output    a stored answer's items, unfolded as the host does it
-folded         blocks of tool calls and reasoning folded into text
-markers        the lines in assistant text that name artifacts
-artifacts      stored items made valid, and to whom reasoning may be sent
-tool_calls     tool calls matched with their results
-parts          message parts and tool values in every form
+    build          the conversation of a whole chat: instructions, volatile text, turns
+    turn           one turn's entries become its items
+    reading        the host's messages become typed entries, with their origins and repairs
+    additions      what the host and filters add to a chat: volatile text, summaries
+    host_output    a stored answer's items, unfolded as the host does it
+    folded         blocks of tool calls and reasoning folded into text
+    markers        the lines in assistant text that name artifacts
+    artifacts      stored items made valid, and to whom reasoning may be sent
+    tool_calls     tool calls matched with their results
+    parts          message parts and tool values in every form
+
+It knows neither the store nor the model's window; whoever calls loads the artifacts.
 """

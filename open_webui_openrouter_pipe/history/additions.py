@@ -69,11 +69,9 @@ class SplitPrompt:
 
 def split_prompt(text: str, base_prompt: str | None) -> SplitPrompt:
     """Split a system prompt. `base_prompt` is the host's: "" for none, None when that is unknown."""
-    base_end = len(text)
-    if base_prompt is not None:
-        base = clean_text(base_prompt)
-        offset = text.find(base)
-        base_end = offset + len(base) if offset >= 0 else base_end
+    base = text if base_prompt is None else clean_text(base_prompt)
+    offset = text.find(base)
+    base_end = offset + len(base) if offset >= 0 else len(text)
     stable, early = split_summaries(text[:base_end])
     volatile, late = split_summaries(text[base_end:].lstrip("\n"))
     return SplitPrompt(_unless_blank(stable), (*early, *late), _unless_blank(volatile))
@@ -125,7 +123,7 @@ def summary_messages(messages: Sequence[Any]) -> Mapping[int, str]:
     """Return the text of each message that is a summary as a whole, by its index."""
     leading: dict[int, str] = {}
     for index, message in enumerate(messages):
-        role = _role(message)
+        role = as_text(as_object(message).get("role"))
         if role in {"system", "developer"}:
             continue
         block = _block_text(message) if role in _WHOLE_MESSAGE else None
@@ -174,14 +172,9 @@ def _summary_ends(text: str, opening: re.Match[str]) -> tuple[int, int] | None:
 
 def _is_declared_summary(message: Any) -> bool:
     """Whether it says so in a field that no user can write."""
-    metadata = message.get("metadata") if isinstance(message, dict) else None
-    if not isinstance(metadata, dict) or _role(message) != "assistant":
-        return False
-    return type(metadata.get(_COVERED)) is int and bool(_plain_text(message))
-
-
-def _role(message: Any) -> str:
-    return as_text(as_object(message).get("role"))
+    fields = as_object(message)
+    covered = as_object(fields.get("metadata")).get(_COVERED)
+    return fields.get("role") == "assistant" and type(covered) is int and bool(_plain_text(fields))
 
 
 def _block_text(message: Mapping[str, Any]) -> str | None:

@@ -83,12 +83,10 @@ _NULLABLE = frozenset({"content", "encrypted_content", "signature", "format"})
 
 
 def _without_nulls(item: Fields) -> Fields:
-    if None not in item.values():
+    nullable = _NULLABLE if item["type"] == "reasoning" else frozenset()
+    if all(value is not None or key in nullable for key, value in item.items()):
         return item
-    kept = _NULLABLE if item["type"] == "reasoning" else frozenset()
-    if not any(value is None and key not in kept for key, value in item.items()):
-        return item
-    return {key: value for key, value in item.items() if value is not None or key in kept}
+    return {key: value for key, value in item.items() if value is not None or key in nullable}
 
 
 def _normal_reasoning(item: Fields) -> Fields | None:
@@ -134,11 +132,11 @@ def _normal_message(item: Fields) -> Fields | None:
 def _normal_other(item: Fields) -> Fields | None:
     """Any other item: sent as it is if its type is known to be accepted and its required fields are there."""
     required = REQUIRED_FIELDS.get(item["type"])
-    if required is None or not all(
-        key in item and isinstance(item[key], kind) for key, kind in required.items()
-    ):
+    if required is None:
         return None
-    return item
+    return (
+        item if all(key in item and isinstance(item[key], kind) for key, kind in required.items()) else None
+    )
 
 
 _NORMALIZERS: dict[str, Callable[[Fields], Fields | None]] = {
@@ -187,16 +185,10 @@ _OTHER_STATUSES: Mapping[str, tuple[str, ...]] = {
     "image_generation_call": ("in_progress", "completed", "failed"),
     "web_search_call": ("in_progress", "completed", "failed"),
 }
-_WITHOUT_STATUS = frozenset(
-    {
-        "compaction",
-        "context_compaction",
-        "custom_tool_call_output",
-        "mcp_approval_request",
-        "mcp_call",
-        "mcp_list_tools",
-    }
-)
+_WITHOUT_STATUS = frozenset({
+    "compaction", "context_compaction", "custom_tool_call_output", "mcp_approval_request", "mcp_call",
+    "mcp_list_tools",
+})  # fmt: skip
 
 
 def _with_legal_status(item: Fields) -> Fields:
@@ -212,12 +204,10 @@ def _is_blank(value: Any) -> bool:
 
 
 def _are_texts(value: Any, kind: str) -> bool:
-    if not isinstance(value, list):
-        return False
-    for part in value:
-        if not (isinstance(part, dict) and part.get("type") == kind and isinstance(part.get("text"), str)):
-            return False
-    return True
+    return isinstance(value, list) and all(
+        isinstance(part, dict) and part.get("type") == kind and isinstance(part.get("text"), str)
+        for part in value
+    )
 
 
 def _text_parts(value: Any, kind: str) -> list[Fields]:
@@ -263,7 +253,10 @@ def reasoning_problem(item: Mapping[str, Any], *, writer: str | None, target: st
     `writer` is the family of the model that wrote it. Without any clue of who wrote it, it is trusted.
     """
     seal_family = FORMAT_FAMILIES.get(item.get("format") or "")
-    if not _is_accepted(writer, seal_family, target):
+    known_writer = writer if writer not in {None, ROUTER} else seal_family
+    # Behind a router, who reads it is unknown: only what nobody has sealed may be sent.
+    is_accepted = seal_family is None if target == ROUTER else known_writer in {None, target}
+    if target is not None and not is_accepted:
         return "written by another family of models"
     style = seal_family or writer
     is_encrypted = not _is_blank(item.get("encrypted_content"))
@@ -275,14 +268,3 @@ def reasoning_problem(item: Mapping[str, Any], *, writer: str | None, target: st
     if not (is_sealed or item.get("content") or item.get("summary")):
         return "is empty"
     return None
-
-
-def _is_accepted(writer: str | None, seal_family: str | None, target: str | None) -> bool:
-    """Whether the target's family can open it. Behind a router, who wrote it and who reads it are unknown."""
-    if target is None:
-        return True
-    if target == ROUTER:
-        return seal_family is None
-    if writer is not None and writer != ROUTER:
-        return writer == target
-    return seal_family is None or seal_family == target

@@ -17,9 +17,8 @@ from ..errors import InvalidHistory
 from ..responses.items import Item
 from .additions import split_prompt, split_user_parts, unique_summaries
 from .artifacts import Artifacts, MissingArtifact, model_family
-from .entries import Entry, History, Instruction, Origin, Repair, UserMessage
 from .parts import text_part
-from .reading import read_history
+from .reading import Entry, History, Instruction, Origin, Repair, UserMessage, read_history
 from .tool_calls import CallIds
 from .turn import BuildRules, BuiltTurn, build_turn, input_message
 
@@ -98,16 +97,20 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
     Raises:
         InvalidHistory: Nothing is left that could be sent.
     """
-    separated = _separate_additions(history, options)
+    (first, *later), volatile, summaries = _separate_additions(history, options)
+    leading = tuple(takewhile(lambda entry: isinstance(entry, Instruction), first))
     rules = BuildRules(artifacts, model_family(options.model_id), options.strip_reasoning)
     call_ids = CallIds()
-    instructions = build_turn(0, separated.instructions, rules, call_ids)
-    turns = [build_turn(number, entries, rules, call_ids) for number, entries in enumerate(separated.turns)]
+    instructions = build_turn(0, leading, rules, call_ids)
+    turns = [
+        build_turn(number, entries, rules, call_ids)
+        for number, entries in enumerate([first[len(leading) :], *later])
+    ]
     latest = len(turns) - 1
     sent: list[tuple[int, BuiltTurn]] = [
         (0, instructions),
         *enumerate(turns[:latest]),
-        (latest, separated.volatile),
+        (latest, volatile),
         (latest, turns[latest]),
     ]
     items = [item for _, part in sent for item in part.items]
@@ -119,7 +122,7 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
         turns=tuple(number for number, part in sent for _ in part.items),
         origins=tuple(origin for _, part in sent for origin in part.origins),
         instruction_count=len(instructions.items) if any(turn.items for turn in turns) else 0,
-        volatile=range(before_volatile, before_volatile + len(separated.volatile.items)),
+        volatile=range(before_volatile, before_volatile + len(volatile.items)),
         replayed=tuple(
             ReplayedReasoning(options.chat_id, ulid, number, in_latest_turn=number == latest)
             for number, turn in enumerate(turns)
@@ -127,24 +130,17 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
         ),
         missing={ulid: missing for turn in turns for ulid, missing in turn.missing.items()},
         repairs=(*history.repairs, *(repair for turn in turns for repair in turn.repairs)),
-        external_summaries=separated.summaries,
+        external_summaries=unique_summaries(summaries),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _SeparatedHistory:
-    """A history without what the host added to it, and what it added."""
-
-    instructions: tuple[Entry, ...]
-    turns: tuple[tuple[Entry, ...], ...]
-    volatile: BuiltTurn
-    summaries: tuple[str, ...]
-
-
-def _separate_additions(history: History, options: Options) -> _SeparatedHistory:
+def _separate_additions(
+    history: History, options: Options
+) -> tuple[list[tuple[Entry, ...]], BuiltTurn, list[str]]:
     """Take the host's additions out of the instructions and the latest user message.
 
-    The host writes into the first instruction, if there is a user message to answer.
+    Return the turns without them, the volatile text and the summaries. The host writes into the first instruction, if
+    there is a user message to answer.
     """
     users = (entry for turn in history.turns[::-1] for entry in turn[::-1] if isinstance(entry, UserMessage))
     latest = next(users, None)
@@ -173,10 +169,4 @@ def _separate_additions(history: History, options: Options) -> _SeparatedHistory
             else:
                 kept.append(entry)
         turns.append(tuple(kept))
-    leading = tuple(takewhile(lambda entry: isinstance(entry, Instruction), turns[0]))
-    return _SeparatedHistory(
-        leading,
-        (turns[0][len(leading) :], *turns[1:]),
-        volatile,
-        unique_summaries((*summaries, *history.summaries)),
-    )
+    return turns, volatile, [*summaries, *history.summaries]

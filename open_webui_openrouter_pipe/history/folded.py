@@ -81,15 +81,14 @@ def _blocks(text: str) -> Iterator[_Block]:
     for opening in openings:
         if opening.start() < done or is_within(opening.start(), fences):
             continue
-        block = _details(text, opening, ends) if opening["symbol"] is None else _thinking(opening, ends)
+        if (symbol := opening["symbol"]) is None:
+            block = _details(text, opening, ends)
+        else:
+            end = ends.after(_SYMBOL_ENDS.get(symbol) or f"</{symbol[1:]}", opening.end())
+            block = _Block(opening.start(), end, ()) if end else None
         if block:
             done = block.end
             yield block
-
-
-def _thinking(opening: re.Match[str], ends: _BlockEnds) -> _Block | None:
-    end = ends.after(_SYMBOL_ENDS.get(opening["symbol"]) or f"</{opening['symbol'][1:]}", opening.end())
-    return _Block(opening.start(), end, ()) if end else None
 
 
 def _details(text: str, opening: re.Match[str], ends: _BlockEnds) -> _Block | None:
@@ -134,13 +133,9 @@ def _tool_call(attributes: Mapping[str, str], body: str) -> tuple[Piece, ...]:
     inner = html.unescape(body.strip())
     done = attributes.get("done") != "false" and ("result" in attributes or bool(inner))
     result = _decoded(attributes.get("result") or inner) if done else None
-    call = FoldedCall(
-        call_id=attributes.get("id", ""),
-        name=attributes.get("name", ""),
-        arguments=_decoded(attributes.get("arguments", "")),
-        result="null" if done and result is None else result,  # a tool may return null, which is a result
-    )
-    return (call,)
+    result = "null" if done and result is None else result  # a tool may return null, which is a result
+    arguments = _decoded(attributes.get("arguments", ""))
+    return (FoldedCall(attributes.get("id", ""), attributes.get("name", ""), arguments, result),)
 
 
 def _code_interpreter(attributes: Mapping[str, str], body: str) -> tuple[Piece, ...]:

@@ -10,7 +10,8 @@ and wrongly typed fields.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
+from itertools import takewhile
 from typing import Any
 
 from ..responses.wire import as_list, as_object, as_text
@@ -56,47 +57,37 @@ class _Unfolding:
 
     def add(self, item: Message) -> None:
         kind = as_text(item.get("type"))
-        if kind != "function_call_output":
-            self._close_outputs()
-        if handler := _HANDLERS.get(kind):
-            handler(self, item)
+        if kind == "function_call_output":
+            self._outputs += [item] if as_text(item.get("call_id")) in self._replayed else []
+            return
+        self._close_outputs()
+        match kind:
+            case "message":
+                parts = [as_object(part) for part in as_list(item.get("content"))]
+                texts = (as_text(part.get("text")) for part in parts if part.get("type") == "output_text")
+                if text := "".join(texts):
+                    self._texts.append(text)
+            case "function_call" if (call_id := as_text(item.get("call_id"))) in self._replayed:
+                provided = item.get("provider_function")
+                source = provided if isinstance(provided, dict) else item
+                function = {"name": source.get("name", ""), "arguments": source.get("arguments", "{}")}
+                self._calls.append({"id": call_id, "type": "function", "function": function})
+            case "reasoning":
+                details = item.get("reasoning_details")
+                self._details += details if isinstance(details, list) else [details] if details else []
+            case "open_webui:code_interpreter":
+                printed = item.get("output")
+                if isinstance(printed, dict):
+                    printed = printed.get("stdout") or printed.get("result")
+                if code := item.get("code"):
+                    self._texts.append(f"<code_interpreter>\n{code}\n</code_interpreter>")
+                if printed:
+                    self._texts.append(f"<code_interpreter_output>\n{printed}\n</code_interpreter_output>")
 
     def finish(self) -> list[Message]:
         self._close_outputs()
         self._close_assistant()
         return self._messages
-
-    def message(self, item: Message) -> None:
-        parts = [as_object(part) for part in as_list(item.get("content"))]
-        text = "".join(as_text(part.get("text")) for part in parts if part.get("type") == "output_text")
-        if text:
-            self._texts.append(text)
-
-    def call(self, item: Message) -> None:
-        call_id = as_text(item.get("call_id"))
-        if call_id not in self._replayed:
-            return
-        provided = item.get("provider_function")
-        source = provided if isinstance(provided, dict) else item
-        function = {"name": source.get("name", ""), "arguments": source.get("arguments", "{}")}
-        self._calls.append({"id": call_id, "type": "function", "function": function})
-
-    def output(self, item: Message) -> None:
-        if as_text(item.get("call_id")) in self._replayed:
-            self._outputs.append(item)
-
-    def reasoning(self, item: Message) -> None:
-        details = item.get("reasoning_details")
-        self._details.extend(details if isinstance(details, list) else [details] if details else [])
-
-    def code(self, item: Message) -> None:
-        code, printed = item.get("code"), item.get("output")
-        if isinstance(printed, dict):
-            printed = printed.get("stdout") or printed.get("result")
-        if code:
-            self._texts.append(f"<code_interpreter>\n{code}\n</code_interpreter>")
-        if printed:
-            self._texts.append(f"<code_interpreter_output>\n{printed}\n</code_interpreter_output>")
 
     def _close_assistant(self) -> None:
         if self._texts or self._calls or self._details:
@@ -123,44 +114,26 @@ class _Unfolding:
         self._outputs = []
 
 
-_HANDLERS: Mapping[str, Callable[[_Unfolding, Message], None]] = {
-    "message": _Unfolding.message,
-    "function_call": _Unfolding.call,
-    "function_call_output": _Unfolding.output,
-    "reasoning": _Unfolding.reasoning,
-    "open_webui:code_interpreter": _Unfolding.code,
-}
-
-
 def _without_unpaired(messages: list[Message]) -> list[Message]:
     """Keep a call only if its result follows its message directly, a result only if its call is there."""
     kept: list[Message] = []
     paired: set[str] = set()
     for index, message in enumerate(messages):
         if message["role"] == "tool":
-            kept.extend([message] if message["tool_call_id"] in paired else [])
+            kept += [message] if message["tool_call_id"] in paired else []
             continue
-        calls = message.get("tool_calls", [])
-        paired = _results_following(messages, index) & {call["id"] for call in calls}
+        calls = message.get("tool_calls")
         if not calls:
             kept.append(message)
             continue
+        results = takewhile(lambda later: later["role"] == "tool", messages[index + 1 :])
+        paired = {call["id"] for call in calls} & {result["tool_call_id"] for result in results}
         rest = {key: value for key, value in message.items() if key != "tool_calls"}
         if paired:
             kept.append({**rest, "tool_calls": [call for call in calls if call["id"] in paired]})
         elif message["content"].strip():
             kept.append(rest)
     return kept
-
-
-def _results_following(messages: list[Message], index: int) -> set[str]:
-    """The call ids of the tool messages directly behind this one."""
-    call_ids: set[str] = set()
-    for message in messages[index + 1 :]:
-        if message["role"] != "tool":
-            break
-        call_ids.add(message["tool_call_id"])
-    return call_ids
 
 
 def _text_and_images(output: Any) -> tuple[str, list[str]]:

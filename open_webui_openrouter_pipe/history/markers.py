@@ -70,14 +70,16 @@ def serialize_marker(ulid: str) -> str:
 
 def leading_markers(ulids: Iterable[str]) -> str:
     """Write what goes before the text of the same message item; empty when there is nothing to mark."""
-    lines = "".join(f"{serialize_marker(ulid)}\n" for ulid in ulids)
-    return f"{lines}\n" if lines else ""
+    return f"{lines}\n" if (lines := _marker_lines(ulids)) else ""
 
 
 def standalone_markers(ulids: Iterable[str]) -> str:
     """Write the text of a message item that holds markers only; empty when there is nothing to mark."""
-    lines = "".join(f"{serialize_marker(ulid)}\n" for ulid in ulids)
-    return f"\n{lines}" if lines else ""
+    return f"\n{lines}" if (lines := _marker_lines(ulids)) else ""
+
+
+def _marker_lines(ulids: Iterable[str]) -> str:
+    return "".join(f"{serialize_marker(ulid)}\n" for ulid in ulids)
 
 
 def extract_marker_ulid(line: str) -> str | None:
@@ -93,7 +95,16 @@ def contains_marker(text: str) -> bool:
 
 def iter_marker_spans(text: str) -> Iterator[MarkerSpan]:
     """Find the markers outside of code, in order."""
-    return iter(_find(text))
+    hint = text.find(_HINT)
+    blocks = closed_fences(text) if hint >= 0 else []
+    while hint >= 0:
+        start, end = hint - _BEFORE_HINT_CHARS, hint + len(_HINT)
+        begins_line = start == 0 or (start > 0 and text[start - 1] == "\n")
+        if begins_line and (end == len(text) or text[end] == "\n"):
+            line = _LINE.match(text, start)
+            if line and not (blocks and is_within(start, blocks)):
+                yield MarkerSpan(line[1], start, end)
+        hint = text.find(_HINT, end)
 
 
 def split_text_by_markers(text: str) -> list[MarkedText]:
@@ -103,7 +114,7 @@ def split_text_by_markers(text: str) -> list[MarkedText]:
     """
     runs: list[tuple[int, int, list[str]]] = []
     done = 0
-    for ulid, start, end in _find(text):
+    for ulid, start, end in iter_marker_spans(text):
         first = start - (2 if text.endswith("\n\n", done, start) else text.endswith("\n", done, start))
         last = end + (2 if text.startswith("\n\n", end) else text.startswith("\n", end))
         if runs and done == first:
@@ -157,18 +168,3 @@ def _encode(number: int, chars: int) -> str:
         raise ValueError(message)
     shifts = range(bits - _BITS_PER_CHAR, -1, -_BITS_PER_CHAR)
     return "".join(_ALPHABET[number >> shift & 31] for shift in shifts)
-
-
-def _find(text: str) -> list[MarkerSpan]:
-    found: list[MarkerSpan] = []
-    hint = text.find(_HINT)
-    blocks = closed_fences(text) if hint >= 0 else []
-    while hint >= 0:
-        start, end = hint - _BEFORE_HINT_CHARS, hint + len(_HINT)
-        begins_line = start == 0 or (start > 0 and text[start - 1] == "\n")
-        if begins_line and (end == len(text) or text[end] == "\n"):
-            line = _LINE.match(text, start)
-            if line and not (blocks and is_within(start, blocks)):
-                found.append(MarkerSpan(line[1], start, end))
-        hint = text.find(_HINT, end)
-    return found

@@ -10,14 +10,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from ..responses.items import Detail, InputPart, InputText
 from ..responses.text import TOO_DEEP, clean_text, json_text
 from ..responses.wire import as_object, as_text
 
 _DETAILS = frozenset(get_args(Detail))
-_AUDIO_FORMATS = {"mp3": "mp3", "mpeg": "mp3", "wav": "wav", "wave": "wav", "x-wav": "wav"}
+_AUDIO_FORMATS: Mapping[str, Literal["mp3", "wav"]] = {
+    "mp3": "mp3",
+    "mpeg": "mp3",
+    "wav": "wav",
+    "wave": "wav",
+    "x-wav": "wav",
+}
 _REMOTE = ("https://", "http://")
 _IMAGE_DATA = re.compile(r"data:image/[a-z.+-]+;base64,")
 _VIDEO_DATA = re.compile(r"data:video/[\w.+-]+;base64,")
@@ -152,10 +158,7 @@ def _audio(part: JsonObject) -> InputPart:
         data = data.partition(",")[2]
     if not data or not known:
         return omitted_part("audio", format_)
-    return {
-        "type": "input_audio",
-        "input_audio": {"data": data, "format": "wav" if known == "wav" else "mp3"},
-    }
+    return {"type": "input_audio", "input_audio": {"data": data, "format": known}}
 
 
 def _video(part: JsonObject) -> InputPart:
@@ -163,10 +166,6 @@ def _video(part: JsonObject) -> InputPart:
     if not (url.startswith(_REMOTE) or _VIDEO_DATA.match(url)):
         return omitted_part("video")
     return {"type": "input_video", "video_url": url}
-
-
-def _refusal(part: JsonObject) -> InputPart | None:
-    return _text({"text": part.get("refusal")})
 
 
 def _unknown(part: JsonObject) -> InputPart | None:
@@ -177,17 +176,12 @@ def _unknown(part: JsonObject) -> InputPart | None:
 
 
 _READERS: dict[str, Callable[[JsonObject], InputPart | None]] = {
-    "text": _text,
-    "input_text": _text,
-    "output_text": _text,
-    "refusal": _refusal,
-    "image_url": _image,
-    "input_image": _image,
-    "file": _file,
-    "input_file": _file,
+    **dict.fromkeys(("text", "input_text", "output_text"), _text),
+    "refusal": lambda part: _text({"text": part.get("refusal")}),
+    **dict.fromkeys(("image_url", "input_image"), _image),
+    **dict.fromkeys(("file", "input_file"), _file),
     "input_audio": _audio,
-    "video_url": _video,
-    "input_video": _video,
+    **dict.fromkeys(("video_url", "input_video"), _video),
 }
 
 

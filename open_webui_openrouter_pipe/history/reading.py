@@ -2,36 +2,22 @@
 
 Owns what each role and field of a message means, and where turns begin. Finds markers without filling them, and never
 fails on a message: what cannot be read is repaired or named. It decides nothing about pairing, model families or where
-instructions go, since those need artifacts or settings.
+instructions go, since those need artifacts or settings. Entries of which a long chat has many are tuples, which cost
+half of what frozen dataclasses do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..errors import InvalidHistory
 from ..responses.items import InputPart
 from ..responses.text import clean_text
 from ..responses.wire import as_list, as_object, as_text
 from .additions import summary_messages
-from .entries import (
-    ArtifactRef,
-    AssistantText,
-    CallSource,
-    Entry,
-    History,
-    Instruction,
-    Origin,
-    Repair,
-    RepairKind,
-    ToolCall,
-    ToolImages,
-    ToolResult,
-    UserMessage,
-)
 from .folded import FoldedCall, unfold
 from .host_output import TOOL_IMAGES_TEXT, unfold_output
 from .markers import is_ulid, split_text_by_markers
@@ -47,6 +33,121 @@ _ANSWERING = frozenset({"assistant", "tool"})
 """A chat whose first messages the host has cut off begins with one of these; its instructions stay in front."""
 
 HostMessage: TypeAlias = Mapping[str, Any]
+
+CallSource = Literal["artifact", "host", "folded"]
+"""Who reports a call or a result: our store, the host's tool messages, or a block folded into text."""
+
+RepairKind = Literal[
+    "message", "call", "call_id", "call_name", "output", "duplicate", "reasoning", "artifact"
+]
+"""What was repaired: an unreadable message, half a call, a call's id or name, half an output or one that came too
+early, a duplicate, reasoning that cannot be sent, an artifact that is broken or cannot be sent.
+"""
+
+
+class Origin(NamedTuple):
+    """Where an item comes from: the index and role of the host's message, and the marker in it, if any.
+
+    `part` counts the messages that a folded answer unfolds into.
+    """
+
+    message: int
+    role: str
+    marker: str | None = None
+    part: int = 0
+
+    @property
+    def message_part(self) -> tuple[int, int]:
+        """The key of the message that the model sees, the same for a folded and an unfolded chat."""
+        return self.message, self.part
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What was repaired, where, and how: for the replay command and the log, never for the model."""
+
+    kind: RepairKind
+    origin: Origin
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """Consecutive system and developer messages; `role` is developer only if all of them are."""
+
+    texts: tuple[str, ...]
+    role: Literal["system", "developer"]
+    origin: Origin
+
+
+class UserMessage(NamedTuple):
+    """What the user says; begins a turn."""
+
+    parts: tuple[InputPart, ...]
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class ToolImages:
+    """Images of tool results, which the host sends as a user message within the same turn."""
+
+    parts: tuple[InputPart, ...]
+    origin: Origin
+
+
+class AssistantText(NamedTuple):
+    """Text of the assistant."""
+
+    text: str
+    origin: Origin
+    phase: str | None = None
+
+
+class ArtifactRef(NamedTuple):
+    """The position of an artifact; its id is also the origin's marker."""
+
+    ulid: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call as the host or a folded block shows it: `arguments` is JSON text of an object."""
+
+    call_id: str
+    name: str
+    arguments: str
+    source: CallSource
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A tool's result as the host or a folded block shows it."""
+
+    call_id: str
+    output: str | list[InputPart]
+    source: CallSource
+    origin: Origin
+
+
+Entry: TypeAlias = (
+    Instruction | UserMessage | ToolImages | AssistantText | ArtifactRef | ToolCall | ToolResult
+)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A chat, read: its turns, the ULIDs of its markers in order and once each, and what was repaired.
+
+    The first turn also holds what stands before the first user message. `summaries` are the texts of messages that
+    are nothing but someone's summary; they belong to no turn.
+    """
+
+    turns: tuple[tuple[Entry, ...], ...]
+    wanted: tuple[str, ...]
+    repairs: tuple[Repair, ...]
+    summaries: tuple[str, ...] = ()
 
 
 def read_history(messages: Any) -> History:
@@ -77,7 +178,6 @@ class _Reader:
         self._is_readable = False
 
     def read(self, index: int, message: Any) -> None:
-        """Read one message of the host."""
         fields = as_object(message)
         origin = Origin(index, as_text(fields.get("role")) or "unknown")
         if not isinstance(message, dict):
@@ -92,7 +192,6 @@ class _Reader:
         (handler or _Reader.user)(self, fields, origin)
 
     def finish(self) -> History:
-        """Return what was read; instructions that no user message followed stand at the end."""
         if not self._is_readable:
             raise InvalidHistory("The chat could not be read: it has no message.")
         self._add_instructions()
@@ -100,7 +199,6 @@ class _Reader:
         return History(turns, tuple(self._wanted), tuple(self._repairs))
 
     def instruction(self, message: HostMessage, origin: Origin) -> None:
-        """A system or developer message is held back until the next user message."""
         parts = read_content(message.get("content"))
         text = "\n".join(part["text"] if part["type"] == "input_text" else "[part omitted]" for part in parts)
         if text:
@@ -128,7 +226,6 @@ class _Reader:
             _UNFOLDED_ROLES[part["role"]](self, part, Origin(origin.message, part["role"], part=number))
 
     def tool(self, message: HostMessage, origin: Origin) -> None:
-        """A tool's result as the host shows it."""
         call_id = _call_id(message.get("tool_call_id"))
         if not call_id:
             self._repair("output", origin, "names no call")
@@ -143,7 +240,7 @@ class _Reader:
         phase = as_text(message.get("phase")) or None
         content, refusal = message.get("content"), message.get("refusal")
         texts = [content] if isinstance(content, str) else [_as_text(part) for part in read_content(content)]
-        for text in [*texts, refusal] if isinstance(refusal, str) else texts:
+        for text in filter(None, (*texts, as_text(refusal))):
             self._add_folded_text(text, origin, phase)
         for call in map(as_object, as_list(message.get("tool_calls"))):
             call_id, function = _call_id(call.get("id")), call.get("function")
@@ -184,13 +281,11 @@ class _Reader:
         self._turns[-1].append(call)
 
     def _add_instructions(self) -> None:
-        if not self._instructions:
-            return
-        texts, origins = zip(*self._instructions, strict=True)
-        only_developer = all(origin.role == "developer" for origin in origins)
-        role: Literal["system", "developer"] = "developer" if only_developer else "system"
-        self._turns[-1].append(Instruction(texts, role, origins[0]))
-        self._instructions = []
+        if self._instructions:
+            texts, origins = zip(*self._instructions, strict=True)
+            is_developer = all(origin.role == "developer" for origin in origins)
+            self._turns[-1].append(Instruction(texts, "developer" if is_developer else "system", origins[0]))
+            self._instructions = []
 
     def _repair(self, kind: RepairKind, origin: Origin, detail: str) -> None:
         self._repairs.append(Repair(kind, origin, detail))

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..responses.items import Item
 from ..responses.wire import as_text
-from .entries import CallSource, Origin
 from .parts import same_arguments
+from .reading import CallSource, Origin
 
 Fields: TypeAlias = Mapping[str, Any]
 
@@ -89,7 +89,12 @@ class ToolCallPair:
         if source in self.calls:
             return self.calls[source].origin.message_part == message
         same_message = any(record.origin.message_part == message for record in self.calls.values())
-        return same_message or _is_same_call(self.call.fields, call.fields)
+        one, other = self.call.fields, call.fields
+        return same_message or (
+            one["type"] == "function_call"
+            and one["name"] == other["name"]
+            and same_arguments(one["arguments"], other["arguments"])
+        )
 
 
 class ToolCallMatcher:
@@ -167,12 +172,6 @@ def classify_function_call_artifacts(items: Iterable[Item]) -> ClassifiedCalls:
 
 def _best(records: Mapping[CallSource, ToolCallRecord]) -> ToolCallRecord:
     return records.get("artifact") or records.get("host") or records["folded"]
-
-
-def _is_same_call(one: Fields, other: Fields) -> bool:
-    if one["type"] != "function_call":
-        return False
-    return bool(one["name"] == other["name"] and same_arguments(one["arguments"], other["arguments"]))
 
 
 def _digest(text: str) -> str:

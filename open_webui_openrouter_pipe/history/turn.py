@@ -9,7 +9,7 @@ chat goes on.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -25,7 +25,8 @@ from .artifacts import (
     normalize_persisted_item,
     reasoning_problem,
 )
-from .entries import (
+from .parts import text_part
+from .reading import (
     ArtifactRef,
     AssistantText,
     CallSource,
@@ -39,7 +40,6 @@ from .entries import (
     ToolResult,
     UserMessage,
 )
-from .parts import text_part
 from .tool_calls import (
     CALL_TYPES,
     OUTPUT_TYPES,
@@ -101,16 +101,16 @@ def build_turn(number: int, entries: Sequence[Entry], rules: BuildRules, call_id
     """Build the items of a turn; `call_ids` are those of the turns before it, for all to differ."""
     collector = _Collector(rules)
     for entry in entries:
-        _COLLECT[type(entry)](collector, entry)
+        collector.add(entry)
     results_lost = collector.match_missing_outputs()
     _drop_partial_thinking(collector.placeholders, rules.target)
     _drop_unused_reasoning(collector.placeholders)
     writer = _Writer(number, collector.built, call_ids, results_lost)
     for placeholder in collector.placeholders:
         if placeholder.dropped:
-            writer.skip(placeholder)
+            writer.skip(placeholder, placeholder.dropped)
         else:
-            _WRITE[placeholder.kind](writer, placeholder)
+            writer.write(placeholder)
     return collector.built
 
 
@@ -145,35 +145,36 @@ class _Collector:
         self._phase: tuple[tuple[int, int], str] | None = None
         self._missing_outputs: list[Placeholder] = []
 
-    def instruction(self, entry: Instruction) -> None:
-        text = "\n\n".join(entry.texts)
-        self._add(Placeholder("ready", entry.origin, input_message(entry.role, [text_part(text)])))
+    def add(self, entry: Entry) -> None:
+        match entry:
+            case ArtifactRef():
+                self._add_artifact(entry)
+            case AssistantText(text, origin, phase):
+                if self._phase and self._phase[0] == origin.message_part:
+                    phase, self._phase = self._phase[1], None
+                self.placeholders.append(Placeholder("text", origin, text, phase=phase))
+            case UserMessage(parts, origin):
+                self.placeholders.append(Placeholder("ready", origin, input_message("user", parts)))
+            case ToolCall(call_id, name, arguments, source, origin):
+                if (sent_name := wire_name(name)) != name:
+                    self._repair("call_name", origin, f"{name!r} is sent as {sent_name}")
+                call = {
+                    "type": "function_call",
+                    "call_id": call_id,
+                    "name": sent_name,
+                    "arguments": arguments,
+                }
+                self._add_call(call, source, origin)
+            case ToolResult(call_id, output, source, origin):
+                fields = {"type": "function_call_output", "call_id": call_id, "output": output}
+                self._add_output(fields, source, origin)
+            case ToolImages(parts, origin):
+                self.placeholders.append(Placeholder("images", origin, parts))
+            case Instruction(texts, role, origin):
+                message = input_message(role, [text_part("\n\n".join(texts))])
+                self.placeholders.append(Placeholder("ready", origin, message))
 
-    def user(self, entry: UserMessage) -> None:
-        self._add(Placeholder("ready", entry.origin, input_message("user", entry.parts)))
-
-    def tool_images(self, entry: ToolImages) -> None:
-        self._add(Placeholder("images", entry.origin, entry.parts))
-
-    def text(self, entry: AssistantText) -> None:
-        phase = entry.phase
-        if self._phase and self._phase[0] == entry.origin.message_part:
-            phase, self._phase = self._phase[1], None
-        self._add(Placeholder("text", entry.origin, entry.text, phase=phase))
-
-    def tool_call(self, entry: ToolCall) -> None:
-        name = wire_name(entry.name)
-        if name != entry.name:
-            self._repair("call_name", entry.origin, f"{entry.name!r} is sent as {name}")
-        call_id, arguments = entry.call_id, entry.arguments
-        call = {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
-        self._add_call(call, entry.source, entry.origin)
-
-    def tool_result(self, entry: ToolResult) -> None:
-        output = {"type": "function_call_output", "call_id": entry.call_id, "output": entry.output}
-        self._add_output(output, entry.source, entry.origin)
-
-    def artifact(self, entry: ArtifactRef) -> None:
+    def _add_artifact(self, entry: ArtifactRef) -> None:
         loaded: Any = self._rules.artifacts.get(entry.ulid)
         if loaded is None or isinstance(loaded, MissingArtifact):
             self._add_missing(entry, loaded or MissingArtifact())
@@ -187,31 +188,28 @@ class _Collector:
             return
         if item is not raw:
             self._repair("artifact", entry.origin, f"fields of the {item['type']} repaired")
-        _COLLECT_ARTIFACT.get(item["type"], _Collector.other_artifact)(
-            self, item, model_family(model), entry.origin
-        )
+        self._add_item(item, model_family(model), entry.origin)
 
-    def message_artifact(self, item: Fields, _writer: str | None, origin: Origin) -> None:
+    def _add_item(self, item: Fields, writer: str | None, origin: Origin) -> None:
         """A stored message lends its phase to the text that follows; the text itself is the chat's."""
-        self._phase = (origin.message_part, item["phase"])
-
-    def reasoning_artifact(self, item: Fields, writer: str | None, origin: Origin) -> None:
-        problem = reasoning_problem(item, writer=writer, target=self._rules.target)
-        if self._rules.strip_reasoning:
-            problem = "omitted on request"
-        self._add(Placeholder("reasoning", origin, item, dropped=problem))
-
-    def call_artifact(self, item: Fields, writer: str | None, origin: Origin) -> None:
-        self._add_call(_without_id(item) if self._is_other_family(writer) else item, "artifact", origin)
-
-    def output_artifact(self, item: Fields, _writer: str | None, origin: Origin) -> None:
-        self._add_output(item, "artifact", origin)
-
-    def other_artifact(self, item: Fields, writer: str | None, origin: Origin) -> None:
-        """Any other item; what another family of models has sealed, the provider refuses."""
-        is_refused = "encrypted_content" in item and self._is_other_family(writer)
-        problem = "sealed by another family of models" if is_refused else None
-        self._add(Placeholder("opaque", origin, item, dropped=problem))
+        target = self._rules.target
+        is_other_family = writer != target and None not in {writer, target}
+        match item["type"]:
+            case "message":
+                self._phase = (origin.message_part, item["phase"])
+            case "reasoning":
+                problem = reasoning_problem(item, writer=writer, target=target)
+                if self._rules.strip_reasoning:
+                    problem = "omitted on request"
+                self.placeholders.append(Placeholder("reasoning", origin, item, dropped=problem))
+            case kind if kind in OUTPUT_TYPES:
+                self._add_call(_without_id(item) if is_other_family else item, "artifact", origin)
+            case kind if kind in CALL_TYPES:
+                self._add_output(item, "artifact", origin)
+            case _:
+                is_refused = is_other_family and "encrypted_content" in item
+                problem = "sealed by another family of models" if is_refused else None
+                self.placeholders.append(Placeholder("opaque", origin, item, dropped=problem))
 
     def match_missing_outputs(self) -> list[ToolCallPair]:
         """Return the calls whose stored outputs are missing, and drop the notes of those outputs.
@@ -238,58 +236,35 @@ class _Collector:
         is_unknown = any(missing.kind is None for missing in self.built.missing.values())
         return [*found, *candidates] if is_unknown else found
 
-    def _add(self, placeholder: Placeholder) -> None:
-        self.placeholders.append(placeholder)
-
     def _add_call(self, call: Fields, source: CallSource, origin: Origin) -> None:
-        """A call stands where it is first reported."""
+        """A call keeps the position where it is first reported."""
         pair = self._matcher.add_call(ToolCallRecord(call, origin), source)
         if pair is None:
             self._repair("duplicate", origin, "the same call again")
         elif len(pair.calls) == 1:
-            self._add(Placeholder("call", origin, pair=pair))
+            self.placeholders.append(Placeholder("call", origin, pair=pair))
 
     def _add_output(self, output: Fields, source: CallSource, origin: Origin) -> None:
-        """An output stands where it is first reported."""
+        """An output keeps the position where it is first reported."""
         pair = self._matcher.add_output(ToolCallRecord(output, origin), source)
         if pair is None:
             self._repair("duplicate", origin, "the same output again")
         elif len(pair.outputs) == 1:
-            self._add(Placeholder("output", origin, pair=pair))
+            self.placeholders.append(Placeholder("output", origin, pair=pair))
 
     def _add_missing(self, entry: ArtifactRef, missing: MissingArtifact) -> None:
         """An artifact of unknown kind counts as reasoning, which is omitted without a note."""
         self.built.missing[entry.ulid] = missing
         note = _MISSING_NOTES.get(missing.kind or "reasoning", _MISSING_ITEM)
         if missing.kind in {None, "reasoning"}:
-            self._add(Placeholder("reasoning", entry.origin, {}, dropped="is missing"))
+            self.placeholders.append(Placeholder("reasoning", entry.origin, {}, dropped="is missing"))
         elif note:
-            self._add(Placeholder("text", entry.origin, note))
+            self.placeholders.append(Placeholder("text", entry.origin, note))
         if note == _MISSING_OUTPUT:
             self._missing_outputs.append(self.placeholders[-1])
 
-    def _is_other_family(self, writer: str | None) -> bool:
-        return writer != self._rules.target and None not in {writer, self._rules.target}
-
     def _repair(self, kind: RepairKind, origin: Origin, detail: str) -> None:
         self.built.repairs.append(Repair(kind, origin, detail))
-
-
-_COLLECT: Mapping[type[Entry], Callable[[_Collector, Any], None]] = {
-    Instruction: _Collector.instruction,
-    UserMessage: _Collector.user,
-    ToolImages: _Collector.tool_images,
-    AssistantText: _Collector.text,
-    ArtifactRef: _Collector.artifact,
-    ToolCall: _Collector.tool_call,
-    ToolResult: _Collector.tool_result,
-}
-_COLLECT_ARTIFACT: Mapping[str, Callable[[_Collector, Fields, str | None, Origin], None]] = {
-    "message": _Collector.message_artifact,
-    "reasoning": _Collector.reasoning_artifact,
-    **dict.fromkeys(OUTPUT_TYPES, _Collector.call_artifact),
-    **dict.fromkeys(CALL_TYPES, _Collector.output_artifact),
-}
 
 
 def _drop_partial_thinking(placeholders: Sequence[Placeholder], target: str | None) -> None:
@@ -333,72 +308,67 @@ class _Writer:
         self._messages = 0
         self._image_urls: set[str] = set()
 
-    def skip(self, placeholder: Placeholder) -> None:
+    def skip(self, placeholder: Placeholder, reason: str) -> None:
         """Item ids after reasoning that cannot be sent would point to a pair that is not there."""
         is_reasoning = placeholder.kind == "reasoning"
-        self._repair(
-            "reasoning" if is_reasoning else "artifact", placeholder.origin, placeholder.dropped or ""
-        )
-        if is_reasoning and placeholder.dropped != _DANGLES:
+        self._repair("reasoning" if is_reasoning else "artifact", placeholder.origin, reason)
+        if is_reasoning and reason != _DANGLES:
             self._misses_reasoning = True
             self._keeps_ids = False
 
-    def ready(self, placeholder: Placeholder) -> None:
-        self._write(placeholder.content, placeholder.origin)
+    def write(self, placeholder: Placeholder) -> None:
+        content, origin = placeholder.content, placeholder.origin
+        match placeholder.kind:
+            case "text":
+                self._write_text(content, origin, placeholder.phase)
+            case "reasoning":
+                self._keeps_ids = not self._misses_reasoning
+                self._write(content, origin)
+                self._built.replayed.append(cast("str", origin.marker))
+            case "call":
+                self._write_call(cast("ToolCallPair", placeholder.pair))
+            case "output":
+                self._write_first_output(cast("ToolCallPair", placeholder.pair), origin)
+            case "images":  # those that an output of the turn holds already are not sent twice
+                parts = [part for part in content if part.get("image_url") not in self._image_urls]
+                if any(part["type"] == "input_image" for part in parts):
+                    self._write(input_message("user", parts), origin)
+            case "opaque" if "id" in content and not self._keeps_ids:
+                # Its id is required: it gets one that points to no reasoning.
+                digest = hashlib.sha256(f"{self._number}:{content['id']}".encode()).hexdigest()
+                prefix = content["id"].partition("_")[0][:8]
+                self._write({**content, "id": f"{prefix}_{digest[:_ID_HEX_CHARS]}"}, origin)
+            case _:
+                self._write(content, origin)
 
-    def text(self, placeholder: Placeholder) -> None:
+    def _write_text(self, text: str, origin: Origin, phase: str | None = None) -> None:
         key = f"{self._number}.{self._messages}"
         self._messages += 1
-        message = assistant_message(placeholder.content, key=key, phase=placeholder.phase)
-        self._write(message, placeholder.origin)
+        self._write(assistant_message(text, key=key, phase=phase), origin)
 
-    def reasoning(self, placeholder: Placeholder) -> None:
-        self._keeps_ids = not self._misses_reasoning
-        self._write(placeholder.content, placeholder.origin)
-        self._built.replayed.append(cast("str", placeholder.origin.marker))
-
-    def opaque(self, placeholder: Placeholder) -> None:
-        """An item whose id is required gets one that points to no reasoning."""
-        item = placeholder.content
-        if "id" in item and not self._keeps_ids:
-            prefix = item["id"].partition("_")[0]
-            digest = hashlib.sha256(f"{self._number}:{item['id']}".encode()).hexdigest()
-            item = {**item, "id": f"{prefix[:8]}_{digest[:_ID_HEX_CHARS]}"}
-        self._write(item, placeholder.origin)
-
-    def call(self, placeholder: Placeholder) -> None:
-        pair = cast("ToolCallPair", placeholder.pair)
-        call = pair.call
+    def _write_call(self, pair: ToolCallPair) -> None:
+        fields, origin = pair.call
         if not pair.is_whole:
-            self._repair("call", call.origin, "a call without its output")
+            self._repair("call", origin, "a call without its output")
             name = _stored_tool_name(pair)
             if name and any(pair is lost for lost in self._results_lost):
-                note = f"[The result of the tool {name} is no longer available.]"
-                self.text(Placeholder("text", call.origin, note))
+                self._write_text(f"[The result of the tool {name} is no longer available.]", origin)
             return
-        pair.sent_as = call_id = self._call_ids.reserve(call.fields["call_id"])
-        if call_id != call.fields["call_id"]:
-            self._repair("call_id", call.origin, f"{call.fields['call_id']!r} is sent as {call_id}")
-        fields = call.fields if self._keeps_ids else _without_id(call.fields)
-        self._write(_with_call_id(fields, call_id), call.origin)
+        pair.sent_as = call_id = self._call_ids.reserve(fields["call_id"])
+        if call_id != fields["call_id"]:
+            self._repair("call_id", origin, f"{fields['call_id']!r} is sent as {call_id}")
+        self._write(_with_call_id(fields if self._keeps_ids else _without_id(fields), call_id), origin)
         if pair.output_came_first:
             self._write_output(pair, call_id)
 
-    def output(self, placeholder: Placeholder) -> None:
-        pair = cast("ToolCallPair", placeholder.pair)
+    def _write_first_output(self, pair: ToolCallPair, origin: Origin) -> None:
         if not pair.is_whole:
-            self._repair("output", placeholder.origin, "an output without its call")
+            self._repair("output", origin, "an output without its call")
         elif pair.sent_as:
             self._write_output(pair, pair.sent_as)
         else:
-            self._repair("output", placeholder.origin, "an output before its call")
+            self._repair("output", origin, "an output before its call")
             pair.output_came_first = True
-
-    def images(self, placeholder: Placeholder) -> None:
-        """Images that an output of the turn holds already are not sent twice."""
-        parts = [part for part in placeholder.content if part.get("image_url") not in self._image_urls]
-        if any(part["type"] == "input_image" for part in parts):
-            self._write(input_message("user", parts), placeholder.origin)
 
     def _write_output(self, pair: ToolCallPair, call_id: str) -> None:
         fields, origin = pair.output
@@ -413,17 +383,6 @@ class _Writer:
 
     def _repair(self, kind: RepairKind, origin: Origin, detail: str) -> None:
         self._built.repairs.append(Repair(kind, origin, detail))
-
-
-_WRITE: Mapping[str, Callable[[_Writer, Placeholder], None]] = {
-    "ready": _Writer.ready,
-    "text": _Writer.text,
-    "reasoning": _Writer.reasoning,
-    "opaque": _Writer.opaque,
-    "call": _Writer.call,
-    "output": _Writer.output,
-    "images": _Writer.images,
-}
 
 
 def _stored_tool_name(pair: ToolCallPair) -> str:

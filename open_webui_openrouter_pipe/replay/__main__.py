@@ -26,12 +26,13 @@ from ..conversation.tokens import TokenCounter
 from ..errors import ConfigurationError, InvalidHistory, PipeError
 from ..history.artifacts import Artifacts
 from ..history.build import BuiltHistory, Options, build_input, read_history
+from ..host.call import strip_function_prefix
 from ..planning.plan import ModelTerms, Plan, plan
 from ..planning.simulate import CachePrices
 from ..settings import Valves, read_settings
 from .conformance import sdk_judge
-from .exports import Chat, chat_state, choose_chat, openrouter_id, read_artifacts, read_export
-from .report import Replay, as_json, as_text, list_as_json, list_as_text, plan_report, printable
+from .exports import Chat, chat_state, choose_chat, read_artifacts, read_export
+from .report import Replay, as_json, as_text, list_chats, plan_report, printable
 from .transform import with_summary_message
 
 DONE, NOT_VALID, NOT_REPLAYED = 0, 1, 2
@@ -65,12 +66,7 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--turn", metavar="N", help="as sent at turn N; or the id of the message to end with")
     add("--model", metavar="ID", help="as sent to this model instead of the chat's own")
     add("--window", metavar="TOKENS", type=int, help="fit the chat into it; the error output says how")
-    add(
-        "--settings",
-        metavar="FILE",
-        type=Path,
-        help="JSON: valves by name, instead of the defaults, for --window",
-    )
+    add("--settings", metavar="FILE", type=Path, help="JSON: valves by name, for --window")
     add("--artifacts", metavar="FILE", type=Path, help="JSON: the items by their markers' ULIDs")
     add("--json", action="store_true", help="items, origins, repairs and all else as JSON")
     add("--check", action="store_true", help="let the official SDK judge; exit code 1 if invalid")
@@ -86,15 +82,15 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigurationError(_NOT_INSTALLED)
     chats = read_export(_read_json(options.export))
     artifacts = read_artifacts(_read_json(options.artifacts)) if options.artifacts else {}
-    settings = read_context_settings(options.settings)
+    settings = _read_context_settings(options.settings)
     if options.chat is None and len(chats) > 1:
-        _write(list_as_json(chats) if options.json else list_as_text(chats))
+        _write(list_chats(chats, as_json=options.json))
         raise ConfigurationError(f"the export has {len(chats)} chats: choose with --chat NUMBER, ID or TITLE")
     chat = chats[0] if options.chat is None else choose_chat(chats, options.chat)
     replayed, built = _replay(chat, options.turn, options.model, artifacts)
     planned = None
     if options.window is not None:
-        planned = plan_window(built, replayed.model_id, options.window, settings)
+        planned = _plan_window(built, replayed.model_id, options.window, settings)
         sys.stderr.write(f"{plan_report(planned, replayed, built.items, built.turns)}\n")
     issues = judge.issues(replayed.built.items) if judge else None
     _write(as_json(replayed, issues, planned) if options.json else as_text(replayed, issues))
@@ -106,7 +102,7 @@ def _replay(
 ) -> tuple[Replay, BuiltHistory]:
     """Rebuild the input at one point of a chat, see `chat_state`; as it is sent when it fits, and for planning."""
     state = chat_state(chat, at, model_id=model)
-    model_id = openrouter_id(model or state.model)
+    model_id = strip_function_prefix(model or state.model)
     history = read_history(state.messages)
     built = build_input(history, artifacts, Options(model_id=model_id or None, chat_id=chat.id or None))
     sent = with_summary_message(built)
@@ -115,12 +111,8 @@ def _replay(
     return Replay(chat, state, model_id, history, sent, tokens), built
 
 
-def plan_window(built: BuiltHistory, model_id: str, window_tokens: int, settings: ContextSettings) -> Plan:
-    """Fit a chat into a window as the engine does, without tools and without any summary of ours.
-
-    Raises:
-        ContextBudgetExceeded: It cannot be made to fit.
-    """
+def _plan_window(built: BuiltHistory, model_id: str, window_tokens: int, settings: ContextSettings) -> Plan:
+    """Fit a chat into a window as the engine does, without tools and without any summary of ours."""
     return plan(
         built.conversation,
         settings,
@@ -130,12 +122,8 @@ def plan_window(built: BuiltHistory, model_id: str, window_tokens: int, settings
     )
 
 
-def read_context_settings(path: Path | None) -> ContextSettings:
-    """Read a JSON object of valves by name; the others have their defaults.
-
-    Raises:
-        ConfigurationError: It is not such an object, or a name or value is not one of the valves'.
-    """
+def _read_context_settings(path: Path | None) -> ContextSettings:
+    """Read a JSON object of valves by name; the others have their defaults."""
     value = _read_json(path) if path else {}
     if not isinstance(value, dict):
         raise ConfigurationError(f"{path} is not a JSON object of settings")
@@ -149,8 +137,15 @@ def read_context_settings(path: Path | None) -> ContextSettings:
 
 
 def _read_json(path: Path) -> Any:
+    """JSON; or one JSON value a line, as the host's interface exports all chats of a user."""
     try:
-        return _parse_json(path.read_text("utf-8-sig"))
+        text = path.read_text("utf-8-sig")
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            if error.msg != "Extra data":
+                raise
+            return [json.loads(line) for line in text.split("\n") if line.strip()]
     except OSError as error:
         raise InvalidHistory(f"{path} cannot be read: {error.strerror}") from error
     except json.JSONDecodeError as error:
@@ -159,16 +154,6 @@ def _read_json(path: Path) -> Any:
         raise InvalidHistory(f"{path} is not JSON: not UTF-8, or with a number too long to read") from error
     except RecursionError as error:
         raise InvalidHistory(f"{path} is nested too deeply") from error
-
-
-def _parse_json(text: str) -> Any:
-    """JSON; or one JSON value a line, as the host's interface exports all chats of a user."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        if error.msg != "Extra data":
-            raise
-        return [json.loads(line) for line in text.split("\n") if line.strip()]
 
 
 def _write(text: str) -> None:

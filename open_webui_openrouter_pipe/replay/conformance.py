@@ -47,9 +47,8 @@ class Judge:
         candidates = self._models.get(item.get("type", "message"), ())
         if not candidates:
             return [Issue(f"{path}.type", f"unknown type {item.get('type')!r}")]
-        return min((_schema_issues(model, item, path) for model in candidates), key=len) or list(
-            _rule_issues(item, path)
-        )
+        fewest = min((_schema_issues(model, item, path) for model in candidates), key=len)
+        return fewest or list(_rule_issues(item, path))
 
 
 def sdk_judge() -> Judge | None:
@@ -86,7 +85,6 @@ def _schema_issues(model: TypeAdapter[Any], item: Mapping[str, Any], path: str) 
 
 
 def _round_trip_issues(sent: Any, back: Any, path: str) -> Iterator[Issue]:
-    """What the models do not write as it was read."""
     if isinstance(sent, dict) and isinstance(back, dict):
         for key, value in sent.items():
             if key in back:
@@ -101,7 +99,6 @@ def _round_trip_issues(sent: Any, back: Any, path: str) -> Iterator[Issue]:
 
 
 def _rule_issues(item: Mapping[str, Any], path: str) -> Iterator[Issue]:
-    """The rules that hold within one item."""
     if "call_id" in item and not 1 <= len(item["call_id"]) <= _MAX_CALL_ID_CHARACTERS:
         yield Issue(f"{path}.call_id", f"must have 1 to {_MAX_CALL_ID_CHARACTERS} characters")
     if item.get("type") == "function_call" and not _TOOL_NAME.fullmatch(item["name"]):

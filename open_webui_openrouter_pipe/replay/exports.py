@@ -15,8 +15,7 @@ from typing import Any
 from ..errors import InvalidHistory
 from ..history.additions import SUMMARY_HEADING
 from ..history.artifacts import Artifacts, LoadedArtifact
-from ..history.entries import UserMessage
-from ..history.reading import read_history
+from ..history.reading import UserMessage, read_history
 from ..host.call import strip_function_prefix
 from ..responses.text import clean_text
 from ..responses.wire import as_list, as_object, as_text
@@ -90,7 +89,7 @@ def chat_state(chat: Chat, at: str | None = None, *, model_id: str | None = None
     messages = [chat.messages[id_] for id_ in ids]
     model = next(filter(None, map(_model_of, reversed(messages))), chat.model)
     start, summary = _checkpoint(messages)
-    target = openrouter_id(model_id or model)
+    target = strip_function_prefix(model_id or model)
     kept = [_as_sent(message, target) for message in messages[start:]]
     instructions = "\n".join(filter(None, (chat.system, summary)))
     added = [{"role": "system", "content": instructions}] if instructions else []
@@ -125,18 +124,12 @@ def read_artifacts(value: Any) -> Artifacts:
     """
     if not isinstance(value, dict):
         raise InvalidHistory("These are not items by the ULIDs of their markers.")
-    artifacts: dict[str, Any] = {}
-    for ulid, stored in value.items():
-        has_model = isinstance(stored, dict) and "item" in stored and "type" not in stored
-        artifacts[ulid] = (
-            LoadedArtifact(stored["item"], _text(stored.get("model")) or None) if has_model else stored
-        )
-    return artifacts
-
-
-def openrouter_id(model: str) -> str:
-    """Return a model's id without that of the function which offers it."""
-    return strip_function_prefix(model)
+    return {
+        ulid: LoadedArtifact(stored["item"], _text(stored.get("model")) or None)
+        if isinstance(stored, dict) and "item" in stored and "type" not in stored
+        else stored
+        for ulid, stored in value.items()
+    }
 
 
 def _read_chat(value: Any) -> Chat:
@@ -175,7 +168,7 @@ def _ids_until(chat: Chat, at: str | None) -> list[str]:
         raise InvalidHistory("This chat has no messages.")
     if at is None:
         return ids
-    starts = _turn_starts([chat.messages[id_] for id_ in ids])
+    starts = _turn_starts([chat.messages[name] for name in ids])
     if not 1 <= int(at) <= len(starts):
         raise InvalidHistory(f"There is no turn {at}: the current branch has {len(starts)}.")
     return ids[: starts[int(at) - 1] + 1]
@@ -198,35 +191,35 @@ def _checkpoint(messages: Sequence[Any]) -> tuple[int, str]:
 
 
 def _as_sent(message: Any, target: str) -> Any:
-    """What the host makes of a stored message for the model `target`, before it unfolds its output."""
+    """What the host makes of a stored message for the model `target`, before it unfolds its output.
+
+    Details of reasoning are bound to the model that wrote them.
+    """
     fields = as_object(message)
     role, content, images = fields.get("role"), fields.get("content", ""), _image_urls(fields.get("files"))
     if role == "user" and images and isinstance(content, str):
         shown = [{"type": "image_url", "image_url": {"url": url}} for url in images]
         return {**fields, "content": [{"type": "text", "text": content}, *shown]}
-    writer, output = openrouter_id(_text(fields.get("model"))), fields.get("output")
+    writer, output = strip_function_prefix(_text(fields.get("model"))), fields.get("output")
     if role == "assistant" and isinstance(output, list) and writer and target not in {"", writer}:
-        return {**fields, "output": [_without_reasoning_details(item) for item in output]}
+        unbound = [
+            {key: value for key, value in item.items() if key != "reasoning_details"}
+            if isinstance(item, dict)
+            else item
+            for item in output
+        ]
+        return {**fields, "output": unbound}
     return message
 
 
 def _image_urls(files: Any) -> list[str]:
-    return [
-        url for file in map(as_object, as_list(files)) if _is_image(file) and (url := _text(file.get("url")))
-    ]
-
-
-def _is_image(file: Mapping[str, Any]) -> bool:
-    """SVG is text to the host."""
-    kind = _text(file.get("content_type")).partition(";")[0].strip().lower()
-    return file.get("type") == "image" or (kind.startswith("image/") and kind != "image/svg+xml")
-
-
-def _without_reasoning_details(item: Any) -> Any:
-    """They are bound to the model that wrote them."""
-    if not isinstance(item, dict):
-        return item
-    return {key: value for key, value in item.items() if key != "reasoning_details"}
+    """The URLs of the images among a message's files; SVG is text to the host."""
+    urls = []
+    for file in map(as_object, as_list(files)):
+        kind = _text(file.get("content_type")).partition(";")[0].strip().lower()
+        if file.get("type") == "image" or (kind.startswith("image/") and kind != "image/svg+xml"):
+            urls.append(_text(file.get("url")))
+    return list(filter(None, urls))
 
 
 def _model_of(source: Any) -> str:

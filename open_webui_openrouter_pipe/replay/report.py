@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..history.build import BuiltHistory
-from ..history.entries import ArtifactRef, History, Origin, Repair
+from ..history.reading import ArtifactRef, History, Origin, Repair
 from ..planning.plan import Plan
 from ..responses.items import Item, is_function_call_output
 from .conformance import Issue
@@ -89,14 +89,8 @@ def as_text(replayed: Replay, issues: Sequence[Issue] | None = None) -> str:
         if (lost := missing.get(entry.ulid))
     ]
     repair_rows = [
-        (
-            str(number),
-            repair.kind,
-            _source(repair.origin),
-            repair.origin.marker or "",
-            printable(repair.detail),
-        )
-        for number, repair in enumerate(repairs, 1)
+        (str(number), fixed.kind, _source(fixed.origin), fixed.origin.marker or "", printable(fixed.detail))
+        for number, fixed in enumerate(repairs, 1)
     ]
     blocks = [
         _head(replayed),
@@ -110,13 +104,11 @@ def as_text(replayed: Replay, issues: Sequence[Issue] | None = None) -> str:
     return "\n\n".join("\n".join(_cut(block)) for block in blocks)
 
 
-def list_as_json(chats: Sequence[Chat]) -> str:
-    """Return the ids and titles of several chats."""
-    return json.dumps([{"id": chat.id, "title": chat.title} for chat in chats], ensure_ascii=False, indent=2)
-
-
-def list_as_text(chats: Sequence[Chat]) -> str:
-    """Return a table of several chats, numbered from 1."""
+def list_chats(chats: Sequence[Chat], *, as_json: bool) -> str:
+    """Return the ids and titles of several chats as JSON, or as a table that numbers them from 1."""
+    if as_json:
+        named = [{"id": chat.id, "title": chat.title} for chat in chats]
+        return json.dumps(named, ensure_ascii=False, indent=2)
     rows = [
         (str(number), str(len(chat.branch(chat.current))), printable(chat.id), printable(chat.title))
         for number, chat in enumerate(chats, 1)
@@ -142,18 +134,22 @@ def plan_report(plan: Plan, replayed: Replay, items: Sequence[Item], turns: Sequ
     reserved = (
         f"{budget.output_reserve_tokens:,} for the answer, {budget.overhead_reserve_tokens:,} in reserve"
     )
+    breaks = plan.prefix_breaks
     lines = [
         f"plan for a window of {budget.window_tokens:,} tokens: {reserved}, at most {plan.limit_tokens:,} of input",
         f"  {plan.tokens_before:>11,}  everything",
+        *(
+            f"  {step.tokens:>11,}  after {step.name}{', changed in this request' if step.triggered else ''}"
+            for step in plan.steps
+        ),
+        f"prefix breaks: {len(breaks) or 'none'}",
+        *(
+            f"  turn {replayed.turn_number(turn_numbers[one.turn])}: {one.reason}, {one.freed_tokens:,} tokens saved"
+            for one in breaks
+        ),
+        f"outputs shortened: {_count(shortened)}",
+        f"items omitted: {_count(omitted)}",
     ]
-    for step in plan.steps:
-        changed = ", changed in this request" if step.triggered else ""
-        lines.append(f"  {step.tokens:>11,}  after {step.name}{changed}")
-    lines.append(f"prefix breaks: {len(plan.prefix_breaks) or 'none'}")
-    for prefix_break in plan.prefix_breaks:
-        number = replayed.turn_number(turn_numbers[prefix_break.turn])
-        lines.append(f"  turn {number}: {prefix_break.reason}, {prefix_break.freed_tokens:,} tokens saved")
-    lines += [f"outputs shortened: {_count(shortened)}", f"items omitted: {_count(omitted)}"]
     return "\n".join(lines)
 
 
@@ -174,21 +170,13 @@ def _head(replayed: Replay) -> list[str]:
 
 def _item_rows(replayed: Replay, repairs: Sequence[Repair]) -> list[Row]:
     built = replayed.built
+    rows: list[Row] = []
     columns = zip(built.items, built.origins, replayed.turns, replayed.tokens, strict=True)
-    return [
-        (
-            str(index),
-            str(turn),
-            str(tokens),
-            _source(origin),
-            origin.marker or "",
-            ",".join(
-                str(number) for number, repair in enumerate(repairs, 1) if _changed(repair, item, origin)
-            ),
-            printable(_gist(item)),
-        )
-        for index, (item, origin, turn, tokens) in enumerate(columns)
-    ]
+    for index, (item, origin, turn, tokens) in enumerate(columns):
+        numbers = [str(number) for number, repair in enumerate(repairs, 1) if _changed(repair, item, origin)]
+        source, marker, gist = _source(origin), origin.marker or "", printable(_gist(item))
+        rows.append((str(index), str(turn), str(tokens), source, marker, ",".join(numbers), gist))
+    return rows
 
 
 def _changed(repair: Repair, item: Mapping[str, Any], origin: Origin) -> bool:

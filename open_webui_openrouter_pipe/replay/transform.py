@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from ..history.artifacts import Artifacts
 from ..history.build import BuiltHistory, Options, build_input, read_history
-from ..history.entries import Origin
+from ..history.reading import Origin
 from ..summaries.summary import summary_message
 
 ArtifactLoader: TypeAlias = Callable[[str | None, str | None, Sequence[str]], Awaitable[Artifacts]]

@@ -14,9 +14,8 @@ from open_webui_openrouter_pipe.history.build import (
     build_input,
     read_history,
 )
-from open_webui_openrouter_pipe.history.entries import Origin, Repair
 from open_webui_openrouter_pipe.history.host_output import TOOL_IMAGES_TEXT
-from open_webui_openrouter_pipe.history.reading import EMPTY_MESSAGE, REFERENCE_TYPE
+from open_webui_openrouter_pipe.history.reading import EMPTY_MESSAGE, REFERENCE_TYPE, Origin, Repair
 from tests.history.builders import (
     CLAUDE,
     OPENAI,
@@ -897,11 +896,11 @@ def conversation_types(built: BuiltHistory) -> dict[str, Any]:
     def kinds(entries: Iterable[DigestedItem]) -> list[str]:
         return [str(entry.item.get("role", entry.item["type"])) for entry in entries]
 
-    made = built.conversation
+    conversation = built.conversation
     return {
-        "instructions": kinds(made.instructions),
-        "volatile": kinds(made.volatile),
-        "turns": [[kinds(part) for part in turn.rounds] for turn in made.turns],
+        "instructions": kinds(conversation.instructions),
+        "volatile": kinds(conversation.volatile),
+        "turns": [[kinds(part) for part in turn.rounds] for turn in conversation.turns],
     }
 
 
@@ -932,12 +931,12 @@ def test_the_items_are_those_of_the_conversation_in_the_order_in_which_they_are_
     """Instructions, earlier turns, volatile text, current turn."""
     chat = [system("S\nV"), user("1"), assistant("a"), system("T"), user("2"), assistant("b")]
     built = build(chat, base_system_prompt="S")
-    made = built.conversation
-    *earlier, current = [[entry.item for entry in turn.entries] for turn in made.turns]
+    conversation = built.conversation
+    *earlier, current = [[entry.item for entry in turn.entries] for turn in conversation.turns]
     sent = [
-        *(entry.item for entry in made.instructions),
+        *(entry.item for entry in conversation.instructions),
         *(item for items_ in earlier for item in items_),
-        *(entry.item for entry in made.volatile),
+        *(entry.item for entry in conversation.volatile),
         *current,
     ]
     assert built.items == sent

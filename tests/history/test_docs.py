@@ -19,4 +19,4 @@ def test_example() -> None:
     assert code is not None
     exec(code[1], names)
     assert list(names["history"].wanted) == list(names["artifacts"])
-    assert json.dumps(names["transformed"].items) == json.dumps(names["items"])
+    assert json.dumps(names["built"].items) == json.dumps(names["items"])

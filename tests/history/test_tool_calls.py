@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from open_webui_openrouter_pipe.history.entries import Origin
+from open_webui_openrouter_pipe.history.reading import Origin
 from open_webui_openrouter_pipe.history.tool_calls import (
     CallIds,
     ClassifiedCalls,

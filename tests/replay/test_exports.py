@@ -14,11 +14,11 @@ import pytest
 
 from open_webui_openrouter_pipe.errors import InvalidHistory
 from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
+from open_webui_openrouter_pipe.host.call import strip_function_prefix
 from open_webui_openrouter_pipe.replay.exports import (
     Chat,
     chat_state,
     choose_chat,
-    openrouter_id,
     read_artifacts,
     read_export,
 )
@@ -61,7 +61,7 @@ def test_an_export_with_its_artifacts_gives_what_was_sent(request_index: int, at
     """To the byte, on both branches and to both models."""
     sent = data("weather_requests.json")[request_index]
     found = chat_state(only(data("weather.json")), at or picture_question())
-    model_id = openrouter_id(found.model)
+    model_id = strip_function_prefix(found.model)
     artifacts = read_artifacts(data("weather_artifacts.json"))
     built = build_input(read_history(found.messages), artifacts, Options(model_id=model_id))
     assert json.dumps({"model": model_id, "input": built.items}) == json.dumps(sent)
@@ -209,20 +209,6 @@ def test_what_is_bound_to_a_model_stays_with_it(model_id: str | None, *, kept: b
 def test_the_model_that_answers(value: Any, model: str) -> None:
     """The newest message that names one decides, then the chat."""
     assert chat_state(only(value)).model == model
-
-
-@pytest.mark.parametrize(
-    ("model", "id_"),
-    [
-        ("openrouter.openai/gpt-5.2", "openai/gpt-5.2"),
-        ("openai/gpt-5.2", "openai/gpt-5.2"),
-        ("gpt-4.1", "gpt-4.1"),
-        ("", ""),
-    ],
-)
-def test_ids_of_models(model: str, id_: str) -> None:
-    """Only a function's id is cut off."""
-    assert openrouter_id(model) == id_
 
 
 def test_choosing_a_chat() -> None:
