@@ -1,8 +1,8 @@
 """Measures: runs the modules in scripts/benchmarks and prints their results as one JSON object.
 
 A benchmark is a module with `NAME` (what it is called here) and `run() -> dict` (its results, JSON values). With
-`--against` another checkout runs its own benchmarks of the same names just before, and the object holds both results
-and, for each number that both have, this checkout's divided by the other's.
+`--against` another checkout runs its own benchmarks of the same names just before, with its own scripts and package,
+and the object holds both results and, for each number that both have, this checkout's divided by the other's.
 """
 
 from __future__ import annotations

@@ -95,6 +95,12 @@ class Workers:
 
 
 @pytest.fixture
+def standin(byte_standin: StandIn) -> StandIn:
+    """Its bills do not move the line at which a chat of short words is too large."""
+    return byte_standin
+
+
+@pytest.fixture
 def workers(standin: StandIn, tmp_path: Path) -> Workers:
     return Workers(standin, DatabaseAddress.in_folder(tmp_path), tmp_path)
 
@@ -244,18 +250,27 @@ async def test_two_workers_on_postgresql_make_each_summary_once(
     await answer_together(postgres_workers)
 
 
-async def test_prefetched_summaries_spare_the_next_ten_turns_a_wait(
-    workers: Workers, standin: StandIn
-) -> None:
-    """The turns after a summary need no notice, since the next summary is made before it is due."""
+async def test_prefetched_summaries_spare_every_turn_a_wait(workers: Workers, standin: StandIn) -> None:
+    """Each summary is used without waiting, and nineteen quiet turns follow it.
+
+    A turn adds 263 tokens; a summary is due at 70 % of 13,312 tokens (9,319), which 9,405 tokens in 37 turns and a
+    question are. Three segments of nine turns are summarized: the other ten turns and the question are about 2,700
+    tokens (9,405 less 27 turns of about 248), and with the most that three summaries may take (500 each, and a header
+    of about 70) the request counts 4,270. Nineteen turns later that is 9,267; the twentieth brings it to 9,530.
+    """
     async with workers.open(SUMMARY_AHEAD_RATIO=0.6) as pipe:
-        page = LongChat(pipe, SMALL).grow(20)
-        while not (summarized := await page.ask_next()).notices:
+        page = LongChat(pipe, SMALL).grow(30)
+        answers = []
+        for _ in range(28):
+            answers.append(await page.ask_next())
             await workers.idle()
-        for _ in range(10):
-            await workers.idle()
-            assert (await page.ask_next()).notices == []
-    assert summarized.notices[-1].startswith("Summarized: ")
+    noticed = [len(page.turns) - len(answers) + at for at, answer in enumerate(answers) if answer.notices]
+    assert noticed == [37, 57]
+    assert all(
+        notice.startswith("Summarized: ") and len(answer.notices) == 1
+        for answer in answers
+        for notice in answer.notices
+    )
     assert {row.purpose for row in await audit_rows(workers.database)} == {"answer", "summary_ahead"}
 
 
@@ -342,26 +357,29 @@ async def test_a_small_summary_model_reads_both_ends(workers: Workers, standin: 
 
 
 @pytest.mark.parametrize(
-    ("model", "ratio"),
+    "model",
     [
-        ("anthropic/claude-sonnet-128k", 0.25),
-        ("anthropic/claude-sonnet-4.5", 0.03),
-        ("openai/gpt-5.2", 0.075),
-        ("google/gemini-3-flash", 0.03),
-        ("deepseek/deepseek-v3.2", 0.2),
+        "anthropic/claude-sonnet-128k",
+        "anthropic/claude-sonnet-4.5",
+        "openai/gpt-5.2",
+        "google/gemini-3-flash",
+        "deepseek/deepseek-v3.2",
     ],
 )
 @pytest.mark.parametrize(
     "parameters", [{}, {"reasoning_effort": "high", "max_tokens": 16_000}], ids=["plain", "thinking"]
 )
 async def test_the_chats_own_model_reads_the_chat_from_its_cache(
-    workers: Workers, standin: StandIn, model: str, ratio: float, parameters: Json
+    workers: Workers, standin: StandIn, model: str, parameters: Json
 ) -> None:
-    """The request for a summary is the chat's own request with the instruction appended."""
-    async with workers.open(SUMMARY_TRIGGER_RATIO=ratio) as pipe:
-        page = LongChat(pipe, model, parameters=parameters).grow(24, tokens=1_000)
-        while not (await page.ask_next(450)).notices:
-            pass
+    """The request for a summary is the chat's own request with the instruction appended.
+
+    The first question brings 30 turns to the cache; the second one is the 31st turn after which a summary is due.
+    """
+    async with workers.open(SUMMARY_TURN_TRIGGER=31) as pipe:
+        page = LongChat(pipe, model, parameters=parameters).grow(30, tokens=1_000)
+        assert (await page.ask_next(450)).notices == []
+        assert (await page.ask_next(450)).notices[-1].startswith("Summarized: ")
     requests = summary_requests(standin)
     assert requests
     for asked in requests:

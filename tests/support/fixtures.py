@@ -97,6 +97,24 @@ def standin(standin_session: StandIn) -> StandIn:
 
 
 @pytest.fixture(scope="session")
+def byte_standin_session() -> Iterator[StandIn]:
+    """The session's stand-in that bills four bytes as a token, whatever vocabulary the machine has."""
+    from scripts.standin import StandIn
+    from scripts.standin.state import Options
+    from scripts.standin.tokens import ByteTokenizer
+
+    with StandIn(Options(tokenizer=ByteTokenizer())) as server:
+        yield server
+
+
+@pytest.fixture
+def byte_standin(byte_standin_session: StandIn) -> StandIn:
+    """A stand-in that bills less than the pipe counts, without requests in its log and anything scripted."""
+    byte_standin_session.reset()
+    return byte_standin_session
+
+
+@pytest.fixture(scope="session")
 def live_pipe(
     open_webui: OpenWebUI, standin_session: StandIn, tmp_path_factory: pytest.TempPathFactory
 ) -> list[str]:

@@ -1,7 +1,7 @@
 """Long chats on a page, made of plain short words, and what the requests of such a chat hold.
 
-The words are so short that the stand-in never bills more for a request than the pipe counts, so that no bill moves
-the line at which a request is too large.
+The words are so short that a stand-in on which four bytes are a token (`byte_standin`) never bills more for a request
+than the pipe counts, so that no bill moves the line at which a request is too large.
 """
 
 from __future__ import annotations
