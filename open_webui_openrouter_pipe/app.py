@@ -25,7 +25,7 @@ from .engine.recorder import Persistence, RequestOrigin, generate_item_id
 from .engine.round import Ports
 from .engine.summarizer import PromptCacheClock, Summarizer, SummarizerState
 from .engine.summary_writer import SummaryModel, SummaryWriter
-from .engine.turn import Turn, TurnMemory, TurnRequest
+from .engine.turn import TurnMemory, TurnRequest, TurnRunner
 from .host.call import Call
 from .host.platform import platform
 from .host.records import Records
@@ -160,7 +160,7 @@ class App:
         )
         fitter = await self._fitter(call, settings, ports, composer)
         channel = OutputChannel()
-        turn = Turn(_turn_request(call, settings), ports, channel, memory=self._memory, fitter=fitter)
+        turn = TurnRunner(_turn_request(call, settings), ports, channel, memory=self._memory, fitter=fitter)
         task = self._own.start(turn.run())
         try:
             if call.in_chat and self._memory.reported.add(call.user_id, settings.notices):

@@ -81,7 +81,13 @@ class OutputChannel:
             if remaining > 0 and not self._urgent.is_set():  # deltas gather until their interval is over
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._urgent.wait(), remaining)
-            outputs = self._take_all()
+            self._append_chunks()
+            outputs, self._queue = self._queue, []
+            self._last_key = None
+            self._not_full.set()
+            if not self._closed:
+                self._not_empty.clear()
+                self._urgent.clear()
             last = self._clock()
             for output in outputs:
                 yield output
@@ -96,13 +102,3 @@ class OutputChannel:
             self._queue[-1] = replace(last, delta=last.delta + "".join(self._chunks))
             self._chunks.clear()
         self._joined_characters = 0
-
-    def _take_all(self) -> list[Output]:
-        self._append_chunks()
-        outputs, self._queue = self._queue, []
-        self._last_key = None
-        self._not_full.set()
-        if not self._closed:
-            self._not_empty.clear()
-            self._urgent.clear()
-        return outputs

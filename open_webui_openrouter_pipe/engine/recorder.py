@@ -1,8 +1,7 @@
 """Keeps a round's artifacts: decides what is kept, makes it durable, and says which markers may be shown.
 
-A marker is handed out only after the store has confirmed its artifact. It never raises for a store that is unavailable,
-or that refuses an item (too large): the answer goes on without those markers, and `lost` counts what was not saved.
-Owns new artifact ids, too: the one function that reads the clock and a random source for them.
+A marker is handed out only after the store has confirmed its artifact. A store that is unavailable, or that refuses an
+item (too large), is no reason to raise: the answer goes on without those markers, and `lost` counts what was not saved.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, cast
 
 from ..errors import StoreError, StoreUnavailable
@@ -19,15 +18,12 @@ from ..history.markers import item_id
 from ..ports import Artifact, ArtifactStore
 from ..responses.items import Item, Message, is_function_call_output, is_message, is_reasoning
 
-_RANDOM_BITS = 20
-"""Four characters of Crockford base32."""
-
 Retention = Literal["disabled", "next_reply", "conversation"]
 
 
 def generate_item_id() -> str:
     """Make a new 20-character ULID: 16 characters of time in nanoseconds, 4 of randomness; later ids sort later."""
-    return item_id(time.time_ns(), secrets.randbits(_RANDOM_BITS))
+    return item_id(time.time_ns(), secrets.randbits(20))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +32,6 @@ class Persistence:
 
     reasoning: Retention
     tools: bool
-
-    @property
-    def is_enabled(self) -> bool:
-        """Whether artifacts are kept at all."""
-        return self.tools or self.reasoning != "disabled"
 
     def includes(self, item: Item) -> bool:
         """Whether the item becomes an artifact: whole, fit to be sent again, and not kept by the host itself."""
@@ -61,36 +52,29 @@ class RequestOrigin:
     model: str
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Recorder:
     """The artifacts of one round, by the index of their item."""
 
-    def __init__(
-        self,
-        store: ArtifactStore,
-        *,
-        origin: RequestOrigin,
-        persistence: Persistence,
-        new_id: Callable[[], str],
-    ) -> None:
-        """Start with nothing kept."""
-        self.origin = origin
-        self.lost = 0
-        self._store = store
-        self._persistence = persistence
-        self._new_id = new_id
-        self._unsaved: dict[int, Artifact] = {}
-        self._saved: dict[int, Artifact] = {}
-        self._amended: dict[int, Artifact] = {}
+    store: ArtifactStore
+    origin: RequestOrigin
+    persistence: Persistence
+    new_id: Callable[[], str]
+    lost: int = 0
+    _unsaved: dict[int, Artifact] = field(default_factory=dict)
+    _saved: dict[int, Artifact] = field(default_factory=dict)
+    _amended: dict[int, Artifact] = field(default_factory=dict)
 
     def keep(self, index: int, item: Item) -> None:
         """Take a finished item, if it is one that is kept."""
-        if self._persistence.includes(item):
+        if self.persistence.includes(item):
             self._unsaved[index] = self._artifact(item)
 
     def keep_phase(self, index: int, message: Message) -> None:
         """Take the phase of a message that begins, which the host does not keep: its text is the host's."""
         phase = message.get("phase")
-        if isinstance(phase, str) and self._persistence.is_enabled:
+        is_enabled = self.persistence.tools or self.persistence.reasoning != "disabled"
+        if isinstance(phase, str) and is_enabled:
             bare = {"type": "message", "role": "assistant", "phase": phase, "content": []}
             self._unsaved[index] = self._artifact(cast("Item", bare))
 
@@ -118,7 +102,7 @@ class Recorder:
         if not artifacts:
             return ()
         try:
-            await self._store.put(artifacts)
+            await self.store.put(artifacts)
         except StoreError as error:
             if len(artifacts) > 1 and not isinstance(error, StoreUnavailable):
                 return tuple([ulid for artifact in artifacts for ulid in await self._put((artifact,))])
@@ -127,13 +111,4 @@ class Recorder:
         return tuple(artifact.id for artifact in artifacts)
 
     def _artifact(self, item: Item) -> Artifact:
-        origin = self.origin
-        return Artifact(
-            id=self._new_id(),
-            user_id=origin.user_id,
-            chat_id=origin.chat_id,
-            message_id=origin.message_id,
-            kind=item["type"],
-            model=origin.model,
-            item=item,
-        )
+        return Artifact(id=self.new_id(), kind=item["type"], item=item, **asdict(self.origin))

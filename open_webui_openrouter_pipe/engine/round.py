@@ -106,17 +106,14 @@ class RoundCalls:
         return cast("Item", {**fields, **changes})
 
     def _host_id(self, index: int, call_id: str, *, is_output: bool) -> str:
-        if index in self._by_index:
-            return self._by_index[index]
-        host_id = call_id
-        if is_output:  # a hosted tool's output keeps the id of its call, whatever that is now
-            host_id = self._replaced.get(call_id, call_id)
-        else:
-            if call_id in self._taken:
-                host_id = self._replaced[call_id] = f"call_{self._new_id()}"
-            self._taken.add(host_id)
-        self._by_index[index] = host_id
-        return host_id
+        if index not in self._by_index:
+            if not is_output and call_id in self._taken:
+                self._replaced[call_id] = f"call_{self._new_id()}"
+            # a hosted tool's output keeps the id of its call, whatever that is now
+            self._by_index[index] = self._replaced.get(call_id, call_id)
+            if not is_output:
+                self._taken.add(self._by_index[index])
+        return self._by_index[index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,30 +129,21 @@ class RoundResult:
     error: PipeError | None = None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Round:
     """Sends one request and hands on what comes back. Use once.
 
     `end` is the terminal effect as soon as it has arrived, also when the round is cancelled after it.
     """
 
-    def __init__(
-        self,
-        responses: Responses,
-        channel: OutputChannel,
-        *,
-        calls: RoundCalls,
-        recorder: Recorder,
-        reported: SeenOnce,
-    ) -> None:
-        """Nothing happens before `run`."""
-        self.end: ResponseFinished | ResponseFailed | None = None
-        self._responses = responses
-        self._channel = channel
-        self._calls = calls
-        self._recorder = recorder
-        self._reported = reported
-        self._shown = False
-        self._ended_turn = False
+    responses: Responses
+    channel: OutputChannel
+    calls: RoundCalls
+    recorder: Recorder
+    reported: SeenOnce
+    end: ResponseFinished | ResponseFailed | None = None
+    _shown: bool = False
+    _ended_turn: bool = False
 
     async def run(self, body: RequestBody) -> RoundResult:
         """Send the request; an error of the error tree is returned after everything that arrived was handed on."""
@@ -169,7 +157,7 @@ class Round:
         reducer = Reducer()
         broken: StreamBroken | None = None
         try:
-            async with self._responses.stream(body) as events:
+            async with self.responses.stream(body) as events:
                 async for event in events:
                     for effect in reducer.feed(event):
                         await self._handle(effect)
@@ -177,7 +165,7 @@ class Round:
             broken = error
         for effect in reducer.close():
             if broken is not None and isinstance(effect, ResponseFailed):
-                await self._channel.put(effect)  # and the error that was raised says more than this one
+                await self.channel.put(effect)  # and the error that was raised says more than this one
             else:
                 await self._handle(effect)
         if broken is not None and not isinstance(self.end, ResponseFinished):
@@ -188,44 +176,44 @@ class Round:
             case ItemStarted(index, item):
                 self._shown = True
                 if is_message(item):
-                    self._recorder.keep_phase(index, item)
+                    self.recorder.keep_phase(index, item)
                     await self._save_and_mark(before=index)
-                await self._channel.put(ItemStarted(index, self._calls.for_host(index, item)))
+                await self.channel.put(ItemStarted(index, self.calls.for_host(index, item)))
             case ItemFinished(index, item):
-                item = self._calls.for_host(index, item)
-                self._recorder.keep(index, item)
-                await self._channel.put(ItemFinished(index, item))
+                item = self.calls.for_host(index, item)
+                self.recorder.keep(index, item)
+                await self.channel.put(ItemFinished(index, item))
             case ItemAmended(index, item):
-                item = self._calls.for_host(index, item)
-                self._recorder.amend(index, item)
-                await self._channel.put(ItemAmended(index, item))
+                item = self.calls.for_host(index, item)
+                self.recorder.amend(index, item)
+                await self.channel.put(ItemAmended(index, item))
             case ResponseFinished():
                 self.end = effect
                 await self._finish(effect)
             case ResponseFailed():  # what led to nothing is not kept: no provider would take it back
                 self.end = effect
-                await self._channel.put(effect)
-                raise self._responses.explain(effect.failure)
+                await self.channel.put(effect)
+                raise self.responses.explain(effect.failure)
             case _:
-                await self._channel.put(effect)
+                await self.channel.put(effect)
 
     async def _save_and_mark(self, before: int | None) -> None:
         """Store what was kept so far, then show its markers."""
-        if ids := await self._recorder.save():
-            self._reported.forget(self._recorder.origin.user_id, STORE_UNAVAILABLE)
-            await self._channel.put(StoredMarkers(ids, before=before))
+        if ids := await self.recorder.save():
+            self.reported.forget(self.recorder.origin.user_id, STORE_UNAVAILABLE)
+            await self.channel.put(StoredMarkers(ids, before=before))
 
     async def _finish(self, effect: ResponseFinished) -> None:
-        await self._recorder.save_amendments()
+        await self.recorder.save_amendments()
         await self._save_and_mark(before=None)
-        user_id = self._recorder.origin.user_id
-        if self._recorder.lost and self._reported.add(user_id, [STORE_UNAVAILABLE]):
-            await self._channel.put(Notice(notice("answer_not_saved")))
+        user_id = self.recorder.origin.user_id
+        if self.recorder.lost and self.reported.add(user_id, [STORE_UNAVAILABLE]):
+            await self.channel.put(Notice(notice("answer_not_saved")))
         if effect.status == "incomplete":
             name = _INCOMPLETE_NOTICES.get(effect.reason, "answer_cut_off")
-            await self._channel.put(Notice(notice(name)))
+            await self.channel.put(Notice(notice(name)))
         elif all(map(is_reasoning, effect.items)):
-            await self._channel.put(Notice(notice("answer_empty")))
-        items = tuple(self._calls.for_host(index, item) for index, item in enumerate(effect.items))
+            await self.channel.put(Notice(notice("answer_empty")))
+        items = tuple(self.calls.for_host(index, item) for index, item in enumerate(effect.items))
         self._ended_turn = effect.status == "completed" and not any(map(is_function_call, items))
-        await self._channel.put(replace(effect, items=items))
+        await self.channel.put(replace(effect, items=items))

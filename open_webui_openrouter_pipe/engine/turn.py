@@ -53,25 +53,19 @@ class TurnMemory:
     rejected: SeenOnce = field(default_factory=SeenOnce)
 
 
-class Turn:
-    """Answers one request. Use once: `await Turn(...).run()` in a task, and drain the channel in another."""
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TurnRunner:
+    """Answers one request. Use once: `await TurnRunner(...).run()` in a task, and drain the channel in another."""
 
-    def __init__(
-        self,
-        request: TurnRequest,
-        ports: Ports,
-        channel: OutputChannel,
-        *,
-        memory: TurnMemory,
-        fitter: RequestFitter,
-    ) -> None:
-        """Nothing happens before `run`."""
-        self._request = request
-        self._user_id = request.origin.user_id
-        self._ports = ports
-        self._channel = channel
-        self._memory = memory
-        self._fitter = fitter
+    request: TurnRequest
+    ports: Ports
+    channel: OutputChannel
+    memory: TurnMemory
+    fitter: RequestFitter
+
+    @property
+    def _user_id(self) -> str:
+        return self.request.origin.user_id
 
     async def run(self) -> None:
         """Answer, or say in one line why not; closes the channel in any case."""
@@ -79,98 +73,95 @@ class Turn:
             await self._answer()
         except PipeError as error:
             log.warning("%s", error)
-            await self._channel.put(Failed(error.user_message))
+            await self.channel.put(Failed(error.user_message))
         except Exception:
             log.exception("unexpected error")
-            await self._channel.put(Failed(notice("unexpected_error")))
+            await self.channel.put(Failed(notice("unexpected_error")))
         finally:
-            self._channel.close()
+            self.channel.close()
 
     async def _answer(self) -> None:
-        history = read_history(self._request.messages)
+        history = read_history(self.request.messages)
         loaded = LoadedArtifacts()
         if history.wanted:
-            loaded = await self._ports.store.load(self._user_id, history.wanted)
+            loaded = await self.ports.store.load(self._user_id, history.wanted)
         built = self._build(history, loaded)
         await self._report_missing(built, loaded)
         result = await self._send(built)
         if isinstance(result.error, ReasoningRejected) and built.replayed and not result.shown:
-            self._memory.rejected.add(self._user_id, [reasoning.artifact_id for reasoning in built.replayed])
-            await self._channel.put(Notice(notice("reasoning_rejected")))
+            self.memory.rejected.add(self._user_id, [reasoning.artifact_id for reasoning in built.replayed])
+            await self.channel.put(Notice(notice("reasoning_rejected")))
             result = await self._send(self._build(history, loaded, strip_reasoning=True))
         if result.error is not None:
             raise result.error
-        if result.ended_turn and self._request.persistence.reasoning == "next_reply":
+        if result.ended_turn and self.request.persistence.reasoning == "next_reply":
             await self._delete_replayed(built)
 
     def _build(
         self, history: History, loaded: LoadedArtifacts, *, strip_reasoning: bool = False
     ) -> BuiltHistory:
-        rejected = self._memory.rejected
+        rejected = self.memory.rejected
         usable = {
             ulid: artifact
             for ulid, artifact in loaded.artifacts.items()
             if not rejected.contains(self._user_id, ulid)
         }
         options = Options(
-            model_id=self._request.origin.model,
-            chat_id=self._request.origin.chat_id,
-            base_system_prompt=self._request.base_system_prompt,
-            base_user_prompt=self._request.base_user_prompt,
+            model_id=self.request.origin.model,
+            chat_id=self.request.origin.chat_id,
+            base_system_prompt=self.request.base_system_prompt,
+            base_user_prompt=self.request.base_user_prompt,
             strip_reasoning=strip_reasoning,
         )
         return build_input(history, {**usable, **loaded.missing}, options)
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
         """Name each missing artifact once. With `next_reply`, old reasoning is deleted on purpose."""
-        if self._request.persistence.reasoning == "next_reply":
+        if self.request.persistence.reasoning == "next_reply":
             return
-        reported = self._memory.reported
+        reported = self.memory.reported
         reasons = {ulid: loaded.missing[ulid].reason for ulid in built.missing if ulid in loaded.missing}
         unavailable = sum(reason == "unavailable" for reason in reasons.values())
         if unavailable and reported.add(self._user_id, [STORE_UNAVAILABLE]):
-            await self._channel.put(Notice(notice("artifacts_unavailable", count=unavailable)))
+            await self.channel.put(Notice(notice("artifacts_unavailable", count=unavailable)))
         lost = [ulid for ulid, reason in reasons.items() if reason != "unavailable"]
         if new := reported.add(self._user_id, lost):
             counts = Counter(_REASON_NOTICES[reasons[ulid]] for ulid in new).most_common()
             details = ", ".join(notice(name, count=count) for name, count in counts)
-            await self._channel.put(Notice(notice("artifacts_missing", count=len(new), details=details)))
+            await self.channel.put(Notice(notice("artifacts_missing", count=len(new), details=details)))
 
     async def _send(self, built: BuiltHistory) -> RoundResult:
         """Fit the input and send it; once more with less when the provider counts more than its window."""
         # naming a long chat by its content takes longer than the event loop may wait
         conversation = await asyncio.to_thread(lambda: built.conversation)
-        plan = await self._fitter.fit(conversation, self._channel.put)
+        plan = await self.fitter.fit(conversation, self.channel.put)
         result = await self._run_round(plan, built)
         if isinstance(result.error, ContextTooLong) and not result.shown:
-            smaller = await self._fitter.refit_smaller(conversation, plan)
+            smaller = await self.fitter.refit_smaller(conversation, plan)
             if smaller is not None:
-                await self._channel.put(Notice(notice("context_shortened")))
+                await self.channel.put(Notice(notice("context_shortened")))
                 return await self._run_round(smaller, built)
         if result.ended_turn:
-            self._fitter.prefetch(plan)
+            self.fitter.prefetch(plan)
         return result
 
     async def _run_round(self, plan: Plan, built: BuiltHistory) -> RoundResult:
-        request = self._ports.requests.build(plan.items, plan.marks)
+        request = self.ports.requests.build(plan.items, plan.marks)
         # the host keeps the calls that the plan omits, so their ids are taken all the same
         taken = [cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item]
         round_ = Round(
-            self._ports.responses,
-            self._channel,
-            calls=RoundCalls(taken, host_names=request.host_tool_names, new_id=self._ports.new_id),
+            self.ports.responses,
+            self.channel,
+            calls=RoundCalls(taken, host_names=request.host_tool_names, new_id=self.ports.new_id),
             recorder=Recorder(
-                self._ports.store,
-                origin=self._request.origin,
-                persistence=self._request.persistence,
-                new_id=self._ports.new_id,
+                self.ports.store, self.request.origin, self.request.persistence, self.ports.new_id
             ),
-            reported=self._memory.reported,
+            reported=self.memory.reported,
         )
         try:
             return await round_.run(request.body)
         finally:
-            self._fitter.record_usage(plan, round_.end)
+            self.fitter.record_usage(plan, round_.end)
 
     async def _delete_replayed(self, built: BuiltHistory) -> None:
         """Delete reasoning of earlier turns, which nobody needs once the turn after it has ended well."""
@@ -178,6 +169,6 @@ class Turn:
         if not ids:
             return
         try:
-            await self._ports.store.delete(self._user_id, ids)
+            await self.ports.store.delete(self._user_id, ids)
         except StoreError:
             log.warning("%d replayed reasoning artifacts stay until they are swept", len(ids))

@@ -2,7 +2,7 @@
 
     items        the typed elements of `input[]` and `output[]`, and their type guards
     sse          bytes in any portions -> the data of whole frames
-    effects      a frame -> an event; the values that a stream means
+    effects      a frame -> an event; the effects of a stream as values
     reducer      events -> effects: the table of what each type of event means
     drafts       output items under construction, and which of them an event means
     failure      an error body in any of its shapes -> a failure

@@ -1,17 +1,17 @@
 """The output items of one response under construction, and which of them an event means.
 
-A draft owns the texts of its item and how they meet the whole item that arrives later: what was not streamed yet
-becomes one more delta, and a message says in the end exactly what its deltas said. Reasoning stays as the provider sent
-it, because its signature covers it. The registry owns the identity of items: providers number and name them in their
-own ways, so an id may change between `added` and `done`, be shared by several items, or be missing; `output_index` may
-have gaps or always be 0. What an event does to an item is decided in `reducer`.
+A draft joins the texts of its item with the whole item that arrives later: what was not streamed yet becomes one more
+delta, and a message says in the end exactly what its deltas said. Reasoning stays as the provider sent it, because its
+signature covers it. Providers number and name items in their own ways: an id may change between `added` and `done`, be
+shared by several items, or be missing; `output_index` may have gaps or always be 0.
 """
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from .effects import (
@@ -56,17 +56,16 @@ _EMPTY_VALUES: Final[tuple[Any, ...]] = (None, "", [])
 """Values that say nothing beside a value known before."""
 
 _CITATION: Final = "url_citation"
+_CITATION_KEYS: Final = ("url", "start_index", "end_index")
+"""What two mentions of one citation share; its excerpt may follow later."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class StreamedText:
     """A text as far as it was shown, and the half character that waits for its partner."""
 
-    __slots__ = ("_chunks", "_pending")
-
-    def __init__(self) -> None:
-        """Begin empty."""
-        self._chunks: list[str] = []
-        self._pending = ""
+    _chunks: list[str] = field(default_factory=list)
+    _pending: str = ""
 
     @property
     def shown(self) -> str:
@@ -102,6 +101,10 @@ class StreamedText:
         return REPLACEMENT
 
 
+_Texts: TypeAlias = dict[tuple[TextKind, int], StreamedText]
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class ItemDraft:
     """An item between its first event and the end of the response.
 
@@ -109,27 +112,14 @@ class ItemDraft:
     provider sent, `finished` what was handed on as whole, `is_guess` true while only its texts were met.
     """
 
-    __slots__ = (
-        "_annotations",
-        "_confirmed",
-        "_texts",
-        "finished",
-        "index",
-        "is_guess",
-        "item",
-        "output_index",
-    )
-
-    def __init__(self, index: int, item: WireObject, *, output_index: int | None) -> None:
-        """Begin with the item's first form."""
-        self.index = index
-        self.output_index = output_index
-        self.item = mend(item)
-        self.finished: WireObject | None = None
-        self.is_guess = False
-        self._confirmed = False
-        self._texts: dict[tuple[TextKind, int], StreamedText] = {}
-        self._annotations: dict[int, dict[Hashable, WireObject]] = {}
+    index: int
+    item: WireObject
+    output_index: int | None
+    finished: WireObject | None = None
+    is_guess: bool = False
+    _confirmed: bool = False
+    _texts: _Texts = field(default_factory=lambda: defaultdict(StreamedText))
+    _annotations: dict[int, dict[Hashable, WireObject]] = field(default_factory=lambda: defaultdict(dict))
 
     @property
     def type(self) -> str:
@@ -139,7 +129,13 @@ class ItemDraft:
     @property
     def lacks_arguments(self) -> bool:
         """Whether this is a function call whose arguments are not known yet, though its item is done."""
-        return self.type == "function_call" and not _is_json(self._arguments())
+        if self.type != "function_call":
+            return False
+        try:
+            json.loads(self._arguments())
+        except (ValueError, RecursionError):
+            return True
+        return False
 
     def start(self) -> ItemStarted:
         """Return the effect that opens the item: its first form, whose texts follow as deltas."""
@@ -158,12 +154,12 @@ class ItemDraft:
 
     def add_text(self, delta: str, *, kind: TextKind, part: int) -> list[Effect]:
         """Take more text of a part."""
-        shown = self._text(kind, part).add(delta)
+        shown = self._texts[kind, part].add(delta)
         return [_DELTAS[kind](self.index, part, shown)] if shown else []
 
     def complete_text(self, whole: str, *, kind: TextKind, part: int) -> list[Effect]:
         """Take the whole text of a part; what was not streamed of it becomes a delta."""
-        missing = self._text(kind, part).complete(mend_text(whole))
+        missing = self._texts[kind, part].complete(mend_text(whole))
         return [_DELTAS[kind](self.index, part, missing)] if missing else []
 
     def add_annotation(self, wire: Any, *, part: int) -> list[Effect]:
@@ -171,11 +167,11 @@ class ItemDraft:
         annotation = flat_annotation(mend(wire))
         if annotation is None:
             return []
-        known = self._annotations.setdefault(part, {})
-        key = annotation_identity(annotation)
-        is_new = key not in known
-        known[key] = annotation
-        return [CitationAdded(self.index, part, annotation)] if is_new else []
+        is_citation = annotation["type"] == _CITATION
+        key = tuple(map(annotation.get, _CITATION_KEYS)) if is_citation else repr(annotation)
+        is_known = key in self._annotations[part]
+        self._annotations[part][key] = annotation
+        return [] if is_known else [CitationAdded(self.index, part, annotation)]
 
     def update(self, item: WireObject) -> None:
         """Take more of the item's form (a late or repeated announcement), unless it is finished."""
@@ -213,10 +209,8 @@ class ItemDraft:
         """Whether the provider's item, under another id, can be this one: nothing in it contradicts."""
         if item["type"] != self.type or _differ(self.item.get("call_id"), item.get("call_id")):
             return False
-        theirs = {(kind, part): text for kind, part, text in _texts_of(item)}
-        return all(
-            (theirs.get(key) or text.shown).startswith(text.shown) for key, text in self._texts.items()
-        )
+        theirs = {(kind, part): whole for kind, part, whole in _texts_of(item) if whole}
+        return all(theirs.get(key, text.shown).startswith(text.shown) for key, text in self._texts.items())
 
     def _stream_rest(self) -> list[Effect]:
         effects: list[Effect] = []
@@ -227,12 +221,6 @@ class ItemDraft:
                 for annotation in as_list(part.get("annotations")):
                     effects += self.add_annotation(annotation, part=number)
         return effects
-
-    def _text(self, kind: TextKind, part: int) -> StreamedText:
-        text = self._texts.get((kind, part))
-        if text is None:
-            text = self._texts[kind, part] = StreamedText()
-        return text
 
     def _shown_texts(self, *kinds: TextKind) -> list[tuple[TextKind, int, str]]:
         shown = [(kind, part, text.shown) for (kind, part), text in self._texts.items() if kind in kinds]
@@ -298,18 +286,16 @@ class ItemReference:
     opens: bool = False
 
 
+_REFERENCE_FIELDS: Final = ("call_id", "id", "output_index")
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class ItemDrafts:
     """All items of one response, in the order in which they first appeared."""
 
-    __slots__ = ("_by_call", "_by_id", "_by_index", "_by_pair", "all")
-
-    def __init__(self) -> None:
-        """Begin without items."""
-        self.all: list[ItemDraft] = []
-        self._by_pair: dict[tuple[str, str | None, int | None], ItemDraft] = {}
-        self._by_call: dict[tuple[str, str], ItemDraft] = {}
-        self._by_id: dict[tuple[str, str], ItemDraft] = {}
-        self._by_index: dict[tuple[str, int], ItemDraft] = {}
+    all: list[ItemDraft] = field(default_factory=list)
+    _by_pair: dict[tuple[str, str | None, int | None], ItemDraft] = field(default_factory=dict)
+    _by_field: dict[tuple[str, str, Any], ItemDraft] = field(default_factory=dict)
 
     def find_exact(self, item_type: str, item_id: str | None, output_index: int | None) -> ItemDraft | None:
         """Return the item with this id at this index: the quick way, right for all but odd streams."""
@@ -324,7 +310,7 @@ class ItemDrafts:
 
     def open(self, reference: ItemReference, item: WireObject) -> ItemDraft:
         """Begin a new item."""
-        draft = ItemDraft(len(self.all), item, output_index=reference.output_index)
+        draft = ItemDraft(len(self.all), mend(item), reference.output_index)
         self.all.append(draft)
         self._remember(draft, reference)
         return draft
@@ -347,24 +333,22 @@ class ItemDrafts:
         draft = self.find_exact(ref.type, ref.id, ref.output_index)
         if draft and (ref.id is not None or not draft.finished or not ref.opens):
             return draft
-        if ref.call_id and (draft := self._by_call.get((ref.type, ref.call_id))):
-            return draft
-        if ref.id and (draft := self._by_id.get((ref.type, ref.id))) and _has_moved(draft, ref):
-            return draft
-        if ref.output_index is not None and (draft := self._by_index.get((ref.type, ref.output_index))):
-            return draft if _is_renamed(draft, ref) else None
-        return None
+        same_call, same_id, same_index = (
+            self._by_field.get((ref.type, name, getattr(ref, name))) for name in _REFERENCE_FIELDS
+        )
+        if same_call is not None:
+            return same_call
+        if same_id is not None and _has_moved(same_id, ref):
+            return same_id
+        return same_index if same_index is not None and _is_renamed(same_index, ref) else None
 
     def _remember(self, draft: ItemDraft, ref: ItemReference) -> None:
         if draft.output_index is None:
             draft.output_index = ref.output_index
         self._by_pair[ref.type, ref.id, ref.output_index] = draft
-        if ref.id:
-            self._by_id[ref.type, ref.id] = draft
-        if ref.output_index is not None:
-            self._by_index[ref.type, ref.output_index] = draft
-        if ref.call_id:
-            self._by_call[ref.type, ref.call_id] = draft
+        for name in _REFERENCE_FIELDS:
+            if (value := getattr(ref, name)) is not None:
+                self._by_field[ref.type, name, value] = draft
 
 
 def _has_moved(draft: ItemDraft, ref: ItemReference) -> bool:
@@ -397,10 +381,7 @@ _MATCHES: Final[tuple[Callable[[ItemDraft, WireObject, int], bool], ...]] = (
 
 
 def flat_annotation(wire: Any) -> WireObject | None:
-    """Return the annotation flat and with a title and both indexes, or None when it is not an annotation at all.
-
-    Some providers nest the citation under its own type name and omit what the schema requires on replay.
-    """
+    """Return a citation flat (some providers nest it) and as replay requires it; None if it is not an annotation."""
     if not isinstance(wire, dict) or not isinstance(wire.get("type"), str):
         return None
     if wire["type"] != _CITATION:
@@ -417,13 +398,6 @@ def flat_annotation(wire: Any) -> WireObject | None:
         "start_index": as_count(flat.get("start_index")) or 0,
         "end_index": as_count(flat.get("end_index")) or 0,
     }
-
-
-def annotation_identity(annotation: WireObject) -> Hashable:
-    """Return what two mentions of one annotation share; a citation may get its excerpt later."""
-    if annotation["type"] == _CITATION:
-        return annotation["url"], annotation["start_index"], annotation["end_index"]
-    return repr(annotation)
 
 
 def _merge(old: WireObject, new: WireObject) -> WireObject:
@@ -461,11 +435,3 @@ def _parts(content: Any) -> list[WireObject]:
 def _differ(one: Any, other: Any) -> bool:
     """Whether both are known, and not the same."""
     return bool(one) and bool(other) and one != other
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True

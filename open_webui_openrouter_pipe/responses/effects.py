@@ -1,9 +1,7 @@
 """What one round's stream means: the text of a frame as an event, and the effects that the reducer makes of events.
 
-Effects speak of the answer, not of the wire: indexes are contiguous from 0 in the order in which items first
-appeared, whatever gaps or repetitions the provider's `output_index` had. An event is a JSON object whose `type` is a
-string. This module owns the values and the parsing; what an event means is decided in `reducer`, and the host adapter
-renders the effects.
+Indexes of effects are contiguous from 0 in the order in which items first appeared, whatever gaps or repetitions the
+provider's `output_index` had. An event is a JSON object whose `type` is a string.
 """
 
 from __future__ import annotations
@@ -128,20 +126,17 @@ Effect: TypeAlias = (
 
 
 def parse_event(frame: str) -> dict[str, Any]:
-    """Read a frame as an event.
+    """Read a frame as an event; raises StreamBroken when it is not a JSON object.
 
-    An object without a type is an "error" when it holds one, the end of a response when it is one, and otherwise of
-    the empty type, which the reducer ignores.
-
-    Raises:
-        StreamBroken: The frame is not a JSON object.
+    Without a type it is an "error" when it holds one, the end of a response when it is one, and otherwise of the empty
+    type, which the reducer ignores.
     """
     try:
         event = json.loads(frame)
-    except (ValueError, RecursionError) as error:
-        raise _unreadable(frame) from error
+    except (ValueError, RecursionError):
+        event = None
     if not isinstance(event, dict):
-        raise _unreadable(frame)
+        raise StreamBroken(notice("unreadable_event"), detail=f"unreadable event of {len(frame)} characters")
     if isinstance(event.get("type"), str):
         return event
     if event.get("error") or event.get("object") == "response":
@@ -150,11 +145,7 @@ def parse_event(frame: str) -> dict[str, Any]:
 
 
 def terminal_event(response: dict[str, Any]) -> dict[str, Any]:
-    """Return the event that a whole response object, or an error body, amounts to."""
+    """Return the terminal event of a whole response object, or of an error body."""
     if response.get("object") == "response" or isinstance(response.get("output"), list):
         return {"type": "response.completed", "response": response}
     return {**response, "type": "error"}
-
-
-def _unreadable(frame: str) -> StreamBroken:
-    return StreamBroken(notice("unreadable_event"), detail=f"unreadable event of {len(frame)} characters")

@@ -1,7 +1,6 @@
-"""A failure as the wire reports it, read from any of its shapes, before it becomes an error of ours.
+"""A failure as the wire reports it: three families of bodies, in which each level may be of any type.
 
-Three families of error bodies exist, and `error.code` may be a number or a word; each level may be of any type. This
-module owns the reading; the OpenRouter adapter decides what it means for the user.
+What a failure means for the user is decided in `openrouter.errors`.
 """
 
 from __future__ import annotations
@@ -79,18 +78,21 @@ def read_failure(status: int | None, body: Any) -> Failure:
     named_status = _first(layers, "code", _http_status) or _first(layers, "status", _http_status)
     availability = _first(layers, "availability", as_object) or {}
     seconds = as_number(availability.get("retry_after"))
+    if seconds is not None and not 0 <= seconds < _MAX_RETRY_AFTER_SECONDS:
+        seconds = None
     return Failure(
         message=_message(layers) or (_page_text(body) if isinstance(body, str) else ""),
         status=_http_status(status) or named_status or _STATUS_OF_CODE.get(code or ""),
         code=code,
         provider=_first(layers, "provider_name", _code),
         raw=_first(layers, "raw", _raw_text),
-        reasons=_first(layers, "reasons", _texts) or (),
+        reasons=_first(
+            layers, "reasons", lambda value: tuple(x for x in as_list(value) if isinstance(x, str))
+        )
+        or (),
         availability=_code(availability.get("code")),
         limit=_first(layers, "limit_source", _code),
-        retry_after_seconds=seconds
-        if seconds is not None and 0 <= seconds < _MAX_RETRY_AFTER_SECONDS
-        else None,
+        retry_after_seconds=seconds,
     )
 
 
@@ -159,10 +161,6 @@ def _code(value: Any) -> str | None:
     if not isinstance(value, str) or not value or value.isdigit():
         return None
     return None if value in {"error", "unmapped"} or value.startswith("response.") else value
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(text for text in as_list(value) if isinstance(text, str))
 
 
 def _http_status(value: Any) -> int | None:

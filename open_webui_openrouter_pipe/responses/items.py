@@ -1,11 +1,7 @@
-"""The typed elements of Responses `input[]` and `output[]`.
+"""The typed elements of Responses `input[]` and `output[]`, after the schema in OpenRouter's Python SDK (`openrouter`).
 
-Items are JSON objects that travel unchanged between provider, store and provider, so they stay dicts
-(TypedDicts: checked by name, tolerant of fields that a provider adds) and keep their key order: the bytes are
-what prompt caches compare. This module owns the shapes and the type guards; it does not build or repair
-items.
-
-Source of the shapes: the OpenRouter Responses schema as published in its Python SDK (`openrouter`).
+Items are JSON objects that travel unchanged between provider, store and provider, so they stay dicts (TypedDicts:
+checked by name, tolerant of fields that a provider adds) and keep their key order: prompt caches compare the bytes.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """The reducer: events of one response in, effects out.
 
 Pure and total: any sequence of events, whole or cut off, results in items that are each started and finished once, and
-exactly one terminal effect. Owns what each event type means (the table at the end); which item an event means, and
-what an item becomes, is decided in `drafts`. Unknown event types mean nothing here.
+exactly one terminal effect. The table at the end lists what each event type means; others are ignored. Which item an
+event means, and what an item becomes, is decided in `drafts`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias, TypeGuard, cast
 
@@ -51,20 +51,17 @@ _PARTS: Final = {
 }
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Reducer:
     """Reduces the events of one response: `feed` each event, then `close` once when the stream has ended.
 
     `finished` becomes true with the terminal effect; events after it are ignored.
     """
 
-    __slots__ = ("_drafts", "_model", "_response_id", "finished")
-
-    def __init__(self) -> None:
-        """Begin before the first event."""
-        self.finished = False
-        self._drafts = ItemDrafts()
-        self._response_id: str | None = None
-        self._model: str | None = None
+    finished: bool = False
+    _drafts: ItemDrafts = field(default_factory=ItemDrafts)
+    _response_id: str | None = None
+    _model: str | None = None
 
     def feed(self, event: Event) -> list[Effect]:
         """Take the next event and return what it means, in order."""
@@ -77,8 +74,6 @@ class Reducer:
             return []
         message = reason or "the stream ended before the answer was complete"
         return self._fail(Failure(message, origin="stream"), {})
-
-    # --- the response as a whole
 
     def _begin(self, event: Event) -> list[Effect]:
         self._identify(as_object(event.get("response")))
@@ -95,13 +90,11 @@ class Reducer:
             return self._end_failed(event)
         if status == "incomplete":
             ending = "incomplete"
-        self._identify(response)
-        effects = [*self._complete_items(response), *self._finish_items(ending)]
-        details = as_object(response.get("incomplete_details"))
-        self.finished = True
+        effects = self._finish(response, ending)
+        details = as_object(response.get("incomplete_details")) if ending == "incomplete" else {}
         terminal = ResponseFinished(
             status=ending,
-            reason=as_text(details.get("reason")) or None if ending == "incomplete" else None,
+            reason=as_text(details.get("reason")) or None,
             response_id=self._response_id,
             model=self._model,
             items=self._items(),
@@ -114,14 +107,14 @@ class Reducer:
         return self._fail(read_failure(None, response or event), response)
 
     def _fail(self, failure: Failure, response: WireObject) -> list[Effect]:
-        self._identify(response)
-        effects = [*self._complete_items(response), *self._finish_items("incomplete")]
-        self.finished = True
+        effects = self._finish(response, "incomplete")
         usage = read_usage(response.get("usage"))
         return [*effects, ResponseFailed(failure, self._response_id, self._items(), usage)]
 
-    def _complete_items(self, response: WireObject) -> list[Effect]:
-        """Take the terminal event's output, which is the authority over what was streamed."""
+    def _finish(self, response: WireObject, ending: Ending) -> list[Effect]:
+        """Complete the items by the terminal event's output, the authority over what was streamed; finish all."""
+        self.finished = True
+        self._identify(response)
         output = [item for item in as_list(response.get("output")) if _is_item(item)]
         matched = self._drafts.match(output)
         effects: list[Effect] = []
@@ -131,15 +124,12 @@ class Reducer:
                 draft = self._drafts.open(_reference(item, item.get("id"), index), item)
                 effects.append(draft.start())
             effects += draft.amend(item) if draft.finished else draft.complete(item)
+        for draft in self._drafts.all:
+            effects += [] if draft.finished else draft.finish(ending)
         return effects
-
-    def _finish_items(self, ending: Ending) -> list[Effect]:
-        return [effect for draft in self._drafts.all if not draft.finished for effect in draft.finish(ending)]
 
     def _items(self) -> tuple[Item, ...]:
         return tuple(cast("Item", draft.finished) for draft in self._drafts.all if draft.finished)
-
-    # --- one item
 
     def _item_added(self, event: Event) -> list[Effect]:
         item = event.get("item")
@@ -167,8 +157,6 @@ class Reducer:
             if not draft.lacks_arguments:
                 effects += draft.finish("completed")
         return effects
-
-    # --- the texts of an item
 
     def _text_delta(self, event: Event, source: _TextEvents) -> list[Effect]:
         delta = event.get("delta")
@@ -209,16 +197,15 @@ class Reducer:
         """Return the item that the event adds to; one that was not announced is opened."""
         item_id, output_index = as_text(event.get("item_id")) or None, as_count(event.get("output_index"))
         draft = self._drafts.find_exact(item_type, item_id, output_index)
-        if draft is not None:
-            return draft, []
-        reference = ItemReference(item_type, item_id, output_index)
-        draft = self._drafts.find(reference)
-        if draft is not None:
-            return draft, []
-        made_up_id = f"{_ID_PREFIXES[item_type]}_tmp_{len(self._drafts.all)}"
-        draft = self._drafts.open(reference, {"type": item_type, "id": item_id or made_up_id})
-        draft.is_guess = True
-        return draft, [draft.start()]
+        if draft is None:
+            reference = ItemReference(item_type, item_id, output_index)
+            draft = self._drafts.find(reference)
+            if draft is None:
+                temporary_id = f"{_ID_PREFIXES[item_type]}_tmp_{len(self._drafts.all)}"
+                draft = self._drafts.open(reference, {"type": item_type, "id": item_id or temporary_id})
+                draft.is_guess = True
+                return draft, [draft.start()]
+        return draft, []
 
     _handlers: ClassVar[dict[Any, Callable[[Reducer, Event], list[Effect]]]] = {
         "response.created": _begin,
@@ -250,18 +237,12 @@ class Reducer:
 def reduce_response(response: WireObject) -> list[Effect]:
     """Reduce a response that was not streamed, or an error body; the last effect is the terminal one."""
     reducer = Reducer()
-    effects = reducer.feed(terminal_event(response))
-    return [*effects, *reducer.close()]
+    return [*reducer.feed(terminal_event(response)), *reducer.close()]
 
 
 def _reference(item: WireObject, item_id: Any, output_index: Any, *, opens: bool = False) -> ItemReference:
-    return ItemReference(
-        item["type"],
-        as_text(item_id) or None,
-        as_count(output_index),
-        as_text(item.get("call_id")) or None,
-        opens,
-    )
+    call_id = as_text(item.get("call_id")) or None
+    return ItemReference(item["type"], as_text(item_id) or None, as_count(output_index), call_id, opens)
 
 
 def _part(event: Event, key: str) -> int:

@@ -1,8 +1,7 @@
 r"""Server-sent events: bytes in any portions become the data of whole frames.
 
-Owns the framing alone (WHATWG "event stream interpretation"): `data:` lines joined by newlines, comments and
-other fields ignored, LF, CR and CRLF as line ends. What the data mean is not judged here. There is no limit
-on the length of a line: one frame may echo all instructions and tools of a request.
+The framing is WHATWG's "event stream interpretation": `data:` lines joined by newlines, comments and other fields
+ignored, LF, CR and CRLF as line ends. A line may have any length: one frame may echo all instructions and tools.
 """
 
 from __future__ import annotations

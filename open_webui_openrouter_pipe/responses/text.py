@@ -2,8 +2,7 @@ r"""Text that UTF-8, JSON and databases can hold: no half surrogates, and in wha
 
 A provider that cuts its text between UTF-16 units sends the halves of one character, JSON escapes such as
 "\ud83d", in two deltas; a lone half cannot be encoded and would break whoever writes it. Text of a stream is mended
-once where it arrives (`drafts`), text of the host where its messages are read (`history`). Owns joining and replacing
-the halves, in a text and throughout a JSON value.
+once where it arrives (`drafts`), text of the host where its messages are read (`history`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Names of functions, as providers accept them.
 
-The host allows any text (MCP servers use dots and slashes), providers only `^[a-zA-Z0-9_-]{1,64}$`. Owns the
-one deterministic rule that turns the first into the second; a name that is fine stays as it is.
+The host allows any text (MCP servers use dots and slashes), providers only `^[a-zA-Z0-9_-]{1,64}$`.
 """
 
 from __future__ import annotations

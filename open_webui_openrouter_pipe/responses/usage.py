@@ -1,7 +1,6 @@
 """What a round cost: the Responses `usage` object as a value, and its sum over rounds.
 
 Counts are tokens, costs are US dollars as OpenRouter bills them. Missing values are zero, unknown ones are ignored.
-This module owns the reading and adding of usage; it does not price anything.
 """
 
 from __future__ import annotations

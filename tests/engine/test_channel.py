@@ -82,7 +82,7 @@ async def test_a_full_channel_makes_the_writer_wait() -> None:
     await writer
 
 
-async def test_what_waits_at_closing_is_still_drain() -> None:
+async def test_what_waits_at_closing_is_still_drained() -> None:
     """Closing loses nothing."""
     channel = OutputChannel(interval_seconds=60)
     await channel.put(text("a"))

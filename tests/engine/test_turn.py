@@ -15,7 +15,7 @@ from open_webui_openrouter_pipe.engine.channel import OutputChannel
 from open_webui_openrouter_pipe.engine.fit import RequestFitter, RequestTerms
 from open_webui_openrouter_pipe.engine.recorder import Persistence, RequestOrigin
 from open_webui_openrouter_pipe.engine.round import Ports, SeenOnce
-from open_webui_openrouter_pipe.engine.turn import Turn, TurnMemory, TurnRequest
+from open_webui_openrouter_pipe.engine.turn import TurnMemory, TurnRequest, TurnRunner
 from open_webui_openrouter_pipe.errors import (
     ConnectionFailed,
     ContextTooLong,
@@ -197,11 +197,11 @@ class TurnSetup:
     def store_old_reasoning(self) -> None:
         self.store.artifacts[OLD] = Artifact(OLD, "u", "c", "m0", "reasoning", ORIGIN.model, OLD_REASONING)
 
-    def turn(self, channel: OutputChannel, new_id: Callable[[], str]) -> Turn:
+    def turn(self, channel: OutputChannel, new_id: Callable[[], str]) -> TurnRunner:
         ports = Ports(self.router, FakeRequests(), self.store, new_id)
         fitter = RecordingFitter(self.services, self.terms, ORIGIN)
         fitter.prefetched = self.prefetched
-        return Turn(self.request, ports, channel, memory=self.memory, fitter=fitter)
+        return TurnRunner(self.request, ports, channel, memory=self.memory, fitter=fitter)
 
     async def run(self) -> list[Output]:
         channel = OutputChannel(interval_seconds=0)
