@@ -133,7 +133,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "summary_failure_calls_a_tool": "the model called a tool",
         "summary_failure_reasoning_only": "the model only reasoned and did not answer",
         "summary_failure_refused": "the model refused",
-        "summary_failure_not_grounded": "the summary contained figures not found in the chat",
+        "summary_failure_not_grounded": "the summary contained numbers not found in the chat",
         "summary_failure_timed_out": "the model took too long",
         "summary_failure_claimed_elsewhere": "another server process is already doing it",
         "summary_failure_database_unavailable": "the database is unavailable",

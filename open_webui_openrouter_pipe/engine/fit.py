@@ -146,7 +146,7 @@ class RequestFitter:
             return first
         before_tokens = first.tokens_without_new_summaries
         await notify(Notice(notice("summarizing", tokens=before_tokens), done=False))
-        is_cached = self._services.cache_clock.is_warm(self._origin.chat_id, model.id)
+        is_cached = self._services.cache_clock.may_be_cached(self._origin.chat_id, model.id)
         batch = await summarizer.make(first.required_summaries, first.cached_prefix if is_cached else None)
         complete = all(target.segment in batch.summaries for target in first.required_summaries)
         arrived = AvailableSummaries({**found, **batch.summaries}, "request" if complete else "skip")

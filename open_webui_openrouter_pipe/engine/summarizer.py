@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final
 
 from ..conversation.budget import Budget
@@ -25,7 +24,7 @@ from ..ports import StoredSummary, Summaries
 from ..summaries.segments import Segment, SummaryTarget
 from ..summaries.summary import Summary
 from .recorder import RequestOrigin
-from .summary_writer import MAX_ATTEMPTS, SummaryWriter, WriterResult
+from .summary_writer import MAX_ATTEMPTS, SummaryWriter
 
 FAILURES_BEFORE_PAUSE: Final = 2
 PAUSE_SECONDS: Final = 120.0
@@ -41,23 +40,21 @@ _POLL_SECONDS: Final = 0.5
 _GRACE_SECONDS: Final = 2.0
 _LEASE_SLACK_SECONDS: Final = 30.0
 
-_FAILURE_NOTICES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "empty": "summary_failure_empty",
-        "malformed": "summary_failure_malformed",
-        "longer than its source": "summary_failure_longer_than_its_source",
-        "repeats its prompt": "summary_failure_repeats_its_prompt",
-        "cut off": "summary_failure_cut_off",
-        "calls a tool": "summary_failure_calls_a_tool",
-        "reasoning only": "summary_failure_reasoning_only",
-        "refused": "summary_failure_refused",
-        "not grounded": "summary_failure_not_grounded",
-        "timed out": "summary_failure_timed_out",
-        "claimed elsewhere": "summary_failure_claimed_elsewhere",
-        "database unavailable": "summary_failure_database_unavailable",
-        "unexpected error": "summary_failure_unexpected_error",
-    }
-)
+_FAILURE_NOTICES: Final[Mapping[str, str]] = {
+    "empty": "summary_failure_empty",
+    "malformed": "summary_failure_malformed",
+    "longer than its source": "summary_failure_longer_than_its_source",
+    "repeats its prompt": "summary_failure_repeats_its_prompt",
+    "cut off": "summary_failure_cut_off",
+    "calls a tool": "summary_failure_calls_a_tool",
+    "reasoning only": "summary_failure_reasoning_only",
+    "refused": "summary_failure_refused",
+    "not grounded": "summary_failure_not_grounded",
+    "timed out": "summary_failure_timed_out",
+    "claimed elsewhere": "summary_failure_claimed_elsewhere",
+    "database unavailable": "summary_failure_database_unavailable",
+    "unexpected error": "summary_failure_unexpected_error",
+}
 """The user's line for each reason why there is no summary."""
 
 log = logging.getLogger(__name__)
@@ -101,7 +98,7 @@ class PromptCacheClock:
         """Remember that the chat has just been sent."""
         self._sent.put(f"{model} {chat_id}".encode(), self._clock())
 
-    def is_warm(self, chat_id: str, model: str) -> bool:
+    def may_be_cached(self, chat_id: str, model: str) -> bool:
         """Whether the provider may still have the chat in its cache; never for a chat without an id."""
         sent = self._sent.get(f"{model} {chat_id}".encode())
         return bool(chat_id) and sent is not None and self._clock() - sent < PROMPT_CACHE_SECONDS
@@ -132,33 +129,29 @@ class SummaryBatch:
     failure: str = ""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Summarizer:
-    """Finds and makes the summaries of one call of the host."""
+    """Finds and makes the summaries of one call of the host.
 
-    def __init__(
-        self,
-        summaries: Summaries,
-        writer: SummaryWriter,
-        state: SummarizerState,
-        *,
-        origin: RequestOrigin,
-        time_limit_seconds: float,
-        record: Callable[[AuditRow], None],
-    ) -> None:
-        """`origin` is whose they are: a model that fails in one user's chats is not asked again for these alone."""
-        self._summaries = summaries
-        self._writer = writer
-        self._state = state
-        self._origin = origin
-        self._wait_seconds = time_limit_seconds
-        self._record = record
-        self._failed = False
-        self._breaker_name = f"{origin.user_id} {origin.model}"
+    `origin` is whose they are: a model that fails in one user's chats is not asked again for these alone.
+    """
+
+    summaries: Summaries
+    writer: SummaryWriter
+    state: SummarizerState
+    origin: RequestOrigin
+    time_limit_seconds: float
+    record: Callable[[AuditRow], None]
+    _failed: bool = field(default=False, init=False)
 
     @property
     def may_try(self) -> bool:
         """Whether the model has neither failed in this call nor repeatedly a short while ago."""
-        return not (self._failed or self._state.breaker.is_open(self._breaker_name))
+        return not (self._failed or self.state.breaker.is_open(self._breaker_name))
+
+    @property
+    def _breaker_name(self) -> str:
+        return f"{self.origin.user_id} {self.origin.model}"
 
     async def available(self, conversation: Conversation) -> Mapping[Segment, Summary]:
         """Return all summaries of the user that fit the conversation; never raises."""
@@ -180,7 +173,7 @@ class Summarizer:
 
         try:
             async with (
-                asyncio.timeout(MAX_ATTEMPTS * self._wait_seconds + _GRACE_SECONDS),
+                asyncio.timeout(MAX_ATTEMPTS * self.time_limit_seconds + _GRACE_SECONDS),
                 asyncio.TaskGroup() as group,
             ):
                 for target in targets:
@@ -198,10 +191,10 @@ class Summarizer:
     def prefetch(self, targets: Sequence[SummaryTarget], cached_prefix: CachedPrefix | None) -> None:
         """Have the summaries made beside the chat, one after the other."""
         if targets and self.may_try:
-            self._state.start(self._prefetch(targets, cached_prefix))
+            self.state.start(self._prefetch(targets, cached_prefix))
 
     async def _prefetch(self, targets: Sequence[SummaryTarget], cached_prefix: CachedPrefix | None) -> None:
-        async with self._state.prefetches:
+        async with self.state.prefetches:
             for target in targets:
                 batch = await self._make_one(target, cached_prefix, prefetch=True)
                 self._judge(batch)
@@ -211,23 +204,23 @@ class Summarizer:
     def _judge(self, batch: SummaryBatch) -> None:
         """Note a success or a failure; a batch in which something succeeded is not a failure."""
         if batch.summaries:
-            self._state.breaker.record_success(self._breaker_name)
+            self.state.breaker.record_success(self._breaker_name)
         elif batch.failure and batch.failure != _failure_text("claimed elsewhere"):
             self._failed = True
-            self._state.breaker.record_failure(self._breaker_name)
+            self.state.breaker.record_failure(self._breaker_name)
 
     async def _make_one(
         self, target: SummaryTarget, cached_prefix: CachedPrefix | None, *, prefetch: bool
     ) -> SummaryBatch:
         """Make one summary under a claim, or wait for whoever has the claim unless the summary is not needed yet."""
-        segment, user_id = target.segment, self._origin.user_id
-        lease_seconds = MAX_ATTEMPTS * self._wait_seconds + _LEASE_SLACK_SECONDS
-        until_seconds = self._state.clock() + self._wait_seconds
+        segment, user_id = target.segment, self.origin.user_id
+        lease_seconds = MAX_ATTEMPTS * self.time_limit_seconds + _LEASE_SLACK_SECONDS
+        until_seconds = self.state.clock() + self.time_limit_seconds
         try:
-            while not await self._summaries.claim(user_id, segment, seconds=lease_seconds):
+            while not await self.summaries.claim(user_id, segment, seconds=lease_seconds):
                 if prefetch:
                     return SummaryBatch()
-                if self._state.clock() >= until_seconds:
+                if self.state.clock() >= until_seconds:
                     return SummaryBatch(failure=_failure_text("claimed elsewhere"))
                 await asyncio.sleep(_POLL_SECONDS)
             try:
@@ -237,7 +230,7 @@ class Summarizer:
                     return SummaryBatch({segment: found[segment]})
                 return await self._write(target, cached_prefix, prefetch=prefetch)
             finally:
-                await self._summaries.release(user_id, segment)
+                await self.summaries.release(user_id, segment)
         except StoreError as error:
             log.warning("a summary was not made: %s", error)
             return SummaryBatch(failure=_failure_text("database unavailable"))
@@ -246,39 +239,35 @@ class Summarizer:
             return SummaryBatch(failure=_failure_text("unexpected error"))
 
     async def _find(self, chains: Sequence[bytes]) -> Mapping[Segment, Summary]:
-        return await self._summaries.find(self._origin.user_id, chains, chat_id=self._origin.chat_id)
+        return await self.summaries.find(self.origin.user_id, chains, chat_id=self.origin.chat_id)
 
     async def _write(
         self, target: SummaryTarget, cached_prefix: CachedPrefix | None, *, prefetch: bool
     ) -> SummaryBatch:
-        result = await self._writer.write(target, cached_prefix)
-        self._record_attempts(target, result, prefetch=prefetch)
+        """Write and keep a summary, and record each request; the last one with the summary's size and omissions."""
+        result = await self.writer.write(target, cached_prefix)
+        last, summary, origin = result.attempts[-1], result.summary, self.origin
+        for attempt in result.attempts:
+            is_success = summary is not None and attempt is last
+            outcome = SummaryOutcome(
+                source_tokens=target.source_tokens,
+                summary_tokens=result.tokens if is_success else 0,
+                details_omitted=len(summary.details_omitted) if summary and is_success else 0,
+                failure=attempt.failure,
+            )
+            model, budget = attempt.model, Budget(attempt.model.window_tokens, attempt.output_tokens, 0)
+            self.record(summary_row(model.model, outcome, ahead=prefetch, budget=budget, usage=attempt.usage))
         cost = sum(attempt.usage.cost for attempt in result.attempts if attempt.usage)
-        last, summary, origin = result.attempts[-1], result.summary, self._origin
         if summary is None:
             return SummaryBatch(cost=cost, failure=_failure_text(last.failure))
-        ids, model = (origin.user_id, origin.chat_id), last.model.model
-        stored = StoredSummary(*ids, target.segment, summary, model, target.source_tokens)
+        ids, model_id = (origin.user_id, origin.chat_id), last.model.model
         try:
-            await self._summaries.keep(stored)
+            await self.summaries.keep(
+                StoredSummary(*ids, target.segment, summary, model_id, target.source_tokens)
+            )
         except StoreError as error:
             log.warning("a summary serves this request alone: %s", error)
         return SummaryBatch({target.segment: summary}, cost)
-
-    def _record_attempts(self, target: SummaryTarget, result: WriterResult, *, prefetch: bool) -> None:
-        """Record a row for each request; the row of the last one has the summary's size and how much it omits."""
-        for attempt in result.attempts:
-            summary = result.summary if attempt is result.attempts[-1] else None
-            outcome = SummaryOutcome(
-                source_tokens=target.source_tokens,
-                summary_tokens=result.tokens if summary else 0,
-                details_omitted=len(summary.details_omitted) if summary else 0,
-                failure=attempt.failure,
-            )
-            budget = Budget(attempt.model.window_tokens, attempt.output_tokens, 0)
-            self._record(
-                summary_row(attempt.model.model, outcome, ahead=prefetch, budget=budget, usage=attempt.usage)
-            )
 
 
 def _failure_text(reason: str) -> str:

@@ -74,10 +74,9 @@ class SummaryModel:
 
     def max_output_tokens(self, summary_tokens: int) -> int:
         """How large an answer with so large a summary may be, including the thinking of a model that reasons."""
-        thinking_tokens = (
-            min(THINKING_TOKENS, int(self.window_tokens * THINKING_SHARE)) if self.reasons else 0
-        )
-        return max(MIN_OUTPUT_TOKENS, summary_tokens * OUTPUT_SLACK) + thinking_tokens
+        thinking_tokens = min(THINKING_TOKENS, int(self.window_tokens * THINKING_SHARE))
+        answer_tokens = max(MIN_OUTPUT_TOKENS, summary_tokens * OUTPUT_SLACK)
+        return answer_tokens + thinking_tokens if self.reasons else answer_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,24 +109,18 @@ class _SummaryRequest:
     marks: CacheMarks | None = None
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class SummaryWriter:
-    """Writes summaries for one call of the host."""
+    """Writes summaries for one call of the host.
 
-    def __init__(
-        self,
-        responses: Responses,
-        *,
-        suffix_model: SummaryModel | None,
-        standalone_model: SummaryModel,
-        count: Callable[[str], int],
-        time_limit_seconds: float,
-    ) -> None:
-        """`suffix_model` is asked as the chat asks its model, None where that costs more; the limit is per attempt."""
-        self._responses = responses
-        self._suffix_model = suffix_model
-        self._standalone_model = standalone_model
-        self._count = count
-        self._time_limit_seconds = time_limit_seconds
+    `suffix_model` is asked as the chat asks its model, None where that costs more; the limit is per attempt.
+    """
+
+    responses: Responses
+    suffix_model: SummaryModel | None
+    standalone_model: SummaryModel
+    count: Callable[[str], int]
+    time_limit_seconds: float
 
     async def write(self, target: SummaryTarget, cached_prefix: CachedPrefix | None) -> WriterResult:
         """Ask for a summary of the target, after the cached prefix if that is possible; twice at most."""
@@ -136,11 +129,17 @@ class SummaryWriter:
         while request := await asyncio.to_thread(next, requests, None):
             attempt = Attempt(request.model, request.output_tokens)
             try:
-                async with asyncio.timeout(self._time_limit_seconds):
-                    end = await self._ask(request)
+                async with asyncio.timeout(self.time_limit_seconds):
+                    response = await self.responses.create(
+                        request.model.requests.build_summary_request(
+                            request.items, request.marks, output_tokens=request.output_tokens
+                        )
+                    )
+                end = reduce_response(dict(response))[-1]
+                assert isinstance(end, ResponseFinished | ResponseFailed)
                 attempt = replace(attempt, usage=end.usage)
                 if isinstance(end, ResponseFailed):
-                    raise self._responses.explain(end.failure)
+                    raise self.responses.explain(end.failure)
                 summary, tokens = await asyncio.to_thread(self._complete, target, request, end)
                 return WriterResult((*attempts, attempt), summary, tokens)
             except SummaryRefused as refused:
@@ -149,7 +148,8 @@ class SummaryWriter:
                 attempt = replace(attempt, failure="timed out")
             except PipeError as error:
                 log.warning("a summary was not written: %s", error)
-                attempt = replace(attempt, failure=_describe(error))
+                words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
+                attempt = replace(attempt, failure=words)
                 if isinstance(error, FINAL_ERRORS):
                     return WriterResult((*attempts, attempt))
             attempts.append(attempt)
@@ -158,7 +158,7 @@ class SummaryWriter:
     def _requests(self, target: SummaryTarget, prefix: CachedPrefix | None) -> Iterator[_SummaryRequest]:
         """Yield what is asked at the first attempt, and at the second."""
         summary_tokens = int(target.max_tokens_beside_rules * MODEL_SHARE)
-        attempts, model = MAX_ATTEMPTS, self._suffix_model
+        attempts, model = MAX_ATTEMPTS, self.suffix_model
         if model is not None and prefix is not None and _contains(prefix, target):
             output_tokens = model.max_output_tokens(summary_tokens)
             if prefix.tokens + output_tokens <= model.window_tokens * WINDOW_SHARE:
@@ -166,28 +166,16 @@ class SummaryWriter:
                 items = (*prefix.items, suffix)
                 attempts -= 1
                 yield _SummaryRequest(model, items, message_text(suffix), output_tokens, prefix.marks)
-        model = self._standalone_model
+        model = self.standalone_model
         output_tokens = model.max_output_tokens(summary_tokens)
+        room_tokens = int(model.window_tokens * WINDOW_SHARE) - output_tokens
+        max_source_tokens = max(room_tokens, int(model.window_tokens * MIN_SOURCE_SHARE))
         instruction, transcript = standalone_request(
-            target.turns,
-            max_tokens=summary_tokens,
-            count=self._count,
-            max_source_tokens=max(
-                int(model.window_tokens * WINDOW_SHARE) - output_tokens,
-                int(model.window_tokens * MIN_SOURCE_SHARE),
-            ),
+            target.turns, max_tokens=summary_tokens, count=self.count, max_source_tokens=max_source_tokens
         )
         request = _SummaryRequest(model, (instruction, transcript), message_text(instruction), output_tokens)
         for _ in range(attempts):
             yield request
-
-    async def _ask(self, request: _SummaryRequest) -> ResponseFinished | ResponseFailed:
-        body = request.model.requests.build_summary_request(
-            request.items, request.marks, output_tokens=request.output_tokens
-        )
-        end = reduce_response(dict(await self._responses.create(body)))[-1]
-        assert isinstance(end, ResponseFinished | ResponseFailed)
-        return end
 
     def _complete(
         self, target: SummaryTarget, request: _SummaryRequest, end: ResponseFinished
@@ -196,13 +184,13 @@ class SummaryWriter:
         model_summary = parse_model_summary(
             response_text(end.items, complete=end.status == "completed"),
             source_tokens=target.source_tokens,
-            count=self._count,
+            count=self.count,
             instruction=request.instruction,
         )
         summary = complete_summary(
-            model_summary, target.turns, count=self._count, max_tokens=target.max_tokens
+            model_summary, target.turns, count=self.count, max_tokens=target.max_tokens
         )
-        tokens = self._count(render_summary(summary))
+        tokens = self.count(render_summary(summary))
         if tokens >= target.source_tokens:
             raise SummaryRefused("longer than its source")
         return summary, tokens
@@ -212,8 +200,3 @@ def _contains(prefix: CachedPrefix, target: SummaryTarget) -> bool:
     """Whether the prefix holds the turns themselves, not an earlier summary, so that a suffix can name them."""
     first = next((entry.item for turn in target.turns for entry in turn.entries), None)
     return any(item is first for item in prefix.items) and identifies_turns(target.turns, prefix.items)
-
-
-def _describe(error: PipeError) -> str:
-    """Return the name of the error's class as words."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()

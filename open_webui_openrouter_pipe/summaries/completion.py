@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
+from typing import TypeVar
 
 from ..conversation.conversation import Turn
 from ..conversation.rules import user_rules
@@ -27,6 +28,7 @@ ENTRY_OVERHEAD_TOKENS = 4
 CLOSING_TOKENS = 60
 """What the lines that count omitted details and marked statements take, at most."""
 
+Entry = TypeVar("Entry")
 ListEntry = tuple[str, str]
 """The name of a list, and one of its entries."""
 
@@ -43,10 +45,11 @@ def complete_summary(
     """
     rules = tuple(dict.fromkeys(rule for turn in turns for rule in user_rules(turn)))
     calls = tool_lines(turns)
-    sides = [[turn_text(turn, "user") for turn in turns], [turn_text(turn, "assistant") for turn in turns]]
-    paths = dict.fromkeys([*attachment_names(turns), *_in_turn_order(sides, mentioned_paths)])
-    found = dict.fromkeys(_in_turn_order(sides, exact_details))
-    details = [detail for detail in found if detail not in paths]
+    attached = attachment_names(entry.item for turn in turns for entry in turn.entries)
+    paths = dict.fromkeys([*attached, *_read_in_turns(turns, mentioned_paths)])
+    details = [
+        detail for detail in dict.fromkeys(_read_in_turns(turns, exact_details)) if detail not in paths
+    ]
 
     marked, ungrounded = mark_ungrounded(model_summary, [*all_texts(turns), *calls, *paths])
     fixed = count(render_summary(Summary(ModelSummary(""), rules))) + CLOSING_TOKENS
@@ -65,8 +68,7 @@ def complete_summary(
             details=filling.chosen_of("details", details),
         )
 
-    rows = zip_longest(*([(name, entry) for entry in getattr(marked, name)] for name in MODEL_LISTS))
-    entries = [entry for row in rows for entry in row if entry is not None]
+    entries = [*_interleave([(name, entry) for entry in getattr(marked, name)] for name in MODEL_LISTS)]
     newest_calls = [("tool_facts", line) for line in reversed(calls)]
     filling.take(entries, SHARES[MODEL_LISTS[0]])
     filling.take(newest_calls, SHARES["tool_facts"])
@@ -82,7 +84,7 @@ def complete_summary(
         summary,
         details_omitted=(
             *missing_details((*paths, *details), shown),
-            *filling.omitted_of("tool_facts", calls),
+            *(line for line in calls if line not in summary.tool_facts),
         ),
         unverified=tuple(
             statement for statement in ungrounded if one_line(f"{statement} {UNVERIFIED}") in shown
@@ -131,13 +133,13 @@ class _Filling:
         """Return what was chosen of a list, in the list's order."""
         return tuple(entry for entry in entries if (name, entry) in self._chosen)
 
-    def omitted_of(self, name: str, entries: Iterable[str]) -> tuple[str, ...]:
-        """Return what was not chosen of a list."""
-        return tuple(entry for entry in entries if (name, entry) not in self._chosen)
+
+def _read_in_turns(turns: Sequence[Turn], read: Callable[[str], Iterable[str]]) -> Iterator[str]:
+    """Yield what is read in the users' texts, then in the models'; each time the first of every turn first."""
+    for role in ("user", "assistant"):
+        yield from _interleave(read(turn_text(turn, role)) for turn in turns)
 
 
-def _in_turn_order(sides: Iterable[Sequence[str]], read: Callable[[str], Sequence[str]]) -> Iterator[str]:
-    """Yield what is read in the texts of each side: the first of every turn, then the second, and so on."""
-    for texts in sides:
-        for row in zip_longest(*map(read, texts)):
-            yield from (detail for detail in row if detail is not None)
+def _interleave(lists: Iterable[Iterable[Entry]]) -> Iterator[Entry]:
+    """Yield the first entry of each list, then the second of each, and so on."""
+    return (entry for row in zip_longest(*lists) for entry in row if entry is not None)

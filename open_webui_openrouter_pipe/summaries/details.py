@@ -208,24 +208,15 @@ class GroundingSource:
         text = _plain("\n".join(texts))
         pieces = _pieces(text)
         words = {value for word, value in _NUMBER_WORDS.items() if f" {word} " in pieces}
-        return cls(
-            frozenset(
-                words.union(map(_decimal, set(re.findall(r"\d+", text))), *_numbers(text, _ALL_NUMBERS))
-            ),
-            frozenset(
-                (known, day)
-                for found in _DATES.finditer(text)
-                for year, day in _read_date(found[0])
-                for known in (
-                    "any",
-                    year,
-                    year[-2:],
-                    *(f"{century}{year}" for century in (19, 20) if len(year) == 2),
-                )
-            ),
-            frozenset(time for found in _TIMES.finditer(text) for time in _read_time(found[0])),
-            pieces,
-        )
+        numbers = words.union(map(_decimal, set(re.findall(r"\d+", text))), *_numbers(text, _ALL_NUMBERS))
+        dates = {
+            (known, day)
+            for found in _DATES.finditer(text)
+            for year, day in _read_date(found[0])
+            for known in ("any", year, year[-2:], *((f"19{year}", f"20{year}") if len(year) == 2 else ()))
+        }
+        times = {time for found in _TIMES.finditer(text) for time in _read_time(found[0])}
+        return cls(frozenset(numbers), frozenset(dates), frozenset(times), pieces)
 
     def supports(self, statement: str) -> bool:
         """Whether all numbers, dates, paths and identifiers of a statement stand here, perhaps written otherwise."""

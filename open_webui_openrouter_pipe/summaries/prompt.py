@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -20,7 +20,6 @@ from ..conversation.truncate import truncate_to_tokens
 from ..responses.items import (
     InputMessage,
     Item,
-    Message,
     is_function_call,
     is_function_call_output,
     is_message,
@@ -87,7 +86,7 @@ def suffix_instruction(turns: Sequence[Turn], *, max_tokens: int) -> InputMessag
 
     It names the turns by how their first and last user messages begin.
     """
-    first, last = (escape_frame_tags(_opening(turn)) for turn in (turns[0], turns[-1]))
+    first, last = (_FRAME.sub(NO_TAG, _opening(turn)) for turn in (turns[0], turns[-1]))
     return _message(
         "user",
         "The conversation pauses here; this message is about it and not a part of it. Do not use any tools.",
@@ -139,7 +138,7 @@ def _length(max_tokens: int) -> str:
 
 def _opening(turn: Turn) -> str:
     """How a turn's user message begins; what it has attached when it has no words."""
-    words = turn_text(turn, "user").strip() or ", ".join(attachment_names([turn]))
+    words = turn_text(turn, "user").strip() or ", ".join(attachment_names(_items(turn)))
     return words[:OPENING_CHARACTERS]
 
 
@@ -150,6 +149,8 @@ _FRAME = re.compile(
     r"last_user_message)\b)",
     re.IGNORECASE,
 )
+NO_TAG = "\u2039"
+"""In place of the "<" of such a tag inside a text."""
 _MEDIA = ("input_image", "input_audio", "input_video")
 _UNNAMED_FIELDS = frozenset({"type", "id", "status", "result", "encrypted_content"})
 _SILENT_FIELDS = _UNNAMED_FIELDS | {"call_id", "role", "file_data", "data"}
@@ -157,13 +158,18 @@ _SILENT_FIELDS = _UNNAMED_FIELDS | {"call_id", "role", "file_data", "data"}
 
 def turn_text(turn: Turn, role: Literal["user", "assistant"]) -> str:
     """Return what one side wrote in a turn."""
-    messages = (entry.item for entry in turn.entries if is_message(entry.item))
-    return "\n".join(message_text(message) for message in messages if message["role"] == role)
+    return "\n".join(message_text(item) for item in _items(turn) if is_message(item) and item["role"] == role)
 
 
-def attachment_names(turns: Sequence[Turn]) -> tuple[str, ...]:
+def attachment_names(items: Iterable[Item]) -> tuple[str, ...]:
     """Return the attachments of the messages: files by name, images, audio and video by number."""
-    return _attachments([item for turn in turns for item in _items(turn) if is_message(item)])
+    parts = [part for item in items if is_message(item) for part in item["content"]]
+    names = dict.fromkeys(_one_line(part["filename"]) for part in parts if part["type"] == "input_file")
+    media = Counter(part["type"].removeprefix("input_") for part in parts if part["type"] in _MEDIA)
+    return (
+        *names,
+        *(f"{number} {kind}{'' if number == 1 else 's'}, not included" for kind, number in media.items()),
+    )
 
 
 def tool_lines(turns: Sequence[Turn]) -> tuple[str, ...]:
@@ -178,10 +184,9 @@ def tool_lines(turns: Sequence[Turn]) -> tuple[str, ...]:
 def all_texts(turns: Sequence[Turn]) -> Iterator[str]:
     """Yield all that was said and done, of huge texts both ends; without reasoning and the bytes of media."""
     half = MAX_TEXT_CHARACTERS // 2
-    for turn in turns:
-        for item in _items(turn):
-            for text in () if is_reasoning(item) else _texts_in(item):
-                yield from (text,) if len(text) <= 2 * half else (text[:half], text[-half:])
+    items = [item for turn in turns for item in _items(turn) if not is_reasoning(item)]
+    for text in _texts_in(items):
+        yield from (text,) if len(text) <= 2 * half else (text[:half], text[-half:])
 
 
 def render_transcript(turns: Sequence[Turn]) -> str:
@@ -192,18 +197,13 @@ def render_transcript(turns: Sequence[Turn]) -> str:
         for item in _items(turn):
             tag, text = "tool_call", ""
             if is_message(item):
-                attached = (f"[attached: {name}]" for name in _attachments([item]))
+                attached = (f"[attached: {name}]" for name in attachment_names([item]))
                 tag, text = item["role"], "\n".join([message_text(item), *attached]).strip()
             elif item["type"].endswith("_call"):
                 text = _call_line(*next(calls))
             if text:
-                framed.append(f"<{tag}>\n{escape_frame_tags(text)}\n</{tag}>")
+                framed.append(f"<{tag}>\n{_FRAME.sub(NO_TAG, text)}\n</{tag}>")
     return "\n".join(framed)
-
-
-def escape_frame_tags(text: str) -> str:
-    """Return the text with its own tags of the frame made harmless."""
-    return _FRAME.sub("\u2039", text)
 
 
 def _items(turn: Turn) -> Iterator[Item]:
@@ -220,16 +220,6 @@ def _texts_in(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from _texts_in(inner)
-
-
-def _attachments(messages: Sequence[Message]) -> tuple[str, ...]:
-    parts = [part for message in messages for part in message["content"]]
-    names = dict.fromkeys(_one_line(part["filename"]) for part in parts if part["type"] == "input_file")
-    media = Counter(part["type"].removeprefix("input_") for part in parts if part["type"] in _MEDIA)
-    return (
-        *names,
-        *(f"{number} {kind}{'' if number == 1 else 's'}, not included" for kind, number in media.items()),
-    )
 
 
 def _calls(turn: Turn) -> Iterator[tuple[str, str]]:

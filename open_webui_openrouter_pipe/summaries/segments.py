@@ -97,7 +97,7 @@ class SummaryTarget:
 
     @property
     def max_tokens_beside_rules(self) -> int:
-        """How large the summary may be, its rules not counted."""
+        """How large the summary may be, without its rules."""
         return max_summary_tokens(self.source_tokens)
 
     @property
@@ -166,11 +166,6 @@ class SummaryIndex:
         self._max_tokens: dict[int, int] = {}
         self._missing: dict[int, tuple[SummaryTarget, ...]] = {}
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no summary is available."""
-        return not self._available
-
     @cached_property
     def ends(self) -> tuple[int, ...]:
         """How many turns the first, the first two, ... segments hold."""
@@ -179,11 +174,6 @@ class SummaryIndex:
     def count(self, turns: int) -> int:
         """Return how many segments lie within the oldest `turns` turns."""
         return bisect_right(self.ends, turns) if turns > 0 else 0
-
-    def source_tokens(self, first: int, end: int) -> int:
-        """Return the size of the sources of the segments from `first` to before `end`."""
-        start = self.ends[first - 1] if first else 0
-        return sum(self._sources_tokens[start : self.ends[end - 1]])
 
     def max_tokens(self, count: int) -> int:
         """Return how large the message may be that replaces the first `count` segments.
@@ -221,12 +211,12 @@ class SummaryIndex:
 
     @cached_property
     def _sources_tokens(self) -> tuple[int, ...]:
-        return tuple(map(self._turn_tokens, self._conversation.turns[:-1]))
-
-    def _turn_tokens(self, turn: Turn) -> int:
-        """What a turn says. Reasoning comes and goes, and each model family counts media in its own way."""
-        counts = (self._counter.entry(entry) for entry in turn.entries if not is_reasoning(entry.item))
-        return sum(each.tokens - each.media for each in counts)
+        """The size of each turn but the current one, without reasoning and media: models differ in these."""
+        counts = (
+            [self._counter.entry(entry) for entry in turn.entries if not is_reasoning(entry.item)]
+            for turn in self._conversation.turns[:-1]
+        )
+        return tuple(sum(each.tokens - each.media for each in of_turn) for of_turn in counts)
 
     def _rules_tokens(self, turn: Turn) -> int:
         def count() -> TokenCounts:
@@ -264,7 +254,7 @@ class SummaryIndex:
             self._targets[group] = SummaryTarget(
                 Segment(start, turns[end - 1].chain, end - first),
                 turns[first:end],
-                self.source_tokens(group.start, group.stop),
+                sum(self._sources_tokens[first:end]),
                 sum(map(self._rules_tokens, turns[first:end])),
             )
         return self._targets[group]

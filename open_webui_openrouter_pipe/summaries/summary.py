@@ -133,10 +133,8 @@ def summary_message(summaries: Sequence[Summary], external: Sequence[str] = ()) 
 
     `external` are summaries by others, which come first. One more summary leaves the parts before it as they are.
     """
-    others = (
-        "\n".join(["[Summary by another program of a part of the conversation]", *_quote(text)])
-        for text in external
-    )
+    heading = "[Summary by another program of a part of the conversation]"
+    others = ("\n".join([heading, *_quote(text)]) for text in external)
     texts = [*others, *map(render_summary, summaries)]
     if not texts:
         return None
@@ -234,11 +232,8 @@ def parse_model_summary(
 def _repeats(answer: str, instruction: str) -> bool:
     """Whether whole sentences of the instruction stand in the answer, also as text inside JSON."""
     plain = " ".join(answer.replace("\\n", " ").replace('\\"', '"').split())
-    sentences = [
-        part
-        for part in _SENTENCE_END.split(" ".join(instruction.split()))
-        if len(part) >= MIN_ECHO_CHARACTERS
-    ]
+    parts = _SENTENCE_END.split(" ".join(instruction.split()))
+    sentences = [part for part in parts if len(part) >= MIN_ECHO_CHARACTERS]
     return sum(sentence in plain for sentence in sentences) > min(MAX_ECHOES, len(sentences) - 1) >= 0
 
 

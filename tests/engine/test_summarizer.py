@@ -254,6 +254,6 @@ def test_a_chat_stays_in_the_prompt_cache_for_a_while() -> None:
     clock = PromptCacheClock(lambda: now[0])
     clock.note("chat", "m")
     clock.note("", "m")
-    known = [clock.is_warm(chat, model) for chat, model in (("chat", "m"), ("chat", "n"), ("", "m"))]
+    known = [clock.may_be_cached(chat, model) for chat, model in (("chat", "m"), ("chat", "n"), ("", "m"))]
     now[0] = PROMPT_CACHE_SECONDS
-    assert (known, clock.is_warm("chat", "m")) == ([True, False, False], False)
+    assert (known, clock.may_be_cached("chat", "m")) == ([True, False, False], False)

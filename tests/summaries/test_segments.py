@@ -127,12 +127,12 @@ def test_the_current_turn_is_not_in_a_segment() -> None:
 def test_missing_summaries_are_named_by_chain_digests() -> None:
     """Available ones are not asked for again."""
     chat = chat_of(3)
-    made = index(chat, segment(chat, 0, 1))
-    assert [target.segment for target in made.missing(3)] == [segment(chat, 1, 2), segment(chat, 2, 3)]
-    assert made.missing(1) == ()
-    assert len(made.entries(1)) == 1
-    assert made.tokens(1) > made.tokens(0) == made.max_tokens(0) == 0
-    assert made.max_tokens(1) < made.max_tokens(3) == index(chat).max_tokens(3)
+    partly = index(chat, segment(chat, 0, 1))
+    assert [target.segment for target in partly.missing(3)] == [segment(chat, 1, 2), segment(chat, 2, 3)]
+    assert partly.missing(1) == ()
+    assert len(partly.entries(1)) == 1
+    assert partly.tokens(1) > partly.tokens(0) == partly.max_tokens(0) == 0
+    assert partly.max_tokens(1) < partly.max_tokens(3) == index(chat).max_tokens(3)
 
 
 def test_a_group_is_summarized_from_the_original_turns() -> None:
@@ -153,8 +153,10 @@ def test_a_group_is_summarized_from_the_original_turns() -> None:
 def test_only_the_missing_parts_of_a_group_are_summarized() -> None:
     """Available summaries of the other parts are used."""
     chat = chat_of(5)
-    made = index(chat, segment(chat, 0, 1))
-    assert [target.segment for target in made.missing(5)] == [segment(chat, at, at + 1) for at in range(1, 5)]
+    partly = index(chat, segment(chat, 0, 1))
+    assert [target.segment for target in partly.missing(5)] == [
+        segment(chat, at, at + 1) for at in range(1, 5)
+    ]
 
 
 def test_a_summary_of_another_branch_is_not_used() -> None:

@@ -352,23 +352,33 @@ def test_rules_stay_even_if_they_exceed_the_allowance() -> None:
     assert all(rule in render_summary(summary) for rule in rules)
 
 
-@settings(max_examples=60, deadline=None)
-@given(histories(most_turns=6), st.integers(0, 60), st.integers(200, 3_000), st.data())
+@settings(max_examples=30, deadline=None)
+@given(histories(most_turns=3), st.integers(0, 30), st.integers(200, 1_500), st.data())
 def test_everything_renders_within_the_allowance(
     chat: Any, size: int, max_tokens: int, data: st.DataObject
 ) -> None:
-    """Unless the rules alone do not; all rules are kept, and the same input gives the same summary."""
+    """Unless the rules alone do not; all rules are kept."""
     of = build_conversation(chat.items, chat.turn_of_item).turns
     lists = st.lists(st.text(max_size=80), max_size=size)
     written = ModelSummary(
-        "said and done " * size * 10, *(tuple(dict.fromkeys(data.draw(lists))) for _ in range(4))
+        "said and done " * size * 20, *(tuple(dict.fromkeys(data.draw(lists))) for _ in range(4))
     )
     summary = complete_summary(written, of, count=estimate_tokens, max_tokens=max_tokens)
     rules = tuple(dict.fromkeys(rule for turn in of for rule in user_rules(turn)))
     alone = estimate_tokens(render_summary(Summary(ModelSummary(""), rules))) + CLOSING_TOKENS
     assert summary.constraints == rules
     assert estimate_tokens(render_summary(summary)) <= max_tokens or alone > max_tokens
-    assert complete_summary(written, of, count=estimate_tokens, max_tokens=max_tokens) == summary
+
+
+@settings(max_examples=5, deadline=None)
+@given(histories(most_turns=3))
+def test_the_same_turns_have_the_same_summary(chat: Any) -> None:
+    """It depends on nothing but the turns."""
+    of = build_conversation(chat.items, chat.turn_of_item).turns
+    first, second = (
+        complete_summary(TRIP, of, count=estimate_tokens, max_tokens=MAX_TOKENS) for _ in range(2)
+    )
+    assert first == second
 
 
 # --- the message ---------------------------------------------------------------------------------------------
