@@ -1,4 +1,4 @@
-"""Conversations: turns, rounds, and names made of content."""
+"""Conversations: turns, rounds, and names derived from content."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def test_a_turn_is_divided_into_the_question_and_the_rounds_of_the_answer() -> N
         [user("a"), reasoning(), call("1"), call("2"), output("1", "x"), output("2", "y"), answer("b")],
         [user("c")],
     )
-    made = build_conversation(chat.items, chat.turn_of_item)
-    kinds = [[[entry.item["type"] for entry in part] for part in turn.rounds] for turn in made.turns]
+    conversation = build_conversation(chat.items, chat.turn_of_item)
+    kinds = [[[entry.item["type"] for entry in part] for part in turn.rounds] for turn in conversation.turns]
     result = "function_call_output"
     assert kinds == [
         [["message"], ["reasoning", "function_call", "function_call", result, result], ["message"]],
