@@ -1,8 +1,6 @@
 """How much of a model's window is left for input, and the settings by which a conversation is fitted to it.
 
-Owns the arithmetic of window and reserves, the names, defaults and ranges of the settings. It must not look models
-up (the catalog's windows are passed in) nor read valves or the environment: whoever builds the settings has merged
-and checked them.
+The catalog's windows are passed in; whoever builds the settings has merged and checked them.
 """
 
 from __future__ import annotations

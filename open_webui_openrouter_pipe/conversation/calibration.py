@@ -1,8 +1,6 @@
 """How many tokens a model's provider bills for a token that we count, learned from its bills.
 
-Owns a ratio and how far single bills stray from it, as a value: an observation returns the next one. It must not
-decide where a chat is cut (those cuts would move with each bill); it moves only the line at which a request is
-too large. Whoever uses it stores it by model.
+It does not decide where a chat is cut (those cuts would move with each bill), only when a request is too large.
 
 The ratio is of text: media and sealed reasoning are counted by rules of their own and taken as counted. It is an
 exponentially weighted average, and so is the variance of the bills around it.

@@ -1,8 +1,4 @@
-"""A bounded cache of what follows from an item's content.
-
-Owns eviction: it holds at most `limit` values and drops those not used recently. It knows nothing of what it
-holds; whoever serves many requests makes it and keeps it.
-"""
+"""A bounded cache of what follows from an item's content, kept by whoever serves many requests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How many tokens a text has, without a tokenizer.
 
-Owns one number per text. The model is linear: bytes are reduced to classes (lower, upper, digit, space,
+The model is linear: bytes are reduced to classes (lower, upper, digit, space,
 quote, punctuation, and a class for each family of scripts), and single classes and pairs of neighbours are
 counted, because tokens begin where the class changes. Letters and scripts that are rare in the vocabulary cost more.
 Long runs of base64 and hexadecimal digits are counted by their length.
@@ -65,7 +65,7 @@ _SPELLING_TABLE = """
     tr -0.64  io -0.70  if -0.91  rm -0.96  ov -1.06  fr -1.18  tp -1.23  pt -1.32  au -1.34  do -1.65
     _g -1.89  _k -2.00  ey -2.09  ok -2.21  qu -3.12 wy 1.50   ydd 1.50  ae 1.00
 """
-"""Tokens that letters and pairs of letters add (`_` is a space): what tells Basque or Zulu from English and code."""
+"""Tokens that letters and pairs of letters add (`_` is a space): they distinguish Basque or Zulu from English."""
 
 _RARE_BLOCKS = (
     (0xE0, 0xA0, 0xA3, 2.4),  # Samaritan and other old scripts

@@ -1,7 +1,6 @@
 """What images, documents, audio and video cost in tokens, by each vendor's published rule.
 
-Owns the reading of sizes out of data URLs and the rules. Base64 is never counted as text. What cannot be known
-(the size behind a link) is assumed to be an ordinary case, named below.
+Base64 is never counted as text. What cannot be known (the size behind a link) is assumed to be an ordinary case.
 
 Sources: OpenAI "Images and vision" (tiles of 512), Anthropic "Vision" (pixels / 750), Google "Understand
 and count tokens" (258 a tile or page, 32 a second of audio, 263 a second of video), OpenAI and Anthropic on
@@ -155,9 +154,5 @@ def _google_image_tokens(width: int, height: int, _detail: str) -> int:
 
 
 _IMAGE_RULES: Mapping[str, Callable[[int, int, str], int]] = MappingProxyType(
-    {
-        "openai": _openai_image_tokens,
-        "anthropic": _anthropic_image_tokens,
-        "google": _google_image_tokens,
-    }
+    {"openai": _openai_image_tokens, "anthropic": _anthropic_image_tokens, "google": _google_image_tokens}
 )

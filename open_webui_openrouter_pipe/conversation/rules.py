@@ -1,7 +1,6 @@
-"""Rules that the user set, kept word for word when the turn they stand in is dropped.
+"""Rules that the user set, kept word for word in a note when their turn is dropped.
 
-Owns finding them and the note that carries them. Only user and system messages can hold a rule: what a tool
-or the model wrote never becomes one.
+Only user and system messages can hold a rule: what a tool or the model wrote never becomes one.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""What a request costs in tokens, item by item.
+"""What a request costs in tokens, item by item; cached by content, so that a long chat is counted once.
 
-Owns the counter and the kinds of counts. It must not load a tokenizer's vocabulary (that reads files): whoever
-has one passes its `encode`; otherwise the estimate counts. Counts are cached by content digest, so that a long
-chat is counted once.
+Loads no tokenizer's vocabulary (that reads files): whoever has one passes its `encode`; otherwise the estimate counts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -101,15 +99,20 @@ class TokenCounter:
         found = self.counts.get(entry.digest)
         return self.counts.put(entry.digest, self.item(entry.item)) if found is None else found
 
+    def entries(self, entries: Iterable[DigestedItem]) -> TokenCounts:
+        """Count several items, kind by kind; cached by their content."""
+        return TokenCounts(*map(sum, zip(*map(self.entry, entries), strict=True)))
+
     def tools(self, tools: Sequence[Tool]) -> TokenCounts:
         """Count all tool definitions; cached by their content."""
+
+        def count(tool: Tool) -> TokenCounts:
+            return TokenCounts(self.text(json.dumps(tool, ensure_ascii=False)) + TOOL_OVERHEAD_TOKENS)
+
         total = NO_TOKENS
         for tool in tools:
-            total = total.plus(self.counts.get_or_compute(content_digest(tool), partial(self._tool, tool)))
+            total = total.plus(self.counts.get_or_compute(content_digest(tool), partial(count, tool)))
         return total
-
-    def _tool(self, tool: Tool) -> TokenCounts:
-        return TokenCounts(self.text(json.dumps(tool, ensure_ascii=False)) + TOOL_OVERHEAD_TOKENS)
 
     def _content(self, content: Any, overhead_tokens: int) -> TokenCounts:
         """Count a text, or its parts: media by their rules, anything else by its text."""
@@ -142,7 +145,7 @@ class TokenCounter:
         return None
 
     def _other_item(self, fields: Mapping[str, Any]) -> TokenCounts:
-        """Count any other item: its fields as text, what is sealed by the ratio, and the image that it made."""
+        """Count any other item: its fields as text, what is sealed by the ratio, and the image that it generated."""
         shown = {name: value for name, value in fields.items() if name not in {"encrypted_content", "result"}}
         image, sealed = fields.get("result"), fields.get("encrypted_content")
         return TokenCounts(

@@ -1,7 +1,7 @@
 """Tool results stated as facts: what they hold, in their own words, never paraphrased.
 
-Owns the recognition of JSON rows, CSV, tables and errors, and the fact that stands in for each. Every value in a
-fact occurs in the result; what cannot be read is represented by its size, head and tail. No model is asked.
+Every value in a fact occurs in the result; what is not JSON, CSV, a table or an error is represented by its size, head
+and tail. No model is asked.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def state_fact(output: str) -> str:
 
 def state_parts(parts: Sequence[InputPart]) -> str:
     """Return the fact for a result in parts: its text as one fact, and a line for each attachment."""
-    return "\n".join([*map(state_fact, _joined_texts(parts)), *_attachment_lines(parts)])
+    return _join_parts(parts, state_fact)
 
 
 def state_output(item: FunctionCallOutput) -> str:
@@ -76,30 +76,22 @@ def prune_tool_output(item: FunctionCallOutput) -> FunctionCallOutput:
 
 def output_text(output: str | Sequence[InputPart]) -> str:
     """Return the text of an output, with a line for each attachment."""
-    if isinstance(output, str):
-        return output
-    return "\n".join([*_joined_texts(output), *_attachment_lines(output)])
+    return output if isinstance(output, str) else _join_parts(output, str)
 
 
-def _joined_texts(parts: Sequence[InputPart]) -> list[str]:
-    """All texts of the parts as one; an empty list when there is none."""
+def _join_parts(parts: Sequence[InputPart], state: Callable[[str], str]) -> str:
+    """Join all texts, stated as one, with a line for each attachment."""
     texts = [part["text"] for part in parts if part["type"] == "input_text"]
-    return ["\n".join(texts)] if texts else []
-
-
-def _attachment_lines(parts: Sequence[InputPart]) -> list[str]:
     kinds = [part["type"].removeprefix("input_") for part in parts if part["type"] != "input_text"]
-    return [f"[{kind} omitted]" for kind in kinds]
+    stated = [state("\n".join(texts))] if texts else []
+    return "\n".join([*stated, *(f"[{kind} omitted]" for kind in kinds)])
 
 
 def _unescape(output: str) -> str:
     """Undo HTML escapes and layers of a JSON string around the whole."""
     text = html.unescape(output) if "&quot;" in output or "&#34;" in output else output
     for _ in range(MAX_UNWRAPPINGS):
-        stripped = text.strip()
-        if not (len(stripped) > 1 and stripped[0] == stripped[-1] == '"'):
-            break
-        inner = _parse_json(stripped)
+        inner = _parse_json(text.strip()) if text.lstrip().startswith('"') else None
         if not isinstance(inner, str):
             break
         text = inner
@@ -236,10 +228,8 @@ def _says_error(text: str) -> bool:
 
 
 def _is_error(row: Any) -> bool:
-    if isinstance(row, str):
-        return _says_error(row)
     if not isinstance(row, dict):
-        return False
+        return isinstance(row, str) and _says_error(row)
     failed = str(row.get("status", "")).lower() in {"error", "failed", "failure"}
     return failed or any(row.get(name) for name in ERROR_FIELDS)
 
@@ -272,8 +262,7 @@ def _rows_line(count: int, columns: Sequence[str], rows: Sequence[Any], *, error
 
 
 def _with_comments(line: str, before: str, after: str) -> str:
-    comments = (_shorten(text.strip(), COMMENT_CHARACTERS) for text in (before, after))
-    head, tail = comments
+    head, tail = (_shorten(text.strip(), COMMENT_CHARACTERS) for text in (before, after))
     return "\n".join(part for part in (head, line, tail) if part)
 
 
@@ -288,19 +277,15 @@ def _show_row(row: Any) -> str:
     elif isinstance(row, list):
         row = [_shorten_value(value) for value in row[:COLUMNS_SHOWN]]
     else:
-        return _to_json(_shorten_value(row))
-    return _shorten(_to_json(row), FIRST_ROW_CHARACTERS)
+        return json.dumps(_shorten_value(row), ensure_ascii=False)
+    return _shorten(json.dumps(row, ensure_ascii=False), FIRST_ROW_CHARACTERS)
 
 
 def _shorten_value(value: Any) -> Any:
     if isinstance(value, dict | list):
-        text = _to_json(value)
+        text = json.dumps(value, ensure_ascii=False)
         return value if len(text) <= VALUE_CHARACTERS else _shorten(text, VALUE_CHARACTERS)
     return _shorten(value, VALUE_CHARACTERS) if isinstance(value, str) else value
-
-
-def _to_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _shorten(text: str, max_characters: int) -> str:

@@ -1,7 +1,4 @@
-"""Truncation of long texts: head and tail stay, and a note between them says how much is missing.
-
-Owns the note's wording and the search for the length that fits. It must not decide what may be truncated.
-"""
+"""Truncation of long texts: head and tail stay, and a note between them says how much is missing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Fits a chat into the model's window, on the way between history and the request.
+"""Fits a chat into the model's window: plans, summarizes, learns, records, and shows the user what is done.
 
-Owns the order of planning and summarizing, the thread in which a large chat is planned, and what is learned,
-recorded and shown to the user. What is shortened, and when, is decided in `planning` alone.
+What is shortened, and when, is decided in `planning` alone.
 """
 
 from __future__ import annotations
@@ -107,15 +106,15 @@ class RequestFitter:
         *,
         summarizer: Summarizer | None = None,
     ) -> None:
-        """`origin` says whose requests these are; without a summarizer, no summary is used or made."""
+        """`origin` says whose requests these are; without a summarizer, no summary is used or written."""
         self._services = services
         self._terms = terms
         self._origin = origin
         self._summarizer = summarizer
-        self._shown: set[Notice] = set()
+        self._shown: set[str] = set()
 
     async def fit(self, conversation: Conversation, notify: Notify) -> Plan:
-        """Plan the request, have the summaries made that it requires, and show the user what is done to the chat.
+        """Plan the request, have the summaries written that it requires, and show the user what is done to the chat.
 
         Raises ContextBudgetExceeded, and records it, when the request cannot be made to fit.
         """
@@ -125,15 +124,14 @@ class RequestFitter:
         except (ContextOverflow, WindowTooSmall) as overflow:
             self._services.record(self._origin, rejected_row(self._terms.model.id, overflow))
             raise
-        for name in dict.fromkeys(_BREAK_NOTICES.get(each.reason) for each in fitted.new_breaks):
-            line = Notice(notice(name)) if name else None
-            if line and line not in self._shown:
-                self._shown.add(line)
-                await notify(line)
+        for name in (_BREAK_NOTICES.get(each.reason) for each in fitted.new_breaks):
+            if name and name not in self._shown:
+                self._shown.add(name)
+                await notify(Notice(notice(name)))
         return fitted
 
     async def _fit(self, conversation: Conversation, notify: Notify) -> Plan:
-        """Plan once; and once more after required summaries have been made, with those that arrived."""
+        """Plan once; and once more after required summaries have been written, with those that arrived."""
         model, summarizer = self._terms.model, self._summarizer
         if summarizer is None or not await self._run(may_need_summaries, conversation, model):
             return await self._plan(conversation, model, NO_SUMMARIES)
@@ -155,7 +153,7 @@ class RequestFitter:
         return fitted
 
     def prefetch(self, sent: Plan) -> None:
-        """Have the summaries made that the next requests will require; `sent` is in the provider's cache."""
+        """Have the summaries written that the next requests will require; `sent` is in the provider's cache."""
         if self._summarizer is not None:
             prefix = CachedPrefix(sent.items, sent.marks, sent.tokens)
             self._summarizer.prefetch(sent.prefetch_summaries, prefix)
@@ -202,15 +200,9 @@ class RequestFitter:
         self, work: Callable[..., _Result], conversation: Conversation, model: ModelTerms
     ) -> _Result:
         """Run what counts a conversation, in a thread of its own when that takes long."""
-        calibration = await self._services.calibrations.find(model.id)
+        model = replace(model, calibration=await self._services.calibrations.find(model.id))
         counter = await self._services.counter(model.id)
-        call = partial(
-            work,
-            conversation,
-            self._terms.settings,
-            model=replace(model, calibration=calibration),
-            counter=counter,
-        )
+        call = partial(work, conversation, self._terms.settings, model=model, counter=counter)
         return await asyncio.to_thread(call) if is_large(conversation) else call()
 
 

@@ -1,10 +1,12 @@
 """Fitting a conversation into a model's window. Pure.
 
-detail          the levels of detail in which parts of a conversation can be sent, and what each costs
-simulate        every past request of the chat, decided again; what changing a cached prefix costs
-policies        when and how far to prune, summarize, clip and evict
-plan            the plan of one request: what is sent, what was done to make it fit, which summaries it needs
-overflow        the refusal of a request that cannot be made to fit
-cache_marks     where the provider caches, and the key of a chat's cache
-audit           what is recorded of each request, and the metrics made of it
+    detail         the levels of detail in which parts of a conversation can be sent, and what each costs
+    simulate       every past request of the chat, decided again; what changing a cached prefix costs
+    policies       when and how far to prune, summarize, clip and evict
+    plan           the plan of one request: what is sent, what was done to make it fit, which summaries it needs
+    overflow       the refusal of a request that cannot be made to fit
+    cache_marks    where the provider caches, and the key of a chat's cache
+    audit          what is recorded of each request, and the metrics derived from it
+
+The same history is always planned alike.
 """

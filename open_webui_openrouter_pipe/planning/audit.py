@@ -1,7 +1,4 @@
-"""What is recorded about the context of each request.
-
-Owns the values of the audit's rows. It must not store anything.
-"""
+"""What is recorded about the context of each request: the values of the audit's rows."""
 
 from __future__ import annotations
 
@@ -11,21 +8,15 @@ from typing import Literal, TypeAlias
 from ..conversation.budget import Budget, WindowTooSmall
 from ..responses.usage import Usage
 from .overflow import ContextOverflow
-from .plan import Plan
+from .plan import Plan, Step
 
 Purpose: TypeAlias = Literal["answer", "summary", "summary_ahead"]
-"""What a request is for: the user's answer, or a summary, made while the user waits or in the background."""
+"""What a request is for: the user's answer, or a summary, written while the user waits or in the background."""
+
+AuditStep: TypeAlias = Step
+"""The size of a request after a step, in tokens, and whether the step changed it."""
 
 _NOT_PRUNING = frozenset({"cap", "summary"})
-
-
-@dataclass(frozen=True, slots=True)
-class AuditStep:
-    """The size of a request after a step, in tokens, and whether the step changed it."""
-
-    name: str
-    tokens: int
-    triggered: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +66,7 @@ def audit_row(plan: Plan) -> AuditRow:
         limit_tokens=plan.limit_tokens,
         tokens_before=plan.tokens_before,
         tokens_sent=plan.tokens,
-        steps=tuple(AuditStep(step.name, step.tokens, step.triggered) for step in plan.steps),
+        steps=plan.steps,
     )
 
 

@@ -1,7 +1,6 @@
 """Where the provider caches, and the key that keeps a chat on one provider.
 
-Owns the choice of breakpoints at the ends of stable blocks, and the derivation of the chat's cache key. Only
-families that cache at explicit breakpoints (Anthropic, Alibaba) get any. It must not change what the model
+Only families that cache at explicit breakpoints (Anthropic, Alibaba) get any. They do not change what the model
 reads: a breakpoint is a field beside a text.
 
 Sources: OpenRouter's `prompt_cache_breakpoint` on `input_text` parts; Anthropic's limit of four breakpoints.

@@ -1,15 +1,15 @@
 """The levels of detail in which a part of a conversation can be sent, and what each costs.
 
-Owns the levels from full to summarized, the items of each and their running token sums. It must not choose:
-policies say which part has which level. A part is a round of a turn, or the user's message at its beginning.
+A part is a round of a turn, or the user's message at its beginning. Policies choose which part has which level.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
+from itertools import accumulate
 
 from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation, DigestedItem, digest_item, is_model_input
@@ -20,10 +20,8 @@ from ..conversation.truncate import truncate_to_tokens
 from ..responses.items import FunctionCallOutput, is_function_call_output, is_message, is_reasoning
 from ..summaries.segments import SummaryIndex
 
-CAP_SHARE = 0.25
-"""Of the budget: the most that one tool output takes."""
-ROUND_CAP_SHARE = 0.50
-"""Of the budget: the most that all outputs of one round take."""
+CAP_SHARE = 0.25  # of the budget: the most that one tool output takes
+ROUND_CAP_SHARE = 0.50  # of the budget: the most that all outputs of one round take
 CAP_TOKENS = 50_000
 MIN_CAP_TOKENS = 256
 HEAD_SHARE = 0.7
@@ -34,20 +32,15 @@ RULES_TOKENS = 500
 class DetailLevel(IntEnum):
     """How much of a part is sent; from everything to nothing, or a summary instead."""
 
-    FULL = 0
-    """As it is; a single huge output is capped."""
-    TOOL_FACTS = 1
-    """Outputs are stated as facts."""
-    SKELETON = 2
-    """Facts; reasoning and assistant messages between tool calls are omitted."""
-    DROPPED = 3
-    """Omitted; the rules that the user set in it stand in a note."""
-    SUMMARIZED = 4
-    """Replaced by a summary, which stands before everything else of the chat."""
+    FULL = 0  # as it is; a single huge output is capped
+    TOOL_FACTS = 1  # outputs are stated as facts
+    SKELETON = 2  # facts; reasoning and assistant messages between tool calls are omitted
+    DROPPED = 3  # omitted; a note keeps the rules that the user set in it
+    SUMMARIZED = 4  # replaced by a summary, which comes before everything else of the chat
 
 
 SENT_LEVELS = (DetailLevel.FULL, DetailLevel.TOOL_FACTS, DetailLevel.SKELETON)
-"""Levels at which something of a part is sent itself."""
+"""Levels at which some of the part's own items are sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +81,7 @@ NO_LIMITS = OutputLimits(sys.maxsize, sys.maxsize)
 
 
 class PartsByDetail:
-    """A conversation's parts at all levels of detail; everything is made and counted when first asked for.
+    """A conversation's parts at all levels of detail; items are built and counted on first use.
 
     `facts` caches what stands in for outputs from request to request; it follows from content alone.
     """
@@ -111,18 +104,17 @@ class PartsByDetail:
             for index, turn in enumerate(self.turns)
             for number, entries in enumerate(turn.rounds, start=1)
         )
-        starts = {part.turn: at for at, part in reversed(list(enumerate(self.parts)))}
-        self._starts = [starts[turn] for turn in range(len(self.turns))]
+        self._starts = list(accumulate((len(turn.rounds) for turn in self.turns[:-1]), initial=0))
         self._facts = facts
         self._sums: dict[DetailLevel, list[int]] = {level: [0] for level in SENT_LEVELS}
         self._entries: dict[tuple[DetailLevel, int], tuple[DigestedItem, ...]] = {}
         self._notes: dict[tuple[int, int], tuple[DigestedItem, ...]] = {}
-        self._rules: dict[int, tuple[str, ...]] = {}
+        self._turn_rules = cache(lambda turn: user_rules(conversation.turns[turn]))
 
     @property
     def current(self) -> int:
         """The first part of the current turn."""
-        return self._starts[-1] if self._starts else 0
+        return self._starts[-1]
 
     def start_of(self, turn: int) -> int:
         """Return the first part of a turn; the conversation's first for a turn before it."""
@@ -140,17 +132,16 @@ class PartsByDetail:
         """Return what the parts from `start` to before `end` take at a level at which they are sent."""
         if start >= end:
             return 0
-        sums, count = self._sums[level], self.counter.entry
+        sums = self._sums[level]
         for part in range(len(sums) - 1, end):
-            sums.append(sums[-1] + sum(count(entry).tokens for entry in self.entries(level, part)))
+            sums.append(sums[-1] + self.counter.entries(self.entries(level, part)).tokens)
         return sums[end] - sums[start]
 
     def entries(self, level: DetailLevel, part: int) -> tuple[DigestedItem, ...]:
         """Return the items of a part at a level of detail."""
-        entries = self._entries.get((level, part))
-        if entries is None:
-            entries = self._entries[level, part] = self._make_entries(level, part)
-        return entries
+        if (level, part) not in self._entries:
+            self._entries[level, part] = self._build_entries(level, part)
+        return self._entries[level, part]
 
     def note(self, start: int, end: int) -> tuple[DigestedItem, ...]:
         """Return the message that stands in for the dropped parts from `start` to before `end`, if there is one."""
@@ -158,35 +149,26 @@ class PartsByDetail:
             return ()
         if (start, end) not in self._notes:
             turns = range(self.turns_before(start), self.turns_before(end))
-            newest_first = (self._turn_rules(turn) for turn in reversed(turns))
+            newest_first = map(self._turn_rules, reversed(turns))
             rules = select_rules(newest_first, self.counter.text, self.limits.rules_tokens)
             message = self.limits.note(len(turns), rules)
             self._notes[start, end] = (digest_item(message),) if message else ()
         return self._notes[start, end]
 
-    def _turn_rules(self, turn: int) -> tuple[str, ...]:
-        if turn not in self._rules:
-            self._rules[turn] = user_rules(self.turns[turn])
-        return self._rules[turn]
-
-    def _make_entries(self, level: DetailLevel, part: int) -> tuple[DigestedItem, ...]:
+    def _build_entries(self, level: DetailLevel, part: int) -> tuple[DigestedItem, ...]:
+        whole, ends_turn = self.parts[part].entries, self.parts[part].ends_turn
         match level:
             case DetailLevel.FULL:
-                return self._with_capped_outputs(self.parts[part].entries)
+                outputs = sum(is_function_call_output(entry.item) for entry in whole)
+                cap_tokens = self.limits.output_tokens(outputs)
+                return tuple(self._with_cap(entry, cap_tokens) for entry in whole)
             case DetailLevel.TOOL_FACTS:
-                full = self.entries(DetailLevel.FULL, part)
-                return tuple(map(self._with_fact, self.parts[part].entries, full))
+                return tuple(map(self._with_fact, whole, self.entries(DetailLevel.FULL, part)))
             case DetailLevel.SKELETON:
-                ends_turn = self.parts[part].ends_turn
                 facts = self.entries(DetailLevel.TOOL_FACTS, part)
                 return tuple(entry for entry in facts if not _is_omitted(entry, ends_turn=ends_turn))
             case DetailLevel.DROPPED | DetailLevel.SUMMARIZED:
                 return ()
-
-    def _with_capped_outputs(self, entries: Sequence[DigestedItem]) -> tuple[DigestedItem, ...]:
-        outputs = sum(is_function_call_output(entry.item) for entry in entries)
-        cap_tokens = self.limits.output_tokens(outputs)
-        return tuple(self._with_cap(entry, cap_tokens) for entry in entries)
 
     def _with_cap(self, entry: DigestedItem, cap_tokens: int) -> DigestedItem:
         """Return the entry with a tool output truncated to the cap; itself when it is smaller."""

@@ -1,31 +1,17 @@
-"""The refusal of a request that cannot be made to fit, with the reasons.
-
-Owns the breakdown of what takes how many tokens, and the choice of the advice.
-"""
+"""The refusal of a request that cannot be made to fit: what takes how many tokens, and the advice."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final
 
 from ..conversation.budget import Budget
 from ..errors import ContextBudgetExceeded
 from ..notices import notice
 
-ShareName = Literal[
-    "instructions",
-    "tools",
-    "summaries",
-    "retrieved text",
-    "rules",
-    "latest message",
-    "current tool calls",
-    "earlier turns",
-]
-
-_ADVICE: Final[Mapping[ShareName, str]] = MappingProxyType(
+_ADVICE: Final[Mapping[str, str]] = MappingProxyType(
     {
         "instructions": "overflow_instructions",
         "tools": "overflow_tools",
@@ -37,14 +23,14 @@ _ADVICE: Final[Mapping[ShareName, str]] = MappingProxyType(
         "earlier turns": "overflow_earlier_turns",
     }
 )
-"""The advice for the largest share, by its name."""
+"""The notice that advises the user, by the name of the largest share."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextShare:
     """What one kind of content takes, and whether it may be dropped."""
 
-    name: ShareName
+    name: str
     tokens: int
     droppable: bool
 

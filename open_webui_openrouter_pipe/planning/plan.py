@@ -1,8 +1,7 @@
 """The plan of one request: what is sent, what was done to make it fit, and which summaries it needs.
 
-Owns the order of the steps (cap, shorten old tool results, summarize, prune, evict, refuse) and what is given up
-when they are not enough. The steps themselves are elsewhere. It must not change a conversation's wording beyond what
-the steps say, and the same conversation with the same summaries always has the same bytes.
+Owns the order of the steps (cap, shorten old tool results, summarize, prune, evict, refuse) and what is dropped when
+they are not enough. The same conversation with the same summaries always has the same bytes.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from types import MappingProxyType
 from typing import Literal
 
@@ -51,17 +51,13 @@ LEADING_BITS = 3
 
 StepName = Literal["cap", "retention", "summary", "prune", "evict"]
 
-_LADDER: tuple[tuple[BreakReason, Policy], ...] = (
-    ("retention", shorten_old_tool_results),
-    ("prune", prune),
-    ("evict", evict),
-)
+_RETENTION: tuple[BreakReason, Policy] = ("retention", shorten_old_tool_results)
 _POLICIES: Mapping[Strategy, tuple[tuple[BreakReason, Policy], ...]] = MappingProxyType(
     {
-        "summarize": (_LADDER[0], ("summary", summarize), *_LADDER[1:]),
-        "prune": _LADDER,
-        "clip": (("clip", clip_turns), ("retention", shorten_old_tool_results), ("evict", evict)),
-        "refuse": (("retention", shorten_old_tool_results),),
+        "summarize": (_RETENTION, ("summary", summarize), ("prune", prune), ("evict", evict)),
+        "prune": (_RETENTION, ("prune", prune), ("evict", evict)),
+        "clip": (("clip", clip_turns), _RETENTION, ("evict", evict)),
+        "refuse": (_RETENTION,),
         "off": (),
     }
 )
@@ -110,7 +106,7 @@ class Step:
 class CacheMarks:
     """Ends of the blocks that stay the same from request to request, as numbers of items.
 
-    `instructions` ends what stands before all parts; `unchanged` what this request shares with the one before;
+    `instructions` ends what comes before all parts; `unchanged` what this request shares with the one before;
     `frontier` the shortened parts; `completed` everything before the current turn.
     """
 
@@ -162,7 +158,7 @@ class Plan:
     @property
     def adds_summaries(self) -> bool:
         """Whether the request summarizes more than the one before."""
-        return _adds_summaries(self.new_breaks)
+        return any(each.reason == "summary" for each in self.new_breaks)
 
 
 def plan(
@@ -184,22 +180,11 @@ def plan(
     if bounded and budget.input_tokens <= 0:
         raise WindowTooSmall(budget)
     note = rules_note if settings.context_strategy == "clip" else omission_note
-    index = SummaryIndex(
-        conversation,
-        counter,
-        SegmentSizes.of(settings, model.segment_window_tokens or budget.window_tokens),
-        summaries.found,
-    )
+    sizes = SegmentSizes.of(settings, model.segment_window_tokens or budget.window_tokens)
+    index = SummaryIndex(conversation, counter, sizes, summaries.found)
     limits = OutputLimits(budget.input_tokens, note=note) if bounded else NO_LIMITS
     parts = PartsByDetail(conversation, counter, facts, limits, index)
-    terms = SimulationTerms(
-        settings,
-        model.prices,
-        base_tokens=0,
-        limit_tokens=limit_tokens,
-        budget_tokens=budget.input_tokens,
-        missing_summaries=summaries.missing,
-    )
+    terms = SimulationTerms(settings, model.prices, limit_tokens, budget.input_tokens, summaries.missing)
     for draft in _drafts(_Draft(conversation, parts, terms)):
         request = draft.simulate()
         if not bounded or request.tokens <= limit_tokens:
@@ -218,10 +203,9 @@ def may_need_summaries(
     budget, limit_tokens = _limits(conversation, settings, model, counter)
     share = min(settings.summary_ahead_ratio, settings.summary_trigger_ratio)
     least_tokens = min(share * budget.input_tokens, settings.prune_trigger_ratio * limit_tokens)
-    volatile_tokens = _counts(counter, conversation.volatile).tokens
-    entries = _counts(counter, _all_entries(replace(conversation, volatile=())))
-    external = SummaryIndex(conversation, counter, NO_SEGMENTS, {}).tokens(0)
-    tokens = entries.plus(counter.tools(conversation.tools)).tokens + external
+    volatile_tokens = counter.entries(conversation.volatile).tokens
+    external_tokens = SummaryIndex(conversation, counter, NO_SEGMENTS, {}).tokens(0)
+    tokens = _count_all(counter, replace(conversation, volatile=())).tokens + external_tokens
     return tokens + _rounded_up(volatile_tokens) >= least_tokens
 
 
@@ -237,7 +221,7 @@ def _limits(
     budget = split_window(model.window_tokens or FALLBACK_WINDOW_TOKENS, output_tokens=output_tokens)
     if model.calibration is None:
         return budget, budget.input_tokens
-    counts = _counts(counter, _all_entries(conversation)).plus(counter.tools(conversation.tools))
+    counts = _count_all(counter, conversation)
     ratio = model.calibration.upper_tokens(counts) / max(1, counts.tokens)
     scale = max(1.0, math.ceil(ratio * LIMIT_STEPS_PER_UNIT) / LIMIT_STEPS_PER_UNIT)
     return budget, int(budget.input_tokens / scale)
@@ -255,26 +239,17 @@ def _drafts(draft: _Draft) -> Iterator[_Draft]:
         yield replace(draft, terms=replace(draft.terms, settings=settings))
 
 
-def _all_entries(conversation: Conversation) -> Iterator[DigestedItem]:
-    yield from conversation.instructions
-    yield from conversation.volatile
-    for turn in conversation.turns:
-        yield from turn.entries
-
-
-def _counts(counter: TokenCounter, entries: Iterable[DigestedItem]) -> TokenCounts:
-    columns = zip(*map(counter.entry, entries), strict=True)
-    return TokenCounts(*map(sum, columns))
+def _count_all(counter: TokenCounter, conversation: Conversation) -> TokenCounts:
+    """Count everything of a conversation but the external summaries."""
+    turns = chain.from_iterable(turn.entries for turn in conversation.turns)
+    entries = chain(conversation.instructions, conversation.volatile, turns)
+    return counter.entries(entries).plus(counter.tools(conversation.tools))
 
 
 def _rounded_up(tokens: int) -> int:
     """Round to three leading bits: text that changes a little does not move what was decided before."""
     step = 1 << max(0, tokens.bit_length() - LEADING_BITS)
     return -(-tokens // step) * step
-
-
-def _adds_summaries(breaks: Iterable[PrefixBreak]) -> bool:
-    return any(each.reason == "summary" for each in breaks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,11 +266,6 @@ class _Request:
     @property
     def new_breaks(self) -> tuple[PrefixBreak, ...]:
         return tuple(each for each in self.simulation.breaks if each.request == self.simulated.end)
-
-    @property
-    def opens_turn(self) -> bool:
-        """Whether the current turn has had no answer yet."""
-        return self.simulated.end - self.simulated.parts.current <= 1
 
     def steps(self) -> Iterator[Step]:
         """Yield the request's size after each step."""
@@ -338,9 +308,8 @@ class _Draft:
         simulation, parts, counter = request.simulation, self.parts, self.parts.counter
         cutoffs, index = simulation.cutoffs, parts.summaries
         entries, starts = self._entries(cutoffs)
-        tools = counter.tools(self.conversation.tools)
         segments = parts.segments_before(cutoffs.summarized)
-        adds_summaries = _adds_summaries(request.new_breaks)
+        adds_summaries = any(each.reason == "summary" for each in request.new_breaks)
         # Where the prefix changes anyway, neighbors that should share a summary are joined.
         joins = adds_summaries and self.terms.missing_summaries == "request"
         required = index.desired(segments) if joins else index.missing(segments)
@@ -351,10 +320,10 @@ class _Draft:
             marks=self._marks(cutoffs, simulation.previous, starts),
             budget=budget,
             limit_tokens=self.terms.limit_tokens,
-            tokens_before=self._tokens(_all_entries(self.conversation)) + index.tokens(0) + tools.tokens,
+            tokens_before=_count_all(counter, self.conversation).tokens + index.tokens(0),
             tokens=request.tokens,
             steps=tuple(request.steps()),
-            counts=_counts(counter, entries).plus(tools),
+            counts=counter.entries(entries).plus(counter.tools(self.conversation.tools)),
             prefix_breaks=simulation.breaks,
             new_breaks=request.new_breaks,
             summarized_turns=parts.turns_before(cutoffs.summarized),
@@ -367,9 +336,8 @@ class _Draft:
     def _prefetch(self, request: _Request, segments: int) -> tuple[SummaryTarget, ...]:
         """What the next summarizing would require beyond what this request does."""
         terms, index = self.terms, self.parts.summaries
-        if terms.settings.context_strategy != "summarize" or terms.missing_summaries == "skip":
-            return ()
-        if not self.parts.parts:
+        summarizes = terms.settings.context_strategy == "summarize" and terms.missing_summaries == "request"
+        if not (summarizes and self.parts.parts):
             return ()
         next_segments = max(segments, segments_to_prefetch(request.simulated))
         in_use = {target.segment for target in (*index.missing(segments), *index.desired(segments))}
@@ -377,7 +345,7 @@ class _Draft:
 
     def _cached_prefix(self, request: _Request) -> CachedPrefix:
         """The chat as the request before sent it: up to the current turn when this request opens it."""
-        previous, opens_turn = request.simulation.previous, request.opens_turn
+        previous, opens_turn = request.simulation.previous, len(self.parts.parts) - self.parts.current <= 1
         before = replace(self, conversation=replace(self.conversation, volatile=())) if opens_turn else self
         entries, starts = before._entries(previous)  # noqa: SLF001 - the same class
         marks = before._marks(previous, previous, starts)  # noqa: SLF001 - the same class
@@ -440,4 +408,4 @@ class _Draft:
         )
 
     def _tokens(self, entries: Iterable[DigestedItem]) -> int:
-        return sum(self.parts.counter.entry(entry).tokens for entry in entries)
+        return self.parts.counter.entries(entries).tokens

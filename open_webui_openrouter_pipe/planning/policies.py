@@ -1,10 +1,9 @@
 """When and how far a chat is shortened.
 
-Owns the five policies. Each looks at one request and returns the cutoffs that it should have. All shorten from the
-oldest and keep from the newest. Never given up: instructions, summaries, the user's latest message, the calls of
-the current turn, and the rules that the user set. Only counts, prices and settings decide, so that the same history
-is always decided alike. They must not write summaries: one that is not written yet counts with the most it may take,
-so that the decision is the same before and after.
+Each of the five policies looks at one request and returns the cutoffs that it should have. All shorten from the
+oldest. Never dropped: instructions, summaries, the user's latest message, the calls of the current turn, and the rules
+that the user set. Only counts, prices and settings decide; a summary that is not written yet counts with the most it
+may take. So the same history is always decided alike.
 """
 
 from __future__ import annotations
@@ -40,9 +39,8 @@ def shorten_old_tool_results(request: SimulatedRequest) -> Cutoffs:
     if freed_tokens <= 0:
         return cutoffs
     if pruning == "batched":
-        following_tokens = request.parts.tokens(
-            DetailLevel.FULL, cutoffs.ends[DetailLevel.TOOL_FACTS], request.end
-        )
+        frontier = cutoffs.ends[DetailLevel.TOOL_FACTS]
+        following_tokens = request.parts.tokens(DetailLevel.FULL, frontier, request.end)
         change_cost = terms.prices.change_cost(following_tokens, freed_tokens)
         if not terms.prices.pays(request.waiting_cost, change_cost):
             return cutoffs
@@ -72,10 +70,8 @@ def clip_turns(request: SimulatedRequest) -> Cutoffs:
 
 def count_messages(turn: Turn) -> int:
     """Count messages as the chat shows them: what the user wrote, and the answer with all its rounds."""
-    written = sum(is_message(entry.item) and entry.item["role"] == "user" for entry in turn.entries)
-    return written + any(
-        not is_message(entry.item) or entry.item["role"] == "assistant" for entry in turn.entries
-    )
+    roles = [entry.item["role"] if is_message(entry.item) else "assistant" for entry in turn.entries]
+    return roles.count("user") + ("assistant" in roles)
 
 
 def summarize(request: SimulatedRequest) -> Cutoffs:
@@ -148,7 +144,7 @@ def prune(request: SimulatedRequest) -> Cutoffs:
         return request.cutoffs
     shortened = request.cutoffs
     for level in _SHORTENED_LEVELS:
-        shortened = shortened.moved(level, _protected_start(request, settings.protected_turns))
+        shortened = shortened.moved(level, request.start_of_newest(settings.protected_turns))
         if request.tokens(shortened) <= LOW_WATER_SHARE * limit_tokens:
             return shortened
     freed_tokens = before - request.tokens(shortened)
@@ -181,12 +177,12 @@ def _eviction_candidates(request: SimulatedRequest) -> Iterator[Cutoffs]:
     """
     shortened = request.cutoffs
     for protected in halvings(request.terms.settings.protected_turns):
-        start = _protected_start(request, protected)
+        start = request.start_of_newest(protected)
         for level in _SHORTENED_LEVELS:
             shortened = shortened.moved(level, start)
             yield shortened
         yield _drop_oldest(request, shortened, start)
-    current_start = _protected_start(request, 1)
+    current_start = request.start_of_newest(1)
     current = shortened.moved(DetailLevel.DROPPED, current_start)
     for end in range(current_start + 1, request.end):
         yield current.moved(DetailLevel.TOOL_FACTS, end)
@@ -212,7 +208,3 @@ def halvings(turns: int) -> Iterator[int]:
         yield turns
         turns //= 2
     yield 1
-
-
-def _protected_start(request: SimulatedRequest, turns: int) -> int:
-    return request.parts.start_of(request.turn - turns + 1)

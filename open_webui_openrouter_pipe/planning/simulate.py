@@ -1,14 +1,12 @@
-"""Every past request of a chat, decided again.
+"""Every past request of a chat, decided again: the cutoffs between levels of detail, moved as the policies say.
 
-Owns the cutoffs between levels of detail, the fold that moves them request by request as the policies say, and
-what it costs to change a cached prefix. It keeps no state between calls: the same history has the same cutoffs,
-and a longer history begins with the decisions of the shorter one. That keeps the prefix of a chat the same from
-request to request.
+It keeps no state between calls: the same history has the same cutoffs, and a longer history begins with the decisions
+of the shorter one. That keeps the prefix of a chat the same from request to request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -16,9 +14,8 @@ from ..conversation.budget import ContextSettings
 from .detail import SENT_LEVELS, DetailLevel, PartsByDetail
 
 PATIENCE = 0.6
-"""Share of the cost of a change that waiting may cost before it. Below one, because the decision comes once a turn
-only and so is late by half a turn on average, and because each change makes the next one cheaper."""
-
+"""Share of a change's cost that waiting may cost first. Below one, because a decision once a turn is half a turn late
+on average, and because each change makes the next one cheaper."""
 RATIO_DIGITS = 2
 CHEAP_READ = 0.25
 """Price up to which reading a whole chat from the cache costs less than reading its old turns alone."""
@@ -105,16 +102,16 @@ MissingSummaries = Literal["request", "skip"]
 class SimulationTerms:
     """What the policies go by: settings, prices, and sizes in tokens.
 
-    `base_tokens` is what every request carries beside the parts and the summaries; `limit_tokens` is the most that a
-    request may take, and `budget_tokens` the same before any calibration.
+    `limit_tokens` is the most that a request may take, `budget_tokens` the same before any calibration, `base_tokens`
+    what every request carries beside the parts and the summaries.
     """
 
     settings: ContextSettings
     prices: CachePrices
-    base_tokens: int
     limit_tokens: int
     budget_tokens: int
     missing_summaries: MissingSummaries = "skip"
+    base_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +137,8 @@ class SimulatedRequest:
     def tokens(self, cutoffs: Cutoffs | None = None) -> int:
         """Return the request's size with these cutoffs or its own; summaries count with the most they may take."""
         cutoffs = cutoffs or self.cutoffs
-        note = self.parts.note(cutoffs.summarized, cutoffs.dropped)
-        note_tokens = sum(self.parts.counter.entry(entry).tokens for entry in note)
-        return self.fixed_tokens(cutoffs) + note_tokens + self.parts_tokens(cutoffs)
+        note = self.parts.counter.entries(self.parts.note(cutoffs.summarized, cutoffs.dropped))
+        return self.fixed_tokens(cutoffs) + note.tokens + self.parts_tokens(cutoffs)
 
     def actual_tokens(self, cutoffs: Cutoffs | None = None) -> int:
         """Return the same with the summaries as they are."""
@@ -165,10 +161,14 @@ class SimulatedRequest:
                 end = start
         return tokens
 
+    def start_of_newest(self, turns: int) -> int:
+        """Return the first part of the newest turns, of which the current one is the last."""
+        return self.parts.start_of(self.turn - turns + 1)
+
     @property
     def retention_end(self) -> int:
         """The first part of the oldest turn whose tool outputs stay verbatim."""
-        return self.parts.start_of(self.turn - self.terms.settings.retention_turns + 1)
+        return self.start_of_newest(self.terms.settings.retention_turns)
 
     def prunable_tokens(self) -> int:
         """Return what stating all outputs before the retained turns as facts would free now."""
@@ -183,10 +183,7 @@ Policy: TypeAlias = Callable[[SimulatedRequest], Cutoffs]
 
 @dataclass(frozen=True, slots=True)
 class PrefixBreak:
-    """A request whose prefix differs from the one before, why, and how many tokens that freed.
-
-    `request` is the number of parts that it holds, `turn` the index of its turn.
-    """
+    """A request with this many parts, in this turn: why its prefix differs from the one before, and what that freed."""
 
     request: int
     turn: int
@@ -196,11 +193,7 @@ class PrefixBreak:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """The last request of the chat as the policies leave it.
-
-    `previous` are the cutoffs of the request before it, `retained` those of retention alone, `breaks` all changes of
-    the prefix so far.
-    """
+    """The last request's cutoffs, those of the `previous` one, those of retention alone, and all changes so far."""
 
     cutoffs: Cutoffs = field(default_factory=Cutoffs)
     previous: Cutoffs = field(default_factory=Cutoffs)
@@ -211,11 +204,14 @@ class Simulation:
 def simulate(
     parts: PartsByDetail, terms: SimulationTerms, policies: Sequence[tuple[BreakReason, Policy]]
 ) -> Simulation:
-    """Apply the policies to all requests of the conversation, the current one last."""
+    """Apply the policies to all requests: one after each part that awaits an answer, the current one last."""
     cutoffs = previous = retained = Cutoffs()
     breaks: list[PrefixBreak] = []
     waiting_cost, turn = 0.0, -1
-    for end in _request_ends(parts):
+    count = len(parts.parts)
+    for end, part in enumerate(parts.parts, start=1):
+        if not (part.awaits_answer or end == count):
+            continue
         request = SimulatedRequest(parts, terms, cutoffs, end, waiting_cost=waiting_cost)
         request = replace(request, opens_turn=request.turn != turn)
         turn = request.turn
@@ -233,11 +229,3 @@ def simulate(
             waiting_cost = 0.0
         waiting_cost += terms.prices.waiting_cost(request.prunable_tokens())
     return Simulation(cutoffs, previous, retained, tuple(breaks))
-
-
-def _request_ends(parts: PartsByDetail) -> Iterator[int]:
-    """Yield where requests were sent: after each part that awaits an answer, and at the end in any case."""
-    ends = [end for end, part in enumerate(parts.parts, start=1) if part.awaits_answer]
-    yield from ends
-    if parts.parts and (not ends or ends[-1] != len(parts.parts)):
-        yield len(parts.parts)

@@ -5,12 +5,12 @@ requests, with a tool) and a plain one (240 turns, no tools). The ways:
 
     truncation     the oldest turns go until the request fits
     open_webui     Open WebUI's own compaction with its defaults, run in a real Open WebUI on this pipe
-    resummarised   over 100,000 tokens, all but the last ten messages are summed up anew on every turn; tool
+    resummarised   over 100,000 tokens, all but the last ten messages are summarized anew on every turn; tool
                    outputs become facts
     summarize      this pipe
 
 All requests are priced by the stand-in's model of the providers' caches, 20 seconds apart, those for summaries
-included, with what they say. What the answers say costs the same everywhere and is left out. Costs are thousands of
+included, with what they say. What the answers say costs the same everywhere and is omitted. Costs are thousands of
 base-token equivalents: dollars divided by the plain input price. `python -m scripts.benchmarks.compaction` prints
 them as tables.
 """
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 NAME = "compaction"
 
 Json = dict[str, Any]
-Figures = dict[str, float]
+Amounts = dict[str, float]
 Policy = Callable[[Chat, Pay], None]
 
 MARKETS = {
@@ -61,45 +61,45 @@ RESUMMARISED_TRIGGER_TOKENS = 100_000
 RESUMMARISED_KEPT_MESSAGES = 10
 RESUMMARISED_PROMPT = (
     "Summarise the following conversation in a narrative form. Keep decisions, findings and open questions. "
-    "Lines that begin with [Tool: are results of tools; do not restate their figures.\n\n"
+    "Lines that begin with [Tool: are results of tools; do not restate their numbers.\n\n"
 )
 SUMMARY_TOKENS = 790
-"""What the stand-in's summaries come to as well."""
+"""As long as the stand-in's own summaries."""
 
 
 def run() -> dict[str, Any]:
-    """Play both chats in every way, and give the figures by chat, way and market."""
+    """Play both chats in every way, and return the amounts by chat, way and market."""
     return {
         "agent_80_turns": costs(agent_chat(AGENT_TURNS)),
         "plain_240_turns": costs(plain_chat(PLAIN_TURNS)),
     }
 
 
-def costs(chat: Chat, markets: Mapping[str, str] = MARKETS) -> dict[str, dict[str, Figures]]:
-    """The figures of one chat; Open WebUI's are missing where it is not installed."""
+def costs(chat: Chat, markets: Mapping[str, str] = MARKETS) -> dict[str, dict[str, Amounts]]:
+    """The amounts of one chat; Open WebUI's are missing where it is not installed."""
     shared: dict[str, Policy] = {"truncation": truncated, "resummarised": resummarised}
     if find_spec("open_webui"):
         shared["open_webui"] = hosted
-    figures = {name: billed(chat, policy, markets) for name, policy in shared.items()}
+    amounts = {name: billed(chat, policy, markets) for name, policy in shared.items()}
     with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
         jobs = {name: pool.submit(_summarized, chat, name, model_id) for name, model_id in markets.items()}
-        return {**figures, "summarize": {name: job.result() for name, job in jobs.items()}}
+        return {**amounts, "summarize": {name: job.result() for name, job in jobs.items()}}
 
 
-def billed(chat: Chat, policy: Policy, markets: Mapping[str, str]) -> dict[str, Figures]:
+def billed(chat: Chat, policy: Policy, markets: Mapping[str, str]) -> dict[str, Amounts]:
     """What a chat costs in several markets when its requests are the same in all of them."""
     ledger = Ledger(reader(), markets)
     policy(chat, ledger.pay)
-    return ledger.figures()
+    return ledger.amounts()
 
 
-def _summarized(chat: Chat, market: str, model_id: str) -> Figures:
+def _summarized(chat: Chat, market: str, model_id: str) -> Amounts:
     """Prices decide what the pipe does, so each market has a chat of its own."""
     policy = partial(piped, model_id=model_id, strategy="summarize")
     return billed(chat, policy, {market: model_id})[market]
 
 
-def table(costs: Mapping[str, Mapping[str, Figures]]) -> str:
+def table(costs: Mapping[str, Mapping[str, Amounts]]) -> str:
     """One chat's costs as a table in Markdown; in brackets what of it is for summaries."""
     rows = [f"| {' | '.join(['way', *MARKETS, 'average context', 'summaries'])} |"]
     rows.append("| --- " * (len(MARKETS) + 3) + "|")
@@ -111,7 +111,7 @@ def table(costs: Mapping[str, Mapping[str, Figures]]) -> str:
     return "\n".join(rows)
 
 
-def _range(by_market: Mapping[str, Figures], name: str) -> str:
+def _range(by_market: Mapping[str, Amounts], name: str) -> str:
     values = sorted({found[name] for found in by_market.values()})
     return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
 
@@ -149,7 +149,7 @@ class Bill:
         self.cached_tokens += usage.cached_tokens
         self.most_tokens = max(self.most_tokens, usage.input_tokens)
 
-    def figures(self) -> Figures:
+    def amounts(self) -> Amounts:
         """In thousands of base tokens, dollars, tokens and requests."""
         kilotoken = 1000 * self.model.prices.prompt
         return {
@@ -177,9 +177,9 @@ class Ledger:
         for bill in self._bills.values():
             bill.add(segments, sent.summary_tokens)
 
-    def figures(self) -> dict[str, Figures]:
-        """The figures by market."""
-        return {name: bill.figures() for name, bill in self._bills.items()}
+    def amounts(self) -> dict[str, Amounts]:
+        """The amounts by market."""
+        return {name: bill.amounts() for name, bill in self._bills.items()}
 
 
 def _model(model_id: str) -> catalogue.Model:
@@ -217,7 +217,7 @@ def truncated(chat: Chat, pay: Pay) -> None:
 
 
 def resummarised(chat: Chat, pay: Pay) -> None:
-    """Over the threshold, everything but the last messages is told anew on each turn."""
+    """Over the threshold, everything but the last messages is summarized anew on each turn."""
     turns = [chat.items(number) for number in range(len(chat.turns))]
     facts = [_facts(items) for items in turns]
     sizes = [_tokens(items) for items in turns]
@@ -235,7 +235,7 @@ def resummarised(chat: Chat, pay: Pay) -> None:
 
 
 def _facts(items: Sequence[Json]) -> list[tuple[str, str]]:
-    """A turn as it is told to a summariser: roles and texts, a tool's output as its fact."""
+    """A turn as a summarizer reads it: roles and texts, a tool's output as its fact."""
     return [
         ("tool", state_fact(item["output"]))
         if "output" in item
@@ -246,7 +246,7 @@ def _facts(items: Sequence[Json]) -> list[tuple[str, str]]:
 
 
 def _newest(facts: Sequence[list[tuple[str, str]]]) -> str:
-    """As many of the newest turns as a summariser with the same window can read."""
+    """As many of the newest turns as a summarizer with the same window can read."""
     texts = ["\n".join(f"{role}: {text}" for role, text in turn) for turn in facts]
     max_tokens = WINDOW_TOKENS - SUMMARY_TOKENS - 1_000
     first = len(texts)
@@ -280,8 +280,8 @@ def _body(items: Sequence[Json]) -> Json:
     """With breakpoints after the instructions, the latest user message and the end of the request."""
     last = max(at for at, item in enumerate(items) if item.get("role") == "user")
     marked = {at for at, item in enumerate(items) if item.get("role") == "system"} | {last}
-    told = [_marked(item) if at in marked else item for at, item in enumerate(items)]
-    return {"input": told, "cache_control": {"type": "ephemeral"}}
+    marked_items = [_marked(item) if at in marked else item for at, item in enumerate(items)]
+    return {"input": marked_items, "cache_control": {"type": "ephemeral"}}
 
 
 def _marked(item: Json) -> Json:

@@ -102,19 +102,19 @@ class FixedBatch(CachePrices):
 
 
 def run() -> dict[str, Any]:
-    """Measure everything, and give the figures by subject."""
+    """Measure everything, by subject."""
     return {
-        "cost_kilotokens": cost_figures(),
-        "counting": counting_figures(),
-        "calibration": calibration_figures(),
-        "planning": planning_figures(),
+        "cost_kilotokens": measure_cost(),
+        "counting": measure_counting(),
+        "calibration": measure_calibration(),
+        "planning": measure_planning(),
     }
 
 
 # --- money ---------------------------------------------------------------------------------------------------
 
 
-def cost_figures() -> dict[str, Any]:
+def measure_cost() -> dict[str, Any]:
     """Cost and breaks of each policy, market and length, and how batched compares with the best fixed batch."""
     chat = AgentChat(max(LENGTHS_TURNS))
     shared = {
@@ -125,28 +125,28 @@ def cost_figures() -> dict[str, Any]:
     for batch in FIXED_BATCHES_TOKENS:
         fixed = FixedBatch(batch_tokens=batch)
         shared[f"fixed_{batch}"] = chat.requests(_settings("batched", RETENTION_TURNS), fixed)
-    return {name: _market_figures(chat, market, shared) for name, market in MARKETS.items()}
+    return {name: _compare_in_market(chat, market, shared) for name, market in MARKETS.items()}
 
 
-def _market_figures(
+def _compare_in_market(
     chat: AgentChat, market: Market, shared: dict[str, list[Plan]]
 ) -> dict[str, dict[str, Any]]:
     batched = chat.requests(_settings("batched", RETENTION_TURNS), market.prices)
     bills = {name: chat.bill(plans, market) for name, plans in {**shared, "batched": batched}.items()}
-    figures: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for turns in LENGTHS_TURNS:
         costs = {name: bill[turns][0] for name, bill in bills.items()}
         rivals = [name for name in costs if name not in {"batched", "every_turn_3"}]
         best = min(rivals, key=lambda name: costs[name])
         shown = ("off", "every_turn_10", "every_turn_3", "batched")
-        figures[f"{turns}_turns"] = {
+        results[f"{turns}_turns"] = {
             **{name: round(costs[name]) for name in shown},
             "breaks": {name: bills[name][turns][1] for name in shown},
             "best_fixed": best,
             "batched_over_best_fixed": round(costs["batched"] / costs[best] - 1, 4),
             "every_turn_10_per_batched": round(costs["every_turn_10"] / costs["batched"], 3),
         }
-    return figures
+    return results
 
 
 def _settings(pruning: Any, retention_turns: int) -> ContextSettings:
@@ -154,10 +154,10 @@ def _settings(pruning: Any, retention_turns: int) -> ContextSettings:
 
 
 class AgentChat:
-    """An agent's chat of fixed sizes, and what its requests come to."""
+    """An agent's chat of fixed sizes, and the cost of its requests."""
 
     def __init__(self, turns: int) -> None:
-        """Write the chat down."""
+        """Write the chat."""
         self._counter = TokenCounter(ContentCache())
         self._facts: ContentCache[str] = ContentCache()
         self._units: dict[tuple[str, str], list[int]] = {}
@@ -171,7 +171,7 @@ class AgentChat:
             self.turn_of_item += [turn] * len(items)
 
     def requests(self, settings: ContextSettings, prices: CachePrices) -> list[Plan]:
-        """The plan of every request, each made from the beginning."""
+        """The plan of every request, each planned from the beginning."""
         model = ModelTerms("anthropic/model", WINDOW_TOKENS, prices=prices)
         return [self._plan(end, settings, model) for end in self._ends()]
 
@@ -249,16 +249,16 @@ def _said(role: Any, text: str) -> Item:
 # --- counting ------------------------------------------------------------------------------------------------
 
 
-def counting_figures() -> dict[str, Any]:
+def measure_counting() -> dict[str, Any]:
     """The estimate's error against o200k_base for each kind of text, and its speed."""
     texts = sample_texts()
     joined = "\n".join(texts.values()) * 4
     seconds = _best_seconds(lambda: estimate_tokens(joined), clock=time.perf_counter)
-    figures: dict[str, Any] = {"megabytes_per_second": round(len(joined.encode()) / seconds / 1e6, 1)}
+    results: dict[str, Any] = {"megabytes_per_second": round(len(joined.encode()) / seconds / 1e6, 1)}
     if encode := vocabulary("o200k_base"):
         errors = {name: estimate_tokens(text) / len(encode(text)) - 1 for name, text in texts.items()}
-        figures["error_against_o200k"] = {name: round(error, 4) for name, error in errors.items()}
-    return figures
+        results["error_against_o200k"] = {name: round(error, 4) for name, error in errors.items()}
+    return results
 
 
 def vocabulary(name: str) -> Callable[[str], Sequence[int]] | None:
@@ -325,7 +325,7 @@ def _log_line(rand: random.Random) -> str:
 # --- calibration ---------------------------------------------------------------------------------------------
 
 
-def calibration_figures() -> dict[str, Any]:
+def measure_calibration() -> dict[str, Any]:
     """The 95th percentile of the error from the sixth turn on, for tokenizers that are not the counter's."""
     encode = vocabulary("o200k_base")
     exact: Callable[[str], int] = estimate_tokens if encode is None else (lambda text: len(encode(text)))
@@ -378,16 +378,16 @@ def _excerpt(rand: random.Random, text: str) -> str:
 # --- time ----------------------------------------------------------------------------------------------------
 
 
-def planning_figures() -> dict[str, Any]:
+def measure_planning() -> dict[str, Any]:
     """How long a chat of a million tokens takes when its items were counted before (processor time)."""
     source = "".join(sample_texts()["python"] for _ in range(4))
     items, turns = _million(source)
     counter, facts = TokenCounter(ContentCache()), ContentCache[str]()
     model = ModelTerms("anthropic/model", 2_000_000, prices=MARKETS["anthropic"].prices)
-    made = build_conversation(items, turns)
+    conversation = build_conversation(items, turns)
 
     def planned() -> Plan:
-        return plan(made, ContextSettings(), model=model, counter=counter, facts=facts)
+        return plan(conversation, ContextSettings(), model=model, counter=counter, facts=facts)
 
     first = planned()
     return {
@@ -399,7 +399,7 @@ def planning_figures() -> dict[str, Any]:
 
 
 def _million(source: str) -> tuple[list[Item], list[int]]:
-    """Eighty turns of five rounds, cut out of a text at ever new places."""
+    """Eighty turns of five rounds, cut out of a text at ever new offsets."""
     items: list[Item] = []
     turns: list[int] = []
     for turn in range(80):

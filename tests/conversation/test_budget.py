@@ -26,9 +26,9 @@ from tests.support.chats import SYSTEM, history, planned, user
 )
 def test_the_window_is_divided(window: int, asked: int, budget: Budget) -> None:
     """At most a fifth for the output, a twentieth but at least 1,024 tokens for overhead, the rest for input."""
-    made = split_window(window, output_tokens=asked)
-    assert made == budget
-    assert made.input_tokens == window - budget.output_reserve_tokens - budget.overhead_reserve_tokens
+    split = split_window(window, output_tokens=asked)
+    assert split == budget
+    assert split.input_tokens == window - budget.output_reserve_tokens - budget.overhead_reserve_tokens
 
 
 def test_a_window_without_room_is_refused() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.calibration import Calibration
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounts
-from scripts.benchmarks.context import calibration_figures
+from scripts.benchmarks.context import measure_calibration
 
 
 def learned(*ratios: float, before: Calibration | None = None) -> Calibration:
@@ -35,10 +35,10 @@ def test_the_first_bill_is_believed() -> None:
 
 def test_five_requests_are_enough() -> None:
     """From the sixth on, 95 % of the errors are at most 5 %, and 99 % of the bills are within the limit."""
-    for figures in calibration_figures().values():
-        assert figures["p95_error"] <= 0.05
-        assert figures["bills_under_upper_bound"] >= 0.99
-        assert figures["bills_under_limit"] >= 0.99
+    for result in measure_calibration().values():
+        assert result["p95_error"] <= 0.05
+        assert result["bills_under_upper_bound"] >= 0.99
+        assert result["bills_under_limit"] >= 0.99
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Conversations: turns, rounds, and names made of content."""
+"""Conversations: turns, rounds, and names derived from content."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import Budget
@@ -17,6 +19,9 @@ from open_webui_openrouter_pipe.planning.overflow import ContextOverflow
 from open_webui_openrouter_pipe.planning.plan import ModelTerms
 from open_webui_openrouter_pipe.responses.usage import Usage
 from tests.support.chats import history, planned, user
+
+if TYPE_CHECKING:
+    from open_webui_openrouter_pipe.planning.plan import StepName
 
 SMALL = ModelTerms("vendor/model", 10_000)
 BUDGET = Budget(10_000, 2000, 1024)
@@ -107,7 +112,7 @@ def test_a_failed_request_for_a_summary_says_why() -> None:
     ],
 )
 def test_a_request_is_pruned_by_each_step_that_drops_without_a_summary(
-    name: str,
+    name: StepName,
     triggered: bool,  # noqa: FBT001 - columns of the table
     pruned: bool,  # noqa: FBT001
 ) -> None:

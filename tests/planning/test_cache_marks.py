@@ -44,15 +44,15 @@ def test_a_changed_prefix_is_read_up_to_the_change() -> None:
 @given(histories(most_turns=5))
 def test_breakpoints_change_nothing_that_the_model_reads(chat: History) -> None:
     """At most three, as the end of the request is the provider's; without them the items are the same."""
-    made = planned(
+    fitted = planned(
         chat, ContextSettings(tool_output_pruning="every_turn"), ModelTerms("anthropic/m", 900_000)
     )
-    items: Any = json.loads(json.dumps(with_breakpoints(made.items, made.marks)))
+    items: Any = json.loads(json.dumps(with_breakpoints(fitted.items, fitted.marks)))
     assert len(marked(items)) <= 3
     for item in items:
         for part in item.get("content", []):
             part.pop("prompt_cache_breakpoint", None)
-    assert items == json.loads(json.dumps(made.items))
+    assert items == json.loads(json.dumps(fitted.items))
 
 
 def test_only_explicit_caches_need_breakpoints() -> None:

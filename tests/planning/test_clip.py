@@ -17,9 +17,9 @@ def chat(turns: int) -> History:
     )
 
 
-def kept(made: Any) -> list[str]:
+def kept(fitted: Any) -> list[str]:
     """The texts that are sent after the system prompt."""
-    return [item["content"][0]["text"] for item in made.items[1:] if item["type"] == "message"]
+    return [item["content"][0]["text"] for item in fitted.items[1:] if item["type"] == "message"]
 
 
 def clipping(**changes: Any) -> ContextSettings:
@@ -29,9 +29,9 @@ def clipping(**changes: Any) -> ContextSettings:
 
 def test_the_last_messages_stay_with_the_question_of_the_first_answer() -> None:
     """Four messages of nine: the cut goes back to the question, and the system prompt stays first."""
-    made = planned(chat(5), clipping())
-    assert made.items[0] == SYSTEM
-    assert kept(made) == ["Q3", "A3", "Q4", "A4", "Q5"]
+    fitted = planned(chat(5), clipping())
+    assert fitted.items[0] == SYSTEM
+    assert kept(fitted) == ["Q3", "A3", "Q4", "A4", "Q5"]
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_a_long_round_is_one_message() -> None:
         *(part for at in range(9) for part in (call(f"{at}"), output(f"{at}", "x"))),
         answer("A1"),
     ]
-    made = planned(history(busy, [user("Q2"), answer("A2")], [user("Q3")]), clipping())
-    assert sum(item["type"] == "function_call" for item in made.items) == 9
+    fitted = planned(history(busy, [user("Q2"), answer("A2")], [user("Q3")]), clipping())
+    assert sum(item["type"] == "function_call" for item in fitted.items) == 9
 
 
 def test_nothing_is_clipped_in_the_middle_of_a_turn() -> None:

@@ -97,15 +97,15 @@ def test_every_law_holds(share: int, chat: History, policy: ContextSettings, mod
     memory = Memory()
     earlier = request_before(chat)
     before = attempted(earlier, policy, model, memory) if earlier else None
-    made = attempted(chat, policy, model, memory)
+    fitted = attempted(chat, policy, model, memory)
     again = Memory(summaries=memory.summaries)
-    the_same_history_gives_the_same_bytes(made, attempted(chat, policy, model, again))
-    if isinstance(made, ContextOverflow):
-        assert made.code == "context_budget_exceeded"
-        assert made.needed_tokens > made.limit_tokens
+    the_same_history_gives_the_same_bytes(fitted, attempted(chat, policy, model, again))
+    if isinstance(fitted, ContextOverflow):
+        assert fitted.code == "context_budget_exceeded"
+        assert fitted.needed_tokens > fitted.limit_tokens
         return
-    assert made.required_summaries == ()
-    sent = Sent(chat, made, before if isinstance(before, Plan) else None)
+    assert fitted.required_summaries == ()
+    sent = Sent(chat, fitted, before if isinstance(before, Plan) else None)
     for law in LAWS:
         law(sent)
 
@@ -122,10 +122,10 @@ def the_same_history_gives_the_same_bytes(
 
 def what_is_sent_is_within_the_limit(sent: Sent) -> None:
     """Counted anew, item by item, as is everything that could have been sent."""
-    made, counter = sent.plan, TokenCounter(ContentCache())
-    assert sum(counter.item(item).tokens for item in made.items) == made.tokens == made.counts.tokens
-    assert made.tokens <= made.limit_tokens
-    assert made.tokens_before == sum(counter.item(item).tokens for item in (SYSTEM, *sent.chat.items))
+    fitted, counter = sent.plan, TokenCounter(ContentCache())
+    assert sum(counter.item(item).tokens for item in fitted.items) == fitted.tokens == fitted.counts.tokens
+    assert fitted.tokens <= fitted.limit_tokens
+    assert fitted.tokens_before == sum(counter.item(item).tokens for item in (SYSTEM, *sent.chat.items))
 
 
 def no_call_is_without_its_output(sent: Sent) -> None:

@@ -34,7 +34,7 @@ def whole(chat: History, *volatile: str) -> Conversation:
     )
 
 
-def made(chat: Conversation, settings: ContextSettings | None = None, model: ModelTerms = MODEL) -> Plan:
+def plan_of(chat: Conversation, settings: ContextSettings | None = None, model: ModelTerms = MODEL) -> Plan:
     """The plan of a conversation."""
     counter = TokenCounter(ContentCache(), split_words)
     return plan(chat, settings or ContextSettings(), model=model, counter=counter, facts=ContentCache())
@@ -61,20 +61,20 @@ def test_volatile_text_stands_before_the_current_turn() -> None:
     conversation = build_conversation(
         chat.items, chat.turn_of_item, instructions=[SYSTEM], volatile=[SOURCES]
     )
-    assert made(conversation).items == (SYSTEM, *chat.items[:-1], SOURCES, chat.items[-1])
+    assert plan_of(conversation).items == (SYSTEM, *chat.items[:-1], SOURCES, chat.items[-1])
 
 
 def test_volatile_text_goes_before_the_request_is_refused() -> None:
     """When nothing else can go, retrieved text is omitted."""
     chat = history([user("now?")])
-    assert made(whole(chat, words(100_000))).items == (SYSTEM, *chat.items)
+    assert plan_of(whole(chat, words(100_000))).items == (SYSTEM, *chat.items)
 
 
 @pytest.mark.parametrize(("volatile_tokens", "evicted"), [(2_560, False), (2_561, True), (3_072, True)])
 def test_a_little_more_volatile_text_does_not_change_the_past(volatile_tokens: int, evicted: bool) -> None:  # noqa: FBT001
     """It counts in steps of 512 tokens here: 97,100 tokens with 2,561 or 3,072 of it are both over the limit."""
     conversation = whole(talk(97), words(volatile_tokens - 4))
-    sent = made(conversation, ContextSettings(context_strategy="prune"))
+    sent = plan_of(conversation, ContextSettings(context_strategy="prune"))
     assert bool(sent.prefix_breaks) is evicted
 
 
@@ -91,12 +91,12 @@ def test_a_little_more_volatile_text_does_not_change_the_past(volatile_tokens: i
 )
 def test_calibration_moves_the_limit_in_steps(calibration: Calibration | None, limit_tokens: int) -> None:
     """By the upper bound, rounded up to a tenth; a model that counts less is not given more."""
-    assert made(whole(talk(3)), model=replace(MODEL, calibration=calibration)).limit_tokens == limit_tokens
+    assert plan_of(whole(talk(3)), model=replace(MODEL, calibration=calibration)).limit_tokens == limit_tokens
 
 
 def test_an_empty_conversation_is_planned() -> None:
     """Nothing in, nothing out."""
-    assert made(build_conversation([], [])).items == ()
+    assert plan_of(build_conversation([], [])).items == ()
 
 
 @pytest.mark.parametrize(

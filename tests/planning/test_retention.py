@@ -27,10 +27,10 @@ def chat(turns: int) -> History:
     )
 
 
-def verbatim(made: Plan) -> list[str]:
+def verbatim(fitted: Plan) -> list[str]:
     """The calls whose outputs are sent whole."""
     return [
-        i["call_id"] for i in made.items if is_function_call_output(i) and str(i["output"]).startswith("[{")
+        i["call_id"] for i in fitted.items if is_function_call_output(i) and str(i["output"]).startswith("[{")
     ]
 
 
@@ -46,8 +46,8 @@ def test_the_newest_turns_stay_verbatim() -> None:
 
 def test_nothing_is_pruned_when_pruning_is_off() -> None:
     """All outputs stay, and the prefix never changes."""
-    made = planned(chat(8), settings("off"))
-    assert (len(verbatim(made)), made.prefix_breaks, made.tokens) == (7, (), made.tokens_before)
+    fitted = planned(chat(8), settings("off"))
+    assert (len(verbatim(fitted)), fitted.prefix_breaks, fitted.tokens) == (7, (), fitted.tokens_before)
 
 
 def test_without_a_cache_batches_are_as_small_as_can_be() -> None:
@@ -70,14 +70,16 @@ def test_with_a_cheap_cache_batches_are_few_and_large() -> None:
 @pytest.mark.parametrize("retention", [0, -3])
 def test_the_current_turn_is_never_pruned(retention: int) -> None:
     """No setting reaches the outputs that the model has not yet answered."""
-    made = planned(history([user("a"), call("1"), output("1", rows(100))]), settings("every_turn", retention))
-    assert verbatim(made) == ["1"]
+    fitted = planned(
+        history([user("a"), call("1"), output("1", rows(100))]), settings("every_turn", retention)
+    )
+    assert verbatim(fitted) == ["1"]
 
 
 def test_old_outputs_are_facts() -> None:
     """What stands in for an old output is its fact, in the same pair."""
-    made = planned(chat(5), settings("every_turn", 1))
-    old = next(item for item in made.items if is_function_call_output(item))
+    fitted = planned(chat(5), settings("every_turn", 1))
+    old = next(item for item in fitted.items if is_function_call_output(item))
     assert old == output(
         "c0", '[Tool: 100 rows | columns: id, name | first: {"id": 0, "name": "' + "n" * 20 + '"}]'
     )

@@ -36,10 +36,10 @@ def exact(chat: History, settings: ContextSettings = PRUNE) -> Plan:
     return plan_with(chat, settings, MODEL, new_memory(), missing="skip")
 
 
-def sent_turns(made: Plan) -> list[int]:
+def sent_turns(fitted: Plan) -> list[int]:
     """The numbers of the turns whose question is sent, the current one aside."""
     texts = [
-        str(item["content"][0].get("text")) for item in made.items if is_message(item) and item["content"]
+        str(item["content"][0].get("text")) for item in fitted.items if is_message(item) and item["content"]
     ]
     return [int(text.split()[0][1:]) for text in texts if text.startswith("Q")][:-1]
 
@@ -66,12 +66,12 @@ def agent_chat(turns: int, freed_tokens: int) -> History:
     )
 
 
-def level(made: Plan) -> str:
+def level(fitted: Plan) -> str:
     """How much of the oldest turn is sent: all of it, with facts, or without commentary as well."""
-    outputs = [str(item["output"]) for item in made.items if is_function_call_output(item)]
+    outputs = [str(item["output"]) for item in fitted.items if is_function_call_output(item)]
     if not outputs[0].startswith("[Tool: "):
         return "full"
-    return "facts" if any("commentary" in str(item) for item in made.items[:3]) else "skeleton"
+    return "facts" if any("commentary" in str(item) for item in fitted.items[:3]) else "skeleton"
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_old_turns_are_pruned_only_as_far_as_needed(
 
     At 90 turns 87 are not protected: each frees what its fact does, and 50 tokens more without its commentary.
     """
-    made = exact(agent_chat(turns, freed_tokens), settings)
-    assert (level(made), len(sent_turns(made))) == (expected, turns)
+    fitted = exact(agent_chat(turns, freed_tokens), settings)
+    assert (level(fitted), len(sent_turns(fitted))) == (expected, turns)
 
 
 @pytest.mark.parametrize(
@@ -107,15 +107,15 @@ def test_the_oldest_turns_are_evicted_down_to_the_low_water_mark(
     turns: int, tokens: int, protected: int, kept: int
 ) -> None:
     """Over the limit, as many of the newest turns stay as fit into 55 % of it beside the note."""
-    made = exact(talk(turns, tokens), replace(PRUNE, protected_recent_turns=protected))
-    assert sent_turns(made) == list(range(turns - kept, turns))
-    assert [step.name for step in made.steps if step.triggered] == (["evict"] if kept < turns else [])
+    fitted = exact(talk(turns, tokens), replace(PRUNE, protected_recent_turns=protected))
+    assert sent_turns(fitted) == list(range(turns - kept, turns))
+    assert [step.name for step in fitted.steps if step.triggered] == (["evict"] if kept < turns else [])
 
 
 def test_after_an_eviction_the_next_turns_need_nothing() -> None:
     """From 54 turns the chat grows to the limit again before more is evicted."""
-    made = exact(talk(200))
-    assert [(each.reason, each.turn) for each in made.prefix_breaks] == [
+    fitted = exact(talk(200))
+    assert [(each.reason, each.turn) for each in fitted.prefix_breaks] == [
         ("evict", 100),
         ("evict", 146),
         ("evict", 192),
@@ -157,13 +157,13 @@ def test_the_rules_in_a_note_are_capped_by_the_budget(budget_tokens: int, tokens
 def test_one_huge_output_is_capped_head_and_tail() -> None:
     """Five megabytes of output become a quarter of the budget, with the beginning and the end."""
     text = "BEGIN " + PROSE * 80_000 + " END"
-    made = planned(history([user("read it"), call("1"), output("1", text)]), model=SMALL)
-    sent = next(str(item["output"]) for item in made.items if is_function_call_output(item))
+    fitted = planned(history([user("read it"), call("1"), output("1", text)]), model=SMALL)
+    sent = next(str(item["output"]) for item in fitted.items if is_function_call_output(item))
     assert sent.startswith("BEGIN ")
     assert sent.endswith(" END")
     assert "characters omitted" in sent
     assert sent.index("\n[... ") / len(sent) == pytest.approx(0.7, abs=0.01)
-    assert 0.2 * made.budget.input_tokens <= made.tokens <= 0.3 * made.budget.input_tokens
+    assert 0.2 * fitted.budget.input_tokens <= fitted.tokens <= 0.3 * fitted.budget.input_tokens
 
 
 def test_three_hundred_outputs_at_once_fit_or_are_refused() -> None:
@@ -204,17 +204,17 @@ def test_refuse_drops_nothing() -> None:
 def test_off_sends_everything() -> None:
     """With the strategy `off` the provider decides: nothing is capped, dropped or refused."""
     chat = history([user("read"), call("1"), output("1", PROSE * 20_000)])
-    made = planned(chat, ContextSettings(context_strategy="off"), SMALL)
-    assert made.items[1:] == chat.items
-    assert made.tokens > made.limit_tokens
+    fitted = planned(chat, ContextSettings(context_strategy="off"), SMALL)
+    assert fitted.items[1:] == chat.items
+    assert fitted.tokens > fitted.limit_tokens
 
 
 def test_the_rounds_of_a_long_turn_become_facts_and_the_last_stays() -> None:
     """A turn that calls and calls fits too: earlier outputs are facts, the last round is whole."""
     items = [part for at in range(30) for part in (reasoning(), call(f"{at}"), output(f"{at}", rows(40)))]
-    made = planned(history([user("go"), *items]), model=SMALL)
-    outputs = [str(item["output"]) for item in made.items if is_function_call_output(item)]
+    fitted = planned(history([user("go"), *items]), model=SMALL)
+    outputs = [str(item["output"]) for item in fitted.items if is_function_call_output(item)]
     assert len(outputs) == 30
     assert outputs[0].startswith("[Tool: 40 rows")
     assert outputs[-1] == rows(40)
-    assert sum(item["type"] == "reasoning" for item in made.items) == 30
+    assert sum(item["type"] == "reasoning" for item in fitted.items) == 30

@@ -27,13 +27,13 @@ class Chat:
     def __init__(self, settings: ContextSettings | None = None) -> None:
         self.settings = settings or ContextSettings()
         self.memory = new_memory()
-        self.made: list[Segment] = []
+        self.written: list[Segment] = []
 
     def ask(self, chat: History) -> Plan:
         """The plan of a request, made with all the summaries that it requires."""
         first = plan_with(chat, self.settings, MODEL, self.memory, missing="request")
         for target in first.required_summaries:
-            self.made.append(target.segment)
+            self.written.append(target.segment)
             self.memory.summaries[target.segment] = summary_of(target)
         if not first.required_summaries:
             return first
@@ -88,8 +88,8 @@ def test_calibration_does_not_move_the_decision() -> None:
         plan_with(talk(turns), ContextSettings(), coarse, new_memory(), missing="request")
         for turns in (69, 70)
     ]
-    assert [made.limit_tokens for made in plans] == [83_333, 83_333]
-    assert [made.summarized_turns for made in plans] == [0, 54]
+    assert [fitted.limit_tokens for fitted in plans] == [83_333, 83_333]
+    assert [fitted.summarized_turns for fitted in plans] == [0, 54]
 
 
 def test_summaries_stand_between_the_instructions_and_the_other_turns() -> None:
@@ -113,8 +113,8 @@ def test_a_long_chat_summarizes_each_segment_once() -> None:
         (request.prefix_breaks[-1].turn, request.summarized_turns) for request in sent if request.new_breaks
     ]
     assert breaks == [(18, 15), (31, 27), (43, 39), (53, 48)]
-    assert sorted(segment.turns for segment in chat.made) == [3] * 13 + [12] * 3
-    assert len(set(chat.made)) == len(chat.made)
+    assert sorted(segment.turns for segment in chat.written) == [3] * 13 + [12] * 3
+    assert len(set(chat.written)) == len(chat.written)
     items = [list(map(json.dumps, request.items)) for request in sent]
     for before, after, request in zip(items, items[1:], sent[1:], strict=False):
         assert request.new_breaks or after[: len(before)] == before
@@ -138,7 +138,7 @@ def test_a_larger_window_sends_the_originals_again() -> None:
     large = plan_with(talk(FIRST), chat.settings, with_window(400_000), chat.memory, missing="request")
     assert (large.summarized_turns, large.items) == (0, (SYSTEM, *talk(FIRST).items))
     assert chat.ask(talk(FIRST)).items == sent.items
-    assert len(chat.made) == 6
+    assert len(chat.written) == 6
 
 
 def test_the_decision_is_the_same_before_and_after_the_summaries_are_written() -> None:
@@ -166,8 +166,8 @@ def test_of_missing_summaries_only_those_are_skipped() -> None:
     memory = new_memory()
     for target in requested(FIRST).required_summaries[:2]:
         memory.summaries[target.segment] = summary_of(target)
-    made = plan_with(talk(FIRST), ContextSettings(), MODEL, memory, missing="skip")
-    assert (made.summarized_turns, made.required_summaries) == (18, ())
+    fitted = plan_with(talk(FIRST), ContextSettings(), MODEL, memory, missing="skip")
+    assert (fitted.summarized_turns, fitted.required_summaries) == (18, ())
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_prices_do_not_matter() -> None:
         )
         for turns in (69, 70)
     ]
-    assert [made.summarized_turns for made in plans] == [0, 54]
+    assert [fitted.summarized_turns for fitted in plans] == [0, 54]
 
 
 def test_summaries_can_be_made_every_so_many_turns() -> None:
@@ -215,8 +215,8 @@ def test_summaries_can_be_made_every_so_many_turns() -> None:
 @pytest.mark.parametrize("strategy", ["prune", "clip", "refuse", "off"])
 def test_other_strategies_do_not_summarize(strategy: Strategy) -> None:
     """Whatever the size."""
-    made = requested(80, ContextSettings(context_strategy=strategy))
-    assert (made.summarized_turns, made.required_summaries, made.prefetch_summaries) == (0, (), ())
+    fitted = requested(80, ContextSettings(context_strategy=strategy))
+    assert (fitted.summarized_turns, fitted.required_summaries, fitted.prefetch_summaries) == (0, (), ())
 
 
 def test_when_pruning_is_due_protected_turns_are_summarized_as_well() -> None:

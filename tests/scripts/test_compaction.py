@@ -32,7 +32,7 @@ def test_a_bill_counts_what_is_read_and_what_summaries_say() -> None:
     tokens = compaction.reader().read(body, {}).tokens
     ledger.pay(Sent(body))
     ledger.pay(Sent(body, summary_tokens=1_000))
-    assert ledger.figures()["no_cache"] == {
+    assert ledger.amounts()["no_cache"] == {
         "cost_kilotokens": round((2 * tokens + 3_000) / 1_000),
         "of_which_summaries": round((tokens + 3_000) / 1_000),
         "dollars": round((2 * tokens + 3_000) * 2e-6, 3),
@@ -85,7 +85,7 @@ def test_both_kinds_of_summary_requests_are_known() -> None:
 
 def test_a_table_has_a_row_for_each_way() -> None:
     """Costs by market with the share of summaries, and what differs between the markets as a range."""
-    totals: compaction.Figures = {
+    totals: compaction.Amounts = {
         "cost_kilotokens": 1_200,
         "of_which_summaries": 30,
         "average_context_tokens": 50,
