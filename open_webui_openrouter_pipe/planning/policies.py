@@ -16,8 +16,10 @@ from ..responses.items import is_message
 from .detail import DetailLevel
 from .simulate import Cutoffs, SimulatedRequest
 
-SUMMARY_LOW_WATER_SHARE = 0.30
-"""Of the budget: summaries replace as many of the oldest turns as it takes to get down to it."""
+SUMMARY_LOW_WATER_SHARE = 3 / 7
+"""Of the trigger (30 % of the budget by default): summaries replace as many of the oldest turns as it takes."""
+MIN_SUMMARIZED_SHARE = 1 / 7
+"""Of the trigger (10 % of the budget by default): summaries that free less wait until they must be made."""
 LOW_WATER_SHARE = 0.55
 """Of the limit: pruning and eviction go down to it, so that the next turns need nothing."""
 MIN_FREED_SHARE = 0.10
@@ -87,10 +89,11 @@ def summarize(request: SimulatedRequest) -> Cutoffs:
         return cutoffs
     turns_since = request.turn - request.parts.turns_before(cutoffs.summarized)
     many_turns_ago = 0 < settings.summary_turn_trigger <= turns_since
-    if not (must_shrink or many_turns_ago or tokens >= settings.summary_trigger_ratio * terms.budget_tokens):
+    trigger_tokens = settings.summary_trigger_ratio * terms.budget_tokens
+    if not (must_shrink or many_turns_ago or tokens >= trigger_tokens):
         return cutoffs
-    least_freed = 0 if must_shrink or many_turns_ago else MIN_FREED_SHARE * terms.budget_tokens
-    target_tokens = tokens - SUMMARY_LOW_WATER_SHARE * terms.budget_tokens
+    least_freed = 0 if must_shrink or many_turns_ago else MIN_SUMMARIZED_SHARE * trigger_tokens
+    target_tokens = tokens - SUMMARY_LOW_WATER_SHARE * trigger_tokens
     for protected in halvings(settings.protected_turns) if must_shrink else [settings.protected_turns]:
         count, freed = choose_segments(request, request.turn + 1 - protected, target_tokens)
         if freed > least_freed:
@@ -108,12 +111,12 @@ def segments_to_prefetch(request: SimulatedRequest) -> int:
     tokens = request.tokens()
     if settings.summary_ahead_ratio >= 1 or tokens < settings.summary_ahead_ratio * budget_tokens:
         return 0
-    trigger_tokens = max(tokens, settings.summary_trigger_ratio * budget_tokens)
-    target_tokens = trigger_tokens - SUMMARY_LOW_WATER_SHARE * budget_tokens
+    trigger_tokens = settings.summary_trigger_ratio * budget_tokens
+    target_tokens = max(tokens, trigger_tokens) - SUMMARY_LOW_WATER_SHARE * trigger_tokens
     next_turn = request.turn + 1
     eligible_turns = min(request.turn, next_turn + 1 - settings.protected_turns)
     count, freed = choose_segments(request, eligible_turns, target_tokens)
-    return count if freed > MIN_FREED_SHARE * budget_tokens else 0
+    return count if freed > MIN_SUMMARIZED_SHARE * trigger_tokens else 0
 
 
 def choose_segments(request: SimulatedRequest, eligible_turns: int, target_tokens: float) -> tuple[int, int]:
