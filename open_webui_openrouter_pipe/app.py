@@ -41,10 +41,9 @@ from .store.audit import AuditLog
 from .store.cache import GuardedRedis, build_rows
 from .store.calibrations import StoredCalibrations
 from .store.database import Database, epoch_seconds
-from .store.memory import MemorySummaries
 from .store.rows import RowStore
 from .store.sealing import Keyring, Sealing
-from .store.summaries import SealedSummaries, SummaryRows
+from .store.summaries import MemorySummaries, SealedSummaries, SummaryRows
 from .store.sweep import DAY_SECONDS, Host, Schedule, Sweep
 from .store.tokenizer import LocalTokenizer
 

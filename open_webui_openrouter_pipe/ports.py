@@ -1,7 +1,6 @@
 """What the engine needs from outside, as Protocols with the values that cross them.
 
-The adapters (openrouter, store, host, media) implement these, `app` chooses the implementations, and the engine
-knows nothing else of the world. Methods raise the errors named here, and nothing else.
+The adapters implement these, and `app` chooses the implementations. Methods raise the errors named here alone.
 """
 
 from __future__ import annotations
@@ -26,10 +25,9 @@ from .summaries.summary import Summary
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """An item that we keep sealed because the host does not keep it, or not whole.
+    """An item that we keep sealed because the host does not keep it, or not whole; found only by its `user_id`.
 
-    `id` is the 20-character ULID of its marker, `kind` the item's type, `model` the OpenRouter model id that wrote
-    it. Found only by its `user_id`; `chat_id` and `message_id` say where it was made.
+    `id` is the 20-character ULID of its marker, `kind` the item's type, `model` the model id that wrote it.
     """
 
     id: str
@@ -53,10 +51,7 @@ class ArtifactStore(Protocol):
     """Durable, sealed, owned artifacts."""
 
     async def put(self, artifacts: Sequence[Artifact]) -> None:
-        """Make all of them durable, or none; the same id of the same user is replaced.
-
-        Raises StoreUnavailable, or another StoreError when one of them can never be stored (too large, not JSON).
-        """
+        """Make all of them durable, or none; the same id of the same user is replaced. Raises StoreError."""
 
     async def load(self, user_id: str, ids: Sequence[str]) -> LoadedArtifacts:
         """Find the user's artifacts in one query. Never raises: what cannot be loaded is among the missing."""
@@ -67,10 +62,7 @@ class ArtifactStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredSummary:
-    """A summary with its owner, the chat and model that made it, and the segment that it replaces.
-
-    Found by its `user_id` and the two ends of its `segment` alone. `source_tokens` is the size of the segment.
-    """
+    """A summary of a segment of `source_tokens`; found by its `user_id` and the ends of its `segment` alone."""
 
     user_id: str
     chat_id: str
@@ -84,10 +76,9 @@ class Summaries(Protocol):
     """Summaries of segments of the users' conversations, made once and found by content."""
 
     async def find(self, user_id: str, chains: Sequence[bytes], *, chat_id: str) -> Mapping[Segment, Summary]:
-        """Find the user's summaries whose both ends are among the chain digests, in one query.
+        """Find the user's summaries whose both ends are among the chain digests; never raises, and returns fewer.
 
-        `chat_id` is the chat that uses them from now on, empty when it is not kept. Never raises, and returns fewer
-        when the store is unavailable or slow, or when rows do not open.
+        `chat_id` is the chat that uses them from now on, empty when it is not kept.
         """
 
     async def keep(self, stored: StoredSummary) -> None:
@@ -125,11 +116,10 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class BuiltRequest:
-    """The body of POST /responses, and the host's own names of tools that had to be renamed for the wire."""
+    """The body of POST /responses, and by their names on the wire the host's names of tools that were renamed."""
 
     body: RequestBody
     host_tool_names: Mapping[str, str] = field(default_factory=dict)
-    """By the name on the wire; a tool that is not listed has the same name in both."""
 
 
 class Requests(Protocol):
@@ -199,8 +189,7 @@ class Tokenizer(Protocol):
 class StoredMarkers:
     """Durable artifacts whose markers may now be shown.
 
-    `before` is the output index of the message whose text begins with them; None when they stand by themselves, at
-    the end of what has been shown so far.
+    `before` is the output index of the message whose text begins with them; None at the end of what is shown so far.
     """
 
     ids: tuple[str, ...]

@@ -55,7 +55,7 @@ class Opened(NamedTuple):
 
 
 class SealedArtifacts:
-    """An ArtifactStore over a RowStore that lives longer. Keeps nothing itself: make a new one when settings change."""
+    """An ArtifactStore over a RowStore that lives longer; make a new one when settings change."""
 
     def __init__(
         self,
@@ -105,10 +105,10 @@ class SealedArtifacts:
                 artifacts[key] = outcome.artifact
             elif outcome is not None:
                 missing[key] = outcome
-            elif key in found.unavailable:
-                missing[key] = MissingArtifact(reason="unavailable")
             else:
-                missing[key] = MissingArtifact(reason="missing")
+                missing[key] = MissingArtifact(
+                    reason="unavailable" if key in found.unavailable else "missing"
+                )
         return LoadedArtifacts(artifacts, missing)
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
@@ -153,17 +153,8 @@ def seal(artifact: Artifact, data: bytes, sealing: Sealing, *, now: int) -> Seal
     require_storable(*names, artifact.chat_id, artifact.message_id)
     sealed = sealing.encrypt_all or artifact.kind in ALWAYS_SEALED
     packed = pack(data, names, sealing.keyring if sealed else None)
-    return SealedRow(
-        user_id=artifact.user_id,
-        id=artifact.id,
-        chat_id=artifact.chat_id,
-        message_id=artifact.message_id,
-        kind=artifact.kind,
-        model=artifact.model,
-        **packed._asdict(),
-        created=now,
-        last_used=now,
-    )
+    where = (artifact.user_id, artifact.id, artifact.chat_id, artifact.message_id)
+    return SealedRow(*where, artifact.kind, artifact.model, *packed, created=now, last_used=now)
 
 
 def unseal(row: SealedRow, keyring: Keyring, *, limit_bytes: int) -> Opened:
@@ -176,13 +167,7 @@ def unseal(row: SealedRow, keyring: Keyring, *, limit_bytes: int) -> Opened:
     if item.get("type") != row.kind:  # a plain row could bring reasoning under another kind
         raise SealBroken("A stored item could not be opened.", detail="not of its row's kind")
     artifact = Artifact(
-        id=row.id,
-        user_id=row.user_id,
-        chat_id=row.chat_id,
-        message_id=row.message_id,
-        kind=row.kind,
-        model=row.model,
-        item=cast("Item", item),
+        row.id, row.user_id, row.chat_id, row.message_id, row.kind, row.model, cast("Item", item)
     )
     return Opened(artifact, len(data))
 

@@ -1,8 +1,7 @@
-"""A read cache of rows in Redis, in front of another RowStore, and nothing else.
+"""A read cache of rows in Redis, in front of another RowStore: the same sealed bytes, for an hour at most.
 
-It holds the same sealed bytes as the database, for an hour at most, under names that contain the owner. Redis may
-fail or hold anything at any time: reads and writes then go straight to the store below. Only `delete` reports a
-failure, because it promises that the row cannot be found anywhere.
+Redis may fail or hold anything at any time: reads and writes then go straight to the store below. Only `delete`
+reports a failure, because it promises that the row cannot be found anywhere.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from redis.exceptions import RedisError
 
@@ -43,35 +42,16 @@ _log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 
-class RedisPipeline(Protocol):
-    """Commands that are sent together."""
-
-    def set(self, name: str, value: bytes, *, ex: int, nx: bool) -> object:
-        """Set a value that expires; with `nx` only where there is none."""
-
-    def execute(self) -> Awaitable[list[Any]]:
-        """Send the commands."""
-
-
-class RedisClient(Protocol):
-    """What is used of redis-py's asyncio client (plain, Sentinel or Cluster) in bytes mode."""
-
-    def mget(self, keys: Sequence[str]) -> Awaitable[list[Any]]:
-        """Return several values; all keys are in one slot of a cluster."""
-
-    def pipeline(self, *, transaction: bool) -> RedisPipeline:
-        """Begin commands that are sent together."""
-
-
 class GuardedRedis:
-    """The connection to Redis, with a time limit and a pause after a failure. The client stays its owner's.
+    """redis-py's asyncio client (plain, Sentinel or Cluster) in bytes mode, which stays its owner's.
 
-    A Redis that is down costs requests the time limit once per pause, and not once per command.
+    There is a time limit, and a pause after a failure: a Redis that is down costs requests the limit once per pause,
+    and not once per command.
     """
 
     def __init__(
         self,
-        client: RedisClient,
+        client: Any,
         *,
         prefix: str,
         timeout_seconds: float = TIMEOUT_SECONDS,
@@ -90,7 +70,7 @@ class GuardedRedis:
         owner = hashlib.blake2b(user_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         return [f"{self._prefix}:{{{owner}}}:row:{row_id}" for row_id in ids]
 
-    async def run(self, work: Callable[[RedisClient], Awaitable[Answer]]) -> Answer:
+    async def run(self, work: Callable[[Any], Awaitable[Answer]]) -> Answer:
         """Do the work unless Redis has just failed. Raises StoreUnavailable."""
         if self._clock() < self._resume_at:
             raise StoreUnavailable("Redis cannot be reached.", detail="it has just failed")
@@ -105,7 +85,7 @@ class GuardedRedis:
         return answer
 
 
-class CachedRows:
+class CachedRows(BackgroundTasks):
     """A RowStore that asks Redis first.
 
     A deleted row leaves a mark behind, and what was read from the store below is kept only where there is nothing
@@ -113,9 +93,9 @@ class CachedRows:
     """
 
     def __init__(self, below: RowStore, redis: GuardedRedis) -> None:
+        super().__init__()
         self._below = below
         self._redis = redis
-        self._background = BackgroundTasks()
 
     async def put(self, rows: Sequence[SealedRow]) -> None:
         """Make the rows durable below, then cache them."""
@@ -127,18 +107,22 @@ class CachedRows:
 
     async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
         """Find rows in Redis with one command, and the rest below. Never raises."""
-        values = await self._read(user_id, ids)
+        keys, values = self._redis.row_keys(user_id, ids), {}
+        try:
+            values = dict(zip(ids, await self._redis.run(lambda client: client.mget(keys)), strict=True))
+        except StoreUnavailable as error:
+            _log.debug("cache skipped: %s", error)
         cached = {
             row_id: row
             for row_id, value in values.items()
-            if (row := decode_row(value, user_id=user_id, row_id=row_id))
+            if value is not None and (row := decode_row(value, user_id=user_id, row_id=row_id))
         }
         rest = [row_id for row_id in ids if row_id not in cached and values.get(row_id) != DELETED]
         if not rest:
             return FoundRows(cached)
         found = await self._below.load(user_id, rest)
         if found.rows:
-            self._background.start(partial(self._write_rows, list(found.rows.values()), only_new=True))
+            self.start(partial(self._write_rows, list(found.rows.values()), only_new=True))
         return FoundRows({**cached, **found.rows}, found.unavailable)
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
@@ -146,24 +130,10 @@ class CachedRows:
         await self._below.delete(user_id, ids)
         await self._write(dict.fromkeys(self._redis.row_keys(user_id, ids), DELETED), only_new=False)
 
-    async def idle(self) -> None:
-        """Wait until what was read below is cached."""
-        await self._background.idle()
-
     async def aclose(self) -> None:
         """End what runs beside requests, here and below."""
-        await self._background.aclose()
+        await super().aclose()
         await self._below.aclose()
-
-    async def _read(self, user_id: str, ids: Sequence[str]) -> dict[str, bytes]:
-        """Return what Redis has; nothing when it is unavailable."""
-        keys = self._redis.row_keys(user_id, ids)
-        try:
-            values = await self._redis.run(lambda client: client.mget(keys))
-        except StoreUnavailable as error:
-            _log.debug("cache skipped: %s", error)
-            return {}
-        return {row_id: value for row_id, value in zip(ids, values, strict=True) if value is not None}
 
     async def _write_rows(self, rows: Sequence[SealedRow], *, only_new: bool) -> None:
         for start in range(0, len(rows), _SLICE_ROWS):
@@ -172,11 +142,12 @@ class CachedRows:
             await self._write(dict(zip(keys, map(encode_row, part), strict=True)), only_new=only_new)
 
     async def _write(self, values: Mapping[str, bytes], *, only_new: bool) -> None:
-        def send(client: RedisClient) -> Awaitable[list[Any]]:
+        def send(client: Any) -> Awaitable[list[Any]]:
             pipeline = client.pipeline(transaction=False)
             for name, value in values.items():
                 pipeline.set(name, value, ex=TIME_TO_LIVE_SECONDS, nx=only_new)
-            return pipeline.execute()
+            sent: Awaitable[list[Any]] = pipeline.execute()
+            return sent
 
         await self._redis.run(send)
 
@@ -196,10 +167,8 @@ def decode_row(value: bytes, *, user_id: str, row_id: str) -> SealedRow | None:
         return None
     if not isinstance(fields, list) or tuple(map(type, fields)) != _COLUMN_TYPES:
         return None
-    row = SealedRow._make([*fields[:8], payload, *fields[8:]])
-    sizes = (row.packing, row.created, row.last_used)
-    readable = (row.user_id, row.id) == (user_id, row_id) and all(0 <= size <= _MAX_INTEGER for size in sizes)
-    return row if readable else None
+    readable = fields[:2] == [user_id, row_id] and all(0 <= number <= _MAX_INTEGER for number in fields[7:])
+    return SealedRow._make([*fields[:8], payload, *fields[8:]]) if readable else None
 
 
 def build_rows(database: Database, *, redis: GuardedRedis | None = None) -> RowStore:

@@ -1,7 +1,6 @@
 """The calibration of each model: in memory for the requests, in the database for the next start.
 
-Each worker learns by itself and begins with what any of them wrote last. Owns the loading (once per model, with a
-time limit) and the writing (beside the requests, only the newest state of each model).
+Each worker learns by itself, and begins with what any of them wrote last.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ LOAD_SECONDS: Final = 2.0
 _log = logging.getLogger(__name__)
 
 
-class StoredCalibrations:
+class StoredCalibrations(BatchWriter[str]):
     """The calibrations of one worker."""
 
     def __init__(self, database: Database, *, load_seconds: float = LOAD_SECONDS) -> None:
+        super().__init__("calibration of counts", self._save)
         self._database = database
         self._load_seconds = load_seconds
         self._table = database.tables.calibration
         self._known: dict[str, Calibration] = {}
-        self._writer = BatchWriter("calibration of counts", self._save)
 
     async def find(self, model_id: str) -> Calibration | None:
         """Return what the bills so far have taught, None when there was none yet; asks the database once per model."""
@@ -46,9 +45,8 @@ class StoredCalibrations:
                 # What little is learned meanwhile must not replace what is stored: the model stays unknown.
                 _log.warning("the calibration of %s could not be read: %s", model_id, error)
                 return None
-            self._known.setdefault(
-                model_id, Calibration.from_json(found[0].state) if found else Calibration()
-            )
+            stored = Calibration.from_json(found[0].state) if found else Calibration()
+            self._known.setdefault(model_id, stored)
         known = self._known[model_id]
         return known if known.seen else None
 
@@ -58,15 +56,7 @@ class StoredCalibrations:
             return
         after = self._known[model_id] = before.observed(counts, billed_tokens)
         if after is not before:
-            self._writer.add(model_id)
-
-    async def idle(self) -> None:
-        """Wait until all that was learned is written."""
-        await self._writer.idle()
-
-    async def aclose(self) -> None:
-        """Let what is under way end."""
-        await self._writer.aclose()
+            self.add(model_id)
 
     async def _save(self, model_ids: Sequence[str]) -> None:
         now = epoch_seconds()

@@ -1,9 +1,4 @@
-"""The database as the store sees it: statements with limits, patience and our errors.
-
-Owns the use of the engine, the creation of the tables at first use, retries of what only had to wait for another
-writer, what SQLite and PostgreSQL say differently, and the translation of SQLAlchemy's errors. It knows no
-artifact.
-"""
+"""Statements with retries, time limits and our errors, on SQLite and PostgreSQL; the tables are made at first use."""
 
 from __future__ import annotations
 
@@ -135,25 +130,16 @@ class Database:
         listed = sa.func.json_each(sa.bindparam("ids", type_=sa.JSON)).table_valued("value")
         return column.in_(sa.select(listed.c.value))
 
-    def insert_new(self, table: sa.Table) -> sa.Executable:
-        """Return an insert that leaves a row with the same primary key as it is."""
-        statement: sa.Executable = self._insert(table).on_conflict_do_nothing()
-        return statement
-
     def insert_or_replace(self, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Executable:
         """Return an insert that replaces the row with the same primary key, if the conditions hold for that row."""
-        insert = self._insert(table)
+        insert = (postgresql if self.dialect == "postgresql" else sqlite).insert(table)
         values = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
+        condition = sa.and_(*conditions) if conditions else None
+        key = list(table.primary_key)
         statement: sa.Executable = insert.on_conflict_do_update(
-            index_elements=list(table.primary_key),
-            set_=values,
-            where=sa.and_(*conditions) if conditions else None,
+            index_elements=key, set_=values, where=condition
         )
         return statement
-
-    def quoted_name(self, table: sa.Table) -> str:
-        """Return a table's name with its schema, as statements in plain text write it."""
-        return self._engine.dialect.identifier_preparer.format_table(table)
 
     async def aclose(self) -> None:
         """Let what is under way end, and close the connections of an engine that is our own."""
@@ -161,9 +147,6 @@ class Database:
             await asyncio.wait(self._tasks)
         if self._owned:
             await self._engine.dispose()
-
-    def _insert(self, table: sa.Table) -> Any:
-        return postgresql.insert(table) if self.dialect == "postgresql" else sqlite.insert(table)
 
     async def _shielded(
         self, connect: Connect, work: Callable[[AsyncConnection], Awaitable[Answer]]

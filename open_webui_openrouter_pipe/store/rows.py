@@ -1,8 +1,4 @@
-"""Rows of artifacts: their shape, and the repository of them in SQLite or PostgreSQL.
-
-Owns the queries of requests and the stamp of a row's last use. Rows are sealed and opened in `artifacts`, cached in
-`cache`, and swept in `sweep`.
-"""
+"""Rows of artifacts in SQLite or PostgreSQL: their shape, the queries of requests, the stamp of their last use."""
 
 from __future__ import annotations
 
@@ -65,13 +61,13 @@ class RowStore(Protocol):
         """End the layer's own tasks and those of the layers below."""
 
 
-class SqlRows:
+class SqlRows(BackgroundTasks):
     """A RowStore in SQLite or PostgreSQL."""
 
     def __init__(self, database: Database, *, clock: Callable[[], int] = epoch_seconds) -> None:
+        super().__init__()
         self._database = database
         self._clock = clock
-        self._background = BackgroundTasks()
         table = database.tables.artifact
         named = (table.c.user_id == sa.bindparam("owner"), database.among_ids(table.c.id))
         self._upsert = database.insert_or_replace(table)
@@ -97,18 +93,14 @@ class SqlRows:
         stale = [key for key, row in rows.items() if row.last_used <= now - STAMP_INTERVAL_SECONDS]
         if stale:
             used = {"owner": user_id, "ids": stale, "now": now}
-            self._background.start(partial(self._database.change, self._stamp, used))
+            self.start(partial(self._database.change, self._stamp, used))
         return FoundRows(rows)
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
         """Delete the owner's rows in one transaction, or raise StoreUnavailable."""
         await self._database.change(self._delete, {"owner": user_id, "ids": list(ids)})
 
-    async def idle(self) -> None:
-        """Wait until all uses are stamped."""
-        await self._background.idle()
-
     async def aclose(self) -> None:
         """End what runs beside requests, and close what the database opened itself."""
-        await self._background.aclose()
+        await super().aclose()
         await self._database.aclose()

@@ -1,10 +1,8 @@
-"""Sealing: what is stored becomes bytes that only our key opens, and only in the row that they were sealed for.
+"""Keys, and the bytes that only they open, in the row that these were sealed for.
 
 A JSON object is written compactly, compressed when it is large, and sealed with AES-256-GCM. The seal covers the
 packing and the names of the row: a payload that was altered, or moved to another row, does not open. Keys come from
 passphrases by HKDF-SHA256. The first seals, all of them open, so a key can be replaced while old rows stay readable.
-
-Owns keys and bytes; it knows neither rows nor databases nor caches.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,11 +47,14 @@ class Keyring:
 
     def __init__(self, passphrases: Sequence[str]) -> None:
         """Derive the keys; empty passphrases are ignored, and at least one must remain."""
-        keys = [_derive_key(passphrase) for passphrase in passphrases if passphrase]
-        if not keys:
+        self._ciphers: dict[str, AESGCM] = {}
+        for passphrase in filter(None, passphrases):
+            secret = passphrase.encode("utf-8", "surrogatepass")
+            key = HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=_KEY_PURPOSE).derive(secret)
+            self._ciphers[hashlib.sha256(b"key id" + key).hexdigest()[:_KEY_ID_CHARACTERS]] = AESGCM(key)
+        if not self._ciphers:
             raise ConfigurationError("Artifacts cannot be stored: there is no encryption key.")
-        self._ciphers = {_key_id(key): AESGCM(key) for key in keys}
-        self.first_id: Final = _key_id(keys[0])
+        self.first_id: Final = next(iter(self._ciphers))
 
     def cipher(self, key_id: str) -> AESGCM:
         """Return the cipher with this id; raises SealBroken when the key is not among ours."""
@@ -125,9 +127,7 @@ def unpack(packed: Packed, names: Sequence[str], keyring: Keyring, *, limit_byte
     """Return what was packed under these names. Raises SealBroken, or ItemTooLarge when it is over the limit."""
     if packed.packing & ~(SEALED | COMPRESSED):
         raise SealBroken(_UNREADABLE, detail=f"unknown packing {packed.packing}")
-    payload = packed.payload
-    if packed.packing & SEALED:
-        payload = _decrypt(packed, names, keyring)
+    payload = _decrypt(packed, names, keyring) if packed.packing & SEALED else packed.payload
     if packed.packing & COMPRESSED:
         try:
             # No further than one byte past the limit, so that a small row cannot fill the memory.
@@ -142,21 +142,8 @@ def unpack(packed: Packed, names: Sequence[str], keyring: Keyring, *, limit_byte
 def require_storable(*texts: str) -> None:
     """Raise StoreError for what PostgreSQL does not take as text: NUL and lone surrogates."""
     for text in texts:
-        try:
-            storable = b"\0" not in text.encode("utf-8")
-        except UnicodeEncodeError:
-            storable = False
-        if not storable:
+        if re.search(r"[\0\ud800-\udfff]", text):
             raise StoreError("An item could not be stored.", detail=f"not storable as text: {text!r}")
-
-
-def _derive_key(passphrase: str) -> bytes:
-    secret = passphrase.encode("utf-8", "surrogatepass")
-    return HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=_KEY_PURPOSE).derive(secret)
-
-
-def _key_id(key: bytes) -> str:
-    return hashlib.sha256(b"key id" + key).hexdigest()[:_KEY_ID_CHARACTERS]
 
 
 def _associated_data(packing: int, names: Sequence[str]) -> bytes:

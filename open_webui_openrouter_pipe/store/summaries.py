@@ -1,8 +1,7 @@
-"""The engine's summaries in a database: what is kept goes in sealed and comes out opened, or not at all.
+"""The engine's summaries: sealed rows in a database, or in memory for temporary chats.
 
-A summary retells a chat, so it is sealed whatever the settings say, bound to its owner, its segment and the model
-that made it. Owns the rows, who may make one, the stamp of their use, and the time limit of reading. They are swept
-in `sweep`.
+A summary repeats a chat, so it is sealed whatever the settings say, bound to its owner, its segment and the model
+that wrote it.
 """
 
 from __future__ import annotations
@@ -10,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import sqlalchemy as sa
 
@@ -22,7 +22,6 @@ from ..ports import StoredSummary
 from ..summaries.segments import Segment
 from ..summaries.summary import Summary
 from .database import Database, epoch_seconds
-from .leases import Leases
 from .rows import STAMP_INTERVAL_SECONDS
 from .sealing import (
     SEALED,
@@ -35,7 +34,7 @@ from .sealing import (
     require_storable,
     unpack,
 )
-from .tasks import BackgroundTasks
+from .tasks import BackgroundTasks, Leases
 
 FIND_SECONDS: Final = 3.0
 """How long a request waits for its summaries; then it goes on without."""
@@ -43,29 +42,20 @@ FIND_SECONDS: Final = 3.0
 MAX_SUMMARY_BYTES: Final = 4 * 1024 * 1024
 """How large a summary may be as JSON: it repeats all of the user's rules, which have no other limit."""
 
+MAX_SUMMARIES_IN_MEMORY: Final = 512
+"""A few megabytes of text."""
+
 _MAX_REPORTED_ROWS: Final = 4_096
 
 _log = logging.getLogger(__name__)
 
 
-class SummaryKey(NamedTuple):
-    """What a summary is found by: its owner, and the chain digests at the ends of its segment in hexadecimal."""
-
-    user_id: str
-    start_chain: str
-    end_chain: str
-
-    @classmethod
-    def of(cls, user_id: str, segment: Segment) -> SummaryKey:
-        """Return the key of a segment's summary."""
-        return cls(user_id, segment.start.hex(), segment.end.hex())
+SummaryKey: TypeAlias = tuple[str, str, str]
+"""What a summary is found by: its owner, and the chain digests at the ends of its segment in hexadecimal."""
 
 
 class SummaryRow(NamedTuple):
-    """One stored summary; the fields are in the order of the table's columns.
-
-    `key_id`, `packing`, `created` and `last_used` mean what they mean in an artifact's row.
-    """
+    """One stored summary; the fields are in the order of the table's columns, and as in an artifact's row."""
 
     user_id: str
     start_chain: str
@@ -80,23 +70,18 @@ class SummaryRow(NamedTuple):
     created: int
     last_used: int
 
-    @property
-    def key(self) -> SummaryKey:
-        """What it is found by."""
-        return SummaryKey(self.user_id, self.start_chain, self.end_chain)
 
-
-class SummaryRows:
+class SummaryRows(BackgroundTasks):
     """The summaries of all users as rows, for the whole life of a process; its owner awaits `aclose`.
 
     `leases` are the claims to make one. All methods raise StoreUnavailable.
     """
 
     def __init__(self, database: Database, *, clock: Callable[[], int] = epoch_seconds) -> None:
+        super().__init__()
         self._database = database
         self._clock = clock
         self.leases: Final = Leases(database, clock=clock)
-        self._background = BackgroundTasks()
         self._table = table = database.tables.summary
         # Not by the index: the databases would look up each end for each start, which are many in a long chat.
         end_chain = table.c.end_chain.concat(sa.literal_column("''"))
@@ -114,30 +99,19 @@ class SummaryRows:
         rows = list(map(SummaryRow._make, found))
         before = self._clock() - STAMP_INTERVAL_SECONDS
         if stale := [row for row in rows if row.last_used <= before]:
-            self._background.start(partial(self._stamp_use, user_id, stale, chat_id))
+            self.start(partial(self._stamp_use, user_id, stale, chat_id))
         return rows
 
     async def get(self, key: SummaryKey) -> SummaryRow | None:
         """Return the row with this key."""
-        found = await self._database.fetch(sa.select(self._table).filter_by(**key._asdict()))
+        matches = sa.tuple_(*self._table.primary_key) == key
+        found = await self._database.fetch(sa.select(self._table).where(matches))
         return SummaryRow._make(found[0]) if found else None
 
-    async def add(self, row: SummaryRow) -> None:
-        """Write a row, unless its segment has one already."""
-        await self._database.change(self._database.insert_new(self._table), row._asdict())
-
-    async def replace(self, unreadable: SummaryRow, row: SummaryRow) -> None:
-        """Write a row over an unreadable one, unless somebody has done that already."""
-        unchanged = self._table.c.payload == unreadable.payload
-        await self._database.change(self._database.insert_or_replace(self._table, unchanged), row._asdict())
-
-    async def idle(self) -> None:
-        """Wait until all uses are stamped."""
-        await self._background.idle()
-
-    async def aclose(self) -> None:
-        """End what runs beside requests."""
-        await self._background.aclose()
+    async def add(self, row: SummaryRow, *, unreadable: SummaryRow | None = None) -> None:
+        """Write a row, unless its segment has one already that is not the unreadable one."""
+        may_replace = self._table.c.payload == unreadable.payload if unreadable else sa.false()
+        await self._database.change(self._database.insert_or_replace(self._table, may_replace), row._asdict())
 
     async def _stamp_use(self, user_id: str, rows: Sequence[SummaryRow], chat_id: str) -> None:
         now = self._clock()
@@ -182,11 +156,9 @@ class SealedSummaries:
         Raises StoreUnavailable when the database is unavailable, and StoreError when the summary cannot be stored.
         """
         row = await asyncio.to_thread(_seal, stored, self._keyring, self._clock())
-        first = await self._rows.get(row.key)
-        if first is None:
-            await self._rows.add(row)
-        elif self._open(first) is None:
-            await self._rows.replace(first, row)
+        first = await self._rows.get(row[:3])
+        if first is None or self._open(first) is None:
+            await self._rows.add(row, unreadable=first)
 
     async def claim(self, user_id: str, segment: Segment, *, seconds: float) -> bool:
         """Return whether this caller may make the summary of a segment now. Raises StoreUnavailable."""
@@ -212,31 +184,67 @@ class SealedSummaries:
         try:
             return _unseal(row, self._keyring)
         except (SealBroken, ItemTooLarge, ValueError) as error:
-            name = repr(row.key).encode()
+            name = repr(row[:3]).encode()
             if not self._reported.get(name):
                 self._reported.put(name, value=True)
                 _log.warning("a stored summary is skipped: %s", error)
             return None
 
 
+class MemorySummaries:
+    """Summaries in memory: at most `limit`, of which those unused for the longest time are deleted."""
+
+    def __init__(
+        self, limit: int = MAX_SUMMARIES_IN_MEMORY, *, clock: Callable[[], int] = epoch_seconds
+    ) -> None:
+        self._limit = limit
+        self._clock = clock
+        self._stored: OrderedDict[SummaryKey, StoredSummary] = OrderedDict()
+        self._claims: dict[SummaryKey, float] = {}
+
+    async def find(self, user_id: str, chains: Sequence[bytes], *, chat_id: str) -> Mapping[Segment, Summary]:
+        """Find the user's summaries between the chain digests."""
+        del chat_id  # these belong to no chat
+        ends = {chain.hex() for chain in chains}
+        found = [key for key in self._stored if key[0] == user_id and ends.issuperset(key[1:])]
+        for key in found:
+            self._stored.move_to_end(key)
+        return {self._stored[key].segment: self._stored[key].summary for key in found}
+
+    async def keep(self, stored: StoredSummary) -> None:
+        """Keep a summary; the first one of a segment stays."""
+        self._stored.setdefault(_key(stored.user_id, stored.segment), stored)
+        while len(self._stored) > self._limit:
+            self._stored.popitem(last=False)
+
+    async def claim(self, user_id: str, segment: Segment, *, seconds: float) -> bool:
+        """Return whether this caller may make the summary of a segment now."""
+        now, key = self._clock(), _key(user_id, segment)
+        self._claims = {each: until for each, until in self._claims.items() if until > now}
+        if key in self._claims:
+            return False
+        self._claims[key] = now + seconds
+        return True
+
+    async def release(self, user_id: str, segment: Segment) -> None:
+        """Release a claim."""
+        self._claims.pop(_key(user_id, segment), None)
+
+
+def _key(user_id: str, segment: Segment) -> SummaryKey:
+    return user_id, segment.start.hex(), segment.end.hex()
+
+
 def _seal(stored: StoredSummary, keyring: Keyring, now: int) -> SummaryRow:
     """Make the row of a summary, created at `now` (epoch seconds). Raises StoreError."""
-    key, turns = SummaryKey.of(stored.user_id, stored.segment), stored.segment.turns
+    key, turns = _key(stored.user_id, stored.segment), stored.segment.turns
     require_storable(stored.user_id, stored.chat_id, stored.model)
     data = encode_item(stored.summary.as_json())
     if len(data) > MAX_SUMMARY_BYTES:
         raise ItemTooLarge("A summary is too large to be stored.", detail=f"{len(data)} bytes")
     packed = pack(data, _bound_names(key, turns, stored.model), keyring)
-    return SummaryRow(
-        *key,
-        turns=turns,
-        chat_id=stored.chat_id,
-        model=stored.model,
-        **packed._asdict(),
-        source_tokens=stored.source_tokens,
-        created=now,
-        last_used=now,
-    )
+    columns = (*key, turns, stored.chat_id, stored.model, *packed)
+    return SummaryRow(*columns, source_tokens=stored.source_tokens, created=now, last_used=now)
 
 
 def _unseal(row: SummaryRow, keyring: Keyring) -> Summary:
@@ -244,7 +252,7 @@ def _unseal(row: SummaryRow, keyring: Keyring) -> Summary:
     if not row.packing & SEALED:
         raise SealBroken("A stored item could not be opened.", detail="a plain row of a summary")
     packed = Packed(row.key_id, row.packing, row.payload)
-    names = _bound_names(row.key, row.turns, row.model)
+    names = _bound_names(row[:3], row.turns, row.model)
     return Summary.from_json(decode_item(unpack(packed, names, keyring, limit_bytes=MAX_SUMMARY_BYTES)))
 
 
@@ -255,5 +263,5 @@ def _bound_names(key: SummaryKey, turns: int, model: str) -> tuple[str, ...]:
 
 def _lease_name(user_id: str, segment: Segment) -> str:
     """Return the name of a claim's lease, which shows nobody's id."""
-    name = "\0".join(SummaryKey.of(user_id, segment)).encode("utf-8", "surrogatepass")
+    name = "\0".join(_key(user_id, segment)).encode("utf-8", "surrogatepass")
     return f"summary:{hashlib.blake2b(name, digest_size=16).hexdigest()}"

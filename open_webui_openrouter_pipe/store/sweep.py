@@ -1,12 +1,9 @@
 """Deletes artifacts and summaries that nobody needs: of deleted users, of deleted chats, and unused for long.
 
-One worker at a time sweeps, by a lease in the database, in small batches with pauses between them, so that
-requests never wait. Nothing is deleted that was in use within `GRACE_SECONDS`: a chat that is being made, a
-temporary chat, or a copy of a deleted chat that has just been opened keeps its rows. An artifact of a deleted chat
-that another chat of the same user still names moves to that chat instead; a summary belongs to the chat that used
-it last.
-
-What exists is the host's knowledge, asked through `Host`. This module owns the decision and its queries.
+One worker at a time sweeps, in small batches with pauses between them. Nothing is deleted that was in use within
+`GRACE_SECONDS`: a chat that is being made, a temporary chat, or a copy of a deleted chat that has just been opened
+keeps its rows. An artifact of a deleted chat that another chat of the same user still names moves to that chat
+instead; a summary belongs to the chat that used it last.
 """
 
 from __future__ import annotations
@@ -19,9 +16,8 @@ from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
 
-from ..errors import StoreError
 from .database import Database, epoch_seconds
-from .leases import Leases
+from .tasks import Leases
 
 DAY_SECONDS: Final = 24 * 60 * 60
 # Twice the exactness of `last_used`.
@@ -96,7 +92,9 @@ class Sweep:
             return None
         try:
             await self._leases.delete_ended()
-            unused = await self._delete_unused()
+            unused, unused_seconds = 0, self._schedule.keep_days * DAY_SECONDS
+            for table in self._tables if unused_seconds else ():
+                unused += await self._delete_all(table, self._unused_for(unused_seconds, table))
             of_deleted_users = await self._delete_of_deleted_users()
             of_deleted_chats, moved = await self._clear_deleted_chats()
             of_deleted_chats += await self._delete_summaries_of_deleted_chats()
@@ -104,12 +102,6 @@ class Sweep:
             return None
         await self._leases.extend(_LEASE, self._schedule.interval_seconds)
         return Swept(unused, of_deleted_users, of_deleted_chats, moved)
-
-    async def _delete_unused(self) -> int:
-        unused_seconds, deleted = self._schedule.keep_days * DAY_SECONDS, 0
-        for table in self._tables if unused_seconds else ():
-            deleted += await self._delete_all(table, self._unused_for(unused_seconds, table))
-        return deleted
 
     async def _delete_of_deleted_users(self) -> int:
         deleted = 0
@@ -143,9 +135,8 @@ class Sweep:
                     moved += await self._move(
                         of_user, {key: to for key, to in named.items() if to != chat_id}
                     )
-                    deleted += await self._database.change(
-                        sa.delete(table).where(*of_user, table.c.id.in_(ids))
-                    )
+                    rest = sa.delete(table).where(*of_user, table.c.id.in_(ids))
+                    deleted += await self._database.change(rest)
                 await self._pause()
         return deleted, moved
 
@@ -194,11 +185,8 @@ class Sweep:
             raise _LeaseLost
 
 
-class _LeaseLost(StoreError):
+class _LeaseLost(Exception):
     """Another worker has taken over, because this one was held up for longer than its lease."""
-
-    def __init__(self) -> None:
-        super().__init__("Another worker is cleaning up.")
 
 
 def _next_values(column: sa.Column[str], after: str) -> sa.Select[Any]:

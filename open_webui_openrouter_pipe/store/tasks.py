@@ -1,17 +1,22 @@
-"""Work that a request starts and does not wait for.
+"""Work beside requests: background tasks, values written in batches, and leases for what one worker should do.
 
-Owns the tasks until they end. Work may be dropped when too much of it is under way; values that are not written are
-logged.
+Owns the tasks until they end, and the table of leases. Work may be dropped when too much of it is under way; values
+that are not written are logged. A lease ends by itself, so a worker that dies holds nobody up.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar
 
+import sqlalchemy as sa
+
 from ..errors import StoreError
+from .database import Database, epoch_seconds
 
 MAX_TASKS: Final = 64
 MAX_WAITING_VALUES: Final = 1_000
@@ -25,7 +30,7 @@ Value = TypeVar("Value")
 
 
 class BackgroundTasks:
-    """A few tasks of one owner, who awaits `aclose`."""
+    """A few tasks beside requests; whoever owns the object awaits `aclose`."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -59,13 +64,12 @@ async def _run_quietly(work: Callable[[], Awaitable[object]]) -> None:
 
 
 class BatchWriter(BackgroundTasks, Generic[Value]):
-    """Hands values to `write` in their order, in batches; its owner awaits `aclose`."""
+    """Hands values to `write` in their order, in batches; `name` says in the log what they are."""
 
     def __init__(self, name: str, write: Callable[[Sequence[Value]], Awaitable[None]]) -> None:
-        """`name` says in the log what the values are."""
         super().__init__()
         self._name = name
-        self._write = write
+        self._write_batch = write
         self._waiting: list[Value] = []
 
     def add(self, value: Value) -> None:
@@ -86,9 +90,40 @@ class BatchWriter(BackgroundTasks, Generic[Value]):
     async def _write_all(self) -> None:
         while batch := self._waiting[:_BATCH_VALUES]:
             try:
-                await self._write(batch)
+                await self._write_batch(batch)
             except StoreError as error:
                 _log.warning("%s: %d not written: %s", self._name, len(batch), error)
             except Exception:  # noqa: BLE001 - nobody awaits this task, and the next batch may be fine
                 _log.exception("%s: %d not written", self._name, len(batch))
             del self._waiting[: len(batch)]
+
+
+class Leases:
+    """The leases of one holder, each until a time. All methods raise StoreUnavailable."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], int] = epoch_seconds) -> None:
+        self._database = database
+        self._clock = clock
+        self._table = database.tables.lease
+        self._holder = secrets.token_hex(8)
+        self._insert = database.insert_or_replace(self._table, self._table.c.until <= sa.bindparam("now"))
+
+    async def take(self, name: str, seconds: float) -> bool:
+        """Take the lease unless somebody has it, this holder included; exactly one of many takers gets it."""
+        now = self._clock()
+        values = {"name": name, "holder": self._holder, "until": now + math.ceil(seconds), "now": now}
+        return await self._database.change(self._insert, values) == 1
+
+    async def extend(self, name: str, seconds: float) -> bool:
+        """Hold the lease until so many seconds from now; False when it is another's by now."""
+        until = self._clock() + math.ceil(seconds)
+        extending = sa.update(self._table).filter_by(name=name, holder=self._holder).values(until=until)
+        return await self._database.change(extending) == 1
+
+    async def release(self, name: str) -> None:
+        """Release the lease, if it is this holder's."""
+        await self._database.change(sa.delete(self._table).filter_by(name=name, holder=self._holder))
+
+    async def delete_ended(self) -> None:
+        """Delete the leases that have ended."""
+        await self._database.change(sa.delete(self._table).where(self._table.c.until <= self._clock()))

@@ -18,10 +18,7 @@ VOCABULARIES: Final = {
     "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
     "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
 }
-"""The SHA-256 of each vocabulary's file, as tiktoken's own sources state it, the preferred one first.
-
-Open WebUI's image brings `cl100k_base`.
-"""
+"""The SHA-256 of each vocabulary's file; the preferred one is first, Open WebUI's image brings the other."""
 
 _ADDRESS: Final = "https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
 

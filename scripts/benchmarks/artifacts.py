@@ -71,17 +71,17 @@ def run() -> dict[str, Any]:
     """Milliseconds of loading and writing, queries of a request, and stored bytes per byte of payload."""
     chats = _measured_chats()
     with tempfile.TemporaryDirectory(prefix="artifacts-") as name:
-        place = Path(name)
+        folder = Path(name)
         # PostgreSQL runs as another account where this runs as root.
-        place.chmod(0o755)
-        redis = RedisServer(_made(place / "redis"))
-        postgres = PostgresServer(_made(place / "postgres"))
+        folder.chmod(0o755)
+        redis = RedisServer(_new_folder(folder / "redis"))
+        postgres = PostgresServer(_new_folder(folder / "postgres"))
         try:
             return {
                 "rows": ROWS,
                 "artifacts_of_a_load": ARTIFACTS_OF_A_CHAT,
                 "stored_bytes_per_payload_byte": _stored_share(chats),
-                "sqlite": asyncio.run(_measure_sqlite(place / "rows.db", redis.url, chats)),
+                "sqlite": asyncio.run(_measure_sqlite(folder / "rows.db", redis.url, chats)),
                 "postgres": asyncio.run(_measure_postgres(postgres.url, redis.url, chats)),
             }
         finally:
@@ -89,7 +89,7 @@ def run() -> dict[str, Any]:
             postgres.stop()
 
 
-def _made(directory: Path) -> Path:
+def _new_folder(directory: Path) -> Path:
     directory.mkdir()
     return directory
 
@@ -110,9 +110,9 @@ async def _measure_sqlite(path: Path, redis_url: str, chats: dict[int, Chat]) ->
             async with bare.execute(text, [user_id, *ids]) as cursor:
                 return await cursor.fetchall()
 
-        figures = await _measure(database, redis_url, chats, select)
+        numbers = await _measure(database, redis_url, chats, select)
     await database.aclose()
-    return figures
+    return numbers
 
 
 async def _measure_postgres(url: str, redis_url: str, chats: dict[int, Chat]) -> dict[str, Any]:
@@ -134,9 +134,9 @@ async def _measure_postgres(url: str, redis_url: str, chats: dict[int, Chat]) ->
             )
             return await (await bare.execute(text, [user_id, *ids])).fetchall()
 
-        figures = await _measure(database, redis_url, chats, select)
+        numbers = await _measure(database, redis_url, chats, select)
     await database.aclose()
-    return figures
+    return numbers
 
 
 async def _measure(
@@ -146,7 +146,7 @@ async def _measure(
     select: Callable[[str, list[str]], Awaitable[Any]],
 ) -> dict[str, Any]:
     async with _store(database) as store:
-        figures = {
+        numbers = {
             "queries_of_a_load": await _queries(database, store, chats),
             **await _loading(store, chats, select),
             "longest_hold_of_the_event_loop_ms": await _longest_hold(store, chats),
@@ -154,18 +154,18 @@ async def _measure(
         }
     client = Redis.from_url(redis_url)
     async with _store(database, GuardedRedis(cast("Any", client), prefix=secrets.token_hex(4))) as store:
-        figures["first_load_with_redis_ms"] = await _timed_loads(store, chats)
+        numbers["first_load_with_redis_ms"] = await _timed_loads(store, chats)
         await asyncio.sleep(1)
-        figures["queries_of_a_load_from_redis"] = await _queries(database, store, chats)
-        figures["load_from_redis_ms"] = await _timed_loads(store, chats)
-        figures["writing_a_turn_with_redis_ms"] = await _writing(store)
+        numbers["queries_of_a_load_from_redis"] = await _queries(database, store, chats)
+        numbers["load_from_redis_ms"] = await _timed_loads(store, chats)
+        numbers["writing_a_turn_with_redis_ms"] = await _writing(store)
     await client.aclose()
-    return figures
+    return numbers
 
 
 @asynccontextmanager
-async def _store(database: Database, link: GuardedRedis | None = None) -> AsyncIterator[SealedArtifacts]:
-    rows = build_rows(database, redis=link)
+async def _store(database: Database, redis: GuardedRedis | None = None) -> AsyncIterator[SealedArtifacts]:
+    rows = build_rows(database, redis=redis)
     yield SealedArtifacts(rows, SEALING)
 
 
@@ -246,7 +246,7 @@ async def _longest_hold(store: SealedArtifacts, chats: dict[int, Chat]) -> float
 async def _load(store: SealedArtifacts, chat: Chat) -> None:
     loaded = await store.load(chat.user_id, chat.ids)
     if len(loaded.artifacts) != ARTIFACTS_OF_A_CHAT:
-        raise RuntimeError(f"holes: {dict(loaded.missing)}")
+        raise RuntimeError(f"missing artifacts: {dict(loaded.missing)}")
 
 
 async def _milliseconds(work: Callable[[], Awaitable[Any]]) -> float:
@@ -267,10 +267,10 @@ def _measured_chats() -> dict[int, Chat]:
     chats: dict[int, Chat] = {}
     for number in range(0, _chats(), step):
         first = number // CHATS_AT_ONCE * CHATS_AT_ONCE * ARTIFACTS_OF_A_CHAT + number % CHATS_AT_ONCE
-        places = range(first, first + CHATS_AT_ONCE * ARTIFACTS_OF_A_CHAT, CHATS_AT_ONCE)
+        indexes = range(first, first + CHATS_AT_ONCE * ARTIFACTS_OF_A_CHAT, CHATS_AT_ONCE)
         user_id = f"user-{number % 500}"
         chats[number] = Chat(
-            user_id, [_artifact(f"{place:020d}", user_id, f"chat-{number}", chance) for place in places]
+            user_id, [_artifact(f"{index:020d}", user_id, f"chat-{number}", chance) for index in indexes]
         )
     return chats
 
@@ -304,8 +304,8 @@ def _rows(chats: dict[int, Chat]) -> Iterator[SealedRow]:
     chance = random.Random(3)  # noqa: S311 - the same table every time
     noise = chance.randbytes(1_000_000)
     now = int(time.time())
-    for place in range(_chats() * ARTIFACTS_OF_A_CHAT):
-        group, rest = divmod(place, CHATS_AT_ONCE * ARTIFACTS_OF_A_CHAT)
+    for index in range(_chats() * ARTIFACTS_OF_A_CHAT):
+        group, rest = divmod(index, CHATS_AT_ONCE * ARTIFACTS_OF_A_CHAT)
         turn, number = rest // CHATS_AT_ONCE, group * CHATS_AT_ONCE + rest % CHATS_AT_ONCE
         if number in chats:
             artifact = chats[number].artifacts[turn]
@@ -315,7 +315,7 @@ def _rows(chats: dict[int, Chat]) -> Iterator[SealedRow]:
             payload = noise[start : start + chance.randrange(1000, 4000)]
             names = (
                 f"user-{number % 500}",
-                f"{place:020d}",
+                f"{index:020d}",
                 f"chat-{number}",
                 "message",
                 "reasoning",

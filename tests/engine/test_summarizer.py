@@ -17,7 +17,7 @@ from open_webui_openrouter_pipe.engine.summarizer import (
     SummaryBatch,
 )
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.store.memory import MemorySummaries
+from open_webui_openrouter_pipe.store.summaries import MemorySummaries
 from tests.engine.summary_fakes import (
     COST,
     GOOD,

@@ -38,8 +38,8 @@ def row(
     number: int, *, user_id: str = "ada", chat_id: str = "chat-1", now: int = NOW, text: str = "x"
 ) -> SealedRow:
     """A sealed row of such an artifact."""
-    made = artifact(number, {"type": "reasoning", "text": text}, user_id=user_id, chat_id=chat_id)
-    return seal(made, encode_item(made.item), SEALING, now=now)
+    created = artifact(number, {"type": "reasoning", "text": text}, user_id=user_id, chat_id=chat_id)
+    return seal(created, encode_item(created.item), SEALING, now=now)
 
 
 def sql_rows(database: Database) -> SqlRows:

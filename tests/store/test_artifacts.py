@@ -87,12 +87,12 @@ async def test_an_item_over_a_lowered_limit_is_missing_and_its_kind_known() -> N
 
 async def test_a_load_over_the_limit_keeps_the_latest() -> None:
     """When a chat's artifacts are too many, those of its beginning are missing."""
-    made = [artifact(number, text(number, 970)) for number in range(10)]
+    created = [artifact(number, text(number, 970)) for number in range(10)]
     store = SealedArtifacts(MemoryRows(), SEALING, ArtifactLimits(load_bytes=3000))
-    await store.put(made)
-    loaded = await store.load("ada", [each.id for each in made])
-    assert list(loaded.artifacts) == [each.id for each in made[7:]]
-    assert loaded.missing == {each.id: MissingArtifact("reasoning", "too_large") for each in made[:7]}
+    await store.put(created)
+    loaded = await store.load("ada", [each.id for each in created])
+    assert list(loaded.artifacts) == [each.id for each in created[7:]]
+    assert loaded.missing == {each.id: MissingArtifact("reasoning", "too_large") for each in created[:7]}
 
 
 async def test_an_unavailable_store_fails_writing_and_not_reading() -> None:
@@ -120,8 +120,8 @@ async def test_an_artifact_keeps_the_model_that_wrote_it() -> None:
 async def test_other_tasks_run_while_many_artifacts_are_opened() -> None:
     """Opening 2,000 artifacts leaves the event loop to others many times in between."""
     store = SealedArtifacts(MemoryRows(), SEALING)
-    made = [artifact(number, text(number, 2500)) for number in range(2000)]
-    await store.put(made)
+    created = [artifact(number, text(number, 2500)) for number in range(2000)]
+    await store.put(created)
     runs = 0
 
     async def count_runs() -> None:
@@ -131,7 +131,7 @@ async def test_other_tasks_run_while_many_artifacts_are_opened() -> None:
             await asyncio.sleep(0)
 
     task = asyncio.create_task(count_runs())
-    loaded = await store.load("ada", [each.id for each in made])
+    loaded = await store.load("ada", [each.id for each in created])
     task.cancel()
     assert len(loaded.artifacts) == 2000
     assert runs > 2000 * 2500 / 65_536
@@ -155,7 +155,7 @@ async def test_a_large_item_is_sealed_and_opened_in_a_thread(characters: int, in
     keyring = WatchedKeyring()
     store = SealedArtifacts(MemoryRows(), Sealing(keyring))
     noise = "".join(map(chr, random.Random(1).choices(range(33, 4099), k=characters)))
-    made = artifact(1, {"type": "reasoning", "text": noise})
-    await store.put([made])
-    assert (await store.load("ada", [made.id])).artifacts == {made.id: made}
+    created = artifact(1, {"type": "reasoning", "text": noise})
+    await store.put([created])
+    assert (await store.load("ada", [created.id])).artifacts == {created.id: created}
     assert [thread != threading.get_ident() for thread in keyring.threads] == [in_a_thread] * 2

@@ -127,9 +127,9 @@ async def test_redis_keeps_nothing_that_the_database_does_not_have(
 async def test_redis_holds_sealed_bytes_that_expire(redis_client: Redis, guarded_redis: GuardedRedis) -> None:
     """Nothing readable is in Redis, each value ends by itself, and no name shows the user."""
     store = SealedArtifacts(CachedRows(MemoryRows(), guarded_redis), SEALING)
-    made = artifact(1, {"type": "reasoning", "text": "visible " * 1000})
-    await store.put([made])
-    [key] = guarded_redis.row_keys("ada", [made.id])
+    created = artifact(1, {"type": "reasoning", "text": "visible " * 1000})
+    await store.put([created])
+    [key] = guarded_redis.row_keys("ada", [created.id])
     assert "ada" not in key
     assert b"visible" not in cast("bytes", await redis_client.get(key))
     assert 0 < await redis_client.ttl(key) <= TIME_TO_LIVE_SECONDS
@@ -192,8 +192,8 @@ def test_a_value_that_is_not_this_row_is_not_read(value: bytes) -> None:
 
 def test_a_row_is_read_as_it_was_written() -> None:
     """Each column, and each byte of the payload."""
-    made = row(1)
-    assert decode_row(encode_row(made), user_id="ada", row_id=made.id) == made
+    created = row(1)
+    assert decode_row(encode_row(created), user_id="ada", row_id=created.id) == created
 
 
 class FakeRedis:
@@ -261,15 +261,15 @@ async def test_a_key_of_another_type_costs_a_query_and_nothing_else(
     redis_client: Redis, guarded_redis: GuardedRedis
 ) -> None:
     """Redis holds a list where a row should be."""
-    below, made = MemoryRows(), row(1)
-    await below.put([made])
-    [key] = guarded_redis.row_keys("ada", [made.id])
+    below, created = MemoryRows(), row(1)
+    await below.put([created])
+    [key] = guarded_redis.row_keys("ada", [created.id])
     await cast("Any", redis_client.lpush(key, "x"))
     cached = CachedRows(below, guarded_redis)
     for _ in range(2):
-        assert (await cached.load("ada", [made.id])).rows == {made.id: made}
+        assert (await cached.load("ada", [created.id])).rows == {created.id: created}
         await cached.idle()
-    await cached.put([made])
+    await cached.put([created])
     assert await redis_client.type(key) == b"string"
     await cached.aclose()
 

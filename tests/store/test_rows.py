@@ -112,9 +112,9 @@ async def test_a_use_is_stamped_once_a_day(database: Database) -> None:
 async def test_a_stamp_is_never_set_back(database: Database) -> None:
     """A worker whose clock is behind does not undo another's stamp."""
     rows = sql_rows(database)
-    await rows.put([made := row(1, now=NOW)])
-    await database.change(rows._stamp, {"owner": "ada", "ids": [made.id], "now": NOW - 9})
-    assert await last_uses(database) == {("ada", made.id): NOW}
+    await rows.put([created := row(1, now=NOW)])
+    await database.change(rows._stamp, {"owner": "ada", "ids": [created.id], "now": NOW - 9})
+    assert await last_uses(database) == {("ada", created.id): NOW}
 
 
 async def test_a_use_that_cannot_be_stamped_fails_nothing(sqlite_database: Database) -> None:
@@ -126,10 +126,10 @@ async def test_a_use_that_cannot_be_stamped_fails_nothing(sqlite_database: Datab
 
     sa.event.listen(sqlite_database._engine.sync_engine, "before_cursor_execute", refuse_updates)
     rows = sql_rows(sqlite_database)
-    await rows.put([made := row(1, now=0)])
-    assert (await rows.load("ada", [made.id])).rows == {made.id: made}
+    await rows.put([created := row(1, now=0)])
+    assert (await rows.load("ada", [created.id])).rows == {created.id: created}
     await rows.idle()
-    assert await last_uses(sqlite_database) == {("ada", made.id): 0}
+    assert await last_uses(sqlite_database) == {("ada", created.id): 0}
 
 
 async def open_impatient(path: Path, timeout_seconds: float) -> Database:
@@ -214,10 +214,10 @@ async def test_postgres_may_stop_and_come_back(
 ) -> None:
     """While PostgreSQL is down rows are unavailable; afterwards the first try finds them again."""
     rows = sql_rows(postgres_database)
-    await rows.put([made := row(1)])
+    await rows.put([created := row(1)])
     postgres_server.stop()
-    assert await rows.load("ada", [made.id]) == FoundRows(unavailable=frozenset({made.id}))
+    assert await rows.load("ada", [created.id]) == FoundRows(unavailable=frozenset({created.id}))
     with pytest.raises(StoreUnavailable):
         await rows.put([row(2)])
     postgres_server.start()
-    assert await rows.load("ada", [made.id, row(2).id]) == FoundRows({made.id: made})
+    assert await rows.load("ada", [created.id, row(2).id]) == FoundRows({created.id: created})

@@ -93,7 +93,7 @@ async def test_postgres_stores_payloads_uncompressed(postgres_database: Database
     """Sealed bytes do not compress, and rows of a few kilobytes stay in one piece."""
     await postgres_database.fetch(sa.select(postgres_database.tables.version))
     names = {
-        name: postgres_database.quoted_name(table)
+        name: table.fullname
         for name, table in (
             ("artifact", postgres_database.tables.artifact),
             ("summary", postgres_database.tables.summary),

@@ -37,7 +37,7 @@ values: st.SearchStrategy[Any] = st.recursive(
 items = st.dictionaries(texts, values, max_size=6).map(lambda item: item | {"type": "reasoning"})
 
 
-def made(item: Any, *, kind: str = "reasoning", sealing: Sealing = SEALING) -> SealedRow:
+def sealed_row(item: Any, *, kind: str = "reasoning", sealing: Sealing = SEALING) -> SealedRow:
     """The row of an artifact with this item."""
     return seal(
         Artifact("0" * 20, "ada", "c", "m", kind, "openai/gpt-5", item), encode_item(item), sealing, now=NOW
@@ -53,7 +53,7 @@ def opened(row: SealedRow, keyring: Keyring = KEYRING) -> Any:
 @given(items)
 def test_any_item_is_opened_byte_for_byte(item: dict[str, Any]) -> None:
     """Whatever JSON can hold is written the same after sealing and opening."""
-    assert json.dumps(opened(made(item))) == json.dumps(item)
+    assert json.dumps(opened(sealed_row(item))) == json.dumps(item)
 
 
 @settings(deadline=None)
@@ -61,7 +61,7 @@ def test_any_item_is_opened_byte_for_byte(item: dict[str, Any]) -> None:
 def test_every_flipped_bit_is_noticed(data: st.DataObject) -> None:
     """No bit of a sealed payload can change without the seal breaking."""
     item = data.draw(st.sampled_from(ITEMS))
-    row = made(item, kind=item["type"])
+    row = sealed_row(item, kind=item["type"])
     index = data.draw(st.integers(0, len(row.payload) * 8 - 1))
     changed = bytearray(row.payload)
     changed[index // 8] ^= 1 << index % 8
@@ -71,7 +71,7 @@ def test_every_flipped_bit_is_noticed(data: st.DataObject) -> None:
 
 def test_every_flipped_byte_of_one_row_is_noticed() -> None:
     """The same, for each byte of a small row in turn."""
-    row = made({"type": "reasoning"})
+    row = sealed_row({"type": "reasoning"})
     for index in range(len(row.payload)):
         changed = bytearray(row.payload)
         changed[index] ^= 0xFF
@@ -83,7 +83,7 @@ def test_every_flipped_byte_of_one_row_is_noticed() -> None:
 @given(st.integers(0, 300))
 def test_a_truncated_payload_is_noticed(length: int) -> None:
     """A payload that ends early does not open."""
-    row = made({"type": "reasoning", "text": "t" * 300})
+    row = sealed_row({"type": "reasoning", "text": "t" * 300})
     with pytest.raises(SealBroken):
         opened(row._replace(payload=row.payload[:length]))
 
@@ -105,12 +105,12 @@ def test_a_truncated_payload_is_noticed(length: int) -> None:
 def test_a_payload_belongs_to_its_row(moved: dict[str, Any]) -> None:
     """A payload under another id, owner, kind, model, packing or key does not open."""
     with pytest.raises(SealBroken):
-        opened(made({"type": "reasoning"})._replace(**moved))
+        opened(sealed_row({"type": "reasoning"})._replace(**moved))
 
 
 def test_chat_and_message_may_change() -> None:
     """They take no part in finding a row; the artifact says what the row says."""
-    row = made({"type": "reasoning"})._replace(chat_id="copy", message_id="other")
+    row = sealed_row({"type": "reasoning"})._replace(chat_id="copy", message_id="other")
     found = unseal(row, KEYRING, limit_bytes=LIMIT_BYTES).artifact
     assert found == Artifact(
         row.id, "ada", "copy", "other", "reasoning", "openai/gpt-5", {"type": "reasoning"}
@@ -119,7 +119,7 @@ def test_chat_and_message_may_change() -> None:
 
 def test_the_same_item_is_never_sealed_alike() -> None:
     """Each row has a nonce of its own, and its payload shows nothing of the item."""
-    rows = [made({"type": "reasoning", "text": "visible" * 9}) for _ in range(50)]
+    rows = [sealed_row({"type": "reasoning", "text": "visible" * 9}) for _ in range(50)]
     assert len({row.payload for row in rows}) == 50
     assert not any(b"visible" in row.payload for row in rows)
 
@@ -127,8 +127,8 @@ def test_the_same_item_is_never_sealed_alike() -> None:
 def test_old_keys_open_and_the_first_seals() -> None:
     """A new passphrase before the old one changes what is written and nothing that can be read."""
     old, new = Keyring(["old"]), Keyring(["new", "old"])
-    before = made({"type": "reasoning"}, sealing=Sealing(old))
-    after = made({"type": "reasoning"}, sealing=Sealing(new))
+    before = sealed_row({"type": "reasoning"}, sealing=Sealing(old))
+    after = sealed_row({"type": "reasoning"}, sealing=Sealing(new))
     assert (before.key_id, after.key_id) == (old.first_id, new.first_id)
     assert opened(before, new) == opened(after, new) == {"type": "reasoning"}
     with pytest.raises(SealBroken):
@@ -150,8 +150,8 @@ def test_a_keyring_needs_a_key() -> None:
 def test_without_encrypt_all_reasoning_alone_is_sealed() -> None:
     """Other kinds are stored plain, and both come back."""
     sealing = Sealing(KEYRING, encrypt_all=False)
-    reasoning = made({"type": "reasoning"}, sealing=sealing)
-    call = made({"type": "function_call"}, kind="function_call", sealing=sealing)
+    reasoning = sealed_row({"type": "reasoning"}, sealing=sealing)
+    call = sealed_row({"type": "function_call"}, kind="function_call", sealing=sealing)
     assert (reasoning.packing, reasoning.key_id) == (SEALED, KEYRING.first_id)
     assert (call.packing, call.key_id, call.payload) == (PLAIN, "", b'{"type":"function_call"}')
     assert [opened(reasoning), opened(call)] == [{"type": "reasoning"}, {"type": "function_call"}]
@@ -159,7 +159,7 @@ def test_without_encrypt_all_reasoning_alone_is_sealed() -> None:
 
 def test_plain_reasoning_is_rejected() -> None:
     """Nobody can slip in reasoning by writing a plain row."""
-    row = made({"type": "reasoning"}, kind="function_call", sealing=Sealing(KEYRING, encrypt_all=False))
+    row = sealed_row({"type": "reasoning"}, kind="function_call", sealing=Sealing(KEYRING, encrypt_all=False))
     for kind in ("reasoning", "function_call"):
         with pytest.raises(SealBroken):
             opened(row._replace(kind=kind))
@@ -168,7 +168,7 @@ def test_plain_reasoning_is_rejected() -> None:
 @pytest.mark.parametrize("payload", [b"", b"\xff", b"[1]", b"{", b"null", b'{"a":1}x', b"[" * 100_000])
 def test_a_plain_payload_that_is_not_an_item_is_rejected(payload: bytes) -> None:
     """Nothing but our own errors is raised, whatever a plain row holds."""
-    row = made({"type": "x"}, kind="x", sealing=Sealing(KEYRING, encrypt_all=False))
+    row = sealed_row({"type": "x"}, kind="x", sealing=Sealing(KEYRING, encrypt_all=False))
     for packing in (PLAIN, COMPRESSED):
         with pytest.raises(SealBroken):
             opened(row._replace(payload=payload, packing=packing))
@@ -180,15 +180,15 @@ def test_large_items_are_compressed_and_small_ones_are_not(seed: int, last: int,
     """Every large text shrinks, even noise; a small one is not worth the time of inflating it."""
     text = "".join(map(chr, random.Random(seed).choices(range(0x20, last), k=4096)))
     item: Any = {"type": "reasoning", "text": text}
-    large = made(item)
-    small = made({"type": "reasoning", "text": "a" * length})
+    large = sealed_row(item)
+    small = sealed_row({"type": "reasoning", "text": "a" * length})
     assert (large.packing, small.packing) == (SEALED | COMPRESSED, SEALED)
     assert len(large.payload) < len(encode_item(item))
 
 
 def test_a_small_row_cannot_fill_the_memory() -> None:
     """Inflating ends at the limit."""
-    row = made({"type": "reasoning", "text": "a" * 1_000_000})
+    row = sealed_row({"type": "reasoning", "text": "a" * 1_000_000})
     assert len(row.payload) < 10_000
     with pytest.raises(ItemTooLarge):
         unseal(row, KEYRING, limit_bytes=1_000_000)

@@ -1,4 +1,4 @@
-"""Summaries in SQLite and PostgreSQL: the contract, seals, stamps of use, and claims of several workers."""
+"""Summaries in SQLite, PostgreSQL and memory: the contract, seals, stamps of use, and claims of several workers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.errors import StoreError, StoreUnavailable
+from open_webui_openrouter_pipe.ports import Summaries
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.rows import STAMP_INTERVAL_SECONDS
 from open_webui_openrouter_pipe.store.sealing import (
@@ -23,8 +24,8 @@ from open_webui_openrouter_pipe.store.sealing import (
 )
 from open_webui_openrouter_pipe.store.summaries import (
     MAX_SUMMARY_BYTES,
+    MemorySummaries,
     SealedSummaries,
-    SummaryKey,
     SummaryRow,
     SummaryRows,
 )
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-KEY = SummaryKey("ada", chain(0).hex(), chain(5).hex())
+KEY = ("ada", chain(0).hex(), chain(5).hex())
 STATE = summary("text").as_json()
 FOUND = {segment(0, 5): summary("what was said")}
 
@@ -111,7 +112,7 @@ class StoredContract(SummariesContract):
         clock.now += 1
         await store.find("ada", chains(*range(7)), chat_id="late")
         await rows.idle()
-        keys = [KEY, KEY._replace(user_id="eve"), SummaryKey("ada", chain(5).hex(), chain(9).hex())]
+        keys = [KEY, ("eve", *KEY[1:]), ("ada", chain(5).hex(), chain(9).hex())]
         found = [row for key in keys if (row := await rows.get(key))]
         assert [(row.chat_id, row.last_used - NOW) for row in found] == [
             ("clone", STAMP_INTERVAL_SECONDS),
@@ -166,6 +167,24 @@ class TestPostgres(StoredContract):
     @pytest.fixture
     def database(self, postgres_database: Database) -> Database:
         return postgres_database
+
+
+class TestMemorySummaries(SummariesContract):
+    @pytest.fixture
+    def store(self, clock: Clock) -> Summaries:
+        return MemorySummaries(clock=clock)
+
+
+async def test_the_summaries_unused_for_longest_are_deleted() -> None:
+    """The summaries of temporary chats cannot fill the memory; those in use stay."""
+    store = MemorySummaries(limit=3)
+    for start in (0, 1, 2):
+        await store.keep(stored(start, start + 1))
+    await store.find("ada", chains(0, 1), chat_id="")
+    for start in (3, 4):
+        await store.keep(stored(start, start + 1))
+    found = await store.find("ada", chains(*range(9)), chat_id="")
+    assert found.keys() == {segment(0, 1), segment(3, 4), segment(4, 5)}
 
 
 def sealed(rows: SummaryRows) -> SealedSummaries:
@@ -305,10 +324,10 @@ async def test_an_unreadable_row_is_replaced_once(sqlite_database: Database, kep
     """Of two workers that find a row unreadable the first one writes."""
     rows = SummaryRows(sqlite_database)
     unreadable = kept._replace(payload=b"\x01unreadable")
-    await rows.replace(kept, unreadable)
+    await rows.add(unreadable, unreadable=kept)
     first, second = kept._replace(model="first"), kept._replace(model="second")
-    await rows.replace(unreadable, first)
-    await rows.replace(unreadable, second)
+    await rows.add(first, unreadable=unreadable)
+    await rows.add(second, unreadable=unreadable)
     assert await rows.get(KEY) == first
 
 
@@ -317,7 +336,7 @@ async def test_a_find_goes_by_the_primary_key(sqlite_database: Database, kept: S
     seen: list[str] = []
     engine = sqlite_database._engine.sync_engine
     sa.event.listen(engine, "before_cursor_execute", lambda *args: seen.append(args[2]))
-    await SummaryRows(sqlite_database).find("ada", [KEY.start_chain], chat_id="")
+    await SummaryRows(sqlite_database).find("ada", [KEY[1]], chat_id="")
     explained = f"EXPLAIN QUERY PLAN {seen[0]}"
     plan = await sqlite_database.run(
         lambda connection: connection.exec_driver_sql(explained, ("ada", "[]", "[]"))
@@ -332,7 +351,7 @@ async def test_claims_show_nobodys_id(sqlite_database: Database) -> None:
     found = await sqlite_database.run(lambda connection: connection.execute(chosen))
     [name] = found.scalars()
     assert (name[:8], len(name)) == ("summary:", 40)
-    assert KEY.start_chain not in name
+    assert KEY[1] not in name
 
 
 async def test_an_unavailable_database(tmp_path: Path) -> None:

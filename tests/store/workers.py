@@ -117,18 +117,18 @@ def live_through_outages(servers: Servers, journal: Path, worker: int, turns: in
         for turn in range(turns):
             switched.below = real if turn == 0 or chance.random() < 0.6 else None
             first = worker * 1_000_000 + turn * ARTIFACTS_OF_A_TURN
-            made = [artifact(first + each) for each in range(ARTIFACTS_OF_A_TURN)]
+            batch = [artifact(first + each) for each in range(ARTIFACTS_OF_A_TURN)]
             try:
-                await store.put(made)
+                await store.put(batch)
             except StoreUnavailable:
                 assert switched.below is None
-                assert (await store.load("ada", [made[0].id])).artifacts == {}
+                assert (await store.load("ada", [batch[0].id])).artifacts == {}
                 continue
-            assert (await store.load("ada", [made[0].id])).artifacts == {made[0].id: made[0]}
-            append(journal, [f"+{each.id}" for each in made])
+            assert (await store.load("ada", [batch[0].id])).artifacts == {batch[0].id: batch[0]}
+            append(journal, [f"+{each.id}" for each in batch])
             if chance.random() < 0.5:
-                await store.delete("ada", [made[1].id])
-                append(journal, [f"-{made[1].id}"])
+                await store.delete("ada", [batch[1].id])
+                append(journal, [f"-{batch[1].id}"])
         switched.below = real
         sweep.cancel()
         await asyncio.gather(sweep, return_exceptions=True)
