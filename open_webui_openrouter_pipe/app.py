@@ -74,7 +74,7 @@ class HostResources:
 
 @dataclass(frozen=True, slots=True)
 class OwnedResources:
-    """What an app opened and started. Knows nothing of the app, so that it can be closed after the app was dropped."""
+    """What an app opened and started; it can be closed after the app was dropped."""
 
     http: httpx.AsyncClient
     rows: RowStore
@@ -97,14 +97,6 @@ class OwnedResources:
         await asyncio.gather(*self.tasks, return_exceptions=True)
         for resource in (self.audit, self.calibrations, self.summary_rows, self.rows, self.http):
             await resource.aclose()
-
-
-@dataclass(frozen=True, slots=True)
-class _Stores:
-    """What is kept under the same keys."""
-
-    artifacts: ArtifactStore
-    summaries: Summaries
 
 
 class App:
@@ -133,20 +125,22 @@ class App:
         self._unsaved_summaries = MemorySummaries()
         self._next_sweep_look_seconds = self._loop.time()
         self._catalogs: dict[ClientSettings, ModelCatalog] = {}
-        self._stores: dict[StoreSettings, _Stores] = {}
+        self._stores: dict[StoreSettings, tuple[ArtifactStore, Summaries]] = {}
         self._memory = TurnMemory()
         weakref.finalize(self, _close_soon, self._loop, self._own.aclose).atexit = False
 
     async def models(self, settings: Settings) -> list[dict[str, str]]:
         """List the offered models as Open WebUI wants them: `id` and `name` of each."""
-        models = await self._catalog(settings.client).list()
-        return [
-            {"id": model.id, "name": model.name} for model in offered_models(models, settings.model_patterns)
-        ]
+        offered = offered_models(await self._catalog(settings.client).list(), settings.model_patterns)
+        return [{"id": model.id, "name": model.name} for model in offered]
 
     async def answer(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
         """Answer a call; close the generator to stop the answer. Ends with a Failed after an error, never raises."""
-        self._maybe_sweep(settings.store)
+        if (
+            self._loop.time() >= self._next_sweep_look_seconds
+        ):  # with the first answer, and then once in a while
+            self._next_sweep_look_seconds = self._loop.time() + _SWEEP_LOOK_SECONDS
+            self._own.start(_clean_up(self._host, self._own.audit, settings.store.cleanup_days))
         catalog = self._catalog(settings.client)
         # A worker that was never asked for its models knows none, and would not ask for sealed reasoning.
         await catalog.list()
@@ -154,12 +148,19 @@ class App:
         ports = Ports(
             responses=OpenRouterClient(self._own.http, settings.client),
             requests=composer,
-            store=self._stores_of(settings.store).artifacts,
+            store=self._stores_of(settings.store)[0],
             new_id=generate_item_id,
+        )
+        request = TurnRequest(
+            messages=call.messages,
+            origin=RequestOrigin(call.user_id, call.chat_id, call.message_id, call.model_id),
+            persistence=settings.keeping if call.keeps else _KEEPS_NOTHING,
+            base_system_prompt=call.base_system_prompt,
+            base_user_prompt=call.base_user_prompt,
         )
         fitter = await self._fitter(call, settings, ports, composer)
         channel = OutputChannel()
-        turn = TurnRunner(_turn_request(call, settings), ports, channel, memory=self._memory, fitter=fitter)
+        turn = TurnRunner(request, ports, channel, memory=self._memory, fitter=fitter)
         task = self._own.start(turn.run())
         try:
             if call.in_chat and self._memory.reported.add(call.user_id, settings.notices):
@@ -173,20 +174,13 @@ class App:
             await asyncio.wait({task})
 
     async def idle(self) -> None:
-        """Wait until nothing runs in the background: answers, sweeps, prefetched summaries, lists of models."""
+        """Wait until nothing runs in the background."""
         while self._own.tasks:
             await asyncio.wait(self._own.tasks)
 
     async def aclose(self) -> None:
         """Stop what runs and close what is open."""
         await self._own.aclose()
-
-    def _maybe_sweep(self, settings: StoreSettings) -> None:
-        """See in the background whether a sweep is due: with the first answer, and then once in a while."""
-        if self._loop.time() < self._next_sweep_look_seconds:
-            return
-        self._next_sweep_look_seconds = self._loop.time() + _SWEEP_LOOK_SECONDS
-        self._own.start(_clean_up(self._host, self._own.audit, settings.cleanup_days))
 
     def _composer(self, call: Call, catalog: ModelCatalog) -> Composer:
         if call.task:
@@ -221,7 +215,7 @@ class App:
         self, call: Call, settings: Settings, ports: Ports, terms: RequestTerms, origin: RequestOrigin
     ) -> Summarizer:
         """What writes the call's summaries: the chat's own model, which has it cached, or one with its own prompt."""
-        catalog, timeout_seconds = self._catalog(settings.client), settings.summary.timeout_seconds
+        catalog = self._catalog(settings.client)
         writer_id = policy.summary_model_id(settings.summary.model, call.model_id)
         chat_model, own_model = catalog.find(call.model_id), catalog.find(writer_id)
         parameters = policy.summary_parameters(call.parameters, model_id=call.model_id, writer_id=writer_id)
@@ -231,11 +225,12 @@ class App:
             terms.model.window_tokens or FALLBACK_WINDOW_TOKENS,
             bool(chat_model and chat_model.reasons),
         )
+        composer = Composer(
+            parameters, model=own_model, model_id=writer_id, summary_parameters=policy.SUMMARY_FORMAT
+        )
         own = SummaryModel(
             writer_id,
-            Composer(
-                parameters, model=own_model, model_id=writer_id, summary_parameters=policy.SUMMARY_FORMAT
-            ),
+            composer,
             (own_model.context_tokens if own_model else None) or FALLBACK_WINDOW_TOKENS,
             bool(own_model and own_model.reasons),
         )
@@ -244,19 +239,19 @@ class App:
             suffix_model=live if policy.shares_cache(settings.summary.model, terms.model) else None,
             standalone_model=own,
             count=(await self._planner.counter(writer_id)).text,
-            time_limit_seconds=timeout_seconds,
+            time_limit_seconds=settings.summary.timeout_seconds,
         )
         return Summarizer(
-            self._stores_of(settings.store).summaries if call.keeps else self._unsaved_summaries,
+            self._stores_of(settings.store)[1] if call.keeps else self._unsaved_summaries,
             writer,
             self._summarizer_state,
             origin=origin,
-            time_limit_seconds=timeout_seconds,
+            time_limit_seconds=settings.summary.timeout_seconds,
             record=partial(self._planner.record, origin),
         )
 
     def _catalog(self, settings: ClientSettings) -> ModelCatalog:
-        """The catalogue of the account; one that is no longer asked for fetches nothing more."""
+        """The catalogue of the account."""
         if settings not in self._catalogs:
             client = OpenRouterClient(self._own.http, settings)
             folder = self._host.cache_folder
@@ -268,13 +263,12 @@ class App:
             )
         return self._catalogs[settings]
 
-    def _stores_of(self, settings: StoreSettings) -> _Stores:
+    def _stores_of(self, settings: StoreSettings) -> tuple[ArtifactStore, Summaries]:
         """The stores with the keys of these settings, derived once."""
         if settings not in self._stores:
             keyring = Keyring((*settings.passphrases, self._host.secret_key))
-            sealing = Sealing(keyring, encrypt_all=settings.encrypt_all)
-            artifacts = SealedArtifacts(self._own.rows, sealing)
-            self._stores = {settings: _Stores(artifacts, SealedSummaries(self._own.summary_rows, keyring))}
+            artifacts = SealedArtifacts(self._own.rows, Sealing(keyring, encrypt_all=settings.encrypt_all))
+            self._stores = {settings: (artifacts, SealedSummaries(self._own.summary_rows, keyring))}
         return self._stores[settings]
 
 
@@ -310,13 +304,3 @@ async def _clean_up(host: HostResources, audit: AuditLog, keep_days: int) -> Non
         log.warning("the sweep of stored items ended early", exc_info=True)
     else:
         log.debug("swept: %s", swept or "not due")
-
-
-def _turn_request(call: Call, settings: Settings) -> TurnRequest:
-    return TurnRequest(
-        messages=call.messages,
-        origin=RequestOrigin(call.user_id, call.chat_id, call.message_id, call.model_id),
-        persistence=settings.keeping if call.keeps else _KEEPS_NOTHING,
-        base_system_prompt=call.base_system_prompt,
-        base_user_prompt=call.base_user_prompt,
-    )

@@ -34,7 +34,6 @@ class PipeError(Exception):
     """
 
     def __init__(self, user_message: str, *, detail: str = "") -> None:
-        """Keep the line for the user apart from the detail for the log."""
         super().__init__(f"{user_message} ({detail})" if detail else user_message)
         self.user_message = user_message
         self.detail = detail
@@ -51,13 +50,12 @@ class InvalidHistory(PipeError):
 class ContextBudgetExceeded(PipeError):
     """What must not be dropped is larger than the model's input budget.
 
-    `advice` is what the user can do about it; the line for the user ends with it and with the `code`.
+    The line for the user is the reason, the `advice` what to do about it, and the `code`.
     """
 
     code = "context_budget_exceeded"
 
     def __init__(self, reason: str, *, advice: str, detail: str = "") -> None:
-        """Join the reason, the advice and the code to the line for the user."""
         super().__init__(f"{reason} {advice} ({self.code})", detail=detail)
         self.advice = advice
 
@@ -73,25 +71,13 @@ class StreamBroken(PipeError):
 class ProviderError(PipeError):
     """OpenRouter, or the provider behind it, answered with an error.
 
-    `status` is the HTTP status (or the status named inside the stream), `code` the textual error code,
-    `provider` the provider's name, `retry_after_seconds` what the server asked to wait: each None when unknown.
+    `retry_after_seconds` is what the server asked to wait, None when unknown.
     """
 
     def __init__(
-        self,
-        user_message: str,
-        *,
-        detail: str = "",
-        status: int | None = None,
-        code: str | None = None,
-        provider: str | None = None,
-        retry_after_seconds: float | None = None,
+        self, user_message: str, *, detail: str = "", retry_after_seconds: float | None = None
     ) -> None:
-        """Keep what the server said beside the line for the user."""
         super().__init__(user_message, detail=detail)
-        self.status = status
-        self.code = code
-        self.provider = provider
         self.retry_after_seconds = retry_after_seconds
 
 

@@ -44,11 +44,11 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "stream_silent": "OpenRouter sent nothing for {seconds:.0f} seconds. Please try again.",
         "stream_lost": "The connection to OpenRouter was lost during the answer. Please try again.",
         "stream_incomplete": "The answer ended before it was complete. Please try again.",
-        "wait_unknown": " Please wait a little and try again.",
-        "wait_over": " Please try again now.",
-        "wait_seconds": " Please try again in {seconds:.0f} seconds.",
-        "wait_minutes": " Please try again in about {minutes:.0f} minutes.",
-        "quote": ' It said: "{text}"',
+        "wait_unknown": "Please wait a little and try again.",
+        "wait_over": "Please try again now.",
+        "wait_seconds": "Please try again in {seconds:.0f} seconds.",
+        "wait_minutes": "Please try again in about {minutes:.0f} minutes.",
+        "quote": 'It said: "{text}"',
         "a_provider": "The provider",
         "the_provider": "The provider {name}",
         "reasoning_not_accepted": (
@@ -85,7 +85,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
             "No provider of this model meets the request's requirements. Loosen the provider settings or choose "
             "another model."
         ),
-        "no_endpoint": "OpenRouter has no endpoint for this model as requested.{quote}",
+        "no_endpoint": "OpenRouter has no endpoint for this model as requested. {quote}",
         "no_tool_provider": (
             "No provider of this model supports tools. Turn the tools off or choose another model."
         ),
@@ -111,12 +111,12 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
             "{affordable} can be paid for). "
             "Add credits at https://openrouter.ai/settings/credits or lower the limit of output tokens."
         ),
-        "access_denied": "OpenRouter refused access to this request.{quote}",
+        "access_denied": "OpenRouter refused access to this request. {quote}",
         "request_too_large": (
             "The request is too large to send. Remove or shrink attachments, or start a new chat."
         ),
-        "request_rejected": "The request was rejected; sending it again unchanged will not help.{quote}",
-        "provider_error": "OpenRouter answered with an error.{quote}",
+        "request_rejected": "The request was rejected; sending it again unchanged will not help. {quote}",
+        "provider_error": "OpenRouter answered with an error. {quote}",
         # host
         "no_messages": "This request has no readable messages.",
         "no_model": "This request names no model.",
@@ -124,7 +124,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "reasoning_disabled": (
             "Reasoning is not kept: the administrator has switched it off, whatever your own setting says."
         ),
-        # Summaries: why one could not be made, as the end of "The conversation could not be summarized: ...".
+        # summaries: why one could not be written, as the end of "not_summarized" and "summarized_partly"
         "summary_failure_empty": "the model's answer was empty",
         "summary_failure_malformed": "the model's answer did not have the expected form",
         "summary_failure_longer_than_its_source": "the summary was longer than what it summarizes",
@@ -133,12 +133,12 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "summary_failure_calls_a_tool": "the model called a tool",
         "summary_failure_reasoning_only": "the model only reasoned and did not answer",
         "summary_failure_refused": "the model refused",
-        "summary_failure_not_grounded": "the summary contained numbers not found in the chat",
+        "summary_failure_not_grounded": "the summary contained details that are not in the chat",
         "summary_failure_timed_out": "the model took too long",
         "summary_failure_claimed_elsewhere": "another server process is already doing it",
         "summary_failure_database_unavailable": "the database is unavailable",
         "summary_failure_unexpected_error": "unexpected error",
-        # --- fitting a chat into the window ---
+        # planning: a chat fitted into the window
         "window_too_small": "The model's window of {window_tokens:,} tokens leaves no room for any input.",
         "window_too_small_advice": "Choose a model with a larger window.",
         "overflow": (
@@ -159,7 +159,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "fitted_evict": "The oldest parts of this chat were omitted to fit the model's window.",
         "summarizing": "Summarizing conversation ({tokens:,} tokens)...",
         "summarized": "Summarized: {before_tokens:,} → {after_tokens:,} tokens",
-        "summarized_cost": " (${cost:.4f})",
+        "summarized_cost": "(${cost:.4f})",
         "summarized_partly": "; one part could not be summarized: {reason}",
         "not_summarized": "The conversation could not be summarized: {reason}.",
     }

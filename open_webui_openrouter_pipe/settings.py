@@ -18,7 +18,7 @@ from .conversation.budget import CLIP_RANGE_MESSAGES, ContextSettings, Pruning, 
 from .engine.recorder import Persistence, Retention
 from .host.native import Carrier
 from .notices import notice
-from .openrouter.client import ClientSettings
+from .openrouter.client import DEFAULT_BASE_URL, ClientSettings
 
 _PASSWORD: dict[str, Any] = {"input": {"type": "password"}}
 
@@ -33,7 +33,7 @@ class Valves(BaseModel):
         json_schema_extra=_PASSWORD,
     )
     BASE_URL: str = Field(
-        default="https://openrouter.ai/api/v1",
+        default=DEFAULT_BASE_URL,
         title="Base URL",
         description="Address of the OpenRouter API, without the trailing slash.",
     )
@@ -94,15 +94,18 @@ class Valves(BaseModel):
         default=0.70,
         gt=0,
         le=1,
-        description="Summarize old turns once a request uses this share of the input budget.",
+        description=(
+            "Summarize old turns once a request uses this share of the input budget. Enough turns are summarized "
+            "then for the request to use 30 % of the budget."
+        ),
     )
     SUMMARY_AHEAD_RATIO: float = Field(
         default=0.60,
         gt=0,
         le=1,
         description=(
-            "Prepare the next summary in the background, after an answer, once a request uses this share of the "
-            "input budget. 1: never."
+            "Start the next summary in the background after an answer, once the request used this share of the "
+            "input budget, so that it is ready when the trigger is reached. 1: never."
         ),
     )
     SUMMARY_TURN_TRIGGER: int = Field(

@@ -22,7 +22,7 @@ NODES = [
     for node in ast.walk(ast.parse(path.read_text("utf-8")))
 ]
 CALLS = [
-    (f"{path}:{node.lineno}", node.args[0], {keyword.arg for keyword in node.keywords})
+    (f"{path}:{node.lineno}:{node.col_offset}", node.args[0], {keyword.arg for keyword in node.keywords})
     for path, node in NODES
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "notice"
 ]
@@ -49,10 +49,14 @@ def test_a_line_exists_and_gets_exactly_its_values(where: str) -> None:
     assert None in values or placeholders(TEMPLATES[name]) == values
 
 
-def test_lines_that_are_chosen_at_run_time_get_exactly_their_values() -> None:
-    """Some call with a computed name passes just the values of each template that is not named in any call."""
-    chosen = MENTIONED & set(TEMPLATES) - {name for name, _ in NAMED.values()}
-    assert [name for name in chosen if placeholders(TEMPLATES[name]) not in CHOSEN_VALUES] == []
+def test_lines_that_are_chosen_at_run_time_get_their_values() -> None:
+    """One call serves all lines of its choice: it passes what each of them needs, and nothing that none needs."""
+    chosen = [
+        placeholders(TEMPLATES[name])
+        for name in MENTIONED & set(TEMPLATES) - {name for name, _ in NAMED.values()}
+    ]
+    assert [needed for needed in chosen if not any(needed <= values for values in CHOSEN_VALUES)] == []
+    assert set().union(*chosen) == set().union(*CHOSEN_VALUES)
 
 
 def test_no_line_is_unused() -> None:

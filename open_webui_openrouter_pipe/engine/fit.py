@@ -212,7 +212,7 @@ def _summarized(before_tokens: int, fitted: Plan, batch: SummaryBatch) -> Notice
         return Notice(notice("not_summarized", reason=batch.failure))
     line = notice("summarized", before_tokens=before_tokens, after_tokens=fitted.tokens)
     if batch.cost:
-        line += notice("summarized_cost", cost=batch.cost)
+        line += f" {notice('summarized_cost', cost=batch.cost)}"
     if batch.failure:
         line += notice("summarized_partly", reason=batch.failure)
     return Notice(line)

@@ -1,9 +1,11 @@
 """All knowledge of Open WebUI, and the only folder that imports it, when a part of it is needed.
 
-call        what the host passes to a pipe, parsed once
-native      outputs as the Responses events that a web page draws
-items       the items and the usage that the host stores
-chunks      outputs for callers without a web page
-records     the host's tables of users, chats and messages
-platform    what the host shares: database, Redis, secret, cache folder
+    call        what the host passes to a pipe, parsed once
+    native      outputs as the Responses events that a web page draws
+    items       the items and the usage that the host stores
+    chunks      outputs for callers without a web page
+    records     the host's tables of users, chats and messages
+    platform    what the host shares: database, Redis, secret, cache folder
+
+Decides nothing about the content of an answer.
 """

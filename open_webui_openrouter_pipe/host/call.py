@@ -60,13 +60,11 @@ def read_call(
     Raises:
         InvalidHistory: There is no model or no list of messages.
     """
-    messages = body.get("messages")
-    model = body.get("model")
+    messages, model, metadata = body.get("messages"), body.get("model"), metadata or {}
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise InvalidHistory(notice("no_messages"))
     if not isinstance(model, str) or not model:
         raise InvalidHistory(notice("no_model"))
-    metadata = metadata or {}
     return Call(
         model_id=strip_function_prefix(model),
         messages=[_without_markers(message) for message in messages] if task else messages,

@@ -6,6 +6,7 @@ call that does not stream; its tasks (titles, tags, follow-ups) read `choices` a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..ports import Failed, Output
@@ -27,10 +28,9 @@ _FINISH_REASONS = {"max_output_tokens": "length", "content_filter": "content_fil
 
 
 class ChunkWriter:
-    """Turns one round's outputs into `chat.completion.chunk` objects."""
+    """Turns one round's outputs into `chat.completion.chunk` objects; `created` is in epoch seconds."""
 
     def __init__(self, *, completion_id: str, model: str, created: int) -> None:
-        """`created` is in epoch seconds."""
         self._head = {
             "id": completion_id,
             "object": "chat.completion.chunk",
@@ -48,12 +48,12 @@ class ChunkWriter:
             case ReasoningDelta(index=index, part=part, delta=delta):
                 return [self._text("reasoning_content", delta, part=(index, part))]
             case ItemFinished(item=item) if is_function_call(item) and item.get("status") == "completed":
-                function = {"name": item["name"], "arguments": item["arguments"]}
-                call = {"index": self._calls, "id": item["call_id"], "type": "function", "function": function}
+                call = {"index": self._calls, **_tool_call(item)}
                 self._calls += 1
                 return [self._chunk({"tool_calls": [call]})]
-            case ResponseFinished():
-                return [self._last(output)]
+            case ResponseFinished(usage=usage):
+                chunk = self._chunk({}, finish_reason=_finish_reason(output, calls=self._calls))
+                return [chunk if usage is None else {**chunk, "usage": host_usage(usage)}]
             case Failed(message=message):
                 return [{"error": {"message": message}}]
             case _:
@@ -65,10 +65,6 @@ class ChunkWriter:
         self._last_parts[key] = part
         return self._chunk({key: delta if last == part else f"{_BREAKS[key]}{delta}"})
 
-    def _last(self, effect: ResponseFinished) -> HostEvent:
-        chunk = self._chunk({}, finish_reason=_finish_reason(effect, calls=self._calls))
-        return chunk if effect.usage is None else {**chunk, "usage": host_usage(effect.usage)}
-
     def _chunk(self, delta: dict[str, Any], *, finish_reason: str | None = None) -> HostEvent:
         return {**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
 
@@ -77,7 +73,6 @@ class CompletionWriter:
     """Collects one round's outputs in a `chat.completion` object; for a page, `output` holds the native items."""
 
     def __init__(self, native: NativeWriter, *, completion_id: str, model: str, created: int) -> None:
-        """`native` makes the items; `created` is in epoch seconds."""
         self._native = native
         self._head = {"id": completion_id, "object": "chat.completion", "created": created, "model": model}
         self._reason = "stop"
@@ -98,11 +93,8 @@ class CompletionWriter:
         message: dict[str, Any] = {"role": "assistant", "content": self._text()}
         if calls := self._calls():
             message["tool_calls"] = calls
-        completion = {
-            **self._head,
-            **error,
-            "choices": [{"index": 0, "finish_reason": self._reason, "message": message}],
-        }
+        choice = {"index": 0, "finish_reason": self._reason, "message": message}
+        completion = {**self._head, **error, "choices": [choice]}
         if with_output:
             completion["output"] = self._native.items
         if self._native.usage is not None:
@@ -115,14 +107,15 @@ class CompletionWriter:
 
     def _calls(self) -> list[dict[str, Any]]:
         return [
-            {
-                "id": item["call_id"],
-                "type": "function",
-                "function": {"name": item["name"], "arguments": item["arguments"]},
-            }
+            _tool_call(item)
             for item in self._native.items
             if item["type"] == "function_call" and item["status"] == "completed"
         ]
+
+
+def _tool_call(item: Mapping[str, Any]) -> dict[str, Any]:
+    function = {"name": item["name"], "arguments": item["arguments"]}
+    return {"id": item["call_id"], "type": "function", "function": function}
 
 
 def _finish_reason(effect: ResponseFinished, *, calls: int) -> str:

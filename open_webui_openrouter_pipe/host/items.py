@@ -17,7 +17,6 @@ from ..responses.wire import as_object, as_text
 HostItem = dict[str, Any]
 
 _IMAGE_TYPES = frozenset({"image_generation_call", "openrouter:image_generation"})
-_IMAGE_KEYS = ("imageUrl", "result", "imageB64")
 
 
 def begin(item: Item, item_id: str) -> HostItem | None:
@@ -74,15 +73,10 @@ def pictures(item: Item) -> list[str]:
     fields = cast("Mapping[str, Any]", item)
     if fields["type"] not in _IMAGE_TYPES:
         return []
-    found = _first_text(fields, *_IMAGE_KEYS)
-    if not found:
-        return []
-    return [found if found.startswith(("data:", "https://", "http://")) else f"data:image/png;base64,{found}"]
-
-
-def paragraphs(texts: list[str]) -> list[str]:
-    """Let each text but the first begin a new paragraph; Open WebUI joins them without a space."""
-    return [f"\n\n{text}" if index else text for index, text in enumerate(texts)]
+    found = _first_text(fields, "imageUrl", "result", "imageB64")
+    if found and not found.startswith(("data:", "https://", "http://")):
+        found = f"data:image/png;base64,{found}"
+    return [found] if found else []
 
 
 def host_usage(usage: Usage) -> dict[str, Any]:
@@ -126,10 +120,10 @@ def _first_text(fields: Mapping[str, Any], *keys: str) -> str:
 
 
 def _reasoning_parts(value: Any, kind: str) -> list[dict[str, Any]]:
-    """The paragraphs of reasoning. Its item is kept as the provider sent it, which may be a bare text."""
+    """The paragraphs of reasoning, which Open WebUI joins without a space; the provider may send a bare text."""
     parts = value if isinstance(value, list) else [{"text": value}]
     texts = [text for part in parts if (text := as_text(as_object(part).get("text")))]
-    return [{"type": kind, "text": text} for text in paragraphs(texts)]
+    return [{"type": kind, "text": f"\n\n{text}" if index else text} for index, text in enumerate(texts)]
 
 
 def _without_nulls(fields: Mapping[str, Any]) -> dict[str, Any]:

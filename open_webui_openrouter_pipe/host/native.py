@@ -56,8 +56,7 @@ class NativeWriter:
         return _RENDERERS[type(output)](self, output)
 
     def _start(self, effect: ItemStarted) -> list[HostEvent]:
-        item = begin(effect.item, self._new_id())
-        if item is None:
+        if (item := begin(effect.item, self._new_id())) is None:
             return []
         self._output_indexes[effect.index] = len(self.items)
         self._begun_at[effect.index] = self._clock()
@@ -117,9 +116,8 @@ class NativeWriter:
         if marked.before is not None:
             self._prefixes[marked.before] = leading_markers(marked.ids)
             return []
-        return [
-            self._add(message(f"msg_{self._new_id()}", standalone_markers(marked.ids), status="completed"))
-        ]
+        text = standalone_markers(marked.ids)
+        return [self._add(message(f"msg_{self._new_id()}", text, status="completed"))]
 
     def _complete(self, effect: ResponseFinished) -> list[HostEvent]:
         self.usage = effect.usage
@@ -139,10 +137,9 @@ class NativeWriter:
 
     def _remove_calls(self) -> bool:
         """The host would run the calls of an answer that broke off, whatever their status."""
-        kept = [item for item in self.items if item["type"] != "function_call"]
-        had_calls = len(kept) < len(self.items)
-        self.items = kept
-        return had_calls
+        count = len(self.items)
+        self.items = [item for item in self.items if item["type"] != "function_call"]
+        return len(self.items) < count
 
     def _status(self, notice: Notice) -> list[HostEvent]:
         return [{"event": {"type": "status", "data": {"description": notice.text, "done": notice.done}}}]

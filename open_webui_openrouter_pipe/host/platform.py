@@ -41,15 +41,15 @@ class Platform:
 
 def platform() -> Platform:
     """Return the parts of the running host. Raises ImportError outside Open WebUI."""
-    from open_webui.env import DATA_DIR, DATABASE_SCHEMA, WEBUI_SECRET_KEY
+    from open_webui import env
     from open_webui.internal.db import async_engine
 
     return Platform(
         engine=async_engine,
-        schema=DATABASE_SCHEMA or None,
+        schema=env.DATABASE_SCHEMA or None,
         redis=shared_redis(),
-        secret_key=WEBUI_SECRET_KEY,
-        cache_folder=Path(DATA_DIR) / "cache",
+        secret_key=env.WEBUI_SECRET_KEY,
+        cache_folder=Path(env.DATA_DIR) / "cache",
     )
 
 
@@ -58,24 +58,18 @@ def shared_redis() -> SharedRedis | None:
 
     Connects to nothing. Raises ImportError outside Open WebUI.
     """
-    from open_webui.env import (
-        REDIS_CLUSTER,
-        REDIS_KEY_PREFIX,
-        REDIS_SENTINEL_HOSTS,
-        REDIS_SENTINEL_PORT,
-        REDIS_URL,
-    )
+    from open_webui import env
     from open_webui.utils.redis import get_redis_connection, get_sentinels_from_env
 
     try:
         client = get_redis_connection(
-            REDIS_URL,
-            redis_sentinels=get_sentinels_from_env(REDIS_SENTINEL_HOSTS, REDIS_SENTINEL_PORT),
-            redis_cluster=REDIS_CLUSTER,
+            env.REDIS_URL,
+            redis_sentinels=get_sentinels_from_env(env.REDIS_SENTINEL_HOSTS, env.REDIS_SENTINEL_PORT),
+            redis_cluster=env.REDIS_CLUSTER,
             async_mode=True,
             decode_responses=False,
         )
     except (ValueError, RedisError) as error:
         _log.warning("artifacts are kept without Redis: %s", error)
         return None
-    return SharedRedis(client, f"{REDIS_KEY_PREFIX}:{_OUR_PART}") if client is not None else None
+    return SharedRedis(client, f"{env.REDIS_KEY_PREFIX}:{_OUR_PART}") if client is not None else None

@@ -34,10 +34,9 @@ _POSITION: Final[Mapping[str, Callable[..., sa.ColumnElement[int]]]] = {
 
 
 class Records:
-    """The host's users and chats."""
+    """The host's users and chats; its engine stays open."""
 
     def __init__(self, engine: AsyncEngine) -> None:
-        """`engine` is the host's, and stays open."""
         self._engine = engine
         self._position = _POSITION[engine.dialect.name]
 
@@ -68,13 +67,17 @@ class Records:
         similar_id = re.compile(rf"{prefix}[{_ALPHABET}]{{{len(first) - len(prefix)}}}")
         chats: dict[str, str] = {}
         async with self._engine.connect() as connection:
-            statement = self._messages_with(prefix, user_id, _written_between(first, last))
+            begun = (
+                _created_seconds(first) - _LONGEST_MESSAGE_SECONDS,
+                _created_seconds(last) + _CLOCKS_DIFFER_SECONDS,
+            )
+            statement = self._messages_with(prefix, user_id, begun)
             async for chat_id, text in await connection.stream(statement):
                 chats.update(dict.fromkeys(set(ids).intersection(similar_id.findall(text)), chat_id))
         return chats
 
-    def _messages_with(self, prefix: str, user_id: str, written: tuple[int, int]) -> sa.Select[Any]:
-        """Select chat and text of the user's messages that were begun in that time and contain the prefix."""
+    def _messages_with(self, prefix: str, user_id: str, begun: tuple[int, int]) -> sa.Select[Any]:
+        """Select chat and text of the user's messages begun between two epoch seconds that contain the prefix."""
         from open_webui.models.chat_messages import ChatMessage
         from open_webui.models.chats import Chat
 
@@ -83,7 +86,7 @@ class Records:
             sa.select(ChatMessage.chat_id, text)
             .join(Chat, Chat.id == ChatMessage.chat_id)
             .where(Chat.user_id == user_id, ChatMessage.user_id == user_id)
-            .where(ChatMessage.created_at.between(*written))
+            .where(ChatMessage.created_at.between(*begun))
             .where(self._position(text, prefix) > 0)
             .execution_options(yield_per=_BATCH_MESSAGES)
         )
@@ -98,14 +101,6 @@ def _text_of(column: Any) -> sa.ColumnElement[str]:
     return sa.func.coalesce(sa.cast(column, sa.Text), "")
 
 
-def _written_between(first: str, last: str) -> tuple[int, int]:
-    """From when to when (epoch seconds) the messages were begun whose artifacts have such ids."""
-    return (
-        _created_seconds(first) - _LONGEST_MESSAGE_SECONDS,
-        _created_seconds(last) + _CLOCKS_DIFFER_SECONDS,
-    )
-
-
 def _created_seconds(ulid: str) -> int:
-    """When an artifact was created, by its id."""
+    """When the artifact with this id was created, in epoch seconds."""
     return int(ulid[:_TIME_CHARS].translate(_TO_PYTHONS_BASE_32), 32) // _NANOSECONDS

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 from pydantic import AliasPath, BaseModel, BeforeValidator, Field, Strict, ValidationError
 
@@ -25,16 +25,12 @@ from ..errors import PipeError
 from ..ports import Model
 from ..responses.wire import as_list, as_number, as_object, as_text
 
-FRESH_SECONDS = 3600.0
-FIRST_LISTING_SECONDS = 3.0
-
+_FRESH_SECONDS = 3600.0
+_FIRST_WAIT_SECONDS = 3.0
 _SHORTEST_BACKOFF_SECONDS = 30.0
 _LONGEST_BACKOFF_SECONDS = 1800.0
 
 _log = logging.getLogger(__name__)
-
-
-Start: TypeAlias = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
 def read_models(wire: Any) -> tuple[Model, ...]:
@@ -83,24 +79,23 @@ class ModelCatalog:
         self,
         fetch: Callable[[], Awaitable[Any]],
         *,
-        start: Start,
+        start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         account: str,
         path: Path | None = None,
-        fresh_seconds: float = FRESH_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`fetch` returns the JSON of GET /models, `start` begins and owns a task, `path` keeps the last good list."""
         self._fetch = fetch
         self._start = start
         self._account, self._path = account, path
-        self._fresh_seconds, self._clock = fresh_seconds, clock
+        self._clock = clock
         self._models: dict[str, Model] = {}
         self._next_attempt = float("-inf")
         self._failures = 0
         self._is_disk_read = False
         self._task: asyncio.Task[None] | None = None
 
-    async def list(self, *, first_wait_seconds: float = FIRST_LISTING_SECONDS) -> tuple[Model, ...]:
+    async def list(self, *, first_wait_seconds: float = _FIRST_WAIT_SECONDS) -> tuple[Model, ...]:
         """Return all models at once; only when nothing is known yet it waits for them, and not for long."""
         await self._read_disk()
         task = self.refresh()
@@ -110,7 +105,10 @@ class ModelCatalog:
 
     def find(self, model_id: str) -> Model | None:
         """Return a model by its id; variants (`:free`, `@preset/x`) and `~` aliases fall back to a base."""
-        return next((self._models[name] for name in _names(model_id) if name in self._models), None)
+        plain = model_id.partition("@")[0]
+        base = plain.partition(":")[0]
+        names = (model_id, plain, base, base.removeprefix("~"), f"~{base}")
+        return next((self._models[name] for name in names if name in self._models), None)
 
     def refresh(self) -> asyncio.Task[None] | None:
         """Fetch in the background if the list is due; return the running fetch, None if nothing is due."""
@@ -119,7 +117,7 @@ class ModelCatalog:
         now = self._clock()
         if now < self._next_attempt:
             return None
-        self._next_attempt = now + self._fresh_seconds
+        self._next_attempt = now + _FRESH_SECONDS
         self._task = self._start(self._refresh())
         return self._task
 
@@ -179,13 +177,6 @@ class ModelCatalog:
             _log.warning("the list of models could not be kept: %s", error)
 
 
-def _names(model_id: str) -> Sequence[str]:
-    """The id and its bases, the most exact first: without preset, without variant, with and without alias mark."""
-    plain = model_id.partition("@")[0]
-    base = plain.partition(":")[0]
-    return (model_id, plain, base, base.removeprefix("~"), f"~{base}")
-
-
 # --- rows, in which anything but the id may be missing or of another type
 
 
@@ -204,7 +195,7 @@ def _words(value: Any) -> list[str]:
     return [word for word in as_list(value) if isinstance(word, str)]
 
 
-def _at(*path: str, default: Any = None) -> Any:
+def _field_at(*path: str, default: Any = None) -> Any:
     return Field(default=default, validation_alias=AliasPath(*path))
 
 
@@ -218,19 +209,19 @@ class _Row(BaseModel):
 
     id: Annotated[str, Strict(), Field(min_length=1)]
     name: Annotated[str, BeforeValidator(as_text)] = ""
-    max_output_tokens: _Tokens = _at("top_provider", "max_completion_tokens")
-    input_modalities: _Words = _at("architecture", "input_modalities", default=frozenset())
-    output_modalities: _Words = _at("architecture", "output_modalities", default=frozenset())
+    max_output_tokens: _Tokens = _field_at("top_provider", "max_completion_tokens")
+    input_modalities: _Words = _field_at("architecture", "input_modalities", default=frozenset())
+    output_modalities: _Words = _field_at("architecture", "output_modalities", default=frozenset())
     supported_parameters: _Words = frozenset()
-    price_input: _Price = _at("pricing", "prompt")
-    price_output: _Price = _at("pricing", "completion")
-    price_cache_read: _Price = _at("pricing", "input_cache_read")
-    price_cache_write: _Price = _at("pricing", "input_cache_write")
-    efforts: Annotated[tuple[str, ...], BeforeValidator(_words)] = _at(
+    price_input: _Price = _field_at("pricing", "prompt")
+    price_output: _Price = _field_at("pricing", "completion")
+    price_cache_read: _Price = _field_at("pricing", "input_cache_read")
+    price_cache_write: _Price = _field_at("pricing", "input_cache_write")
+    efforts: Annotated[tuple[str, ...], BeforeValidator(_words)] = _field_at(
         "reasoning", "supported_efforts", default=()
     )
-    served_tokens: _Tokens = _at("top_provider", "context_length")
-    model_tokens: _Tokens = _at("context_length")
+    served_tokens: _Tokens = _field_at("top_provider", "context_length")
+    model_tokens: _Tokens = _field_at("context_length")
     reasoning: Any = None
 
     def model(self) -> Model:

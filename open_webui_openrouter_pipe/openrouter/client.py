@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import httpx
 
@@ -34,7 +34,7 @@ from ..responses.sse import Decoder
 from ..responses.text import mend_text
 from .errors import redact, retry_after, to_error
 
-DEFAULT_BASE_URL = "https://openrouter.ai/api/v1"
+DEFAULT_BASE_URL: Final = "https://openrouter.ai/api/v1"
 
 _RETRIES = 2
 _BACKOFF_SECONDS = 0.5
@@ -61,7 +61,6 @@ class ClientSettings:
     api_key: str = field(default="", repr=False)
     referer: str = ""
     title: str = ""
-    categories: str = ""
     connect_timeout_seconds: float = 10.0
     first_byte_timeout_seconds: float = 120.0
     idle_timeout_seconds: float = 300.0
@@ -82,7 +81,6 @@ class OpenRouterClient:
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Borrow the shared httpx client; `sleep` waits between retries."""
         self._http = http
         self._settings = settings
         self._sleep = sleep
@@ -121,7 +119,12 @@ class OpenRouterClient:
     def _post(self, body: RequestBody, *, accept: str) -> httpx.Request:
         if not self._settings.api_key.strip():
             raise ConfigurationError(notice("no_api_key"))
-        return self._request("POST", "/responses", accept=accept, content=_encoded(body))
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        try:
+            content = text.encode()
+        except UnicodeEncodeError:
+            content = mend_text(text).encode()
+        return self._request("POST", "/responses", accept=accept, content=content)
 
     def _request(self, method: str, path: str, *, accept: str, content: bytes | None = None) -> httpx.Request:
         settings = self._settings
@@ -156,7 +159,8 @@ class OpenRouterClient:
     async def _open(self, request: httpx.Request) -> httpx.Response:
         """Return a response whose stream can be read; JSON instead of one is read whole, an error in it is raised."""
         response = await self._send(request, limit_seconds=self._settings.first_byte_timeout_seconds)
-        if _media_type(response) not in _WHOLE_MEDIA_TYPES:
+        media_type = str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
+        if media_type not in _WHOLE_MEDIA_TYPES:
             return response
         try:
             whole = await self._whole(response, limit_seconds=self._settings.idle_timeout_seconds)
@@ -202,8 +206,13 @@ class OpenRouterClient:
                     yield parse_event(frame)
             for frame in decoder.flush():
                 yield parse_event(frame)
-            if decoder.done:
-                await _drain(portions)
+            if decoder.done:  # the bytes after `[DONE]` free the connection for the next request
+                try:
+                    async with asyncio.timeout(_DRAIN_SECONDS):
+                        async for _ in portions:
+                            pass
+                except (TimeoutError, httpx.HTTPError) as error:
+                    _log.debug("connection not reusable: %r", error)
 
     async def _next_portion(self, portions: AsyncIterator[bytes]) -> bytes:
         """Return the next bytes; none at the end of the stream."""
@@ -269,39 +278,16 @@ async def _error_text(response: httpx.Response, *, limit_seconds: float) -> str:
     return read[:_ERROR_BODY_BYTES].decode("utf-8", "replace")
 
 
-async def _drain(portions: AsyncIterator[bytes]) -> None:
-    """Read the end of the stream after `[DONE]`, which frees the connection for the next request."""
-    try:
-        async with asyncio.timeout(_DRAIN_SECONDS):
-            async for _ in portions:
-                pass
-    except (TimeoutError, httpx.HTTPError) as error:
-        _log.debug("connection not reusable: %r", error)
-
-
 def _headers(settings: ClientSettings, *, accept: str, has_body: bool) -> dict[str, str]:
     key = settings.api_key.strip()
     headers = {
         "Authorization": f"Bearer {key}" if key else "",
         "HTTP-Referer": settings.referer,
         "X-OpenRouter-Title": settings.title,
-        "X-OpenRouter-Categories": settings.categories,
         "Accept": accept,
         "Content-Type": "application/json" if has_body else "",
     }
     return {name: value for name, value in headers.items() if value}
-
-
-def _encoded(body: RequestBody) -> bytes:
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return mend_text(text).encode()
-
-
-def _media_type(response: httpx.Response) -> str:
-    return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
 
 
 def _misconfigured(error: Exception) -> ConfigurationError:
@@ -310,6 +296,5 @@ def _misconfigured(error: Exception) -> ConfigurationError:
 
 def _not_openrouter(response: httpx.Response) -> ProviderError:
     failure = read_failure(None, response.text[:_ERROR_BODY_BYTES])
-    return ProviderUnavailable(
-        notice("not_openrouter"), detail=redact(failure.message), status=response.status_code
-    )
+    detail = f"{response.status_code} | {redact(failure.message)}"
+    return ProviderUnavailable(notice("not_openrouter"), detail=detail)

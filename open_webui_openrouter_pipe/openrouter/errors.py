@@ -34,6 +34,14 @@ _LINE_CHARACTERS = 400
 _QUOTE_CHARACTERS = 160
 _DETAIL_CHARACTERS = 1000
 _LONGEST_WAIT_SECONDS = 31 * 86_400
+_SAYS_NOTHING = "Provider returned error"
+
+_CREDIT_NUMBERS = re.compile(
+    r"requested up to (?P<requested>[\d,]+) tokens.*?only afford (?P<affordable>[\d,]+)"
+)
+_WINDOW_NUMBERS = re.compile(
+    r"maximum context length is (?P<limit>[\d,]+) tokens.*?requested about (?P<requested>[\d,]+)", re.DOTALL
+)
 
 _SECRETS = re.compile(
     r"""(?xi)
@@ -60,22 +68,18 @@ def to_error(failure: Failure, *, retry_after_seconds: float | None = None) -> P
     rule = next((rule for rule in _RULES if rule.applies(failure)), _UNKNOWN)
     line = _line(rule.notice, failure)
     if issubclass(rule.error, RateLimited):
-        line += _wait_text(wait_seconds)
+        line += f" {_wait_text(wait_seconds)}"
     facts = (failure.status, failure.code, failure.limit, failure.availability, failure.message, failure.raw)
     return rule.error(
         _shortened(line, _LINE_CHARACTERS),
         detail=_shortened(redact(" | ".join(str(fact) for fact in facts if fact)), _DETAIL_CHARACTERS),
-        status=failure.status,
-        code=failure.code,
-        provider=failure.provider,
         retry_after_seconds=wait_seconds,
     )
 
 
 def retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
     """Return the seconds to wait by `Retry-After` (seconds or a date) or `X-RateLimit-Reset` (epoch ms); may be 0."""
-    named = headers.get("retry-after")
-    if named is not None and (seconds := _seconds(named, now)) is not None:
+    if (seconds := _seconds(headers.get("retry-after", ""), now)) is not None:
         return seconds
     reset = headers.get("x-ratelimit-reset", "")
     if not reset.isdecimal() or len(reset) > 15:
@@ -103,28 +107,25 @@ def _plausible(seconds: float) -> float | None:
 
 
 def _line(name: str, failure: Failure) -> str:
-    """The line of that name, or its variant with the details that the failure holds."""
+    """The line of that name, or its variant with the details that the failure holds.
+
+    What the server said is quoted, the provider's own words first, unless it only said that it failed.
+    """
+    if name == "moderated" and failure.reasons:
+        reasons = _shortened(redact(", ".join(failure.reasons)), _QUOTE_CHARACTERS)
+        return notice("moderated_reasons", reasons=reasons)
+    if name == "no_credits" and (found := _CREDIT_NUMBERS.search(failure.message)):
+        return notice("no_credits_numbers", requested=found["requested"], affordable=found["affordable"])
+    if name == "too_long" and (found := _WINDOW_NUMBERS.search(failure.message)):
+        return notice("too_long_numbers", requested=found["requested"], limit=found["limit"])
+    if name == "no_endpoint" and failure.availability in _AVAILABILITY:
+        name = failure.availability
     provider = (
         notice("the_provider", name=redact(failure.provider)) if failure.provider else notice("a_provider")
     )
-    known: Mapping[str, str] = {}
-    if name == "no_endpoint" and failure.availability in _AVAILABILITY:
-        name = failure.availability
-    elif name == "moderated" and failure.reasons:
-        known = {"reasons": _shortened(redact(", ".join(failure.reasons)), _QUOTE_CHARACTERS)}
-        name = "moderated_reasons"
-    elif name in _NUMBERS and (numbers := _NUMBERS[name].search(failure.message)):
-        known = numbers.groupdict()
-        name = f"{name}_numbers"
-    return notice(name, provider=provider, quote=_quote(failure), **known)
-
-
-def _quote(failure: Failure) -> str:
-    """What the server said, the provider's own words first; nothing if it only said that it failed."""
-    for text in (failure.raw, failure.message):
-        if text and text != "Provider returned error":
-            return notice("quote", text=_shortened(redact(text), _QUOTE_CHARACTERS))
-    return ""
+    said = next((text for text in (failure.raw, failure.message) if text and text != _SAYS_NOTHING), None)
+    quote = notice("quote", text=_shortened(redact(said), _QUOTE_CHARACTERS)) if said else ""
+    return notice(name, provider=provider, quote=quote).strip()
 
 
 def _wait_text(seconds: float | None) -> str:
@@ -152,18 +153,6 @@ _AVAILABILITY: Final = frozenset(
     }
 )
 """OpenRouter's reasons why no endpoint serves a model; each is the name of its line."""
-
-_NUMBERS: Final[Mapping[str, re.Pattern[str]]] = {
-    "no_credits": re.compile(
-        r"requested up to (?P<requested>[\d,]+) tokens.*?only afford (?P<affordable>[\d,]+)"
-    ),
-    "too_long": re.compile(
-        r"maximum context length is (?P<limit>[\d,]+) tokens.*?requested about (?P<requested>[\d,]+)",
-        re.DOTALL,
-    ),
-}
-"""Where the message of a failure names amounts, by the line that has a variant with them."""
-
 
 # --- which failure is what
 
