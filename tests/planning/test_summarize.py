@@ -49,10 +49,10 @@ def requested(turns: int, settings: ContextSettings | None = None) -> Plan:
     ("settings", "turns", "summarized_turns"),
     [
         (ContextSettings(), 70, 54),
-        (ContextSettings(summary_trigger_ratio=0.50), 50, 27),
-        (ContextSettings(summary_trigger_ratio=0.75), 75, 54),
-        (ContextSettings(summary_trigger_ratio=0.76), 76, 63),
-        (ContextSettings(summary_trigger_ratio=0.99), 90, 72),
+        (ContextSettings(summary_trigger_ratio=0.50), 50, 36),
+        (ContextSettings(summary_trigger_ratio=0.80), 80, 54),
+        (ContextSettings(summary_trigger_ratio=0.81), 81, 63),
+        (ContextSettings(summary_trigger_ratio=0.99), 90, 63),
         (ContextSettings(protected_recent_turns=20), 70, 45),
         (ContextSettings(protected_recent_turns=60), 77, 18),
         (ContextSettings(summary_turn_trigger=12), 12, 9),
@@ -73,7 +73,7 @@ def requested(turns: int, settings: ContextSettings | None = None) -> Plan:
 def test_the_trigger_decides_when_and_the_low_water_mark_how_many(
     settings: ContextSettings, turns: int, summarized_turns: int
 ) -> None:
-    """Nothing one turn earlier; then as many segments as bring the request down to 30 % of its budget."""
+    """Nothing one turn earlier; then as many segments as bring the request down to 3/7 of the trigger."""
     before, at = requested(turns - 1, settings), requested(turns, settings)
     assert (before.required_summaries, before.summarized_turns) == ((), 0)
     assert at.summarized_turns == summarized_turns
@@ -175,7 +175,7 @@ def test_of_missing_summaries_only_those_are_skipped() -> None:
     [
         (ContextSettings(), 60, 54),
         (ContextSettings(summary_ahead_ratio=0.65), 65, 54),
-        (ContextSettings(summary_ahead_ratio=0.50, summary_trigger_ratio=0.55), 50, 36),
+        (ContextSettings(summary_ahead_ratio=0.50, summary_trigger_ratio=0.55), 50, 45),
     ],
 )
 def test_summaries_are_made_ahead_of_time(
