@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 _CATALOGUE_FILE: Final = "openrouter_pipe_models.json"
 _MAX_CONNECTIONS: Final = 200
-_KEEPS_NOTHING: Final = Persistence(reasoning="disabled", tools=False)
+_NO_PERSISTENCE: Final = Persistence(reasoning="disabled", tools=False)
 _SWEEP_LOOK_SECONDS: Final = 60 * 60.0
 """How often a worker that is in use asks the database whether a sweep is due."""
 
@@ -154,7 +154,7 @@ class App:
         request = TurnRequest(
             messages=call.messages,
             origin=RequestOrigin(call.user_id, call.chat_id, call.message_id, call.model_id),
-            persistence=settings.keeping if call.keeps else _KEEPS_NOTHING,
+            persistence=settings.persistence if call.keeps else _NO_PERSISTENCE,
             base_system_prompt=call.base_system_prompt,
             base_user_prompt=call.base_user_prompt,
         )
@@ -204,7 +204,7 @@ class App:
             policy.model_terms(call.model_id, models, output_tokens=composer.max_output_tokens),
             composer.tools,
             recorded=not call.task,
-            teaches=not composer.has_added_input,
+            calibrates=not composer.has_added_input,
         )
         origin = RequestOrigin(call.user_id, *chat, call.model_id)
         summarizes = context.context_strategy == "summarize"

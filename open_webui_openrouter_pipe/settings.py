@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from .conversation.budget import CLIP_RANGE_MESSAGES, ContextSettings, Pruning, Strategy
-from .engine.recorder import Persistence, Retention
+from .engine.recorder import Persistence, ReasoningRetention
 from .host.native import Carrier
 from .notices import notice
 from .openrouter.client import DEFAULT_BASE_URL, ClientSettings
@@ -44,7 +44,7 @@ class Valves(BaseModel):
             "A pattern that begins with `!` excludes models."
         ),
     )
-    PERSIST_REASONING_TOKENS: Retention = Field(
+    PERSIST_REASONING_TOKENS: ReasoningRetention = Field(
         default="conversation",
         description=(
             "How long a model's sealed reasoning is kept for replay: not at all, until the next reply is complete, "
@@ -212,7 +212,7 @@ class Settings:
 
     client: ClientSettings
     store: StoreSettings
-    keeping: Persistence
+    persistence: Persistence
     carrier: Carrier
     model_patterns: tuple[str, ...]
     context: ContextSettings
@@ -223,7 +223,7 @@ class Settings:
 def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Settings:
     """Freeze the valves into the settings of one request."""
     user_valves = user_valves or UserValves()
-    retention, notices = _retention(valves, user_valves)
+    retention, notices = _reasoning_retention(valves, user_valves)
     return Settings(
         client=ClientSettings(
             base_url=valves.BASE_URL.strip().rstrip("/"),
@@ -238,7 +238,7 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
             encrypt_all=valves.ENCRYPT_ALL,
             cleanup_days=valves.ARTIFACT_CLEANUP_DAYS,
         ),
-        keeping=Persistence(reasoning=retention, tools=valves.PERSIST_TOOL_RESULTS),
+        persistence=Persistence(reasoning=retention, tools=valves.PERSIST_TOOL_RESULTS),
         carrier=valves.MARKER_CARRIER,
         model_patterns=tuple(pattern for part in valves.MODELS.split(",") if (pattern := part.strip()))
         or ("*",),
@@ -276,7 +276,9 @@ def _context(valves: Valves, user_valves: UserValves) -> ContextSettings:
     )
 
 
-def _retention(valves: Valves, user_valves: UserValves) -> tuple[Retention, tuple[str, ...]]:
+def _reasoning_retention(
+    valves: Valves, user_valves: UserValves
+) -> tuple[ReasoningRetention, tuple[str, ...]]:
     """The administrator's `disabled` wins; otherwise the user's own choice does."""
     choice = user_valves.PERSIST_REASONING_TOKENS
     if choice == "inherit":

@@ -91,8 +91,8 @@ class RequestTerms:
     tools: tuple[Tool, ...] = ()
     recorded: bool = True
     """Whether the audit has a row for each request; the host's tasks are not turns of a chat."""
-    teaches: bool = True
-    """Whether a bill is for the input alone; plugins add to it."""
+    calibrates: bool = True
+    """Whether bills may calibrate the counts: they are for the input alone, to which plugins would add."""
 
 
 class RequestFitter:
@@ -185,7 +185,7 @@ class RequestFitter:
         if end is not None and end.usage is not None:
             row = row.with_usage(end.usage)
             self._services.cache_clock.note(self._origin.chat_id, sent.model)
-            if self._terms.teaches and _was_read_once(end):
+            if self._terms.calibrates and _was_read_once(end):
                 self._services.calibrations.learn(sent.model, sent.counts, end.usage.input_tokens)
         if self._terms.recorded:
             self._services.record(self._origin, row)

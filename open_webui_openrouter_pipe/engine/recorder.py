@@ -18,7 +18,7 @@ from ..history.markers import item_id
 from ..ports import Artifact, ArtifactStore
 from ..responses.items import Item, Message, is_function_call_output, is_message, is_reasoning
 
-Retention = Literal["disabled", "next_reply", "conversation"]
+ReasoningRetention = Literal["disabled", "next_reply", "conversation"]
 
 
 def generate_item_id() -> str:
@@ -30,7 +30,7 @@ def generate_item_id() -> str:
 class Persistence:
     """What is kept of an answer: reasoning (and for how long), and tool calls with their results."""
 
-    reasoning: Retention
+    reasoning: ReasoningRetention
     tools: bool
 
     def includes(self, item: Item) -> bool:

@@ -50,7 +50,7 @@ unavailable.
 
 @dataclass(frozen=True, slots=True)
 class MissingArtifact:
-    """Why an artifact cannot be had, and its kind (the item's type) where it is known."""
+    """Why an artifact cannot be loaded, and its kind (the item's type) where it is known."""
 
     kind: str | None = None
     reason: MissingReason = "missing"

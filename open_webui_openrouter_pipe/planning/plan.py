@@ -36,7 +36,7 @@ from .simulate import (
     BreakReason,
     CachePrices,
     Cutoffs,
-    MissingSummaries,
+    MissingSummaryMode,
     Policy,
     PrefixBreak,
     SimulatedRequest,
@@ -87,7 +87,7 @@ class AvailableSummaries:
     """The summaries that exist, and whether a plan may require others or skips the turns that have none."""
 
     found: Mapping[Segment, Summary] = field(default_factory=dict)
-    missing: MissingSummaries = "skip"
+    if_missing: MissingSummaryMode = "skip"
 
 
 NO_SUMMARIES = AvailableSummaries()
@@ -184,7 +184,7 @@ def plan(
     index = SummaryIndex(conversation, counter, sizes, summaries.found)
     limits = OutputLimits(budget.input_tokens, note=note) if bounded else NO_LIMITS
     parts = PartsByDetail(conversation, counter, facts, limits, index)
-    terms = SimulationTerms(settings, model.prices, limit_tokens, budget.input_tokens, summaries.missing)
+    terms = SimulationTerms(settings, model.prices, limit_tokens, budget.input_tokens, summaries.if_missing)
     for draft in _drafts(_Draft(conversation, parts, terms)):
         request = draft.simulate()
         if not bounded or request.tokens <= limit_tokens:
@@ -398,8 +398,8 @@ class _Draft:
         elif cutoffs.dropped != previous.dropped:
             unchanged = fixed
         else:
-            kept = (at for at in range(frontier) if cutoffs.level_of(at) != previous.level_of(at))
-            unchanged = starts[frontier if cutoffs == previous else next(kept, frontier)]
+            changed = (at for at in range(frontier) if cutoffs.level_of(at) != previous.level_of(at))
+            unchanged = starts[frontier if cutoffs == previous else next(changed, frontier)]
         return CacheMarks(
             instructions=fixed,
             unchanged=unchanged,

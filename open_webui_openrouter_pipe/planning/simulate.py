@@ -13,9 +13,9 @@ from typing import Literal, TypeAlias
 from ..conversation.budget import ContextSettings
 from .detail import SENT_LEVELS, DetailLevel, PartsByDetail
 
-PATIENCE = 0.6
-"""Share of a change's cost that waiting may cost first. Below one, because a decision once a turn is half a turn late
-on average, and because each change makes the next one cheaper."""
+CHANGE_THRESHOLD_SHARE = 0.6
+"""A change is made once waiting has cost this share of what the change costs. Below one, because a decision once a turn
+is half a turn late on average, and because each change makes the next one cheaper."""
 RATIO_DIGITS = 2
 CHEAP_READ = 0.25
 """Price up to which reading a whole chat from the cache costs less than reading its old turns alone."""
@@ -63,7 +63,7 @@ class CachePrices:
 
     def pays(self, waiting_cost: float, change_cost: float) -> bool:
         """Return whether the waiting so far has cost enough to make the change worth it."""
-        return waiting_cost >= PATIENCE * change_cost
+        return waiting_cost >= CHANGE_THRESHOLD_SHARE * change_cost
 
 
 BreakReason = Literal["retention", "clip", "summary", "prune", "evict"]
@@ -94,7 +94,7 @@ class Cutoffs:
         return self.ends[DetailLevel.DROPPED]
 
 
-MissingSummaries = Literal["request", "skip"]
+MissingSummaryMode = Literal["request", "skip"]
 """Whether a plan may require summaries that are not available, or does without them."""
 
 
@@ -110,7 +110,7 @@ class SimulationTerms:
     prices: CachePrices
     limit_tokens: int
     budget_tokens: int
-    missing_summaries: MissingSummaries = "skip"
+    missing_summaries: MissingSummaryMode = "skip"
     base_tokens: int = 0
 
 

@@ -18,7 +18,7 @@ from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, ModelTerms, Plan, plan
-from open_webui_openrouter_pipe.planning.simulate import MissingSummaries
+from open_webui_openrouter_pipe.planning.simulate import MissingSummaryMode
 from open_webui_openrouter_pipe.responses.items import InputMessage, Item
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
 from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary
@@ -181,7 +181,7 @@ def summary_of(target: SummaryTarget) -> Summary:
 
 
 def plan_with(
-    chat: History, policy: ContextSettings, model: ModelTerms, memory: Memory, *, missing: MissingSummaries
+    chat: History, policy: ContextSettings, model: ModelTerms, memory: Memory, *, missing: MissingSummaryMode
 ) -> Plan:
     """The plan of a chat with the summaries in the memory."""
     return plan(
