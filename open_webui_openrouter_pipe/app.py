@@ -26,6 +26,7 @@ from .engine.round import Ports
 from .engine.summarizer import PromptCacheClock, Summarizer, SummarizerState
 from .engine.summary_writer import SummaryModel, SummaryWriter
 from .engine.turn import TurnMemory, TurnRequest, TurnRunner
+from .errors import StoreError
 from .host.call import Call
 from .host.platform import platform
 from .host.records import Records
@@ -299,6 +300,9 @@ async def _clean_up(host: HostResources, audit: AuditLog, keep_days: int) -> Non
     try:
         if keep_days:
             await audit.delete_before(epoch_seconds() - keep_days * DAY_SECONDS)
+    except StoreError as error:
+        log.warning("old records of the audit were not deleted: %s", error)
+    try:
         swept = await Sweep(host.database, host.records, Schedule(keep_days=keep_days)).run()
     except Exception:  # the host may raise anything, and the next sweep may succeed
         log.warning("the sweep of stored items ended early", exc_info=True)

@@ -149,6 +149,8 @@ class RequestFitter:
         complete = all(target.segment in batch.summaries for target in first.required_summaries)
         arrived = AvailableSummaries({**found, **batch.summaries}, "request" if complete else "skip")
         fitted = await self._plan(conversation, model, arrived)
+        if fitted.required_summaries:  # real sizes or a newer calibration have moved what is summarized
+            fitted = await self._plan(conversation, model, replace(arrived, if_missing="skip"))
         await notify(_summarized(before_tokens, fitted, batch))
         return fitted
 

@@ -61,6 +61,7 @@ class Recorder:
     persistence: Persistence
     new_id: Callable[[], str]
     lost: int = 0
+    unavailable: bool = False
     _unsaved: dict[int, Artifact] = field(default_factory=dict)
     _saved: dict[int, Artifact] = field(default_factory=dict)
     _amended: dict[int, Artifact] = field(default_factory=dict)
@@ -107,6 +108,7 @@ class Recorder:
             if len(artifacts) > 1 and not isinstance(error, StoreUnavailable):
                 return tuple([ulid for artifact in artifacts for ulid in await self._put((artifact,))])
             self.lost += len(artifacts)
+            self.unavailable = self.unavailable or isinstance(error, StoreUnavailable)
             return ()
         return tuple(artifact.id for artifact in artifacts)
 

@@ -206,8 +206,8 @@ class Round:
     async def _finish(self, effect: ResponseFinished) -> None:
         await self.recorder.save_amendments()
         await self._save_and_mark(before=None)
-        user_id = self.recorder.origin.user_id
-        if self.recorder.lost and self.reported.add(user_id, [STORE_UNAVAILABLE]):
+        user_id, lost = self.recorder.origin.user_id, self.recorder.lost
+        if lost and (not self.recorder.unavailable or self.reported.add(user_id, [STORE_UNAVAILABLE])):
             await self.channel.put(Notice(notice("answer_not_saved")))
         if effect.status == "incomplete":
             name = _INCOMPLETE_NOTICES.get(effect.reason, "answer_cut_off")

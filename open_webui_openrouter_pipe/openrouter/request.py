@@ -85,7 +85,9 @@ def read_parameters(host: Mapping[str, Any], *, model: Model | None, model_id: s
     """
     offered = {key: value for key, value in host.items() if value is not None and key not in _NOT_PARAMETERS}
     usable = {key: offered[key] for key in offered if key not in _IF_LISTED or _supports(model, key)}
-    tools, host_tool_names = _read_tools(usable.get("tools"))
+    # calls of earlier turns have the wire names whether or not the tools are sent
+    tools, host_tool_names = _read_tools(offered.get("tools"))
+    tools = tools if "tools" in usable else []
     read = _Body.model_validate(
         {
             **usable,

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-VERSION: Final = 1
+VERSION: Final = 4
+"""Versions 1 to 3 are other sets of tables, of which those that are missing here are added."""
 
 _PREFIX: Final = "openrouter_pipe_"
 _NAMES: Final = {"ix": "ix_%(table_name)s_%(column_0_name)s"}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.calibration import Calibration
 from open_webui_openrouter_pipe.conversation.conversation import Conversation, build_conversation
 from open_webui_openrouter_pipe.engine.fit import RequestFitter, RequestTerms, is_large
 from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from open_webui_openrouter_pipe.conversation.budget import Strategy
     from open_webui_openrouter_pipe.planning.plan import Plan
+    from open_webui_openrouter_pipe.ports import Notice
     from open_webui_openrouter_pipe.responses.items import Item
 
 pytestmark = pytest.mark.anyio
@@ -314,6 +316,19 @@ async def test_without_a_summary_old_turns_are_dropped() -> None:
     assert plan.tokens <= plan.limit_tokens
     assert not any(map(is_summary, plan.items))
     assert screen.lines[1].startswith("The conversation could not be summarized: ")
+
+
+async def test_no_turn_is_lost_when_the_limit_moves_while_summaries_are_made() -> None:
+    """Another chat teaches a model's calibration meanwhile: what then lacks a summary is sent or evicted openly."""
+    worker, chat = Worker(GOOD), long_chat(40)
+    fitter = worker.new_fitter()
+
+    async def notify(shown: Notice) -> None:
+        if not shown.done:
+            worker.books.known = Calibration(2.0, 0.01, 5)
+
+    plan = await fitter.fit(chat, notify)
+    assert (plan.required_summaries, plan.tokens <= plan.limit_tokens) == ((), True)
 
 
 @pytest.mark.parametrize(

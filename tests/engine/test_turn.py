@@ -21,6 +21,7 @@ from open_webui_openrouter_pipe.errors import (
     ContextTooLong,
     PipeError,
     ReasoningRejected,
+    StoreError,
     StoreUnavailable,
     StreamBroken,
 )
@@ -98,6 +99,7 @@ class FakeStore:
         self.log = log
         self.artifacts: dict[str, Artifact] = {}
         self.unavailable = False
+        self.refuses = False
         self.reason: MissingReason = "unreadable"
         self.loads = 0
         self.gate = asyncio.Event()
@@ -109,6 +111,8 @@ class FakeStore:
         await self.gate.wait()
         if self.unavailable:
             raise StoreUnavailable("unavailable")
+        if self.refuses:
+            raise StoreError("too large")
         self.artifacts.update({artifact.id: artifact for artifact in artifacts})
         self.log.append(("put", [artifact.kind for artifact in artifacts]))
 
@@ -362,6 +366,17 @@ async def test_an_outage_of_the_store_is_reported_once() -> None:
         setup.store.unavailable = unavailable
         shown.append(notices(await setup.run()))
     assert shown == [[UNSAVED], [], [], [], [UNAVAILABLE]]
+
+
+async def test_a_refused_item_is_reported_each_time() -> None:
+    """It is about this answer; an outage that was reported before does not silence it."""
+    memory = TurnMemory()
+    shown = []
+    for refuses, unavailable in [(False, True), (True, False), (True, False)]:
+        setup = TurnSetup(FakeOpenRouter(answer(REASONING, TEXT)), memory=memory)
+        setup.store.refuses, setup.store.unavailable = refuses, unavailable
+        shown.append(notices(await setup.run()))
+    assert shown == [[UNSAVED]] * 3
 
 
 def test_names_are_remembered_for_each_user() -> None:

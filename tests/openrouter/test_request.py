@@ -255,6 +255,14 @@ def test_function_names_that_providers_refuse_are_changed() -> None:
     ) == (sent, {"type": "function", "name": sent}, [{**call, "name": sent}], {sent: name}, name)
 
 
+def test_names_are_changed_back_even_if_the_tools_cannot_be_sent() -> None:
+    """The calls of earlier turns have the changed names, and a model may call by one all the same."""
+    function = {"type": "function", "function": {"name": "server/look.up"}}
+    template = read_parameters({"tools": [function]}, model=PLAIN, model_id="a/m")
+    assert "tools" not in template.body
+    assert template.host_tool_names == {wire_name("server/look.up"): "server/look.up"}
+
+
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (

@@ -122,6 +122,20 @@ async def test_the_database_of_a_later_release_is_left_as_it_is(tmp_path: Path) 
     await this.aclose()
 
 
+async def test_tables_that_an_earlier_version_lacks_are_added(tmp_path: Path) -> None:
+    """What it has stays; the version is raised."""
+    earlier = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    await sql_rows(earlier).put([row(1)])
+    await earlier.change(earlier.tables.version.update().values(version=VERSION - 1))
+    await earlier.change(sa.text("DROP TABLE openrouter_pipe_audit"))
+    await earlier.aclose()
+    this = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    assert (await sql_rows(this).load("ada", [row(1).id])).rows.keys() == {row(1).id}
+    assert await columns_in(this) == expected_columns()
+    assert await versions(this) == [VERSION - 1, VERSION]
+    await this.aclose()
+
+
 async def start_at_once(url: str, schema: str | None) -> list[int]:
     """Let eight workers use a new database at once; return how many rows each of them finds at the end."""
     workers = [Database.from_url(url, schema=schema) for _ in range(8)]
