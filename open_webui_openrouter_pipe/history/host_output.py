@@ -124,6 +124,7 @@ def _without_unpaired(messages: list[Message]) -> list[Message]:
             continue
         calls = message.get("tool_calls")
         if not calls:
+            paired = set()
             kept.append(message)
             continue
         results = takewhile(lambda later: later["role"] == "tool", messages[index + 1 :])

@@ -145,3 +145,11 @@ def test_what_the_host_does_not_bear() -> None:
         assistant("", tool_call("c1", {"b": 1}, "g"), reasoning_details=[{"type": "x"}]),
         tool("c1", "text"),
     ]
+
+
+def test_a_result_that_does_not_follow_its_call_is_omitted() -> None:
+    """The host hands over the one directly behind the call, and no later one of the same id."""
+    text = {"type": "input_text", "text": "out"}
+    result = host_result("c1", text)
+    messages = unfold_output([host_call("c1", "completed"), result, message("Hello"), result])
+    assert [each["role"] for each in messages] == ["assistant", "tool", "assistant"]
