@@ -282,7 +282,9 @@ def test_without_streaming_a_chat_keeps_text_thinking_and_errors(
     admin = open_webui.admin
     first, whole = admin.ask(MODEL, "one", stream=False)
     standin.script('[[standin: text="one two three four"]] [[standin: fail=failed after=15]]')
-    second, broken = admin.ask(MODEL, "two", after=first, stream=False)
+    second, _ = admin.ask(MODEL, "two", after=first, stream=False)
+    wait_until(lambda: "output" in admin.message(second))  # the host writes the error first
+    broken = admin.message(second)
     admin.ask(MODEL, "three", after=second, stream=False)
     assert types_of(whole["output"]) == ["reasoning", "message"]
     assert text_of(broken).endswith("one two")
