@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from ..conversation.conversation import Turn
-from ..conversation.tool_facts import state_fact, state_parts
+from ..conversation.tool_facts import state_output
 from ..conversation.truncate import truncate_to_tokens
 from ..responses.items import (
     InputMessage,
@@ -224,11 +224,11 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 def _calls(turn: Turn) -> Iterator[tuple[str, str]]:
     """Yield each tool call with the fact of its result; of hosted tools the fields that say what the call was."""
-    outputs = {item["call_id"]: item["output"] for item in _items(turn) if is_function_call_output(item)}
+    results = {item["call_id"]: item for item in _items(turn) if is_function_call_output(item)}
     for item in _items(turn):
         if is_function_call(item):
-            output = outputs.get(item["call_id"], "")
-            fact = state_fact(output) if isinstance(output, str) else state_parts(output)
+            result = results.get(item["call_id"])
+            fact = state_output(result) if result else ""
             yield f"{_one_line(item['name'])}({_truncated(_one_line(item['arguments']))})", _one_line(fact)
         elif item["type"].endswith("_call"):
             shown = {name: value for name, value in item.items() if name not in _UNNAMED_FIELDS}
