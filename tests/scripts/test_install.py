@@ -35,14 +35,15 @@ def run(program: str | Path, *arguments: str | Path, directory: Path) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of a fresh environment that holds the built wheel and what it requires, nothing else."""
+@pytest.fixture(scope="module", params=["highest", "lowest-direct"])
+def bare_python(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of a fresh environment with the built wheel and what it requires, in the newest or oldest versions."""
     folder = tmp_path_factory.mktemp("install")
     run(UV, "build", "--quiet", "--wheel", "--out-dir", folder, ROOT, directory=folder)
     run(UV, "venv", "--quiet", "--python", sys.executable, folder / "venv", directory=folder)
     python = folder / "venv" / "bin" / "python"
-    run(UV, "pip", "install", "--quiet", "--python", python, *folder.glob("*.whl"), directory=folder)
+    install = ("pip", "install", "--quiet", "--python", python, "--resolution", request.param)
+    run(UV, *install, *folder.glob("*.whl"), directory=folder)
     return python
 
 
