@@ -38,9 +38,8 @@ from .planning.cache_marks import cache_key
 from .ports import ArtifactStore, Notice, Output, Summaries
 from .settings import Settings, StoreSettings, tokenizer_folder
 from .store.artifacts import SealedArtifacts
-from .store.audit import AuditLog
+from .store.batches import AuditLog, StoredCalibrations
 from .store.cache import GuardedRedis, build_rows
-from .store.calibrations import StoredCalibrations
 from .store.database import Database, epoch_seconds
 from .store.rows import RowStore
 from .store.sealing import Keyring, Sealing

@@ -1,17 +1,16 @@
 """What is kept in the database: artifacts, summaries, the audit and calibrations.
 
-    artifacts      artifacts sealed into rows and opened again, with their limits
-    audit          what became of each request's context
-    cache          the read cache of rows in Redis, and the composition of rows
-    calibrations   what each model's bills have taught about our counts
-    database       statements with retries, time limits and our errors
-    rows           the rows of artifacts: their shape and their queries
-    schema         the tables and their creation
-    sealing        keys, encryption and compression of what is stored
-    summaries      summaries sealed into rows and opened again, and those of temporary chats
-    sweep          the deletion of what nobody needs
-    tasks          work beside requests: background tasks, batches and leases
-    tokenizer      a tokenizer whose vocabulary is on this machine
+    artifacts  artifacts sealed into rows and opened again, with their limits
+    batches    what is written beside requests: the audit of contexts, and what bills teach about our counts
+    cache      the read cache of rows in Redis, and the composition of rows
+    database   statements with retries, time limits and our errors
+    rows       the rows of artifacts: their shape and their queries
+    schema     the tables and their creation
+    sealing    keys, encryption and compression of what is stored
+    summaries  summaries sealed into rows and opened again, and those of temporary chats
+    sweep      the deletion of what nobody needs
+    tasks      work beside requests: background tasks and leases
+    tokenizer  a tokenizer whose vocabulary is on this machine
 
 Nothing here decides what a request contains.
 """

@@ -171,16 +171,17 @@ class Database:
             async with asyncio.timeout(interrupt_after):
                 async with self._preparing:
                     if not self._ready:
-                        await _repeat(self._engine.begin, self._create_tables, deadline)
+                        await _repeat(
+                            self._engine.begin,
+                            lambda connection: connection.run_sync(create_tables, self.tables),
+                            deadline,
+                        )
                         self._ready = True
                 return await _repeat(connect, work, deadline)
         except (DataError, IntegrityError) as error:
             raise StoreError("An item could not be stored.", detail=_first_line(error)) from error
         except (SQLAlchemyError, OSError, TimeoutError) as error:
             raise StoreUnavailable("The database cannot be reached.", detail=_first_line(error)) from error
-
-    async def _create_tables(self, connection: AsyncConnection) -> None:
-        await connection.run_sync(create_tables, self.tables)
 
 
 async def _repeat(

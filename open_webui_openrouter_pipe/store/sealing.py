@@ -141,9 +141,8 @@ def unpack(packed: Packed, names: Sequence[str], keyring: Keyring, *, limit_byte
 
 def require_storable(*texts: str) -> None:
     """Raise StoreError for what PostgreSQL does not take as text: NUL and lone surrogates."""
-    for text in texts:
-        if re.search(r"[\0\ud800-\udfff]", text):
-            raise StoreError("An item could not be stored.", detail=f"not storable as text: {text!r}")
+    if re.search(r"[\0\ud800-\udfff]", "".join(texts)):
+        raise StoreError("An item could not be stored.", detail=f"not storable as text: {texts!r}")
 
 
 def _associated_data(packing: int, names: Sequence[str]) -> bytes:

@@ -1,7 +1,7 @@
-"""Work beside requests: background tasks, values written in batches, and leases for what one worker should do.
+"""Work beside requests: background tasks, and leases for what one worker should do.
 
-Owns the tasks until they end, and the table of leases. Work may be dropped when too much of it is under way; values
-that are not written are logged. A lease ends by itself, so a worker that dies holds nobody up.
+Owns the tasks until they end, and the table of leases. Work may be dropped when too much of it is under way. A lease
+ends by itself, so a worker that dies holds nobody up.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import asyncio
 import logging
 import math
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Generic, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -19,14 +19,10 @@ from ..errors import StoreError
 from .database import Database, epoch_seconds
 
 MAX_TASKS: Final = 64
-MAX_WAITING_VALUES: Final = 1_000
 
-_BATCH_VALUES: Final = 100
 _CLOSING_SECONDS: Final = 5.0
 
 _log = logging.getLogger(__name__)
-
-Value = TypeVar("Value")
 
 
 class BackgroundTasks:
@@ -61,41 +57,6 @@ async def _run_quietly(work: Callable[[], Awaitable[object]]) -> None:
         await work()
     except StoreError as error:
         _log.debug("work beside a request failed: %s", error)
-
-
-class BatchWriter(BackgroundTasks, Generic[Value]):
-    """Hands values to `write` in their order, in batches; `name` says in the log what they are."""
-
-    def __init__(self, name: str, write: Callable[[Sequence[Value]], Awaitable[None]]) -> None:
-        super().__init__()
-        self._name = name
-        self._write_batch = write
-        self._waiting: list[Value] = []
-
-    def add(self, value: Value) -> None:
-        """Have the value written soon; refused when `MAX_WAITING_VALUES` are waiting already."""
-        if len(self._waiting) >= MAX_WAITING_VALUES:
-            _log.warning("%s: not written, too many are waiting", self._name)
-            return
-        self._waiting.append(value)
-        if len(self._waiting) == 1:
-            self.start(self._write_all)
-
-    async def aclose(self) -> None:
-        """Close as above; what is not written by then is logged."""
-        await super().aclose()
-        if self._waiting:
-            _log.warning("%s: %d not written before the end", self._name, len(self._waiting))
-
-    async def _write_all(self) -> None:
-        while batch := self._waiting[:_BATCH_VALUES]:
-            try:
-                await self._write_batch(batch)
-            except StoreError as error:
-                _log.warning("%s: %d not written: %s", self._name, len(batch), error)
-            except Exception:  # noqa: BLE001 - nobody awaits this task, and the next batch may be fine
-                _log.exception("%s: %d not written", self._name, len(batch))
-            del self._waiting[: len(batch)]
 
 
 class Leases:

@@ -35,6 +35,8 @@ class LocalTokenizer:
 
     async def encode(self) -> Encode | None:
         """Return the function that turns text into tokens; loaded in a thread by the first call."""
+        if self._folder is None:
+            return None
         if self._loading is None:
             self._loading = asyncio.create_task(asyncio.to_thread(_load, self._folder))
         return await asyncio.shield(self._loading)
@@ -45,22 +47,16 @@ def vocabulary_file(name: str) -> str:
     return hashlib.sha1(_ADDRESS.format(name=name).encode(), usedforsecurity=False).hexdigest()
 
 
-def _load(folder: Path | None) -> Encode | None:
+def _load(folder: Path) -> Encode | None:
     """Load a vocabulary (about half a second); None when there is none, or none that can be used."""
     for name, sha256 in VOCABULARIES.items():
-        if folder is None or not _has_content(folder / vocabulary_file(name), sha256):
-            continue
         try:
-            import tiktoken
+            if hashlib.sha256((folder / vocabulary_file(name)).read_bytes()).hexdigest() == sha256:
+                import tiktoken
 
-            return tiktoken.get_encoding(name).encode_ordinary
+                return tiktoken.get_encoding(name).encode_ordinary
+        except OSError:
+            continue
         except Exception:  # noqa: BLE001 - whatever is wrong with tiktoken, tokens can be estimated
             _log.warning("tiktoken's vocabulary %s cannot be used", name, exc_info=True)
     return None
-
-
-def _has_content(path: Path, sha256: str) -> bool:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest() == sha256
-    except OSError:
-        return False

@@ -12,7 +12,7 @@ from open_webui_openrouter_pipe.conversation.budget import Budget
 from open_webui_openrouter_pipe.planning.audit import AuditRow, AuditStep, SummaryOutcome, summary_row
 from open_webui_openrouter_pipe.ports import Audited
 from open_webui_openrouter_pipe.responses.usage import Usage
-from open_webui_openrouter_pipe.store.audit import AuditLog
+from open_webui_openrouter_pipe.store.batches import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.schema import define_tables
 from scripts.paths import ROOT

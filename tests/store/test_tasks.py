@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.store.tasks import MAX_TASKS, MAX_WAITING_VALUES, BackgroundTasks, BatchWriter
+from open_webui_openrouter_pipe.store.batches import MAX_WAITING_VALUES, BatchWriter
+from open_webui_openrouter_pipe.store.tasks import MAX_TASKS, BackgroundTasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

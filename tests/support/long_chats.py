@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.settings import UserValves
-from open_webui_openrouter_pipe.store.audit import AuditLog
+from open_webui_openrouter_pipe.store.batches import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.sealing import Keyring
 from open_webui_openrouter_pipe.store.summaries import SealedSummaries, SummaryRows

@@ -1,0 +1,152 @@
+"""What is written beside the requests, in batches: the audit of contexts, and the calibration of each model.
+
+Values that cannot be written are logged, and cost no request anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, fields
+from typing import Final, Generic, TypeVar
+
+import sqlalchemy as sa
+
+from ..conversation.calibration import Calibration
+from ..conversation.tokens import TokenCounts
+from ..errors import StoreError
+from ..planning.audit import AuditRow, AuditStep
+from ..ports import Audited
+from .database import Database, epoch_seconds
+from .tasks import BackgroundTasks
+
+LOAD_SECONDS: Final = 2.0
+"""How long the first request of a model waits for its calibration; then it goes on without, and the next one tries."""
+
+MAX_WAITING_VALUES: Final = 1_000
+
+_BATCH_VALUES: Final = 100
+
+_log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
+
+
+class BatchWriter(BackgroundTasks, Generic[Value]):
+    """Hands values to `write` in their order, in batches; `name` says in the log what they are."""
+
+    def __init__(self, name: str, write: Callable[[Sequence[Value]], Awaitable[None]]) -> None:
+        super().__init__()
+        self._name = name
+        self._write_batch = write
+        self._waiting: list[Value] = []
+
+    def add(self, value: Value) -> None:
+        """Have the value written soon; refused when `MAX_WAITING_VALUES` are waiting already."""
+        if len(self._waiting) >= MAX_WAITING_VALUES:
+            _log.warning("%s: not written, too many are waiting", self._name)
+            return
+        self._waiting.append(value)
+        if len(self._waiting) == 1:
+            self.start(self._write_all)
+
+    async def aclose(self) -> None:
+        """Close as above; what is not written by then is logged."""
+        await super().aclose()
+        if self._waiting:
+            _log.warning("%s: %d not written before the end", self._name, len(self._waiting))
+
+    async def _write_all(self) -> None:
+        while batch := self._waiting[:_BATCH_VALUES]:
+            try:
+                await self._write_batch(batch)
+            except StoreError as error:
+                _log.warning("%s: %d not written: %s", self._name, len(batch), error)
+            except Exception:  # noqa: BLE001 - nobody awaits this task, and the next batch may be fine
+                _log.exception("%s: %d not written", self._name, len(batch))
+            del self._waiting[: len(batch)]
+
+
+class AuditLog(BatchWriter[Audited]):
+    """The audit of one worker, in the database that all workers share."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], int] = epoch_seconds) -> None:
+        super().__init__("audit of contexts", self._insert)
+        self._database = database
+        self._clock = clock
+        self._table = database.tables.audit
+
+    def write(self, record: Audited) -> None:
+        """Have the record written soon, beside the request. What cannot be written is logged."""
+        self.add(record)
+
+    async def records(self, *, limit: int = 100) -> list[Audited]:
+        """List records, the newest first. Raises StoreUnavailable."""
+        newest = sa.select(self._table).order_by(self._table.c.id.desc()).limit(limit)
+        records = []
+        for found in await self._database.fetch(newest):
+            row = {field.name: getattr(found, field.name) for field in fields(AuditRow)}
+            row["steps"] = tuple(AuditStep(**step) for step in row["steps"])
+            ids = (found.id, found.user_id, found.chat_id, found.message_id)
+            records.append(Audited(*ids, AuditRow(**row)))
+        return records
+
+    async def delete_before(self, seconds: int) -> None:
+        """Delete the records that were written before a time (epoch seconds). Raises StoreUnavailable."""
+        await self._database.change(sa.delete(self._table).where(self._table.c.created < seconds))
+
+    async def _insert(self, records: Sequence[Audited]) -> None:
+        now, values = self._clock(), []
+        for record in records:
+            columns = asdict(record)
+            columns |= columns.pop("row")
+            values.append(columns | {"pruned": record.row.pruned, "created": now})
+        await self._database.change(self._table.insert(), values)
+
+
+class StoredCalibrations(BatchWriter[str]):
+    """The calibrations of one worker: in memory for the requests, in the database for the next start.
+
+    Each worker learns by itself, and begins with what any of them wrote last.
+    """
+
+    def __init__(self, database: Database, *, load_seconds: float = LOAD_SECONDS) -> None:
+        super().__init__("calibration of counts", self._save)
+        self._database = database
+        self._load_seconds = load_seconds
+        self._table = database.tables.calibration
+        self._known: dict[str, Calibration] = {}
+
+    async def find(self, model_id: str) -> Calibration | None:
+        """Return what the bills so far have taught, None when there was none yet; asks the database once per model."""
+        if model_id not in self._known:
+            query = sa.select(self._table.c.state).where(self._table.c.model == model_id)
+            try:
+                async with asyncio.timeout(self._load_seconds):
+                    found = await self._database.fetch(query)
+            except (StoreError, TimeoutError, ValueError) as error:
+                # What little is learned meanwhile must not replace what is stored: the model stays unknown.
+                _log.warning("the calibration of %s could not be read: %s", model_id, error)
+                return None
+            stored = Calibration.from_json(found[0].state) if found else Calibration()
+            self._known.setdefault(model_id, stored)
+        known = self._known[model_id]
+        return known if known.seen else None
+
+    def learn(self, model_id: str, counts: TokenCounts, billed_tokens: int) -> None:
+        """Learn from what was billed for a request with these counts; before `find` has succeeded, nothing."""
+        if (before := self._known.get(model_id)) is None:
+            return
+        after = self._known[model_id] = before.observed(counts, billed_tokens)
+        if after is not before:
+            self.add(model_id)
+
+    async def _save(self, model_ids: Sequence[str]) -> None:
+        now = epoch_seconds()
+        # In the same order in all workers, so that two of them cannot wait for each other.
+        values = [
+            {"model": model_id, "state": self._known[model_id].as_json(), "updated": now}
+            for model_id in sorted(set(model_ids))
+        ]
+        await self._database.change(self._database.insert_or_replace(self._table), values)
