@@ -136,10 +136,9 @@ class App:
 
     async def answer(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
         """Answer a call; close the generator to stop the answer. Ends with a Failed after an error, never raises."""
-        if (
-            self._loop.time() >= self._next_sweep_look_seconds
-        ):  # with the first answer, and then once in a while
-            self._next_sweep_look_seconds = self._loop.time() + _SWEEP_LOOK_SECONDS
+        now = self._loop.time()
+        if now >= self._next_sweep_look_seconds:  # with the first answer, and then once in a while
+            self._next_sweep_look_seconds = now + _SWEEP_LOOK_SECONDS
             self._own.start(_clean_up(self._host, self._own.audit, settings.store.cleanup_days))
         catalog = self._catalog(settings.client)
         # A worker that was never asked for its models knows none, and would not ask for sealed reasoning.

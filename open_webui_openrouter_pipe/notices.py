@@ -31,7 +31,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "artifacts_unreadable": "{count} sealed with another key, or damaged",
         "artifacts_too_large": "{count} over the size limit",
         # openrouter
-        "no_api_key": ("No OpenRouter API key is set. An administrator can set it in the function's valves."),
+        "no_api_key": "No OpenRouter API key is set. An administrator can set it in the function's valves.",
         "unusable_address": (
             "OpenRouter's address or API key is not usable. An administrator can check both in the function's valves."
         ),

@@ -230,8 +230,7 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
             api_key=valves.API_KEY.strip() or os.environ.get("OPENROUTER_API_KEY", "").strip(),
             referer=valves.HTTP_REFERER.strip(),
             title=valves.APP_TITLE.strip(),
-            first_byte_timeout_seconds=valves.REQUEST_TIMEOUT_SECONDS,
-            idle_timeout_seconds=valves.REQUEST_TIMEOUT_SECONDS,
+            timeout_seconds=valves.REQUEST_TIMEOUT_SECONDS,
         ),
         store=StoreSettings(
             passphrases=tuple(valves.ARTIFACT_ENCRYPTION_KEY.split()),

@@ -36,6 +36,9 @@ from .errors import redact, retry_after, to_error
 
 DEFAULT_BASE_URL: Final = "https://openrouter.ai/api/v1"
 
+_CONNECT_TIMEOUT_SECONDS = 10.0
+_WHOLE_TIMEOUT_SECONDS = 300.0
+"""How long a request without streaming may take."""
 _RETRIES = 2
 _BACKOFF_SECONDS = 0.5
 _LONGEST_RETRY_WAIT_SECONDS = 5.0
@@ -50,21 +53,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Where and how to reach OpenRouter; all times in seconds.
+    """Where and how to reach OpenRouter.
 
-    `connect_timeout_seconds` limits the connection, `first_byte_timeout_seconds` the wait for a stream's
-    headers, `idle_timeout_seconds` the silence between two portions of a stream (the server's comments break
-    it), `request_timeout_seconds` a whole request without streaming.
+    `timeout_seconds` limits the wait for a stream's headers, and the silence between two portions of it, which the
+    server's comments break.
     """
 
     base_url: str = DEFAULT_BASE_URL
     api_key: str = field(default="", repr=False)
     referer: str = ""
     title: str = ""
-    connect_timeout_seconds: float = 10.0
-    first_byte_timeout_seconds: float = 120.0
-    idle_timeout_seconds: float = 300.0
-    request_timeout_seconds: float = 300.0
+    timeout_seconds: float = 300.0
 
 
 class _Unreachable(ConnectionFailed):
@@ -127,15 +126,13 @@ class OpenRouterClient:
         return self._request("POST", "/responses", accept=accept, content=content)
 
     def _request(self, method: str, path: str, *, accept: str, content: bytes | None = None) -> httpx.Request:
-        settings = self._settings
-        connect = settings.connect_timeout_seconds
         try:
             return self._http.build_request(
                 method,
-                settings.base_url.rstrip("/") + path,
+                self._settings.base_url.rstrip("/") + path,
                 content=content,
-                headers=_headers(settings, accept=accept, has_body=content is not None),
-                timeout=httpx.Timeout(None, connect=connect, pool=connect),
+                headers=_headers(self._settings, accept=accept, has_body=content is not None),
+                timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_SECONDS, pool=_CONNECT_TIMEOUT_SECONDS),
             )
         except (httpx.InvalidURL, UnicodeEncodeError) as error:
             raise _misconfigured(error) from error
@@ -150,7 +147,7 @@ class OpenRouterClient:
         if response.status_code == httpx.codes.OK:
             return response
         try:
-            text = await _error_text(response, limit_seconds=self._settings.connect_timeout_seconds)
+            text = await _error_text(response)
         finally:
             await response.aclose()
         wait = retry_after(response.headers, now=datetime.now(UTC))
@@ -158,12 +155,12 @@ class OpenRouterClient:
 
     async def _open(self, request: httpx.Request) -> httpx.Response:
         """Return a response whose stream can be read; JSON instead of one is read whole, an error in it is raised."""
-        response = await self._send(request, limit_seconds=self._settings.first_byte_timeout_seconds)
+        response = await self._send(request, limit_seconds=self._settings.timeout_seconds)
         media_type = str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
         if media_type not in _WHOLE_MEDIA_TYPES:
             return response
         try:
-            whole = await self._whole(response, limit_seconds=self._settings.idle_timeout_seconds)
+            whole = await self._whole(response, limit_seconds=self._settings.timeout_seconds)
         finally:
             await response.aclose()
         if terminal_event(whole)["type"] == "error":
@@ -171,12 +168,10 @@ class OpenRouterClient:
         return response
 
     async def _json(self, request: httpx.Request) -> dict[str, Any]:
-        limit_seconds = self._settings.request_timeout_seconds
-
         async def attempt() -> dict[str, Any]:
-            response = await self._send(request, limit_seconds=limit_seconds)
+            response = await self._send(request, limit_seconds=_WHOLE_TIMEOUT_SECONDS)
             try:
-                return await self._whole(response, limit_seconds=limit_seconds)
+                return await self._whole(response, limit_seconds=_WHOLE_TIMEOUT_SECONDS)
             finally:
                 await response.aclose()
 
@@ -216,7 +211,7 @@ class OpenRouterClient:
 
     async def _next_portion(self, portions: AsyncIterator[bytes]) -> bytes:
         """Return the next bytes; none at the end of the stream."""
-        limit_seconds = self._settings.idle_timeout_seconds
+        limit_seconds = self._settings.timeout_seconds
         try:
             async with asyncio.timeout(limit_seconds):
                 return await anext(portions, b"")
@@ -264,11 +259,11 @@ async def _await_response(response: Awaitable[_T], *, limit_seconds: float) -> _
         raise _Unreachable(notice("unreachable"), detail=redact(repr(error))) from error
 
 
-async def _error_text(response: httpx.Response, *, limit_seconds: float) -> str:
+async def _error_text(response: httpx.Response) -> str:
     """Return the body of an error as far as it is worth reading and can be read."""
     read = bytearray()
     try:
-        async with asyncio.timeout(limit_seconds):
+        async with asyncio.timeout(_CONNECT_TIMEOUT_SECONDS):
             async for portion in response.aiter_bytes():
                 read += portion
                 if len(read) >= _ERROR_BODY_BYTES:

@@ -14,6 +14,7 @@ from ..planning.cache_marks import needs_breakpoints, with_breakpoints
 from ..planning.plan import CacheMarks
 from ..ports import BuiltRequest, Model, RequestBody
 from ..responses.items import Item
+from ..responses.wire import as_object
 from .policy import SEARCH_VARIANT
 from .request import read_parameters
 
@@ -97,6 +98,5 @@ def _has_effort(parameters: Mapping[str, Any]) -> bool:
 
     Anthropic's models do not find what they have cached when that, or the choice of tools, differs.
     """
-    given = parameters.get("reasoning")
-    reasoning = given if isinstance(given, Mapping) else {}
+    reasoning = as_object(parameters.get("reasoning"))
     return bool(parameters.get("reasoning_effort") or reasoning.get("effort") or reasoning.get("enabled"))

@@ -8,7 +8,7 @@ or account id of anyone reaches a user or a log through here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -163,29 +163,21 @@ class _Rule:
 
     error: type[ProviderError]
     notice: str
-    statuses: frozenset[int] = frozenset()
-    codes: frozenset[str] = frozenset()
-    text: re.Pattern[str] | None = None
+    statuses: Collection[int] = ()
+    codes: Collection[str] = ()
+    text: str = ""
 
     def applies(self, failure: Failure) -> bool:
-        if failure.status in self.statuses or {failure.code, failure.availability} & self.codes:
+        if failure.status in self.statuses or any(
+            code in self.codes for code in (failure.code, failure.availability)
+        ):
             return True
-        return bool(self.text and self.text.search(f"{failure.message}\n{failure.raw or ''}"))
-
-
-def _rule(
-    error: type[ProviderError],
-    name: str,
-    *statuses: int,
-    codes: tuple[str, ...] = (),
-    text: str | None = None,
-) -> _Rule:
-    pattern = re.compile(text, re.IGNORECASE) if text else None
-    return _Rule(error, name, frozenset(statuses), frozenset(codes), pattern)
+        said = f"{failure.message}\n{failure.raw or ''}"
+        return bool(self.text and re.search(self.text, said, re.IGNORECASE))
 
 
 _RULES: Final = (
-    _rule(
+    _Rule(
         ReasoningRejected,
         "reasoning_not_accepted",
         text=r"invalid.{0,20}signature.{0,40}thinking"
@@ -194,43 +186,43 @@ _RULES: Final = (
         r"|was provided without its required following item"
         r"|invalid_encrypted_content|thought_?signature",
     ),
-    _rule(
+    _Rule(
         ContextTooLong,
         "too_long",
         codes=("context_length_exceeded", "token_limit_exceeded"),
         text=r"maximum context length|context length exceeded|context window|prompt is too long"
         r"|input token count.{0,60}exceeds|too many (input )?tokens",
     ),
-    _rule(
+    _Rule(
         ProviderUnavailable,
         "provider_unavailable",
         codes=("model_unavailable_upstream", "capacity_exhausted", "temporarily_unavailable"),
     ),
-    _rule(ModelNotFound, "model_not_found", text=r"is not a valid model id"),
-    _rule(ModelNotFound, "no_tool_provider", text=r"no endpoints found that support tool"),
-    _rule(
+    _Rule(ModelNotFound, "model_not_found", text=r"is not a valid model id"),
+    _Rule(ModelNotFound, "no_tool_provider", text=r"no endpoints found that support tool"),
+    _Rule(
         ModelNotFound,
         "no_attachment_provider",
         text=r"no endpoints found that support (image|file|audio|video|pdf)",
     ),
-    _rule(ModelNotFound, "no_allowed_provider", text=r"no allowed providers"),
-    _rule(
+    _Rule(ModelNotFound, "no_allowed_provider", text=r"no allowed providers"),
+    _Rule(
         AccessDenied,
         "moderated",
         codes=("content_policy_violation", "bio_policy", "cyber_policy", "misalignment_policy_violation"),
         text=r"requires moderation|was flagged",
     ),
-    _rule(AuthenticationFailed, "key_rejected", 401),
-    _rule(PaymentRequired, "no_credits", 402),
-    _rule(AccessDenied, "access_denied", 403),
-    _rule(ModelNotFound, "no_endpoint", 404, codes=tuple(_AVAILABILITY)),
-    _rule(RateLimited, "free_daily_limit", text=r"free-models-per-day"),
-    _rule(RateLimited, "free_limit", text=r"free-models-per-min"),
-    _rule(RateLimited, "provider_busy", 429, codes=("rate_limit_exceeded",)),
-    _rule(ProviderUnavailable, "provider_slow", 408, 504, 524),
-    _rule(ProviderUnavailable, "provider_overloaded", 503, 529),
-    _rule(ProviderUnavailable, "provider_unavailable", *range(500, 600)),
-    _rule(RequestRejected, "request_too_large", 413),
-    _rule(RequestRejected, "request_rejected", *range(400, 500)),
+    _Rule(AuthenticationFailed, "key_rejected", (401,)),
+    _Rule(PaymentRequired, "no_credits", (402,)),
+    _Rule(AccessDenied, "access_denied", (403,)),
+    _Rule(ModelNotFound, "no_endpoint", (404,), _AVAILABILITY),
+    _Rule(RateLimited, "free_daily_limit", text=r"free-models-per-day"),
+    _Rule(RateLimited, "free_limit", text=r"free-models-per-min"),
+    _Rule(RateLimited, "provider_busy", (429,), ("rate_limit_exceeded",)),
+    _Rule(ProviderUnavailable, "provider_slow", (408, 504, 524)),
+    _Rule(ProviderUnavailable, "provider_overloaded", (503, 529)),
+    _Rule(ProviderUnavailable, "provider_unavailable", range(500, 600)),
+    _Rule(RequestRejected, "request_too_large", (413,)),
+    _Rule(RequestRejected, "request_rejected", range(400, 500)),
 )
-_UNKNOWN: Final = _rule(ProviderError, "provider_error")
+_UNKNOWN: Final = _Rule(ProviderError, "provider_error")

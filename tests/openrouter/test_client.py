@@ -263,7 +263,7 @@ async def collect(
 async def test_a_broken_stream_is_not_sent_again(portions: list[Any]) -> None:
     """After the first event nothing is sent again: what arrived is kept, and the break is reported."""
     server = FakeServer(streamed(*portions))
-    settings = ClientSettings(api_key=KEY, idle_timeout_seconds=0.05)
+    settings = ClientSettings(api_key=KEY, timeout_seconds=0.05)
     received, broken = await collect(server, settings)
     assert (received, type(broken), len(server.requests)) == ([{"type": "x"}], StreamBroken, 1)
 
@@ -275,7 +275,7 @@ async def test_the_first_byte_has_its_own_time_limit() -> None:
         await asyncio.sleep(60)
         raise AssertionError
 
-    settings = ClientSettings(api_key=KEY, first_byte_timeout_seconds=0.05)
+    settings = ClientSettings(api_key=KEY, timeout_seconds=0.05)
     async with client_of(never, settings) as client:
         with pytest.raises(ConnectionFailed, match="did not answer"):
             async with client.stream(BODY):
