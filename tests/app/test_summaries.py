@@ -156,11 +156,11 @@ async def test_without_a_summary_the_chat_goes_on(
                 f"{re.escape(PROSE)}|{reason}|Write a summary that", "\n".join(input_texts(sent))
             )
     failed = f"The conversation could not be summarized: {WORDS[reason]}."
-    assert (notices, calls) == ([[failed], [failed], []], [calls[0], 2 * calls[0], 2 * calls[0]])
-    assert (calls[0] >= 4, calls[0] % 2) == (True, 0)
-    assert [row.failure for row in await audit_rows(workers.database) if row.purpose != "answer"] == [
-        reason
-    ] * calls[-1]
+    assert notices == [[failed], [failed], []]
+    failures = [row.failure for row in await audit_rows(workers.database) if row.purpose != "answer"]
+    assert (set(failures), len(failures) >= 8, len(failures) % 4) == ({reason}, True, 0)
+    if kind != "hang":  # an attempt may be given up before the provider has seen it
+        assert calls == [len(failures) // 2, len(failures), len(failures)]
     assert await stored_summaries(workers.database) == []
 
 
