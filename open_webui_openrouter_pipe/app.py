@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import httpx
 
-from .conversation.budget import FALLBACK_WINDOW_TOKENS
+from .conversation.budget import UNKNOWN_WINDOW_TOKENS
 from .engine.channel import OutputChannel
 from .engine.fit import PlannerServices, RequestFitter, RequestTerms
 from .engine.recorder import Persistence, RequestOrigin, generate_item_id
@@ -28,8 +28,10 @@ from .engine.summary_writer import SummaryModel, SummaryWriter
 from .engine.turn import TurnMemory, TurnRequest, TurnRunner
 from .errors import StoreError
 from .host.call import Call
+from .host.model_rows import admin_parameters
 from .host.platform import platform
 from .host.records import Records
+from .notices import notice
 from .openrouter import policy
 from .openrouter.catalog import ModelCatalog, account_digest, offered_models
 from .openrouter.client import ClientSettings, OpenRouterClient
@@ -61,7 +63,8 @@ class HostResources:
     """What the host shares with the app: its database and Redis, what it knows of users and chats, its secret.
 
     Without Redis the database is used alone; without a cache folder nothing is cached on disk, and without a
-    tokenizer's folder tokens are estimated.
+    tokenizer's folder tokens are estimated. `model_parameters` returns what administrators have set for a model, by the
+    id of its row and the options that the user chose.
     """
 
     database: Database
@@ -70,6 +73,7 @@ class HostResources:
     redis: GuardedRedis | None = None
     cache_folder: Path | None = None
     tokenizer_folder: Path | None = None
+    model_parameters: Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,7 @@ class App:
         if now >= self._next_sweep_look_seconds:  # with the first answer, and then once in a while
             self._next_sweep_look_seconds = now + _SWEEP_LOOK_SECONDS
             self._own.start(_clean_up(self._host, self._own.audit, settings.store.cleanup_days))
+        call, omitted = await self._permitted(call, settings)
         catalog = self._catalog(settings.client)
         # A worker that was never asked for its models knows none, and would not ask for sealed reasoning.
         await catalog.list()
@@ -162,9 +167,9 @@ class App:
         turn = TurnRunner(request, ports, channel, memory=self._memory, fitter=fitter)
         task = self._own.start(turn.run())
         try:
-            if call.in_chat and self._memory.reported.add(call.user_id, settings.notices):
-                for notice in settings.notices:
-                    yield Notice(notice)
+            if call.in_chat:
+                for line in self._memory.reported.add(call.user_id, (*settings.notices, *omitted)):
+                    yield Notice(line)
             async with aclosing(channel.drain()) as outputs:
                 async for output in outputs:
                     yield output
@@ -180,6 +185,23 @@ class App:
     async def aclose(self) -> None:
         """Stop what runs and close what is open."""
         await self._own.aclose()
+
+    async def _permitted(self, call: Call, settings: Settings) -> tuple[Call, tuple[str, ...]]:
+        """The call with what this user may set alone, and a line about the rest; a task is written by the host."""
+        if call.task or call.is_admin or not policy.sets_restricted(call.parameters):
+            return call, ()
+        read = self._host.model_parameters
+        permitted, omitted = policy.permitted_parameters(
+            call.parameters,
+            await read(call.model_row_id, call.model_controls) if read else {},
+            allowed=settings.user_parameters,
+            patterns=settings.model_patterns,
+        )
+        if not omitted:
+            return replace(call, parameters=permitted), ()
+        log.info("parameters that users may not set were omitted: %s", ", ".join(omitted))
+        line = notice("parameters_omitted", names=", ".join(omitted))
+        return replace(call, parameters=permitted), (line,)
 
     def _composer(self, call: Call, catalog: ModelCatalog) -> Composer:
         if call.task:
@@ -198,9 +220,12 @@ class App:
         models = [find(model_id) for model_id in composer.model_ids]
         context = replace(settings.context, context_strategy="off") if call.task else settings.context
         chat = (call.chat_id, call.message_id) if call.keeps else ("", "")
+        model = policy.model_terms(call.model_id, models, output_tokens=composer.max_output_tokens)
+        if model.window_tokens is None:
+            model = replace(model, window_tokens=self._unlisted_window(call.model_id, settings))
         terms = RequestTerms(
             context,
-            policy.model_terms(call.model_id, models, output_tokens=composer.max_output_tokens),
+            model,
             composer.tools,
             recorded=not call.task,
             calibrates=not composer.has_added_input,
@@ -221,7 +246,7 @@ class App:
         live = SummaryModel(
             call.model_id,
             ports.requests,
-            terms.model.window_tokens or FALLBACK_WINDOW_TOKENS,
+            terms.model.window_tokens or UNKNOWN_WINDOW_TOKENS,
             bool(chat_model and chat_model.reasons),
         )
         composer = Composer(
@@ -230,7 +255,9 @@ class App:
         own = SummaryModel(
             writer_id,
             composer,
-            (own_model.context_tokens if own_model else None) or FALLBACK_WINDOW_TOKENS,
+            (own_model.context_tokens if own_model else None)
+            or self._unlisted_window(writer_id, settings)
+            or UNKNOWN_WINDOW_TOKENS,
             bool(own_model and own_model.reasons),
         )
         writer = SummaryWriter(
@@ -248,6 +275,10 @@ class App:
             time_limit_seconds=settings.summary.timeout_seconds,
             record=partial(self._planner.record, origin),
         )
+
+    def _unlisted_window(self, model_id: str, settings: Settings) -> int | None:
+        """The window of a model of which the catalogue names none: as a provider has named it, or as assumed."""
+        return self._planner.named_windows.get(model_id) or settings.assumed_window_tokens or None
 
     def _catalog(self, settings: ClientSettings) -> ModelCatalog:
         """The catalogue of the account."""
@@ -283,6 +314,7 @@ def build_app() -> App:
             redis=GuardedRedis(redis.client, prefix=redis.prefix) if redis else None,
             cache_folder=host.cache_folder,
             tokenizer_folder=tokenizer_folder(),
+            model_parameters=admin_parameters,
         )
     )
 

@@ -1,7 +1,8 @@
 """The error tree: every failure that a user or a caller may meet.
 
-An error says what the user should read: `user_message`, one plain line without secrets. The exceptions of libraries
-are translated into these in the adapter that owns the library; nothing else crosses a folder's border.
+An error says what the user should read: `user_message`, one plain line without secrets. Callers of the bare API also
+get its HTTP `status` and, where OpenAI's API has one for it, the `code`. The exceptions of libraries are translated
+into these in the adapter that owns the library; nothing else crosses a folder's border.
 
     PipeError
     ├── ConfigurationError          a setting is missing or wrong
@@ -33,6 +34,9 @@ class PipeError(Exception):
     `user_message` is one line of plain text for the chat; `str(error)` may hold more for the log.
     """
 
+    status: int = 500
+    code: str | None = None
+
     def __init__(self, user_message: str, *, detail: str = "") -> None:
         super().__init__(f"{user_message} ({detail})" if detail else user_message)
         self.user_message = user_message
@@ -46,6 +50,8 @@ class ConfigurationError(PipeError):
 class InvalidHistory(PipeError):
     """The messages are not a chat at all (not a list, no readable message)."""
 
+    status = 400
+
 
 class ContextBudgetExceeded(PipeError):
     """What must not be dropped is larger than the model's input budget.
@@ -53,6 +59,7 @@ class ContextBudgetExceeded(PipeError):
     The line for the user is the reason, the `advice` what to do about it, and the `code`.
     """
 
+    status = 400
     code = "context_budget_exceeded"
 
     def __init__(self, reason: str, *, advice: str, detail: str = "") -> None:
@@ -63,9 +70,13 @@ class ContextBudgetExceeded(PipeError):
 class ConnectionFailed(PipeError):
     """OpenRouter could not be reached, or did not answer within the time limit."""
 
+    status = 502
+
 
 class StreamBroken(PipeError):
     """The stream ended, or could not be read, before its terminal event."""
+
+    status = 502
 
 
 class ProviderError(PipeError):
@@ -73,6 +84,8 @@ class ProviderError(PipeError):
 
     `retry_after_seconds` is what the server asked to wait, None when unknown.
     """
+
+    status = 502
 
     def __init__(
         self, user_message: str, *, detail: str = "", retry_after_seconds: float | None = None
@@ -84,25 +97,41 @@ class ProviderError(PipeError):
 class AuthenticationFailed(ProviderError):
     """The API key is missing, unknown or revoked."""
 
+    status = 401
+    code = "invalid_api_key"
+
 
 class PaymentRequired(ProviderError):
     """The account has too few credits for the request."""
+
+    status = 402
+    code = "insufficient_quota"
 
 
 class AccessDenied(ProviderError):
     """Moderation, a guardrail or a missing permission refused the request."""
 
+    status = 403
+
 
 class ModelNotFound(ProviderError):
     """The model does not exist, or no endpoint serves what the request needs."""
+
+    status = 404
+    code = "model_not_found"
 
 
 class RequestRejected(ProviderError):
     """The request itself is at fault; sending it again unchanged is useless."""
 
+    status = 400
+
 
 class ContextTooLong(RequestRejected):
-    """The provider counted more tokens than the model's window holds."""
+    """The provider counted more tokens than the model's window holds: `limit_tokens`, where its error names that."""
+
+    code = "context_length_exceeded"
+    limit_tokens: int | None = None
 
 
 class ReasoningRejected(RequestRejected):
@@ -112,13 +141,20 @@ class ReasoningRejected(RequestRejected):
 class RateLimited(ProviderError):
     """Too many requests; `retry_after_seconds` says when to come back, if known."""
 
+    status = 429
+    code = "rate_limit_exceeded"
+
 
 class ProviderUnavailable(ProviderError):
     """The provider is down, overloaded or too slow."""
 
+    status = 503
+
 
 class StoreError(PipeError):
     """Base of the artifact store's errors."""
+
+    status = 503
 
 
 class StoreUnavailable(StoreError):

@@ -18,7 +18,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "reasoning_rejected": "The provider did not accept the earlier reasoning; answering without it.",
         "context_shortened": "The provider counted more tokens than fit; answering with less of the chat.",
         "answer_not_saved": "Parts of this answer could not be saved; later turns continue without its reasoning.",
-        "answer_at_output_limit": "The answer stopped at the output limit. Ask to continue, or raise max_tokens.",
+        "answer_at_output_limit": "The answer stopped at the output limit. Press Continue, or raise max_tokens.",
         "answer_filtered": "The provider's content filter stopped the answer.",
         "answer_cut_off": "The provider cut the answer off.",
         "answer_empty": "The model ended its turn without an answer. Ask again, or choose another model.",
@@ -31,13 +31,17 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "artifacts_unreadable": "{count} sealed with another key, or damaged",
         "artifacts_too_large": "{count} over the size limit",
         # openrouter
-        "no_api_key": "No OpenRouter API key is set. An administrator can set it in the function's valves.",
+        "no_api_key": "No OpenRouter API key is set. An administrator can set the function's valve API_KEY.",
+        "unusable_key": (
+            "The OpenRouter API key has characters that no key has. An administrator can correct the function's "
+            "valve API_KEY."
+        ),
         "unusable_address": (
-            "OpenRouter's address or API key is not usable. An administrator can check both in the function's valves."
+            "OpenRouter's address is not usable. An administrator can correct the function's valve BASE_URL."
         ),
         "not_openrouter": (
             "The server at OpenRouter's address is not OpenRouter, or it is out of order. An administrator can check "
-            "the address in the function's valves."
+            "the function's valve BASE_URL."
         ),
         "unreachable": "OpenRouter could not be reached. Please try again in a moment.",
         "no_response": "OpenRouter did not answer within {seconds:.0f} seconds. Please try again.",
@@ -70,7 +74,8 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "provider_slow": "{provider} took too long to answer. Please try again.",
         "provider_busy": "{provider} is receiving too many requests at the moment.",
         "free_daily_limit": (
-            "The daily limit of OpenRouter's free models is reached. Credits on the account raise it."
+            "The daily limit of OpenRouter's free models is reached. Choose a paid model, or wait until tomorrow; "
+            "an administrator can raise the limit with credits."
         ),
         "free_limit": "The limit of OpenRouter's free models is reached.",
         "model_not_found": "OpenRouter does not know this model. Please choose another one.",
@@ -78,38 +83,39 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "free_variant_ended": "The free variant of this model has ended. Choose the paid one or another model.",
         "region_restricted": "This model is not offered in your region. Please choose another one.",
         "privacy_restricted": (
-            "No provider of this model meets the account's privacy settings. Change them at "
-            "https://openrouter.ai/settings/privacy or choose another model."
+            "No provider of this model meets the account's privacy settings. Choose another model; an administrator "
+            "can change them at https://openrouter.ai/settings/privacy."
         ),
         "constraint_filtered": (
-            "No provider of this model meets the request's requirements. Loosen the provider settings or choose "
-            "another model."
+            "No provider of this model meets the request's requirements. Choose another model; an administrator "
+            "can loosen the model's provider settings."
         ),
-        "no_endpoint": "OpenRouter has no endpoint for this model as requested. {quote}",
+        "no_endpoint": "No provider of this model can serve this request. {quote}",
         "no_tool_provider": (
-            "No provider of this model supports tools. Turn the tools off or choose another model."
+            "No provider of this model supports tools. Switch the tools off or choose another model."
         ),
         "no_attachment_provider": (
             "No provider of this model reads this kind of attachment. Remove it or choose another model."
         ),
         "no_allowed_provider": (
-            "The provider settings exclude all providers of this model. Loosen them or choose another model."
+            "The provider settings exclude all providers of this model. Choose another model; an administrator can "
+            "loosen the settings."
         ),
         "moderated": "The message was refused by moderation. Please rephrase it or choose another model.",
         "moderated_reasons": (
             "The message was refused by moderation ({reasons}). Please rephrase it or choose another model."
         ),
         "key_rejected": (
-            "OpenRouter did not accept the API key. An administrator can check it in the function's valves."
+            "OpenRouter did not accept the API key. An administrator can check the function's valve API_KEY."
         ),
         "no_credits": (
-            "The OpenRouter account has too few credits for this request. "
-            "Add credits at https://openrouter.ai/settings/credits or lower the limit of output tokens."
+            "The OpenRouter account has too few credits for this request. An administrator can add some at "
+            "https://openrouter.ai/settings/credits; a lower limit of output tokens may help as well."
         ),
         "no_credits_numbers": (
             "The OpenRouter account has too few credits for this request (up to {requested} tokens were requested, "
-            "{affordable} can be paid for). "
-            "Add credits at https://openrouter.ai/settings/credits or lower the limit of output tokens."
+            "{affordable} can be paid for). An administrator can add some at "
+            "https://openrouter.ai/settings/credits; a lower limit of output tokens may help as well."
         ),
         "access_denied": "OpenRouter refused access to this request. {quote}",
         "request_too_large": (
@@ -120,6 +126,9 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         # host
         "no_messages": "This request has no readable messages.",
         "no_model": "This request names no model.",
+        "parameters_omitted": (
+            "Omitted from your requests, since the administrator does not allow users to set it: {names}."
+        ),
         # settings
         "reasoning_disabled": (
             "Reasoning is not kept: the administrator has switched it off, whatever your own setting says."

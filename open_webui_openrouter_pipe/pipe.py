@@ -17,7 +17,7 @@ from .app import App, build_app
 from .engine.recorder import generate_item_id
 from .errors import PipeError
 from .host.call import Call, read_call
-from .host.chunks import ChunkWriter, CompletionWriter
+from .host.chunks import ChunkWriter, CompletionWriter, error_object, error_response
 from .host.native import HostEvent, NativeWriter
 from .notices import notice
 from .ports import Failed
@@ -51,14 +51,18 @@ class Pipe:
         __user__: dict[str, Any] | None = None,
         __metadata__: dict[str, Any] | None = None,
         __task__: str | None = None,
-    ) -> AsyncIterator[HostEvent] | dict[str, Any]:
-        """Answer one call of the host: a stream of events, or one completion when it does not stream."""
+    ) -> Any:
+        """Answer one call of the host: a stream of events, or one completion when it does not stream.
+
+        A bare caller's error is an HTTP response of its own when the call does not stream.
+        """
         user_valves = (__user__ or {}).get("valves")
         frozen = read_settings(self.valves, user_valves if isinstance(user_valves, self.UserValves) else None)
         try:
             call = read_call(body, user=__user__, metadata=__metadata__, task=__task__)
         except PipeError as error:
-            return {"error": {"detail": error.user_message}}
+            failed = _failed(error)
+            return error_object(failed) if body.get("stream") else error_response(failed)
         return self._stream(call, frozen) if call.stream else await self._complete(call, frozen)
 
     async def _stream(self, call: Call, frozen: Settings) -> AsyncIterator[HostEvent]:
@@ -72,7 +76,7 @@ class Pipe:
             for event in writer.render(_failed(error)):
                 yield event
 
-    async def _complete(self, call: Call, frozen: Settings) -> dict[str, Any]:
+    async def _complete(self, call: Call, frozen: Settings) -> Any:
         writer = CompletionWriter(_native(frozen), **_completion_head(call))
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
@@ -80,6 +84,8 @@ class Pipe:
                     writer.take(output)
         except Exception as error:  # noqa: BLE001 - the last one: the host would show the bare exception
             writer.take(_failed(error))
+        if writer.failed and not call.in_chat and call.task is None:
+            return error_response(writer.failed)
         return writer.result(with_output=call.in_chat)
 
     def _running_app(self) -> App:
@@ -93,7 +99,7 @@ class Pipe:
 def _failed(error: Exception) -> Failed:
     if isinstance(error, PipeError):
         log.warning("%s", error)
-        return Failed(error.user_message)
+        return Failed(error.user_message, error)
     log.error("unexpected error", exc_info=error)
     return Failed(notice("unexpected_error"))
 

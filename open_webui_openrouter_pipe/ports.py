@@ -138,7 +138,7 @@ class Responses(Protocol):
     """POST /responses."""
 
     def stream(self, body: RequestBody) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
-        """Open a stream; entering raises the error tree's provider errors, reading raises StreamBroken."""
+        """Open a stream; entering and reading raise the error tree's provider errors, reading also StreamBroken."""
 
     async def create(self, body: RequestBody) -> Mapping[str, Any]:
         """Return the response object of a request without streaming; raises the error tree's provider errors."""
@@ -206,9 +206,13 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The turn cannot go on; `message` is one line for the user. What was shown stays, and nothing follows."""
+    """The turn cannot go on; `message` is one line for the user. What was shown stays, and nothing follows.
+
+    `error` is where it comes from, None when it is a fault of ours.
+    """
 
     message: str
+    error: PipeError | None = field(default=None, compare=False)
 
 
 Output: TypeAlias = Effect | StoredMarkers | Notice | Failed

@@ -44,6 +44,15 @@ class Valves(BaseModel):
             "A pattern that begins with `!` excludes models."
         ),
     )
+    USER_PARAMETERS: str = Field(
+        default="",
+        description=(
+            "Which parameters that can cost more, or change who sees the data, users may send themselves, separated by "
+            "commas: `models` (fallbacks, of those offered), `provider`, `plugins`, `server_tools`, `service_tier`, "
+            "`cache_control`, `prompt_cache_options`, `stop_server_tools_when`. Administrators may send all, and what "
+            "they set for a model always holds."
+        ),
+    )
     PERSIST_REASONING_TOKENS: ReasoningRetention = Field(
         default="conversation",
         description=(
@@ -89,6 +98,14 @@ class Valves(BaseModel):
         default=2048,
         ge=1,
         description="Tokens kept free for the answer when the request sets no limit; at most a fifth of the window.",
+    )
+    ASSUMED_CONTEXT_TOKENS: int = Field(
+        default=0,
+        ge=0,
+        description=(
+            "Window to assume for a model of which OpenRouter's list names none. 0: none; the chat is sent whole, and "
+            "only shortened once the provider has named its window."
+        ),
     )
     SUMMARY_TRIGGER_RATIO: float = Field(
         default=0.70,
@@ -215,7 +232,9 @@ class Settings:
     persistence: Persistence
     carrier: Carrier
     model_patterns: tuple[str, ...]
+    user_parameters: frozenset[str]
     context: ContextSettings
+    assumed_window_tokens: int
     summary: SummarySettings
     notices: tuple[str, ...] = ()
 
@@ -239,12 +258,17 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
         ),
         persistence=Persistence(reasoning=retention, tools=valves.PERSIST_TOOL_RESULTS),
         carrier=valves.MARKER_CARRIER,
-        model_patterns=tuple(pattern for part in valves.MODELS.split(",") if (pattern := part.strip()))
-        or ("*",),
+        model_patterns=tuple(_words(valves.MODELS)) or ("*",),
+        user_parameters=frozenset(_words(valves.USER_PARAMETERS)),
         context=_context(valves, user_valves),
+        assumed_window_tokens=valves.ASSUMED_CONTEXT_TOKENS,
         summary=SummarySettings(valves.SUMMARY_MODEL.strip(), valves.SUMMARY_TIMEOUT_SECONDS),
         notices=notices,
     )
+
+
+def _words(valve: str) -> list[str]:
+    return [word for part in valve.split(",") if (word := part.strip())]
 
 
 def tokenizer_folder() -> Path | None:

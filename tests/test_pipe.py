@@ -95,6 +95,24 @@ async def test_a_bare_caller_gets_chat_completions_without_markers(pipe: Pipe, *
     assert erase_markers(text) == text
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_bare_caller_gets_an_error_of_openais_api(
+    pipe: Pipe, standin: StandIn, *, stream: bool
+) -> None:
+    """With its status when it does not stream; the host has begun a stream before it calls the pipe."""
+    standin.script({"do": "error=402 family=A", "times": 3})
+    messages = [{"role": "user", "content": "one"}]
+    body = {"model": f"openrouter.{SCRIPTED}", "messages": messages, "stream": stream}
+    given = await pipe.pipe(body, __user__={"id": "user"}, __metadata__={"chat_id": "", "message_id": None})
+    if stream:
+        (error,) = [chunk async for chunk in given]
+    else:
+        error = json.loads(given.body)
+        assert given.status_code == 402
+    assert error["error"].pop("message").startswith("The OpenRouter account has too few credits")
+    assert error == {"error": {"type": "insufficient_quota", "param": None, "code": "insufficient_quota"}}
+
+
 async def test_a_task_gets_a_plain_completion(pipe: Pipe, standin: StandIn) -> None:
     """Its prompt shows the model no marker, and its answer holds none."""
     prompt = f"Name this chat: [{'0' * 19}A]: #\n\nHello"

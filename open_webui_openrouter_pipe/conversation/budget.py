@@ -1,6 +1,7 @@
 """How much of a model's window is left for input, and the settings by which a conversation is fitted to it.
 
-The catalog's windows are passed in; whoever builds the settings has merged and checked them.
+The catalog's windows are passed in; whoever builds the settings has merged and checked them. An unknown window limits
+nothing until the provider has named it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Literal
 from ..errors import ContextBudgetExceeded
 from ..notices import notice
 
-FALLBACK_WINDOW_TOKENS = 8192
+UNKNOWN_WINDOW_TOKENS = 1_000_000_000
+"""Stands for a window that nobody has named: more than any model has."""
 OUTPUT_SHARE = 0.20
 OVERHEAD_SHARE = 0.05
 MIN_OVERHEAD_TOKENS = 1024
@@ -65,10 +67,9 @@ def split_window(window_tokens: int, *, output_tokens: int) -> Budget:
     )
 
 
-def smallest_window(windows_tokens: Iterable[int | None]) -> int:
-    """Return the window that holds for every model that may serve; unknown ones count as the fallback."""
-    known = (tokens if tokens and tokens > 0 else FALLBACK_WINDOW_TOKENS for tokens in windows_tokens)
-    return min(known, default=FALLBACK_WINDOW_TOKENS)
+def smallest_window(windows_tokens: Iterable[int | None]) -> int | None:
+    """Return the smallest known window of all models that may serve, None when none is known."""
+    return min((tokens for tokens in windows_tokens if tokens and tokens > 0), default=None)
 
 
 @dataclass(frozen=True, slots=True)

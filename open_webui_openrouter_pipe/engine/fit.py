@@ -69,6 +69,8 @@ class PlannerServices:
     cache_clock: PromptCacheClock
     facts: ContentCache[str] = field(default_factory=ContentCache)
     counts: dict[tuple[Family, bool], ContentCache[TokenCounts]] = field(default_factory=dict)
+    named_windows: dict[str, int] = field(default_factory=dict)
+    """By model: windows, in tokens, that the catalogue does not know and a provider's refusal has named."""
 
     async def counter(self, model_id: str) -> TokenCounter:
         """Return the counter for a model; families, and counts with and without a tokenizer, are kept apart."""
@@ -160,16 +162,25 @@ class RequestFitter:
             prefix = CachedPrefix(sent.items, sent.marks, sent.tokens)
             self._summarizer.prefetch(sent.prefetch_summaries, prefix)
 
-    async def refit_smaller(self, conversation: Conversation, refused: Plan) -> Plan | None:
-        """Plan anew after the provider has counted more than its window; None when nothing more can be dropped."""
-        window_tokens = refused.budget.window_tokens
+    async def refit_smaller(
+        self, conversation: Conversation, refused: Plan, *, named_tokens: int | None = None
+    ) -> Plan | None:
+        """Plan anew after the provider has counted more than its window; None when nothing more can be dropped.
+
+        A window that was unknown is `named_tokens`, which are remembered, or else less than what was refused.
+        """
+        window_tokens, limit_tokens = refused.budget.window_tokens, refused.limit_tokens
+        if is_unknown := self._terms.model.window_tokens is None:
+            window_tokens = limit_tokens = named_tokens or refused.tokens
+            if named_tokens:
+                self._services.named_windows[refused.model] = named_tokens
         if refused.tokens < window_tokens:
             self._services.calibrations.learn(refused.model, refused.counts, window_tokens)
         if self._terms.settings.context_strategy not in EVICTING_STRATEGIES:
             return None
         conversation = replace(conversation, tools=self._terms.tools)
         found = await self._summarizer.available(conversation) if self._summarizer else {}
-        share = min(1.0, refused.tokens / refused.limit_tokens) * SMALLER_SHARE
+        share = min(1.0, refused.tokens / limit_tokens) * SMALLER_SHARE
         smaller = replace(
             self._terms.model,
             window_tokens=int(window_tokens * share),
@@ -179,7 +190,8 @@ class RequestFitter:
             lower = await self._plan(conversation, smaller, AvailableSummaries(found))
         except ContextBudgetExceeded:
             return None
-        return replace(lower, budget=refused.budget) if lower.tokens < refused.tokens else None
+        budget = lower.budget if is_unknown else refused.budget
+        return replace(lower, budget=budget) if lower.tokens < refused.tokens else None
 
     def record_usage(self, sent: Plan, end: ResponseFinished | ResponseFailed | None) -> None:
         """Learn from the bill and record the request; `end` is None for one that never ended."""

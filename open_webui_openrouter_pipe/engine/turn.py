@@ -73,7 +73,7 @@ class TurnRunner:
             await self._answer()
         except PipeError as error:
             log.warning("%s", error)
-            await self.channel.put(Failed(error.user_message))
+            await self.channel.put(Failed(error.user_message, error))
         except Exception:
             log.exception("unexpected error")
             await self.channel.put(Failed(notice("unexpected_error")))
@@ -137,7 +137,9 @@ class TurnRunner:
         plan = await self.fitter.fit(conversation, self.channel.put)
         result = await self._run_round(plan, built)
         if isinstance(result.error, ContextTooLong) and not result.shown:
-            smaller = await self.fitter.refit_smaller(conversation, plan)
+            smaller = await self.fitter.refit_smaller(
+                conversation, plan, named_tokens=result.error.limit_tokens
+            )
             if smaller is not None:
                 await self.channel.put(Notice(notice("context_shortened")))
                 return await self._run_round(smaller, built)

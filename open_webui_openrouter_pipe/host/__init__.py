@@ -5,6 +5,7 @@
     items       the items and the usage that the host stores
     chunks      outputs for callers without a web page
     records     the host's tables of users, chats and messages
+    model_rows  what administrators have set for a model
     platform    what the host shares: database, Redis, secret, cache folder
 
 Decides nothing about the content of an answer.

@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import InvalidHistory
 from ..history.markers import erase_markers
 from ..notices import notice
-from ..responses.wire import as_text
+from ..responses.wire import as_object, as_text
 
 _UNSAVED_CHAT_PREFIXES = ("temporary:", "local:", "channel:")
 _NOT_PARAMETERS = frozenset({"model", "messages", "stream", "metadata", "chat_id", "session_id", "id"})
@@ -22,14 +22,21 @@ _NOT_PARAMETERS = frozenset({"model", "messages", "stream", "metadata", "chat_id
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the host. Ids are "" where the host names none; `parameters` is the rest of the body."""
+    """One call of the host. Ids are "" where the host names none; `parameters` is the rest of the body.
+
+    `messages` are as the host sent them, of any shape. `model_row_id` is the id of the model, or of the preset of one,
+    that the user chose, `model_controls` what they chose of the options that its administrator offers there.
+    """
 
     model_id: str
     messages: Sequence[Mapping[str, Any]]
     parameters: Mapping[str, Any]
+    model_row_id: str
+    model_controls: Mapping[str, Any]
     stream: bool
     task: str | None
     user_id: str
+    is_admin: bool
     chat_id: str
     message_id: str
     base_system_prompt: str | None
@@ -58,20 +65,27 @@ def read_call(
     `base_system_prompt` is "" when there was none before the host added to it, None when the host does not say.
 
     Raises:
-        InvalidHistory: There is no model or no list of messages.
+        InvalidHistory: There is no model, or the messages are not a list.
     """
-    messages, model, metadata = body.get("messages"), body.get("model"), metadata or {}
-    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+    messages, model, metadata, user = body.get("messages"), body.get("model"), metadata or {}, user or {}
+    if not isinstance(messages, list):
         raise InvalidHistory(notice("no_messages"))
     if not isinstance(model, str) or not model:
         raise InvalidHistory(notice("no_model"))
+    chosen = as_object(metadata.get("model"))
+    row_id = (as_text(chosen.get("id")) if chosen.get("owned_by") != "arena" else "") or model
     return Call(
         model_id=strip_function_prefix(model),
         messages=[_without_markers(message) for message in messages] if task else messages,
         parameters={key: value for key, value in body.items() if key not in _NOT_PARAMETERS},
+        model_row_id=row_id,
+        model_controls=as_object(
+            as_object(as_object(metadata.get("params")).get("model_controls")).get(row_id)
+        ),
         stream=body.get("stream") is True,
         task=task,
-        user_id=as_text((user or {}).get("id")),
+        user_id=as_text(user.get("id")),
+        is_admin=user.get("role") == "admin",
         chat_id=as_text(metadata.get("chat_id")),
         message_id=as_text(metadata.get("message_id")),
         base_system_prompt=as_text(metadata["base_system_prompt"])
@@ -89,5 +103,5 @@ def strip_function_prefix(model: str) -> str:
 
 def _without_markers(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """A task's prompt quotes the chat as text, and the model should not see what the user does not."""
-    content = message.get("content")
+    content = as_object(message).get("content")
     return {**message, "content": erase_markers(content)} if isinstance(content, str) else message

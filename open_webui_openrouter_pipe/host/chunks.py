@@ -1,11 +1,13 @@
 """Renders outputs for callers without a web page: Chat Completions chunks while streaming, or one completion.
 
 Open WebUI passes what a pipe yields straight to the client of its bare API, and expects a completion object from a
-call that does not stream; its tasks (titles, tags, follow-ups) read `choices` as well.
+call that does not stream; its tasks (titles, tags, follow-ups) read `choices` as well. A stream has begun with HTTP
+200 before the pipe is called, so only a call that does not stream can end with the status of its error.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +27,13 @@ from .native import HostEvent, NativeWriter
 _BREAKS = {"content": "\n", "reasoning_content": "\n\n"}
 """What separates two messages, and two paragraphs of reasoning."""
 _FINISH_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
+_ERROR_TYPES = {
+    401: "authentication_error",
+    402: "insufficient_quota",
+    403: "permission_error",
+    429: "rate_limit_error",
+}
+"""OpenAI's words by HTTP status; the others of 4xx are "invalid_request_error", those of 5xx "server_error"."""
 
 
 class ChunkWriter:
@@ -54,8 +63,8 @@ class ChunkWriter:
             case ResponseFinished(usage=usage):
                 chunk = self._chunk({}, finish_reason=_finish_reason(output, calls=self._calls))
                 return [chunk if usage is None else {**chunk, "usage": host_usage(usage)}]
-            case Failed(message=message):
-                return [{"error": {"message": message}}]
+            case Failed():
+                return [error_object(output)]
             case _:
                 return []
 
@@ -77,6 +86,11 @@ class CompletionWriter:
         self._head = {"id": completion_id, "object": "chat.completion", "created": created, "model": model}
         self._reason = "stop"
 
+    @property
+    def failed(self) -> Failed | None:
+        """Why there is no whole answer, if there is none."""
+        return self._native.failed
+
     def take(self, output: Output) -> None:
         """Take the next output."""
         self._native.render(output)
@@ -86,10 +100,14 @@ class CompletionWriter:
             self._reason = "error"
 
     def result(self, *, with_output: bool) -> dict[str, Any]:
-        """Return the completion; after an error `{"error": {"detail": ...}}`, beside what a page can keep."""
-        error = {} if self._native.error is None else {"error": {"detail": self._native.error}}
-        if error and not (with_output and self._text()):
-            return error
+        """Return the completion; after an error that, for a page as the host reads it and beside what was written."""
+        failed, error = self.failed, {}
+        if failed is not None and not with_output:
+            return error_object(failed)
+        if failed is not None:
+            error = {"error": {"detail": failed.message}}
+            if not self._text():
+                return error
         message: dict[str, Any] = {"role": "assistant", "content": self._text()}
         if calls := self._calls():
             message["tool_calls"] = calls
@@ -111,6 +129,30 @@ class CompletionWriter:
             for item in self._native.items
             if item["type"] == "function_call" and item["status"] == "completed"
         ]
+
+
+def error_object(failed: Failed) -> dict[str, Any]:
+    """Return a failure as OpenAI's API words it."""
+    status, code = _status(failed), failed.error.code if failed.error else None
+    kind = _ERROR_TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    return {"error": {"message": failed.message, "type": kind, "param": None, "code": code}}
+
+
+def error_response(failed: Failed) -> Any:
+    """Return a failure as a response of the host's web framework, with its HTTP status.
+
+    Of such responses Open WebUI passes only streaming ones on as they are, and reads the `body` for its own log.
+    """
+    from starlette.responses import StreamingResponse
+
+    body = json.dumps(error_object(failed)).encode()
+    response = StreamingResponse(iter((body,)), _status(failed), media_type="application/json")
+    response.body = body
+    return response
+
+
+def _status(failed: Failed) -> int:
+    return failed.error.status if failed.error else 500
 
 
 def _tool_call(item: Mapping[str, Any]) -> dict[str, Any]:

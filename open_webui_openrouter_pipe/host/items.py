@@ -7,16 +7,18 @@ Items that it would store but never draw are omitted; they are kept as artifacts
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ..responses.items import Item
 from ..responses.usage import Usage
-from ..responses.wire import as_object, as_text
+from ..responses.wire import as_list, as_object, as_text
 
 HostItem = dict[str, Any]
 
 _IMAGE_TYPES = frozenset({"image_generation_call", "openrouter:image_generation"})
+_BASE64 = re.compile(r"[A-Za-z0-9+/_=\s-]+")
 
 
 def begin(item: Item, item_id: str) -> HostItem | None:
@@ -59,7 +61,7 @@ def finish(item: Item, begun: HostItem, *, duration_seconds: int, prefix: str = 
             return {**done, **known, "arguments": fields.get("arguments") or "{}"}
         case _:
             action = fields.get("action")
-            return {**done, "action": _without_nulls(action)} if isinstance(action, dict) else done
+            return {**done, "action": _search_action(action)} if isinstance(action, dict) else done
 
 
 def message(item_id: str, text: str, *, status: str) -> HostItem:
@@ -69,14 +71,14 @@ def message(item_id: str, text: str, *, status: str) -> HostItem:
 
 
 def pictures(item: Item) -> list[str]:
-    """Return the addresses of the images that an item holds: web addresses, or data URLs."""
+    """Return the addresses of the images that an item holds: web addresses, or data URLs of images."""
     fields = cast("Mapping[str, Any]", item)
     if fields["type"] not in _IMAGE_TYPES:
         return []
     found = _first_text(fields, "imageUrl", "result", "imageB64")
-    if found and not found.startswith(("data:", "https://", "http://")):
+    if _BASE64.fullmatch(found):
         found = f"data:image/png;base64,{found}"
-    return [found] if found else []
+    return [found] if _is_web_address(found) or found[:11].lower() == "data:image/" else []
 
 
 def host_usage(usage: Usage) -> dict[str, Any]:
@@ -105,6 +107,8 @@ def _text_part(parts: Sequence[Mapping[str, Any]], prefix: str) -> dict[str, Any
     text, annotations = prefix, list[dict[str, Any]]()
     for part in parts:
         for annotation in part.get("annotations") or []:
+            if not _may_be_linked(annotation):
+                continue
             ranges = {
                 key: annotation[key] + len(text)
                 for key in ("start_index", "end_index")
@@ -113,6 +117,23 @@ def _text_part(parts: Sequence[Mapping[str, Any]], prefix: str) -> dict[str, Any
             annotations.append({**_without_nulls(annotation), **ranges})
         text += _first_text(part, "text", "refusal")
     return {"type": "output_text", "text": text, "annotations": annotations}
+
+
+def _search_action(action: Mapping[str, Any]) -> dict[str, Any]:
+    known = _without_nulls(action)
+    if "sources" in known:
+        known["sources"] = [source for source in as_list(known["sources"]) if _may_be_linked(source)]
+    return known if _may_be_linked(known) else {**known, "url": ""}
+
+
+def _may_be_linked(fields: Any) -> bool:
+    """Whether the host, which looks at no address, may link to this one, if there is one."""
+    url = as_object(fields).get("url")
+    return url is None or _is_web_address(url)
+
+
+def _is_web_address(url: Any) -> bool:
+    return as_text(url)[:8].lower().startswith(("https://", "http://"))
 
 
 def _first_text(fields: Mapping[str, Any], *keys: str) -> str:

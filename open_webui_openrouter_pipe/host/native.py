@@ -47,7 +47,7 @@ class NativeWriter:
         self._last_part: dict[int, int] = {}
         self._pictures: list[str] = []
         self.usage: Usage | None = None
-        self.error: str | None = None
+        self.failed: Failed | None = None
 
     def render(self, output: Output) -> list[HostEvent]:
         """Return the events for this output, in order; often one, sometimes none."""
@@ -131,7 +131,7 @@ class NativeWriter:
         return [*self._files(), *ended]
 
     def _error(self, failed: Failed) -> list[HostEvent]:
-        self.error = failed.message
+        self.failed = failed
         completed = [self._completed(None)] if self._remove_calls() else []
         return [*completed, {"error": {"message": failed.message}}]
 

@@ -46,22 +46,22 @@ def read_models(wire: Any) -> tuple[Model, ...]:
 
 
 def offered_models(models: Iterable[Model], patterns: Sequence[str]) -> list[Model]:
-    """Return the models that write text and that the patterns offer.
+    """Return the models that write text and that the patterns offer."""
+    writers = (model for model in models if "text" in (model.output_modalities or {"text"}))
+    return [model for model in writers if is_offered(model.id, patterns)]
 
-    The last pattern that matches a model's id decides; one with a leading `!` excludes. Exclusions alone start from
-    all models.
+
+def is_offered(model_id: str, patterns: Sequence[str]) -> bool:
+    """Return whether the patterns offer a model.
+
+    The last pattern that matches its id decides; one with a leading `!` excludes. Exclusions alone start from all
+    models.
     """
-
-    def is_offered(model: Model) -> bool:
-        offered = all(pattern.startswith("!") for pattern in patterns)
-        for pattern in patterns:
-            if fnmatch.fnmatchcase(model.id, pattern.removeprefix("!")):
-                offered = not pattern.startswith("!")
-        return offered
-
-    return [
-        model for model in models if "text" in (model.output_modalities or {"text"}) and is_offered(model)
-    ]
+    offered = all(pattern.startswith("!") for pattern in patterns)
+    for pattern in patterns:
+        if fnmatch.fnmatchcase(model_id, pattern.removeprefix("!")):
+            offered = not pattern.startswith("!")
+    return offered
 
 
 def account_digest(base_url: str, api_key: str) -> str:

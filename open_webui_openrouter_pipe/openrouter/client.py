@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
+import string
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
+from urllib.parse import quote
 
 import httpx
 
@@ -21,7 +24,6 @@ from ..errors import (
     ConfigurationError,
     ConnectionFailed,
     PipeError,
-    ProviderError,
     ProviderUnavailable,
     RateLimited,
     StreamBroken,
@@ -44,7 +46,10 @@ _BACKOFF_SECONDS = 0.5
 _LONGEST_RETRY_WAIT_SECONDS = 5.0
 _ERROR_BODY_BYTES = 64 * 1024
 _DRAIN_SECONDS = 0.2
-_WHOLE_MEDIA_TYPES = frozenset({"application/json", "text/html"})
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+
+_HEADER_CHARACTERS = string.punctuation + " "
+"""What headers hold as it is, beside letters and digits."""
 
 _T = TypeVar("_T")
 
@@ -86,12 +91,13 @@ class OpenRouterClient:
 
     @asynccontextmanager
     async def stream(self, body: RequestBody) -> AsyncGenerator[AsyncIterator[Event]]:
-        """Open a stream. Entering raises the errors of the tree, reading raises StreamBroken.
+        """Open a stream. Both entering and reading raise the errors of the tree.
 
         Read to the end, so that the connection can serve the next request.
         """
         request = self._post({**body, "stream": True}, accept="text/event-stream")
-        response = await self._persistently(lambda: self._open(request))
+        limit_seconds = self._settings.timeout_seconds
+        response = await self._persistently(lambda: self._send(request, limit_seconds=limit_seconds))
         try:
             async with aclosing(self._events(response)) as events:
                 yield events
@@ -102,12 +108,12 @@ class OpenRouterClient:
         """Return the response object of a request that is not streamed; a failed one is raised as an error."""
         response = await self._json(self._post({**body, "stream": False}, accept="application/json"))
         if not isinstance(response.get("output"), list) or response.get("error"):
-            raise to_error(read_failure(None, response))
+            raise self.explain(read_failure(None, response))
         return response
 
     def explain(self, failure: Failure) -> PipeError:
         """Return the error that a failure inside a stream is."""
-        return to_error(failure)
+        return to_error(failure, api_key=self._settings.api_key)
 
     async def get(self, path: str) -> dict[str, Any]:
         """Return the JSON object at a path below the base URL, such as "/models"; some of them need no key."""
@@ -118,12 +124,7 @@ class OpenRouterClient:
     def _post(self, body: RequestBody, *, accept: str) -> httpx.Request:
         if not self._settings.api_key.strip():
             raise ConfigurationError(notice("no_api_key"))
-        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-        try:
-            content = text.encode()
-        except UnicodeEncodeError:
-            content = mend_text(text).encode()
-        return self._request("POST", "/responses", accept=accept, content=content)
+        return self._request("POST", "/responses", accept=accept, content=_encoded(body))
 
     def _request(self, method: str, path: str, *, accept: str, content: bytes | None = None) -> httpx.Request:
         try:
@@ -135,7 +136,7 @@ class OpenRouterClient:
                 timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_SECONDS, pool=_CONNECT_TIMEOUT_SECONDS),
             )
         except (httpx.InvalidURL, UnicodeEncodeError) as error:
-            raise _misconfigured(error) from error
+            raise _unusable_address(error) from error
 
     # --- one attempt
 
@@ -151,54 +152,51 @@ class OpenRouterClient:
         finally:
             await response.aclose()
         wait = retry_after(response.headers, now=datetime.now(UTC))
-        raise to_error(read_failure(response.status_code, text), retry_after_seconds=wait)
-
-    async def _open(self, request: httpx.Request) -> httpx.Response:
-        """Return a response whose stream can be read; JSON instead of one is read whole, an error in it is raised."""
-        response = await self._send(request, limit_seconds=self._settings.timeout_seconds)
-        media_type = str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
-        if media_type not in _WHOLE_MEDIA_TYPES:
-            return response
-        try:
-            whole = await self._whole(response, limit_seconds=self._settings.timeout_seconds)
-        finally:
-            await response.aclose()
-        if terminal_event(whole)["type"] == "error":
-            raise to_error(read_failure(None, whole))
-        return response
+        failure = read_failure(response.status_code, text)
+        raise to_error(failure, retry_after_seconds=wait, api_key=self._settings.api_key)
 
     async def _json(self, request: httpx.Request) -> dict[str, Any]:
         async def attempt() -> dict[str, Any]:
             response = await self._send(request, limit_seconds=_WHOLE_TIMEOUT_SECONDS)
             try:
-                return await self._whole(response, limit_seconds=_WHOLE_TIMEOUT_SECONDS)
+                await _await_response(response.aread(), limit_seconds=_WHOLE_TIMEOUT_SECONDS)
             finally:
                 await response.aclose()
+            return self._read_whole(response.content)
 
         return await self._persistently(attempt)
 
-    async def _whole(self, response: httpx.Response, *, limit_seconds: float) -> dict[str, Any]:
-        await _await_response(response.aread(), limit_seconds=limit_seconds)
+    def _read_whole(self, content: bytes) -> dict[str, Any]:
         try:
-            whole = json.loads(response.content)
-        except (ValueError, RecursionError) as error:
-            raise _not_openrouter(response) from error
+            whole = json.loads(content)
+        except (ValueError, RecursionError):
+            whole = None
         if not isinstance(whole, dict):
-            raise _not_openrouter(response)
+            failure = read_failure(None, content[:_ERROR_BODY_BYTES].decode("utf-8", "replace"))
+            said = redact(failure.message, api_key=self._settings.api_key)
+            raise ProviderUnavailable(notice("not_openrouter"), detail=said)
         return whole
 
     # --- reading a stream
 
     async def _events(self, response: httpx.Response) -> AsyncGenerator[Event]:
-        if response.is_closed:
-            yield terminal_event(json.loads(response.content))
-            return
-        decoder = Decoder()
+        decoder, begun = Decoder(), False
+        whole = bytearray()  # what came instead of a stream, whatever its content type says
         portions = cast("AsyncGenerator[bytes]", response.aiter_bytes())
         async with aclosing(portions):
             while not decoder.done and (portion := await self._next_portion(portions)):
+                beginning = portion.lstrip(_BLANK)[:1]
+                if whole or (not begun and beginning in (b"{", b"[", b"<")):
+                    whole += portion
+                    continue
+                begun = begun or bool(beginning)
                 for frame in decoder.feed(portion):
                     yield parse_event(frame)
+            if whole:
+                event = terminal_event(self._read_whole(bytes(whole)))
+                if event["type"] == "error":
+                    raise self.explain(read_failure(None, event))
+                yield event
             for frame in decoder.flush():
                 yield parse_event(frame)
             if decoder.done:  # the bytes after `[DONE]` free the connection for the next request
@@ -254,7 +252,7 @@ async def _await_response(response: Awaitable[_T], *, limit_seconds: float) -> _
     except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
         raise ConnectionFailed(notice("no_response", seconds=limit_seconds)) from error
     except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
-        raise _misconfigured(error) from error
+        raise _unusable_address(error) from error
     except httpx.HTTPError as error:
         raise _Unreachable(notice("unreachable"), detail=redact(repr(error))) from error
 
@@ -273,23 +271,45 @@ async def _error_text(response: httpx.Response) -> str:
     return read[:_ERROR_BODY_BYTES].decode("utf-8", "replace")
 
 
+def _encoded(body: RequestBody) -> bytes:
+    """The body as JSON in UTF-8; what neither can hold, NaN and half surrogates, is omitted or replaced."""
+    try:
+        text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        text = json.dumps(_finite(body), ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return mend_text(text).encode()
+
+
+def _finite(value: Any) -> Any:
+    """The JSON value without infinite numbers and NaN: their fields are absent, and in lists they are null."""
+    if isinstance(value, Mapping):
+        return {key: _finite(member) for key, member in value.items() if not _is_infinite(member)}
+    if isinstance(value, list | tuple):
+        return [None if _is_infinite(member) else _finite(member) for member in value]
+    return value
+
+
+def _is_infinite(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
 def _headers(settings: ClientSettings, *, accept: str, has_body: bool) -> dict[str, str]:
+    """The headers. The site's name and address are decoration: what no header can hold is percent-encoded."""
     key = settings.api_key.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigurationError(notice("unusable_key"))
     headers = {
         "Authorization": f"Bearer {key}" if key else "",
-        "HTTP-Referer": settings.referer,
-        "X-OpenRouter-Title": settings.title,
+        "HTTP-Referer": quote(settings.referer, safe=_HEADER_CHARACTERS, errors="replace"),
+        "X-OpenRouter-Title": quote(settings.title, safe=_HEADER_CHARACTERS, errors="replace"),
         "Accept": accept,
         "Content-Type": "application/json" if has_body else "",
     }
     return {name: value for name, value in headers.items() if value}
 
 
-def _misconfigured(error: Exception) -> ConfigurationError:
+def _unusable_address(error: Exception) -> ConfigurationError:
     return ConfigurationError(notice("unusable_address"), detail=type(error).__name__)
-
-
-def _not_openrouter(response: httpx.Response) -> ProviderError:
-    failure = read_failure(None, response.text[:_ERROR_BODY_BYTES])
-    detail = f"{response.status_code} | {redact(failure.message)}"
-    return ProviderUnavailable(notice("not_openrouter"), detail=detail)

@@ -48,7 +48,7 @@ class Composer:
         self._model_id = model_id
         self._template = read_parameters(parameters, model=model, model_id=model_id)
         if self._template.dropped:
-            _log.debug("parameters that %s does not take: %s", model_id, ", ".join(self._template.dropped))
+            _log.debug("parameters that %r does not take: %r", model_id, self._template.dropped)
 
     @property
     def model_ids(self) -> tuple[str, ...]:

@@ -7,12 +7,14 @@ or account id of anyone reaches a user or a log through here.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Final
+from typing import Any, Final
+from urllib.parse import quote, quote_plus
 
 from ..errors import (
     AccessDenied,
@@ -30,6 +32,8 @@ from ..errors import (
 from ..notices import notice
 from ..responses.failure import Failure
 
+_READ_CHARACTERS = 4000
+"""Of any text of the server's; nothing behind them is read, quoted or logged."""
 _LINE_CHARACTERS = 400
 _QUOTE_CHARACTERS = 160
 _DETAIL_CHARACTERS = 1000
@@ -42,6 +46,11 @@ _CREDIT_NUMBERS = re.compile(
 _WINDOW_NUMBERS = re.compile(
     r"maximum context length is (?P<limit>[\d,]+) tokens.*?requested about (?P<requested>[\d,]+)", re.DOTALL
 )
+_WINDOW = re.compile(
+    r"(?i)(?:maximum context length|context (?:window|length)(?: limit)?|maximum number of tokens allowed)"
+    r"(?: is| of|:)? ?\(?(?P<limit>\d[\d,]{2,14})|> (?P<maximum>\d[\d,]{2,14}) maximum"
+)
+"""How OpenRouter, OpenAI, Google and Anthropic name the window."""
 
 _SECRETS = re.compile(
     r"""(?xi)
@@ -49,32 +58,61 @@ _SECRETS = re.compile(
     | \b bearer \s+ [a-z0-9._~+/=-]+                        # Authorization headers
     | \b authorization ["']? \s* [:=] \s* ["']? [^"',;\n]+
     | \b api[_-]?key ["']? \s* [:=] \s* ["']? [^\s"',;]+
-    | [a-z0-9._%+-]+ @ [a-z0-9-]+ (?: \. [a-z0-9-]+ )+      # e-mail addresses
+    | (?<![a-z0-9._%+-]) [a-z0-9._%+-]++ @ [a-z0-9-]++ (?: \. [a-z0-9-]++ )++     # e-mail addresses
     | \b (?: user | org | acct ) [_-] [a-z0-9]{8,}          # account ids
     """
 )
 
 
-def redact(text: str) -> str:
-    """Return the text in one line, without secrets and account data."""
+def redact(text: str, *, api_key: str = "") -> str:
+    """Return the beginning of the text as one printable line, without secrets and account data.
+
+    `api_key` is the one that is configured, which need not look like one; as it is, or as URLs and JSON write it.
+    """
+    in_url = (write(api_key, safe="", errors="replace") for write in (quote, quote_plus))
+    written = {api_key, *in_url, json.dumps(api_key)[1:-1]} - {""}
+    for secret in sorted(written, key=len, reverse=True):
+        text = text.replace(secret, "[redacted]")
+    if len(text) > _READ_CHARACTERS:  # the last word may be the beginning of a secret
+        text = text[:_READ_CHARACTERS].rpartition(" ")[0] or text[:_READ_CHARACTERS]
+    text = "".join(character if character.isprintable() else " " for character in text)
     return " ".join(_SECRETS.sub("[redacted]", text).split())
 
 
-def to_error(failure: Failure, *, retry_after_seconds: float | None = None) -> ProviderError | StreamBroken:
-    """Return the error that the failure is; `retry_after_seconds` is what the headers asked to wait."""
+def to_error(
+    failure: Failure, *, retry_after_seconds: float | None = None, api_key: str = ""
+) -> ProviderError | StreamBroken:
+    """Return the error that the failure is.
+
+    `retry_after_seconds` is what the headers asked to wait; `api_key` is never quoted.
+    """
+    failure = _redacted(failure, api_key)
     if failure.origin == "stream":
-        return StreamBroken(notice("stream_incomplete"), detail=redact(failure.message))
+        return StreamBroken(notice("stream_incomplete"), detail=failure.message)
     wait_seconds = retry_after_seconds if retry_after_seconds is not None else failure.retry_after_seconds
     rule = next((rule for rule in _RULES if rule.applies(failure)), _UNKNOWN)
     line = _line(rule.notice, failure)
     if issubclass(rule.error, RateLimited):
         line += f" {_wait_text(wait_seconds)}"
     facts = (failure.status, failure.code, failure.limit, failure.availability, failure.message, failure.raw)
-    return rule.error(
+    error = rule.error(
         _shortened(line, _LINE_CHARACTERS),
-        detail=_shortened(redact(" | ".join(str(fact) for fact in facts if fact)), _DETAIL_CHARACTERS),
+        detail=_shortened(" | ".join(str(fact) for fact in facts if fact), _DETAIL_CHARACTERS),
         retry_after_seconds=wait_seconds,
     )
+    if isinstance(error, ContextTooLong) and (named := _WINDOW.search(f"{failure.raw}\n{failure.message}")):
+        error.limit_tokens = int((named["limit"] or named["maximum"]).replace(",", ""))
+    return error
+
+
+def _redacted(failure: Failure, api_key: str) -> Failure:
+    """The failure with all that the server wrote redacted, once for the rules, the line and the log."""
+    names = ("message", "code", "provider", "raw", "availability", "limit")
+    texts: dict[str, Any] = {
+        name: redact(text, api_key=api_key) for name in names if (text := getattr(failure, name))
+    }
+    reasons = tuple(redact(reason, api_key=api_key) for reason in failure.reasons)
+    return replace(failure, **texts, reasons=reasons)
 
 
 def retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
@@ -112,7 +150,7 @@ def _line(name: str, failure: Failure) -> str:
     What the server said is quoted, the provider's own words first, unless it only said that it failed.
     """
     if name == "moderated" and failure.reasons:
-        reasons = _shortened(redact(", ".join(failure.reasons)), _QUOTE_CHARACTERS)
+        reasons = _shortened(", ".join(failure.reasons), _QUOTE_CHARACTERS)
         return notice("moderated_reasons", reasons=reasons)
     if name == "no_credits" and (found := _CREDIT_NUMBERS.search(failure.message)):
         return notice("no_credits_numbers", requested=found["requested"], affordable=found["affordable"])
@@ -120,12 +158,10 @@ def _line(name: str, failure: Failure) -> str:
         return notice("too_long_numbers", requested=found["requested"], limit=found["limit"])
     if name == "no_endpoint" and failure.availability in _AVAILABILITY:
         name = failure.availability
-    provider = (
-        notice("the_provider", name=redact(failure.provider)) if failure.provider else notice("a_provider")
-    )
+    provider = notice("the_provider", name=failure.provider) if failure.provider else notice("a_provider")
     said = next((text for text in (failure.raw, failure.message) if text and text != _SAYS_NOTHING), None)
-    quote = notice("quote", text=_shortened(redact(said), _QUOTE_CHARACTERS)) if said else ""
-    return notice(name, provider=provider, quote=quote).strip()
+    quoted = notice("quote", text=_shortened(said, _QUOTE_CHARACTERS)) if said else ""
+    return notice(name, provider=provider, quote=quoted).strip()
 
 
 def _wait_text(seconds: float | None) -> str:

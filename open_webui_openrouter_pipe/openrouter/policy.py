@@ -1,20 +1,21 @@
 """What requests ask of OpenRouter beside the chat itself: for a chat, for one of the host's tasks, for a summary.
 
-Pure. Owns which of the host's parameters each kind takes over, what keeps a chat with the provider that has it in its
-cache, who may see the data, and what a plan should know of the models that may answer.
+Pure. Owns which parameters users may set, which each kind of request takes over, what keeps a chat with the provider
+that has it in its cache, who may see the data, and what a plan should know of the models that may answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from ..conversation.budget import smallest_window
 from ..planning.plan import ModelTerms
 from ..planning.simulate import CachePrices
 from ..ports import Model
-from ..responses.wire import as_object
+from ..responses.wire import as_list, as_object
 from ..summaries.prompt import SUMMARY_SCHEMA
+from .catalog import is_offered
 
 SEARCH_VARIANT: Final = ":online"
 """The variant of a model that reads search results with each request."""
@@ -26,6 +27,21 @@ SUMMARY_FORMAT: Final[Mapping[str, Any]] = {
 }
 """The parameters by which a model with a prompt of its own writes a summary in the form that is read."""
 
+SERVER_TOOLS: Final = "server_tools"
+"""The name by which the tools that OpenRouter or a provider runs are allowed; each call of them costs extra."""
+RESTRICTED: Final = frozenset(
+    {
+        "models",
+        "provider",
+        "plugins",
+        "service_tier",
+        "cache_control",
+        "prompt_cache_options",
+        "stop_server_tools_when",
+    }
+)
+"""Parameters that choose a price, another model, or who sees the data."""
+
 _TASK_PARAMETERS: Final = frozenset(
     {"max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "provider"}
 )
@@ -33,6 +49,47 @@ _TASK_PARAMETERS: Final = frozenset(
 _SUMMARY_PARAMETERS: Final = frozenset({"user", "safety_identifier"})
 _DATA_POLICIES: Final = frozenset({"data_collection", "zdr", "only", "ignore"})
 _EFFORT: Final = {"reasoning_effort": "low"}
+
+
+def sets_restricted(parameters: Mapping[str, Any]) -> bool:
+    """Whether one of the parameters is not for every user to set."""
+    named = any(parameters.get(name) is not None for name in RESTRICTED)
+    return named or any(map(_is_server_tool, as_list(parameters.get("tools"))))
+
+
+def permitted_parameters(
+    given: Mapping[str, Any], admin: Mapping[str, Any], *, allowed: Collection[str], patterns: Sequence[str]
+) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Return the parameters of a user's call that may be sent, and the names of what was omitted.
+
+    Open WebUI puts an administrator's parameters of a model into the same body as the user's own: `admin` has them, so
+    that what equals one of them may pass, and one that a user replaced is put back. `allowed` are the names of what
+    users may set; the fallback `models` that they choose are among those that the `patterns` offer.
+    """
+    kept, omitted = dict(given), list[str]()
+    for name in sorted(RESTRICTED):
+        if given.get(name) is None or given[name] == admin.get(name):
+            continue
+        if name not in allowed:
+            omitted.append(name)
+            kept[name] = admin.get(name)
+        elif name == "models":
+            offered = [model for model in as_list(given[name]) if is_offered(str(model), patterns)]
+            omitted += [] if offered == given[name] else [name]
+            kept[name] = offered
+    if SERVER_TOOLS not in allowed and isinstance(tools := given.get("tools"), list):
+        approved = as_list(admin.get("tools"))
+        kept["tools"] = [tool for tool in tools if not _is_server_tool(tool) or tool in approved]
+        if kept["tools"] != tools:
+            omitted.append(SERVER_TOOLS)
+            if _is_server_tool(given.get("tool_choice")):
+                kept["tool_choice"] = None
+    return kept, tuple(omitted)
+
+
+def _is_server_tool(tool: Any) -> bool:
+    kind = as_object(tool).get("type")
+    return isinstance(kind, str) and kind != "function"
 
 
 def chat_parameters(parameters: Mapping[str, Any], *, model_id: str, cache_key: str) -> Mapping[str, Any]:

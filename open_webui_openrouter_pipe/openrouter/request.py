@@ -192,7 +192,7 @@ class _Reasoning(_WireObject):
 class _Function(_WireObject):
     type: Literal["function"] = "function"
     name: str
-    description: Any = None
+    description: str | None = None
     parameters: Annotated[dict[str, Any], Field(min_length=1)] = {"type": "object", "properties": {}}
     strict: _Flag = None
 
@@ -200,7 +200,7 @@ class _Function(_WireObject):
 class _JsonSchema(_WireObject):
     type: Literal["json_schema"] = "json_schema"
     name: str
-    description: Any = None
+    description: str | None = None
     content: dict[str, Any] = Field(default={}, alias="schema")
     strict: _Flag = None
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from ..conversation.budget import (
-    FALLBACK_WINDOW_TOKENS,
+    UNKNOWN_WINDOW_TOKENS,
     Budget,
     ContextSettings,
     Strategy,
@@ -218,7 +218,7 @@ def _limits(
     count.
     """
     output_tokens = model.output_tokens or settings.context_max_output_tokens
-    budget = split_window(model.window_tokens or FALLBACK_WINDOW_TOKENS, output_tokens=output_tokens)
+    budget = split_window(model.window_tokens or UNKNOWN_WINDOW_TOKENS, output_tokens=output_tokens)
     if model.calibration is None:
         return budget, budget.input_tokens
     counts = _count_all(counter, conversation)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from open_webui_openrouter_pipe.app import App
+import httpx
+
+from open_webui_openrouter_pipe.app import App, HostResources
 from open_webui_openrouter_pipe.history.markers import leading_markers
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.ports import Failed, Notice, StoredMarkers
 from open_webui_openrouter_pipe.responses.effects import TextDelta
 from open_webui_openrouter_pipe.settings import Settings, Valves, read_settings
+from open_webui_openrouter_pipe.store.database import Database
+from scripts.harness.page import FakeRecords
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
     from scripts.standin import StandIn
 
 MODEL = "openai/gpt-5.2"
@@ -22,6 +30,33 @@ MODEL = "openai/gpt-5.2"
 def settings(standin: StandIn, **valves: Any) -> Settings:
     """Settings for the stand-in, with these valves."""
     return read_settings(Valves(API_KEY="sk-or-test", BASE_URL=standin.base_url, **valves))
+
+
+class WithoutCatalogue(httpx.AsyncBaseTransport):
+    """The network, on which the list of models cannot be had."""
+
+    def __init__(self) -> None:
+        self.network = httpx.AsyncHTTPTransport()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/models"):
+            return httpx.Response(500)
+        return await self.network.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self.network.aclose()
+
+
+@asynccontextmanager
+async def app_on(
+    folder: Path, transport: httpx.AsyncBaseTransport | None = None, **host: Any
+) -> AsyncIterator[App]:
+    """An app on a database file in the folder; `host` is what it gets of the host beside that."""
+    database = Database.from_url(f"sqlite:///{folder}/rows.db")
+    resources = HostResources(database, FakeRecords(), "secret", **host)
+    async with aclosing(App(resources, transport=transport)) as app:
+        yield app
+        await app.idle()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +78,16 @@ class Chat:
     user_id: str = "ada"
     chat_id: str = field(default_factory=lambda: f"chat-{secrets.token_hex(4)}")
     messages: list[dict[str, Any]] = field(default_factory=list)
+    model: str = MODEL
+    role: str = "user"
 
-    async def ask(self, text: str) -> Answer:
-        """Send a question and return the whole answer."""
+    async def ask(self, text: str, **parameters: Any) -> Answer:
+        """Send a question, with these parameters in its body, and return the whole answer."""
         self.messages.append({"role": "user", "content": text})
-        body = {"model": f"openrouter.{MODEL}", "messages": list(self.messages), "stream": True}
+        body = {"model": f"openrouter.{self.model}", "messages": list(self.messages), "stream": True}
         metadata = {"chat_id": self.chat_id, "message_id": f"message-{len(self.messages)}"}
-        call = read_call(body, user={"id": self.user_id}, metadata=metadata, task=None)
+        user = {"id": self.user_id, "role": self.role}
+        call = read_call({**body, **parameters}, user=user, metadata=metadata, task=None)
         outputs = [output async for output in self.app.answer(call, self.settings)]
         content = "".join(
             leading_markers(output.ids) if isinstance(output, StoredMarkers) else output.delta

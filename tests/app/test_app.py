@@ -2,27 +2,113 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
-from open_webui_openrouter_pipe.app import App, HostResources
-from open_webui_openrouter_pipe.store.database import Database
-from scripts.harness.page import FakeRecords
-from tests.app.chat import Chat, settings
+from tests.app.chat import Chat, WithoutCatalogue, app_on, settings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from scripts.standin import StandIn
 
 pytestmark = pytest.mark.anyio
 
+SMALL = "standin/small"
+"""A model with a window of 16,384 tokens."""
+
 
 async def test_a_worker_that_never_listed_models_knows_them(tmp_path: Path, standin: StandIn) -> None:
     """The first question already asks for sealed reasoning, which only models that reason may be asked for."""
-    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
-    async with aclosing(App(HostResources(database, FakeRecords(), "secret"))) as app:
+    async with app_on(tmp_path) as app:
         await Chat(app, settings(standin)).ask("one")
     assert standin.responses[0].body["include"] == ["reasoning.encrypted_content"]
+
+
+async def test_a_user_sets_no_parameter_that_the_administrator_does_not_allow(
+    tmp_path: Path, standin: StandIn
+) -> None:
+    """What was omitted is said once; what the administrator set for the model is sent all the same."""
+    asked: list[tuple[str, Mapping[str, Any]]] = []
+
+    async def model_parameters(row_id: str, controls: Mapping[str, Any]) -> Mapping[str, Any]:
+        asked.append((row_id, controls))
+        return {"provider": {"zdr": True}}
+
+    wanted = {
+        "provider": {"data_collection": "allow"},
+        "models": ["openai/gpt-4o", "anthropic/claude-opus-4.5"],
+        "service_tier": "flex",
+        "temperature": 1,
+    }
+    async with app_on(tmp_path, model_parameters=model_parameters) as app:
+        chosen = settings(standin, MODELS="openai/*", USER_PARAMETERS="models, service_tier")
+        chat = Chat(app, chosen)
+        notices = [(await chat.ask("one", **wanted)).notices, (await chat.ask("two", **wanted)).notices]
+        await chat.ask("three", provider={"zdr": True})
+        await Chat(app, chosen, role="admin").ask("four", **wanted)
+    names = ("provider", "models", "service_tier")
+    bodies = [
+        {name: body[name] for name in names if name in body} for body in (r.body for r in standin.responses)
+    ]
+    line = "Omitted from your requests, since the administrator does not allow users to set it: models, provider."
+    permitted = {"provider": {"zdr": True}, "models": ["openai/gpt-4o"], "service_tier": "flex"}
+    as_admin = {name: wanted[name] for name in names}
+    assert bodies == [permitted, permitted, {"provider": {"zdr": True}}, as_admin]
+    assert notices == [(line,), ()]
+    assert asked == [("openrouter.openai/gpt-5.2", {})] * 3
+
+
+async def test_a_chat_is_not_shortened_on_a_guess(tmp_path: Path, standin: StandIn) -> None:
+    """Without a catalogue the chat is sent whole; from the provider's refusal on its window is known."""
+    async with app_on(tmp_path, WithoutCatalogue()) as app:
+        chat = Chat(app, settings(standin, CONTEXT_STRATEGY="prune"), model=SMALL)
+        small = [await chat.ask("word " * 3_000) for _ in range(3)]
+        large = [await chat.ask("word " * 3_000) for _ in range(4)]
+    assert [answer.error for answer in (*small, *large)] == [None] * 7
+    statuses = [response.status for response in standin.responses]
+    assert statuses.count(400) == 1
+    whole = statuses.index(400)
+    lengths = [len(response.body["input"]) for response in standin.responses]
+    assert lengths[: whole + 1] == [1 + 2 * turn for turn in range(whole + 1)]
+    assert max(lengths[whole + 1 :]) < lengths[whole]
+
+
+async def test_a_chat_that_no_one_refused_is_never_refused_by_the_pipe(
+    tmp_path: Path, standin: StandIn
+) -> None:
+    """A single message larger than any assumed window reaches a model that nobody has listed."""
+    async with app_on(tmp_path, WithoutCatalogue()) as app:
+        answer = await Chat(app, settings(standin), model="openai/gpt-4o").ask("word " * 20_000)
+    assert (answer.error, [response.status for response in standin.responses]) == (None, [200])
+
+
+async def test_a_lost_connection_is_reported_as_one(tmp_path: Path, standin: StandIn) -> None:
+    """Whatever the size of a chat whose model is unknown."""
+    down = httpx.MockTransport(lambda _: httpx.Response(503))
+    refused = httpx.ConnectError("refused")
+
+    def refuse(_: httpx.Request) -> httpx.Response:
+        raise refused
+
+    async with app_on(tmp_path, httpx.MockTransport(refuse)) as app:
+        lost = await Chat(app, settings(standin)).ask("word " * 20_000)
+    async with app_on(tmp_path, down) as app:
+        unavailable = await Chat(app, settings(standin)).ask("word " * 20_000)
+    assert (lost.error, unavailable.error) == (
+        "OpenRouter could not be reached. Please try again in a moment.",
+        "The provider is overloaded at the moment. Please try again later, or choose another model.",
+    )
+
+
+async def test_an_assumed_window_holds_where_none_is_known(tmp_path: Path, standin: StandIn) -> None:
+    """It limits a model that the catalogue does not name, and no other."""
+    assuming = settings(standin, ASSUMED_CONTEXT_TOKENS=8_192)
+    async with app_on(tmp_path, WithoutCatalogue()) as app:
+        unlisted = await Chat(app, assuming).ask("word " * 10_000)
+    async with app_on(tmp_path) as app:
+        listed = await Chat(app, assuming).ask("word " * 10_000)
+    assert ("window of 8,192" in (unlisted.error or ""), listed.error) == (True, None)

@@ -40,7 +40,7 @@ def test_a_window_without_room_is_refused() -> None:
 
 
 def test_the_smallest_window_of_all_models_counts() -> None:
-    """Of all models that may serve, the smallest; unknown ones count as 8,192."""
+    """Of all models that may serve, the smallest; one of which it is unknown does not decide for the others."""
     assert smallest_window([200_000, 128_000]) == 128_000
-    assert smallest_window([200_000, None]) == 8192
-    assert smallest_window([]) == 8192
+    assert smallest_window([200_000, None]) == 200_000
+    assert smallest_window([None]) is None

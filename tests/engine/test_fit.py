@@ -68,7 +68,9 @@ async def fit(fitter: RequestFitter, chat: Conversation, screen: ShownNotices | 
     return await fitter.fit(chat, screen or ShownNotices())
 
 
-def new_fitter(books: FakeServices, *, window: int = 10_000, strategy: Strategy = "prune") -> RequestFitter:
+def new_fitter(
+    books: FakeServices, *, window: int | None = 10_000, strategy: Strategy = "prune"
+) -> RequestFitter:
     terms = RequestTerms(ContextSettings(context_strategy=strategy), ModelTerms("vendor/model", window))
     return RequestFitter(books.planner(), terms, ORIGIN)
 
@@ -172,6 +174,19 @@ async def test_a_provider_that_counts_more_gets_less() -> None:
     assert lower.tokens < refused.tokens * 0.75
     assert lower.items[-1] == last_item(chat)
     assert books.learned == [("vendor/model", 10_000)]
+
+
+async def test_a_refusal_without_numbers_shortens_only_what_was_refused() -> None:
+    """The window stays unknown: the request is sent once more with less, and the next one whole again."""
+    books, chat = FakeServices(), long_chat(30)
+    fitter = new_fitter(books, window=None)
+    refused = await fit(fitter, chat)
+    lower = await fitter.refit_smaller(chat, refused)
+    again = await fit(fitter, chat)
+    assert (refused.tokens, again.tokens) == (refused.tokens_before, refused.tokens_before)
+    assert lower is not None
+    assert lower.tokens < refused.tokens * 0.75
+    assert books.learned == []
 
 
 @pytest.mark.parametrize("strategy", ["refuse", "off"])

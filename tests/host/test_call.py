@@ -27,14 +27,36 @@ def test_a_chat_turn_is_read_whole() -> None:
         model_id="openai/gpt-5.2",
         messages=[{"role": "user", "content": "hi"}],
         parameters={"temperature": 0.5},
+        model_row_id="pipe.openai/gpt-5.2",
+        model_controls={},
         stream=True,
         task=None,
         user_id="u1",
+        is_admin=False,
         chat_id="c1",
         message_id="m1",
         base_system_prompt="",
         base_user_prompt="hi",
     )
+
+
+def test_a_preset_and_its_options_are_named() -> None:
+    """The host replaces a preset's model by the one that it is based on, and keeps the preset in the metadata."""
+    picked = {"preset": {"tier": "fast"}, "other": {"tier": "slow"}}
+    metadata = {"model": {"id": "preset"}, "params": {"model_controls": picked}}
+    call = read_call(BODY, user={"id": "u", "role": "admin"}, metadata=metadata, task=None)
+    assert (call.model_id, call.model_row_id, call.model_controls, call.is_admin) == (
+        "openai/gpt-5.2",
+        "preset",
+        {"tier": "fast"},
+        True,
+    )
+
+
+def test_an_arena_has_no_row_of_its_own() -> None:
+    """The host picks one of its models, and applies the parameters of that one."""
+    metadata = {"model": {"id": "arena-model", "owned_by": "arena"}}
+    assert read_call(BODY, user=USER, metadata=metadata, task=None).model_row_id == BODY["model"]
 
 
 @pytest.mark.parametrize(
@@ -61,11 +83,18 @@ def test_who_calls_decides_what_is_shown_and_kept(
     assert (call.in_chat, call.keeps) == expected
 
 
-@pytest.mark.parametrize("change", [{"messages": None}, {"messages": ["x"]}, {"model": None}, {"model": ""}])
+@pytest.mark.parametrize("change", [{"messages": None}, {"messages": "x"}, {"model": None}, {"model": ""}])
 def test_a_call_without_model_or_messages_is_refused(change: dict[str, Any]) -> None:
     """The error says what is missing."""
     with pytest.raises(InvalidHistory):
         read_call({**BODY, **change}, user=USER, metadata=METADATA, task=None)
+
+
+@pytest.mark.parametrize("task", [None, "title_generation"])
+def test_a_message_of_an_odd_shape_does_not_cost_the_call(task: str | None) -> None:
+    """The history repairs it."""
+    messages = ["x", None, {"role": "user", "content": "hi"}]
+    assert read_call({**BODY, "messages": messages}, user=USER, metadata={}, task=task).messages == messages
 
 
 @pytest.mark.parametrize(

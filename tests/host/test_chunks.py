@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from open_webui_openrouter_pipe.host.chunks import ChunkWriter, CompletionWriter
+import pytest
+
+from open_webui_openrouter_pipe.errors import (
+    AuthenticationFailed,
+    ContextTooLong,
+    ModelNotFound,
+    PaymentRequired,
+    ProviderUnavailable,
+    RateLimited,
+    RequestRejected,
+)
+from open_webui_openrouter_pipe.host.chunks import ChunkWriter, CompletionWriter, error_response
 from open_webui_openrouter_pipe.host.native import NativeWriter
 from open_webui_openrouter_pipe.ports import Failed, Notice, Output, StoredMarkers
 from open_webui_openrouter_pipe.responses.effects import (
@@ -17,6 +29,12 @@ from open_webui_openrouter_pipe.responses.effects import (
 from open_webui_openrouter_pipe.responses.items import FunctionCall
 from tests.host.test_native import CALL, CALL_BEGUN, CALLS, HOST_USAGE, REASONED_ANSWER, TEXT, TEXT_BEGUN
 
+if TYPE_CHECKING:
+    from open_webui_openrouter_pipe.errors import PipeError
+
+pytestmark = pytest.mark.anyio
+
+NO = {"error": {"message": "No.", "type": "server_error", "param": None, "code": None}}
 HEAD: dict[str, Any] = {"completion_id": "chatcmpl-1", "model": "openai/gpt-5", "created": 7}
 
 
@@ -60,8 +78,8 @@ def test_calls_stream_whole() -> None:
 
 
 def test_an_error_is_the_last_chunk() -> None:
-    """It is a plain line."""
-    assert chunks([Failed("No.")]) == [{"error": {"message": "No."}}]
+    """It is a plain line in the form of OpenAI's API."""
+    assert chunks([Failed("No.")]) == [NO]
 
 
 def test_a_completion_collects_text_and_usage() -> None:
@@ -100,17 +118,42 @@ def test_an_incomplete_answer_says_so() -> None:
 
 def test_a_failed_completion_is_an_error_in_the_hosts_form() -> None:
     """Open WebUI shows `detail`, and a task that gets it makes no title of it."""
-    assert completion([ItemStarted(0, CALL_BEGUN), ItemFinished(0, CALL), Failed("No.")]) == {
-        "error": {"detail": "No."}
-    }
+    outputs: list[Output] = [ItemStarted(0, CALL_BEGUN), ItemFinished(0, CALL), Failed("No.")]
+    assert completion(outputs, with_output=True) == {"error": {"detail": "No."}}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (RequestRejected("No."), "invalid_request_error", None),
+        (AuthenticationFailed("No."), "authentication_error", "invalid_api_key"),
+        (PaymentRequired("No."), "insufficient_quota", "insufficient_quota"),
+        (ContextTooLong("No."), "invalid_request_error", "context_length_exceeded"),
+        (ModelNotFound("No."), "invalid_request_error", "model_not_found"),
+        (RateLimited("No."), "rate_limit_error", "rate_limit_exceeded"),
+        (ProviderUnavailable("No."), "server_error", None),
+    ],
+)
+async def test_a_bare_callers_error_is_one_of_openais_api(
+    error: PipeError, kind: str, code: str | None
+) -> None:
+    """In a stream and as a response with its status, which the host hands on as it is."""
+    expected = {"error": {"message": "No.", "type": kind, "param": None, "code": code}}
+    failed = Failed("No.", error)
+    response = error_response(failed)
+    sent = b"".join([part async for part in response.body_iterator])
+    assert (chunks([failed]), completion([failed]), json.loads(sent)) == ([expected], expected, expected)
+    assert (response.status_code, response.media_type, response.body) == (
+        error.status,
+        "application/json",
+        sent,
+    )
 
 
 def test_an_incomplete_call_is_not_sent() -> None:
     """Its arguments are half a JSON text."""
     cut = FunctionCall({**CALL, "arguments": '{"a', "status": "incomplete"})
-    assert chunks([ItemStarted(0, CALL_BEGUN), ItemFinished(0, cut), Failed("No.")]) == [
-        {"error": {"message": "No."}}
-    ]
+    assert chunks([ItemStarted(0, CALL_BEGUN), ItemFinished(0, cut), Failed("No.")]) == [NO]
 
 
 def test_two_messages_are_joined_alike_with_and_without_streaming() -> None:
@@ -132,4 +175,4 @@ def test_a_page_keeps_what_was_written_before_an_error() -> None:
         {"detail": "No."},
         ["reasoning", "message"],
     )
-    assert completion(outputs) == {"error": {"detail": "No."}}
+    assert completion(outputs) == NO

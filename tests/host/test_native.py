@@ -334,6 +334,34 @@ def test_images_become_files_of_the_message() -> None:
     assert completed["type"] == "response.completed"
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["javascript:alert(1)", "data:text/html,x", "DATA:text/html;base64,QUJD", "//a.example", "file:/x", ""],
+)
+def test_only_web_addresses_and_images_reach_the_page(address: str) -> None:
+    """A citation or picture of another kind is omitted: the host makes links of what it gets."""
+    part = OutputText(type="output_text", text="Hi", annotations=[{**CITATION, "url": address}, CITATION])
+    cited = AssistantMessage({**TEXT, "content": [part]})
+    image = OpaqueItem({"type": "image_generation_call", "id": "1", "result": address})  # type: ignore[typeddict-unknown-key]
+    action = {"query": "x", "url": address, "sources": [{"url": address}, {"url": "https://a.example"}]}
+    search = OpaqueItem({"type": "web_search_call", "id": "ws", "action": action})  # type: ignore[typeddict-unknown-key]
+    outputs: list[Output] = [ItemStarted(0, TEXT_BEGUN), ItemFinished(0, cited), ItemFinished(1, image)]
+    outputs += [ItemStarted(2, search), ItemFinished(2, search)]
+    *_, completed = events = rendered([*outputs, finished(cited, image, search)])
+    message, searched = completed["response"]["output"]
+    assert message["content"][0]["annotations"] == [CITATION]
+    assert searched["action"] == {"query": "x", "url": "", "sources": [{"url": "https://a.example"}]}
+    assert not [event for event in events if "event" in event]
+
+
+@pytest.mark.parametrize("address", ["HTTPS://a.example/b.png", "Data:image/webp;base64,QUJD"])
+def test_the_case_of_a_scheme_does_not_matter(address: str) -> None:
+    """A picture's address reaches the page as it is."""
+    image = OpaqueItem({"type": "image_generation_call", "id": "1", "result": address})  # type: ignore[typeddict-unknown-key]
+    files, _ = rendered([ItemFinished(0, image), finished(image)])
+    assert files["event"]["data"]["files"] == [{"type": "image", "url": address}]
+
+
 def test_a_late_citation_is_sent_once() -> None:
     """The host makes a source of each citation in each finished message."""
     late = {**CITATION, "url": "https://b.example"}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.history.markers import erase_markers, iter_marker_spans
+from scripts.launch.api import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -227,6 +228,41 @@ def test_a_bare_call_without_streaming_is_one_completion(open_webui: OpenWebUI, 
     assert (body["max_output_tokens"], body["reasoning"]["effort"]) == (500, "high")
     assert {"max_tokens", "reasoning_effort", "seed"}.isdisjoint(body)
     assert [item["role"] for item in body["input"]] == ["system", "user"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_bare_call_that_is_refused_gets_an_error_of_openais_api(
+    open_webui: OpenWebUI, standin: StandIn, *, stream: bool
+) -> None:
+    """Without streaming it has its HTTP status; a stream has begun with 200 before the pipe is called."""
+    standin.script({"do": "error=402", "times": 5})
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "one"}], "stream": stream}
+    if stream:
+        text = open_webui.admin.api.lines("/api/chat/completions", body)[0].removeprefix("data: ")
+        assert json.loads(text)["error"]["code"] == "insufficient_quota"
+    else:
+        with pytest.raises(ApiError, match="insufficient_quota") as refused:
+            open_webui.admin.api.post("/api/chat/completions", body)
+        assert refused.value.status == 402
+
+
+def test_a_user_cannot_replace_what_the_administrator_set(open_webui: OpenWebUI, standin: StandIn) -> None:
+    """Neither in a chat nor over the API; the parameters of a preset are sent, and a status line names the rest."""
+    params = {"custom_params": {"provider": '{"zdr": true}'}}
+    grants = [{"principal_type": "user", "principal_id": "*", "permission": "read"}]
+    form = {"id": "private", "name": "Private", "base_model_id": MODEL, "meta": {}, "params": params}
+    open_webui.admin.api.post("/api/v1/models/create", {**form, "access_grants": grants})
+    user = open_webui.add_user("spender")
+    user.api.models()
+    wanted: dict[str, Any] = {"provider": {"data_collection": "allow"}, "service_tier": "priority"}
+    _, answer = user.ask("private", "one", **wanted)
+    _, plain = user.ask("private", "two")
+    user.complete("private", [{"role": "user", "content": "three"}], **wanted)
+    bodies = [request.body for request in standin.responses]
+    assert [body.get("provider") for body in bodies] == [{"zdr": True}] * 3
+    assert [body for body in bodies if "service_tier" in body] == []
+    assert "provider, service_tier" in answer["statusHistory"][0]["description"]
+    assert "statusHistory" not in plain
 
 
 def test_tasks_see_no_marker_and_answer_plainly(open_webui: OpenWebUI, standin: StandIn) -> None:

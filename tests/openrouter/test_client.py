@@ -14,13 +14,14 @@ from open_webui_openrouter_pipe.errors import (
     AuthenticationFailed,
     ConfigurationError,
     ConnectionFailed,
+    PaymentRequired,
     PipeError,
     ProviderUnavailable,
     RateLimited,
     StreamBroken,
 )
 from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
-from open_webui_openrouter_pipe.responses.failure import Failure
+from open_webui_openrouter_pipe.responses.failure import Failure, read_failure
 from tests.support.wire import RECORDINGS, events_of, frames, recording
 
 if TYPE_CHECKING:
@@ -140,17 +141,64 @@ async def test_without_a_key_nothing_is_sent(key: str) -> None:
     "settings",
     [
         ClientSettings(api_key="sk-ö"),
+        ClientSettings(api_key="sk-or\nx: y"),
+        ClientSettings(api_key="sk-\ud800"),
         ClientSettings(api_key=KEY, base_url="http://x.test:port"),
         ClientSettings(api_key=KEY, base_url="ftp://x.test"),
     ],
 )
 async def test_unusable_settings_are_a_configuration_error(settings: ClientSettings) -> None:
-    """A key or an address that cannot be used is the administrator's to mend."""
+    """A key or an address that cannot be used is the administrator's to mend, and the line names the valve."""
     async with httpx.AsyncClient() as http:
         with pytest.raises(ConfigurationError) as caught:
             async with OpenRouterClient(http, settings).stream(BODY):
                 pass
-    assert settings.api_key not in str(caught.value)
+    valve = "API_KEY" if settings.api_key != KEY else "BASE_URL"
+    assert (settings.api_key in str(caught.value), valve in caught.value.user_message) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("Büro-Chat", "B%C3%BCro-Chat"),
+        ("Chat 🙂, 100 %", "Chat %F0%9F%99%82, 100 %"),
+        ("a\r\nX-Evil: 1", "a%0D%0AX-Evil: 1"),
+        ("half \ud83d", "half ?"),
+    ],
+)
+async def test_any_title_and_referer_can_be_sent(given: str, sent: str) -> None:
+    """They are decoration, and cost no answer."""
+    server = FakeServer(streamed(frames()))
+    await read(server, ClientSettings(api_key=KEY, referer=given, title=given))
+    headers = server.requests[0].headers
+    assert (headers["http-referer"], headers["x-openrouter-title"]) == (sent, sent)
+
+
+async def test_numbers_that_json_does_not_know_are_never_sent() -> None:
+    """NaN and infinity would be refused with each request of the chat: their fields are absent, in lists null."""
+    server = FakeServer(streamed(frames()))
+    body = {"top_p": float("nan"), "a": {"b": float("inf"), "c": [1.5, float("-inf")], "d": ({"e": 1},)}}
+    async with client_of(server) as client, client.stream(body) as events:
+        assert [event async for event in events] == []
+    assert json.loads(server.requests[0].content, parse_constant=pytest.fail) == {
+        "a": {"c": [1.5, None], "d": [{"e": 1}]},
+        "stream": True,
+    }
+
+
+async def test_an_echoed_key_is_not_repeated() -> None:
+    """A gateway's key may look like any word, and its errors may quote the header."""
+    body = {"error": {"code": 400, "message": "bad header: sesame"}}
+    failed = {
+        "type": "response.failed",
+        "response": {"error": {"code": "server_error", "message": "sesame!"}},
+    }
+    settings = ClientSettings(api_key="sesame")
+    refused, page = httpx.Response(400, json=body), httpx.Response(200, json=[f"sesame, {body}"])
+    errors = [(await collect(FakeServer(response), settings))[1] for response in (refused, page)]
+    async with client_of(FakeServer(refused), settings) as client:
+        errors.append(client.explain(read_failure(None, failed)))
+    assert [("[redacted]" in str(error), "sesame" in str(error)) for error in errors] == [(True, False)] * 3
 
 
 async def test_the_key_is_not_shown() -> None:
@@ -189,6 +237,24 @@ async def test_a_whole_response_instead_of_a_stream_is_read() -> None:
     assert await read(FakeServer(httpx.Response(200, json=response))) == [
         {"type": "response.completed", "response": response}
     ]
+
+
+@pytest.mark.parametrize("media_type", ["text/event-stream", "text/plain; charset=utf-8", None])
+@pytest.mark.parametrize("split", [1, 1000])
+async def test_an_unlabelled_error_instead_of_a_stream_is_read(media_type: str | None, split: int) -> None:
+    """What a stream begins with says more than its content type."""
+    text = b' \n{"error": {"code": 402, "message": "no credits"}}\n'
+    body = Portions(*(text[at : at + split] for at in range(0, len(text), split)))
+    headers = {"content-type": media_type} if media_type else {}
+    with pytest.raises(PaymentRequired):
+        await read(FakeServer(httpx.Response(200, headers=headers, stream=body)))
+
+
+async def test_an_unlabelled_page_instead_of_a_stream_is_an_error() -> None:
+    """What is neither a stream nor JSON comes from somebody else."""
+    body = Portions(b"<html><title>Log", b" in</title>")
+    _, broken = await collect(FakeServer(httpx.Response(200, headers=SSE, stream=body)))
+    assert "is not OpenRouter" in str(broken)
 
 
 async def test_a_web_page_instead_of_a_stream_is_an_error() -> None:

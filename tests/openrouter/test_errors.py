@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -30,7 +31,7 @@ CASES: list[tuple[Failure, type[Exception], str]] = [
     (
         Failure("User not found.", status=401),
         AuthenticationFailed,
-        "OpenRouter did not accept the API key. An administrator can check it in the function's valves.",
+        "OpenRouter did not accept the API key. An administrator can check the function's valve API_KEY.",
     ),
     (
         Failure(
@@ -41,8 +42,8 @@ CASES: list[tuple[Failure, type[Exception], str]] = [
         PaymentRequired,
         (
             "The OpenRouter account has too few credits for this request (up to 4096 tokens were requested, "
-            "120 can be paid for). Add credits at https://openrouter.ai/settings/credits or lower the limit of "
-            "output tokens."
+            "120 can be paid for). An administrator can add some at https://openrouter.ai/settings/credits; a lower "
+            "limit of output tokens may help as well."
         ),
     ),
     (
@@ -63,7 +64,7 @@ CASES: list[tuple[Failure, type[Exception], str]] = [
     (
         Failure("No endpoints found for x", status=404),
         ModelNotFound,
-        'OpenRouter has no endpoint for this model as requested. It said: "No endpoints found for x"',
+        'No provider of this model can serve this request. It said: "No endpoints found for x"',
     ),
     (
         Failure("m", status=404, availability="model_deprecated"),
@@ -78,7 +79,7 @@ CASES: list[tuple[Failure, type[Exception], str]] = [
     (
         Failure("No endpoints found that support tool use.", status=404),
         ModelNotFound,
-        "No provider of this model supports tools. Turn the tools off or choose another model.",
+        "No provider of this model supports tools. Switch the tools off or choose another model.",
     ),
     (
         Failure("m", status=404, availability="capacity_exhausted", provider="P"),
@@ -118,8 +119,8 @@ CASES: list[tuple[Failure, type[Exception], str]] = [
         Failure("Rate limit exceeded: free-models-per-day. Add 10 credits", status=429),
         RateLimited,
         (
-            "The daily limit of OpenRouter's free models is reached. Credits on the account raise it. "
-            "Please wait a little and try again."
+            "The daily limit of OpenRouter's free models is reached. Choose a paid model, or wait until tomorrow; an "
+            "administrator can raise the limit with credits. Please wait a little and try again."
         ),
     ),
     (
@@ -162,6 +163,32 @@ def test_each_failure_has_its_error_and_line(failure: Failure, kind: type[Except
     """The error's class says what it is, its line what happened and what to do."""
     error = to_error(failure)
     assert (type(error), error.user_message) == (kind, line)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit_tokens"),
+    [
+        (
+            "This endpoint's maximum context length is 16384 tokens. However, you requested about 26265 tokens",
+            16384,
+        ),
+        ("This model's maximum context length is 128,000 tokens.", 128_000),
+        ("prompt is too long: 210000 tokens > 200000 maximum", 200_000),
+        (
+            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+            1_048_576,
+        ),
+        ("Your input exceeds the context window of this model.", None),
+        ("too many tokens", None),
+    ],
+)
+@pytest.mark.parametrize("field", ["message", "raw"])
+def test_a_refusal_for_length_names_the_window(text: str, limit_tokens: int | None, field: str) -> None:
+    """In each provider's words, in the message and in its own error."""
+    failure = Failure(text, status=400) if field == "message" else Failure("m", status=400, raw=text)
+    error = to_error(failure)
+    assert isinstance(error, ContextTooLong)
+    assert error.limit_tokens == limit_tokens
 
 
 @pytest.mark.parametrize(
@@ -230,6 +257,50 @@ def test_lines_are_single_and_short(text: str, status: int | None) -> None:
 def test_redact_keeps_the_rest() -> None:
     """What is not a secret stays readable."""
     assert redact("key sk-or-v1-abcdef\n is bad") == "key [redacted] is bad"
+
+
+@pytest.mark.parametrize("written", ["gw+key/1", "gw%2Bkey%2F1", 'a"gw\\', 'a\\"gw\\\\'])
+def test_the_configured_key_is_redacted_whatever_it_looks_like(written: str) -> None:
+    """The key of a gateway need not begin as OpenRouter's do, and URLs and JSON write it in their own way."""
+    key = "gw+key/1" if "key" in written else 'a"gw\\'
+    failure = Failure(
+        f"<{written}>", status=400, raw=f"no {written}", provider=written, code=f"bad {written}"
+    )
+    error = to_error(failure, api_key=key)
+    assert (written in str(error), written in error.user_message) == (False, False)
+    assert "<[redacted]>" in error.detail
+
+
+def test_the_cut_off_end_of_a_text_shows_no_part_of_a_secret() -> None:
+    """What is not read ends with a whole word."""
+    words = "a@b.example " * 332
+    assert redact(f"{words}{'x' * 10} sk-or-v1-0123456789") == f"{'[redacted] ' * 332}{'x' * 10}"
+
+
+@pytest.mark.parametrize(
+    "characters", ["a", "1", ".", "%", " ", "-", "a.", "user_", "sk-", "authorization ", "@a"]
+)
+def test_the_time_to_read_a_text_does_not_depend_on_its_end(characters: str) -> None:
+    """Whatever is repeated, a provider that echoes 1 MB costs about as much as one that echoes 8 KB."""
+
+    def processor_seconds(size: int) -> float:
+        failure = Failure((characters * size)[:size], status=400, raw=(characters * size)[:size])
+        began = time.process_time()
+        to_error(failure)
+        return time.process_time() - began
+
+    fastest = [min(processor_seconds(size) for _ in range(3)) for size in (8_000, 1_000_000)]
+    assert fastest[1] < 10 * fastest[0] + 0.02
+
+
+def test_control_characters_reach_neither_the_user_nor_the_log() -> None:
+    """A terminal that shows the log is not steered by a provider's error."""
+    error = to_error(Failure("a\x1b[2Jb\x00\x9bc\u202ed", status=400, code="x\x07y", provider="p\x1bq"))
+    assert (error.user_message.isprintable(), str(error).isprintable(), error.detail) == (
+        True,
+        True,
+        "400 | x y | a [2Jb c d",
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.budget import FALLBACK_WINDOW_TOKENS
 from open_webui_openrouter_pipe.openrouter.catalog import read_models
 from open_webui_openrouter_pipe.openrouter.policy import (
+    RESTRICTED,
     chat_parameters,
     model_terms,
+    permitted_parameters,
+    sets_restricted,
     shares_cache,
     summary_model_id,
     summary_parameters,
@@ -18,6 +20,7 @@ from open_webui_openrouter_pipe.openrouter.policy import (
 )
 from open_webui_openrouter_pipe.planning.plan import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
+from open_webui_openrouter_pipe.settings import Valves
 
 CHEAP_READS = CachePrices(read=0.1, write=1.25)
 EPHEMERAL = {"cache_control": {"type": "ephemeral"}}
@@ -38,6 +41,58 @@ def test_a_chat_stays_with_the_provider_that_has_it_cached(
 ) -> None:
     """Keys name the chat, Anthropic is asked to cache, and the host's own parameters win."""
     assert chat_parameters(given, model_id=model_id, cache_key=key) == expected
+
+
+SEARCH = {"type": "openrouter:web_search"}
+LOOK = {"type": "function", "function": {"name": "look"}}
+ADMIN = {"provider": {"zdr": True}, "plugins": [{"id": "web"}], "tools": [SEARCH]}
+
+
+@pytest.mark.parametrize(
+    ("given", "allowed", "expected", "omitted"),
+    [
+        ({"temperature": 1, "tools": [LOOK]}, (), {"temperature": 1, "tools": [LOOK]}, ()),
+        ({"provider": {"zdr": True}}, (), {"provider": {"zdr": True}}, ()),
+        ({"provider": {"zdr": False}}, (), {"provider": {"zdr": True}}, ("provider",)),
+        ({"provider": {"zdr": False}}, ("provider",), {"provider": {"zdr": False}}, ()),
+        ({"service_tier": "priority"}, (), {"service_tier": None}, ("service_tier",)),
+        ({"service_tier": None}, (), {"service_tier": None}, ()),
+        ({"models": ["a/x", "b/y"]}, (), {"models": None}, ("models",)),
+        ({"models": ["a/x", "b/y"]}, ("models",), {"models": ["a/x"]}, ("models",)),
+        ({"models": ["a/x", {}]}, ("models",), {"models": ["a/x"]}, ("models",)),
+        ({"models": ["a/x"]}, ("models",), {"models": ["a/x"]}, ()),
+        ({"tools": [LOOK, SEARCH]}, (), {"tools": [LOOK, SEARCH]}, ()),
+        (
+            {"tools": [LOOK, {"type": "code_interpreter"}], "tool_choice": {"type": "code_interpreter"}},
+            (),
+            {"tools": [LOOK], "tool_choice": None},
+            ("server_tools",),
+        ),
+        (
+            {"tools": [{"type": "code_interpreter"}]},
+            ("server_tools",),
+            {"tools": [{"type": "code_interpreter"}]},
+            (),
+        ),
+    ],
+)
+def test_what_users_may_set(
+    given: dict[str, Any], allowed: tuple[str, ...], expected: dict[str, Any], omitted: tuple[str, ...]
+) -> None:
+    """What the administrator set passes and is put back; fallbacks are models that are offered."""
+    permitted = permitted_parameters(given, ADMIN, allowed=allowed, patterns=["a/*"])
+    assert permitted == (expected, omitted)
+
+
+@pytest.mark.parametrize("name", sorted(RESTRICTED))
+def test_the_valve_names_every_restricted_parameter(name: str) -> None:
+    """And they are looked at only where a body has one."""
+    description = Valves.model_fields["USER_PARAMETERS"].description or ""
+    assert (f"`{name}`" in description, sets_restricted({name: {"a": 1}}), sets_restricted({name: None})) == (
+        True,
+        True,
+        False,
+    )
 
 
 def test_a_task_takes_over_little() -> None:
@@ -106,4 +161,5 @@ def test_the_terms_of_a_model() -> None:
     ]
     asked, other = read_models({"data": rows})
     assert model_terms("a/m", [asked, other], output_tokens=50) == ModelTerms("a/m", 8_000, 50, CHEAP_READS)
-    assert model_terms("x", [None], output_tokens=None) == ModelTerms("x", FALLBACK_WINDOW_TOKENS)
+    assert model_terms("a/m", [asked, None], output_tokens=50).window_tokens == 900_000
+    assert model_terms("x", [None], output_tokens=None) == ModelTerms("x")

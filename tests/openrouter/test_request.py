@@ -292,3 +292,13 @@ KEYS = [
 def test_any_parameters_build(host: dict[str, Any], model: Model | None) -> None:
     """Whatever the host hands over, a body is built, and nothing in it is null."""
     assert None not in build(host, model)[0].values()
+
+
+def test_a_description_that_is_not_a_text_is_omitted() -> None:
+    """Providers refuse the whole request for it."""
+    tool = {"type": "function", "function": {"name": "look", "description": 5, "parameters": SCHEMA}}
+    nested = {"name": "n", "schema": SCHEMA, "description": {"a": 1}}
+    host = {"tools": [tool], "response_format": {"type": "json_schema", "json_schema": nested}}
+    body, _ = build(host, MODEL)
+    assert body["tools"] == [{"type": "function", "name": "look", "parameters": SCHEMA}]
+    assert body["text"] == {"format": {"type": "json_schema", "name": "n", "schema": SCHEMA}}
