@@ -1,16 +1,18 @@
 """Keeps a round's artifacts: decides what is kept, makes it durable, and says which markers may be shown.
 
-A marker is handed out only after the store has confirmed its artifact. A store that is unavailable, or that refuses an
-item (too large), is no reason to raise: the answer goes on without those markers, and `lost` counts what was not saved.
+A marker is handed out only after the store has confirmed its artifact. A store that is unavailable, that refuses an
+item (too large), or that breaks its promises is no reason to raise: the answer goes on without those markers, and
+`lost` counts what was not saved.
 """
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, cast
+from typing import Final, Literal, cast
 
 from ..errors import StoreError, StoreUnavailable
 from ..history.artifacts import normalize_persisted_item
@@ -18,7 +20,12 @@ from ..history.markers import item_id
 from ..ports import Artifact, ArtifactStore
 from ..responses.items import Item, Message, is_function_call_output, is_message, is_reasoning
 
+log = logging.getLogger(__name__)
+
 ReasoningRetention = Literal["disabled", "next_reply", "conversation"]
+
+_NEVER_ANSWERED: Final = frozenset({"computer_call", "local_shell_call", "mcp_approval_request"})
+"""Calls whose answer is a client's to give, and Open WebUI has none: alone no provider takes them back."""
 
 
 def generate_item_id() -> str:
@@ -34,12 +41,12 @@ class Persistence:
     tools: bool
 
     def includes(self, item: Item) -> bool:
-        """Whether the item becomes an artifact: whole, fit to be sent again, and not kept by the host itself."""
-        if is_message(item) or is_function_call_output(item):
+        """Whether the item becomes an artifact: whole, of use alone, and not kept by the host itself."""
+        if is_message(item) or is_function_call_output(item) or item["type"] in _NEVER_ANSWERED:
             return False
         if not (self.reasoning != "disabled" if is_reasoning(item) else self.tools):
             return False
-        return item.get("status", "completed") == "completed" and normalize_persisted_item(item) is not None
+        return item.get("status", "completed") == "completed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +75,26 @@ class Recorder:
 
     def keep(self, index: int, item: Item) -> None:
         """Take a finished item, if it is one that is kept."""
-        if self.persistence.includes(item):
-            self._unsaved[index] = self._artifact(item)
+        if self.persistence.includes(item) and (valid := normalize_persisted_item(item)):
+            self._unsaved[index] = self._artifact(valid)
 
     def keep_phase(self, index: int, message: Message) -> None:
         """Take the phase of a message that begins, which the host does not keep: its text is the host's."""
         phase = message.get("phase")
         is_enabled = self.persistence.tools or self.persistence.reasoning != "disabled"
-        if isinstance(phase, str) and is_enabled:
+        if phase and is_enabled:
             bare = {"type": "message", "role": "assistant", "phase": phase, "content": []}
             self._unsaved[index] = self._artifact(cast("Item", bare))
 
     def amend(self, index: int, item: Item) -> None:
         """Take what the terminal event added to an item that was kept before."""
+        valid = normalize_persisted_item(item)
+        if valid is None or is_message(valid):  # of a message, only its phase is kept
+            return
         if index in self._unsaved:
-            self._unsaved[index] = replace(self._unsaved[index], item=item)
+            self._unsaved[index] = replace(self._unsaved[index], item=valid)
         elif index in self._saved:
-            self._amended[index] = replace(self._saved[index], item=item)
+            self._amended[index] = replace(self._saved[index], item=valid)
 
     async def save(self) -> tuple[str, ...]:
         """Make everything kept so far durable, in one batch; return the ids whose markers may be shown now."""
@@ -104,11 +114,14 @@ class Recorder:
             return ()
         try:
             await self.store.put(artifacts)
-        except StoreError as error:
-            if len(artifacts) > 1 and not isinstance(error, StoreUnavailable):
+        except Exception as error:  # noqa: BLE001 - whatever ails the store, the answer goes on
+            is_refusal = isinstance(error, StoreError) and not isinstance(error, StoreUnavailable)
+            if is_refusal and len(artifacts) > 1:
                 return tuple([ulid for artifact in artifacts for ulid in await self._put((artifact,))])
+            if not self.lost:
+                log.warning("not all items of this answer are stored: %s: %s", type(error).__name__, error)
             self.lost += len(artifacts)
-            self.unavailable = self.unavailable or isinstance(error, StoreUnavailable)
+            self.unavailable = self.unavailable or not is_refusal
             return ()
         return tuple(artifact.id for artifact in artifacts)
 

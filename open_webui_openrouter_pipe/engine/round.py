@@ -7,8 +7,8 @@ calls leave the round fit for the host: with ids that nothing else uses, and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from ..conversation.content_cache import ContentCache
@@ -23,13 +23,16 @@ from ..responses.effects import (
     ResponseFailed,
     ResponseFinished,
 )
-from ..responses.items import Item, is_function_call, is_message, is_reasoning
+from ..responses.items import Item, is_function_call, is_message
 from ..responses.reducer import Reducer
+from ..responses.wire import as_list, as_object, as_text
 from .channel import OutputChannel
 from .recorder import Recorder
 
 STORE_UNAVAILABLE: Final = "store unavailable"
 """Under this name a user is informed once that items can be neither reloaded nor saved, until they can again."""
+
+_PICTURES: Final = ("image_generation_call", "openrouter:image_generation")
 
 _INCOMPLETE_NOTICES: Final[Mapping[str | None, str]] = {
     "max_output_tokens": "answer_at_output_limit",
@@ -99,7 +102,7 @@ class RoundCalls:
         if isinstance(call_id := fields.get("call_id"), str):
             changes["call_id"] = self._host_id(index, call_id, is_output=item["type"].endswith("_output"))
         if item["type"] == "function_call":
-            name = fields.get("name") or ""
+            name = as_text(fields.get("name"))
             changes["name"] = self._host_names.get(name, name)
         if all(fields.get(key) == value for key, value in changes.items()):
             return item
@@ -116,24 +119,13 @@ class RoundCalls:
         return self._by_index[index]
 
 
-@dataclass(frozen=True, slots=True)
-class RoundResult:
-    """How a round ended.
-
-    `shown`: something of the answer was handed on, so that the request must not be repeated. `ended_turn`: the
-    answer is complete, and no call awaits its result. `error`: why the round failed, None when it did not.
-    """
-
-    shown: bool
-    ended_turn: bool = False
-    error: PipeError | None = None
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class Round:
     """Sends one request and hands on what comes back. Use once.
 
-    `end` is the terminal effect as soon as it has arrived, also when the round is cancelled after it.
+    `end` is the terminal effect as soon as it has arrived, also when the round is cancelled after it. `shown`:
+    something was handed on, so that the request must not be repeated. `ended_turn`: the answer is complete, and no
+    call awaits its result. `error`: why the round failed, None when it did not.
     """
 
     responses: Responses
@@ -142,47 +134,64 @@ class Round:
     recorder: Recorder
     reported: SeenOnce
     end: ResponseFinished | ResponseFailed | None = None
-    _shown: bool = False
-    _ended_turn: bool = False
+    shown: bool = False
+    ended_turn: bool = False
+    error: PipeError | None = None
+    _open: dict[int, Item] = field(default_factory=dict)
+    """The items that were started at the host and are not finished there."""
 
-    async def run(self, body: RequestBody) -> RoundResult:
-        """Send the request; an error of the error tree is returned after everything that arrived was handed on."""
-        try:
-            await self._stream(body)
-        except PipeError as error:
-            return RoundResult(self._shown, error=error)
-        return RoundResult(self._shown, self._ended_turn)
+    async def run(self, body: RequestBody) -> None:
+        """Send the request and hand on what comes back; whatever raises, what was started is finished before it.
 
-    async def _stream(self, body: RequestBody) -> None:
+        An error of the error tree is kept, any other is raised.
+        """
         reducer = Reducer()
-        broken: StreamBroken | None = None
         try:
             async with self.responses.stream(body) as events:
                 async for event in events:
                     for effect in reducer.feed(event):
                         await self._handle(effect)
-        except StreamBroken as error:
-            broken = error
-        for effect in reducer.close():
-            if broken is not None and isinstance(effect, ResponseFailed):
-                await self.channel.put(effect)  # and the error that was raised says more than this one
-            else:
+            for effect in reducer.close():
                 await self._handle(effect)
-        if broken is not None and not isinstance(self.end, ResponseFinished):
-            raise broken
+        except StreamBroken as error:
+            if not isinstance(self.end, ResponseFinished):
+                await self._finish_open(reducer.close())
+                self.error = error
+        except Exception as error:
+            await self._finish_open(reducer.close())
+            if not isinstance(error, PipeError):
+                raise
+            self.error = error
+
+    async def _finish_open(self, last: Sequence[Effect]) -> None:
+        """Hand on the last effects of a round that failed, and finish what even they leave open."""
+        if not self.shown:
+            return
+        for effect in last[:-1]:
+            if not isinstance(effect, ItemFinished):
+                await self.channel.put(effect)
+            elif effect.index in self._open:
+                del self._open[effect.index]
+                await self.channel.put(replace(effect, item=self.calls.for_host(effect.index, effect.item)))
+        for index, item in self._open.items():
+            await self.channel.put(ItemFinished(index, cast("Item", {**item, "status": "incomplete"})))
+        for terminal in last[-1:]:
+            await self.channel.put(terminal)
 
     async def _handle(self, effect: Effect) -> None:
         match effect:
             case ItemStarted(index, item):
-                self._shown = True
+                self.shown = True
                 if is_message(item):
                     self.recorder.keep_phase(index, item)
                     await self._save_and_mark(before=index)
-                await self.channel.put(ItemStarted(index, self.calls.for_host(index, item)))
+                self._open[index] = item = self.calls.for_host(index, item)
+                await self.channel.put(ItemStarted(index, item))
             case ItemFinished(index, item):
                 item = self.calls.for_host(index, item)
                 self.recorder.keep(index, item)
                 await self.channel.put(ItemFinished(index, item))
+                del self._open[index]
             case ItemAmended(index, item):
                 item = self.calls.for_host(index, item)
                 self.recorder.amend(index, item)
@@ -212,8 +221,21 @@ class Round:
         if effect.status == "incomplete":
             name = _INCOMPLETE_NOTICES.get(effect.reason, "answer_cut_off")
             await self.channel.put(Notice(notice(name)))
-        elif all(map(is_reasoning, effect.items)):
+        elif not any(map(_is_answer, effect.items)):
             await self.channel.put(Notice(notice("answer_empty")))
         items = tuple(self.calls.for_host(index, item) for index, item in enumerate(effect.items))
-        self._ended_turn = effect.status == "completed" and not any(map(is_function_call, items))
+        self.ended_turn = effect.status == "completed" and not any(map(is_function_call, items))
         await self.channel.put(replace(effect, items=items))
+
+
+def _is_answer(item: Item) -> bool:
+    """Whether the user gets something of the item: text, a refusal, a picture, or a call that the host can run."""
+    fields = cast("Mapping[str, Any]", item)
+    match item["type"]:
+        case "message":
+            parts = map(as_object, as_list(fields.get("content")))
+            return any((as_text(part.get("text")) or as_text(part.get("refusal"))).strip() for part in parts)
+        case "function_call":
+            return fields.get("status") == "completed"
+        case kind:
+            return kind in _PICTURES

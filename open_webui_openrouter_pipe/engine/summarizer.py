@@ -155,7 +155,11 @@ class Summarizer:
 
     async def available(self, conversation: Conversation) -> Mapping[Segment, Summary]:
         """Return all summaries of the user that fit the conversation; never raises."""
-        return await self._find([conversation.before, *(turn.chain for turn in conversation.turns)])
+        try:
+            return await self._find([conversation.before, *(turn.chain for turn in conversation.turns)])
+        except Exception:  # a summary is never worth an answer
+            log.exception("summaries could not be read, and this request goes on without")
+            return {}
 
     async def make(
         self, targets: Sequence[SummaryTarget], cached_prefix: CachedPrefix | None
@@ -265,8 +269,8 @@ class Summarizer:
             await self.summaries.keep(
                 StoredSummary(*ids, target.segment, summary, model_id, target.source_tokens)
             )
-        except StoreError as error:
-            log.warning("a summary serves this request alone: %s", error)
+        except Exception as error:  # noqa: BLE001 - it is written, and of use at least now
+            log.warning("a summary serves this request alone: %s: %s", type(error).__name__, error)
         return SummaryBatch({target.segment: summary}, cost)
 
 

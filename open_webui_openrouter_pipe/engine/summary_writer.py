@@ -24,10 +24,9 @@ from ..errors import (
 )
 from ..planning.plan import CachedPrefix, CacheMarks
 from ..ports import Requests, Responses
-from ..responses.effects import ResponseFailed, ResponseFinished
+from ..responses.effects import ResponseFailed, ResponseFinished, Usage
 from ..responses.items import Item
 from ..responses.reducer import reduce_response
-from ..responses.usage import Usage
 from ..summaries.completion import complete_summary
 from ..summaries.prompt import identifies_turns, standalone_request, suffix_instruction
 from ..summaries.segments import SummaryTarget

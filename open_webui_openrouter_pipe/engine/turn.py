@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from ..errors import ContextTooLong, PipeError, ReasoningRejected, StoreError
-from ..history.artifacts import MissingReason
+from ..errors import ContextTooLong, PipeError, ReasoningRejected
+from ..history.artifacts import MissingArtifact, MissingReason
 from ..history.build import BuiltHistory, History, Options, build_input, read_history
 from ..notices import notice
 from ..planning.plan import Plan
@@ -22,7 +22,7 @@ from ..ports import Failed, LoadedArtifacts, Notice
 from .channel import OutputChannel
 from .fit import RequestFitter
 from .recorder import Persistence, Recorder, RequestOrigin
-from .round import STORE_UNAVAILABLE, Ports, Round, RoundCalls, RoundResult, SeenOnce
+from .round import STORE_UNAVAILABLE, Ports, Round, RoundCalls, SeenOnce
 
 log = logging.getLogger(__name__)
 
@@ -82,20 +82,27 @@ class TurnRunner:
 
     async def _answer(self) -> None:
         history = read_history(self.request.messages)
-        loaded = LoadedArtifacts()
-        if history.wanted:
-            loaded = await self.ports.store.load(self._user_id, history.wanted)
+        loaded = await self._load(history.wanted)
         built = self._build(history, loaded)
         await self._report_missing(built, loaded)
-        result = await self._send(built)
-        if isinstance(result.error, ReasoningRejected) and built.replayed and not result.shown:
+        round_ = await self._send(built)
+        if isinstance(round_.error, ReasoningRejected) and built.replayed and not round_.shown:
             self.memory.rejected.add(self._user_id, [reasoning.artifact_id for reasoning in built.replayed])
             await self.channel.put(Notice(notice("reasoning_rejected")))
-            result = await self._send(self._build(history, loaded, strip_reasoning=True))
-        if result.error is not None:
-            raise result.error
-        if result.ended_turn and self.request.persistence.reasoning == "next_reply":
+            round_ = await self._send(self._build(history, loaded, strip_reasoning=True))
+        if round_.error is not None:
+            raise round_.error
+        if round_.ended_turn and self.request.persistence.reasoning == "next_reply":
             await self._delete_replayed(built)
+
+    async def _load(self, ids: Sequence[str]) -> LoadedArtifacts:
+        if not ids:
+            return LoadedArtifacts()
+        try:
+            return await self.ports.store.load(self._user_id, ids)
+        except Exception:  # an answer without its artifacts is worth more than none
+            log.exception("%d stored items are not loaded", len(ids))
+            return LoadedArtifacts(missing=dict.fromkeys(ids, MissingArtifact(reason="unavailable")))
 
     def _build(
         self, history: History, loaded: LoadedArtifacts, *, strip_reasoning: bool = False
@@ -130,24 +137,23 @@ class TurnRunner:
             details = ", ".join(notice(name, count=count) for name, count in counts)
             await self.channel.put(Notice(notice("artifacts_missing", count=len(new), details=details)))
 
-    async def _send(self, built: BuiltHistory) -> RoundResult:
+    async def _send(self, built: BuiltHistory) -> Round:
         """Fit the input and send it; once more with less when the provider counts more than its window."""
         # naming a long chat by its content takes longer than the event loop may wait
         conversation = await asyncio.to_thread(lambda: built.conversation)
         plan = await self.fitter.fit(conversation, self.channel.put)
-        result = await self._run_round(plan, built)
-        if isinstance(result.error, ContextTooLong) and not result.shown:
-            smaller = await self.fitter.refit_smaller(
-                conversation, plan, named_tokens=result.error.limit_tokens
-            )
+        round_ = await self._run_round(plan, built)
+        if isinstance(round_.error, ContextTooLong) and not round_.shown:
+            named_tokens = round_.error.limit_tokens
+            smaller = await self.fitter.refit_smaller(conversation, plan, named_tokens=named_tokens)
             if smaller is not None:
                 await self.channel.put(Notice(notice("context_shortened")))
                 return await self._run_round(smaller, built)
-        if result.ended_turn:
+        if round_.ended_turn:
             self.fitter.prefetch(plan)
-        return result
+        return round_
 
-    async def _run_round(self, plan: Plan, built: BuiltHistory) -> RoundResult:
+    async def _run_round(self, plan: Plan, built: BuiltHistory) -> Round:
         request = self.ports.requests.build(plan.items, plan.marks)
         # the host keeps the calls that the plan omits, so their ids are taken all the same
         taken = [cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item]
@@ -161,9 +167,10 @@ class TurnRunner:
             reported=self.memory.reported,
         )
         try:
-            return await round_.run(request.body)
+            await round_.run(request.body)
         finally:
             self.fitter.record_usage(plan, round_.end)
+        return round_
 
     async def _delete_replayed(self, built: BuiltHistory) -> None:
         """Delete reasoning of earlier turns, which nobody needs once the turn after it has ended well."""
@@ -172,5 +179,5 @@ class TurnRunner:
             return
         try:
             await self.ports.store.delete(self._user_id, ids)
-        except StoreError:
-            log.warning("%d replayed reasoning artifacts stay until they are swept", len(ids))
+        except Exception as error:  # noqa: BLE001 - the answer is complete, and the sweep deletes them later
+            log.warning("%d stored items are not deleted: %s: %s", len(ids), type(error).__name__, error)

@@ -15,8 +15,7 @@ from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from ..responses.items import Item
 from ..responses.text import clean
-from ..responses.tool_names import wire_name
-from ..responses.wire import as_text
+from ..responses.wire import as_text, wire_name
 from .parts import read_arguments, read_output, read_parts
 
 Fields: TypeAlias = dict[str, Any]

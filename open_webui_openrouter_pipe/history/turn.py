@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from ..responses.items import AssistantMessage, InputMessage, InputPart, Item
-from ..responses.tool_names import wire_name
-from ..responses.wire import as_object, as_text
+from ..responses.wire import as_object, as_text, wire_name
 from .artifacts import (
     ANTHROPIC,
     FORMAT_FAMILIES,

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from ..responses.effects import Usage
 from ..responses.items import Item
-from ..responses.usage import Usage
 from ..responses.wire import as_list, as_object, as_text
 
 HostItem = dict[str, Any]

@@ -24,8 +24,8 @@ from ..responses.effects import (
     ResponseFailed,
     ResponseFinished,
     TextDelta,
+    Usage,
 )
-from ..responses.usage import Usage
 from .items import HostItem, begin, finish, host_usage, message, pictures
 
 Carrier = Literal["text", "hidden"]

@@ -27,8 +27,7 @@ from pydantic_core import PydanticUseDefault
 
 from ..ports import Model
 from ..responses.items import Item, is_function_call
-from ..responses.tool_names import wire_name
-from ..responses.wire import as_list, as_number, as_object, as_text
+from ..responses.wire import as_list, as_number, as_object, as_text, wire_name
 
 _ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
 _NOT_PARAMETERS: Final = frozenset({"model", "messages", "stream", "input", "instructions"})

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from ..conversation.budget import Budget, WindowTooSmall
-from ..responses.usage import Usage
+from ..responses.effects import Usage
 from .overflow import ContextOverflow
 from .plan import Plan, Step
 

@@ -1,15 +1,13 @@
 """The Responses vocabulary, pure: from the bytes of an answer to the effects that it has.
 
-    items        the typed elements of `input[]` and `output[]`, and their type guards
-    sse          bytes in any portions -> the data of whole frames
-    effects      a frame -> an event; the effects of a stream as values
-    reducer      events -> effects: the table of what each type of event means
-    drafts       output items under construction, and which of them an event means
-    failure      an error body in any of its shapes -> a failure
-    usage        tokens and cost of a round, read and added
-    text         half surrogates and NUL, mended in a text or throughout a JSON value
-    tool_names   function names as providers accept them
-    wire         coercers for values off the wire
+    items     the typed elements of `input[]` and `output[]`, and their type guards
+    sse       bytes in any portions -> the data of whole frames
+    effects   a frame -> an event; the effects and the usage of a stream as values
+    reducer   events -> effects: the table of what each type of event means
+    drafts    output items under construction, and which of them an event means
+    failure   an error body in any of its shapes -> a failure
+    text      half surrogates and NUL, mended in a text or throughout a JSON value
+    wire      coercers for values off the wire, and function names as providers accept them
 
 Knows neither HTTP nor the host; nothing here waits, logs or reads the clock.
 """

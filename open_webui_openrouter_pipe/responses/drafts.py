@@ -12,7 +12,8 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
+from itertools import islice
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 from .effects import (
     ArgumentsDelta,
@@ -25,37 +26,59 @@ from .effects import (
     RefusalDelta,
     TextDelta,
 )
-from .items import Item
+from .items import Item, Phase
 from .text import REPLACEMENT, mend, mend_text, split_pending
 from .wire import as_count, as_list, as_text
 
-TextKind = Literal["text", "refusal", "summary", "reasoning", "arguments"]
 WireObject: TypeAlias = dict[str, Any]
 Ending = Literal["completed", "incomplete"]
 
-_DELTAS: Final[dict[TextKind, Callable[[int, int, str], Effect]]] = {
-    "text": TextDelta,
-    "refusal": RefusalDelta,
-    "summary": lambda index, part, delta: ReasoningDelta(index, part, "summary", delta),
-    "reasoning": lambda index, part, delta: ReasoningDelta(index, part, "text", delta),
-    "arguments": lambda index, _part, delta: ArgumentsDelta(index, delta),
-}
 
-_PART_FORMS: Final[dict[TextKind, tuple[str, str]]] = {
-    "text": ("output_text", "text"),
-    "refusal": ("refusal", "refusal"),
-    "summary": ("summary_text", "text"),
-    "reasoning": ("reasoning_text", "text"),
-}
-"""The type of a part, and the key of the text within it."""
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TextKind:
+    """A kind of text: the type of its item and of its part, the key of the text, and its delta.
 
-_MESSAGE_PARTS: Final[dict[str, TextKind]] = {"output_text": "text", "text": "text", "refusal": "refusal"}
-_REASONING_PARTS: Final[dict[str, TextKind]] = {"summary": "summary", "content": "reasoning"}
+    `text_key` is the key of the whole text in its part and its events, `part_key` that of the part's index in events.
+    """
+
+    item_type: str
+    part_type: str
+    text_key: str
+    part_key: str
+    delta: Callable[[int, int, str], Effect]
+
+
+OUTPUT_TEXT: Final = TextKind("message", "output_text", "text", "content_index", TextDelta)
+REFUSAL: Final = TextKind("message", "refusal", "refusal", "content_index", RefusalDelta)
+SUMMARY: Final = TextKind(
+    "reasoning",
+    "summary_text",
+    "text",
+    "summary_index",
+    lambda index, part, delta: ReasoningDelta(index, part, "summary", delta),
+)
+REASONING: Final = TextKind(
+    "reasoning",
+    "reasoning_text",
+    "text",
+    "content_index",
+    lambda index, part, delta: ReasoningDelta(index, part, "text", delta),
+)
+ARGUMENTS: Final = TextKind(
+    "function_call", "", "arguments", "", lambda index, _part, delta: ArgumentsDelta(index, delta)
+)
+
+PART_KINDS: Final = {kind.part_type: kind for kind in (OUTPUT_TEXT, REFUSAL, SUMMARY, REASONING)}
+_MESSAGE_PARTS: Final = {"output_text": OUTPUT_TEXT, "text": OUTPUT_TEXT, "refusal": REFUSAL}
+_REASONING_PARTS: Final = {"summary": SUMMARY, "content": REASONING}
 
 _EMPTY_VALUES: Final[tuple[Any, ...]] = (None, "", [])
 """Values that say nothing beside a value known before."""
 
+_PHASES: Final = get_args(Phase)
+
 _CITATION: Final = "url_citation"
+_WEB_ADDRESSES: Final = ("https://", "http://")
 _CITATION_KEYS: Final = ("url", "start_index", "end_index")
 """What two mentions of one citation share; its excerpt may follow later."""
 
@@ -142,7 +165,7 @@ class ItemDraft:
         first = dict(self.item)
         match self.type:
             case "message":
-                first["content"] = []
+                first = {**_without_unknown_phase(first), "content": []}
             case "reasoning":
                 for key in ("content", "encrypted_content", "signature"):
                     first.pop(key, None)
@@ -155,12 +178,12 @@ class ItemDraft:
     def add_text(self, delta: str, *, kind: TextKind, part: int) -> list[Effect]:
         """Take more text of a part."""
         shown = self._texts[kind, part].add(delta)
-        return [_DELTAS[kind](self.index, part, shown)] if shown else []
+        return [kind.delta(self.index, part, shown)] if shown else []
 
     def complete_text(self, whole: str, *, kind: TextKind, part: int) -> list[Effect]:
         """Take the whole text of a part; what was not streamed of it becomes a delta."""
         missing = self._texts[kind, part].complete(mend_text(whole))
-        return [_DELTAS[kind](self.index, part, missing)] if missing else []
+        return [kind.delta(self.index, part, missing)] if missing else []
 
     def add_annotation(self, wire: Any, *, part: int) -> list[Effect]:
         """Take an annotation of a part; one that is known may be more complete now, and has no effect."""
@@ -190,9 +213,9 @@ class ItemDraft:
         effects = self._stream_rest()
         for (kind, part), text in self._texts.items():
             if rest := text.end():
-                effects.append(_DELTAS[kind](self.index, part, rest))
+                effects.append(kind.delta(self.index, part, rest))
         if ending == "completed" and self.type == "function_call" and not self._arguments().strip():
-            effects += self.add_text("{}", kind="arguments", part=0)
+            effects += self.add_text("{}", kind=ARGUMENTS, part=0)
         self.finished = self._build(ending)
         return [*effects, ItemFinished(self.index, cast("Item", self.finished))]
 
@@ -212,6 +235,21 @@ class ItemDraft:
         theirs = {(kind, part): whole for kind, part, whole in _texts_of(item) if whole}
         return all(theirs.get(key, text.shown).startswith(text.shown) for key, text in self._texts.items())
 
+    def is_another_call(self, item: WireObject, item_id: str | None, output_index: int | None) -> bool:
+        """Whether the provider gave a call the id of this one, which is whole: all else that is known differs."""
+        if (
+            not self._confirmed
+            or not _differ(self.item.get("id"), item_id)
+            or self.output_index == output_index
+        ):
+            return False
+        if self.type != "function_call" or self.lacks_arguments:
+            return False
+        arguments = as_text(item.get("arguments"))
+        return _differ(self.item.get("name"), item.get("name")) or (
+            bool(arguments.strip()) and not _is_same_json(arguments, self._arguments())
+        )
+
     def _stream_rest(self) -> list[Effect]:
         effects: list[Effect] = []
         for kind, index, text in _texts_of(self.item):
@@ -228,7 +266,7 @@ class ItemDraft:
 
     def _arguments(self) -> str:
         whole = as_text(self.item.get("arguments"))
-        streamed = self._texts.get(("arguments", 0))
+        streamed = self._texts.get((ARGUMENTS, 0))
         return whole if whole.strip() else streamed.shown if streamed else ""
 
     def _build(self, ending: Ending) -> WireObject:
@@ -242,29 +280,29 @@ class ItemDraft:
 
     def _build_message(self) -> WireObject:
         parts = [dict(part) for part in _parts(self.item.get("content"))]
-        for kind, part, text in self._shown_texts("text", "refusal"):
-            part_type, key = _PART_FORMS[kind]
-            while len(parts) <= part:
+        for kind, index, text in self._shown_texts(OUTPUT_TEXT, REFUSAL):
+            while len(parts) <= index:
                 parts.append({"type": "output_text", "text": "", "annotations": []})
-            parts[part] = {**parts[part], "type": part_type, key: text}
-        for part, known in self._annotations.items():
-            if part < len(parts):
-                parts[part]["annotations"] = list(known.values())
-        return {**self.item, "role": "assistant", "content": parts}
+            parts[index] = {**parts[index], "type": kind.part_type, kind.text_key: text}
+        for number, part in enumerate(parts):
+            known = self._annotations.get(number, {})
+            if known or part.get("annotations"):
+                part["annotations"] = list(known.values())
+        return {**_without_unknown_phase(self.item), "role": "assistant", "content": parts}
 
     def _build_reasoning(self) -> WireObject:
         item = {**self.item, "summary": _parts(self.item.get("summary"))}
         for key, kind in _REASONING_PARTS.items():
             shown = self._shown_texts(kind)
             if shown and not _parts(item.get(key)):
-                item[key] = [{"type": _PART_FORMS[kind][0], "text": text} for _, _, text in shown]
+                item[key] = [{"type": kind.part_type, "text": text} for _, _, text in shown]
         return item
 
     def _build_call(self) -> WireObject:
         item = {**self.item, "arguments": self._arguments()}
         if not item.get("call_id"):
             item["call_id"] = item.get("id") or ""
-        if not item.get("name") or not item["call_id"]:
+        if not as_text(item.get("name")) or not as_text(item["call_id"]):
             item["status"] = "incomplete"
         return item
 
@@ -301,12 +339,18 @@ class ItemDrafts:
         """Return the item with this id at this index: the quick way, right for all but odd streams."""
         return self._by_pair.get((item_type, item_id, output_index))
 
-    def find(self, reference: ItemReference) -> ItemDraft | None:
+    def find(self, reference: ItemReference, item: WireObject) -> ItemDraft | None:
         """Return the item that the event means, None when it is a new one."""
         draft = self._find_similar(reference)
-        if draft is not None:
-            self._remember(draft, reference)
+        if draft is None or draft.is_another_call(item, reference.id, reference.output_index):
+            return None
+        self._remember(draft, reference)
         return draft
+
+    def is_repeated_call(self, item: WireObject, output_index: int) -> bool:
+        """Whether the call is one of those that are known, under another id."""
+        draft = self._by_field.get((item["type"], "call_id", as_text(item.get("call_id"))))
+        return draft is not None and not draft.is_another_call(item, item.get("id"), output_index)
 
     def open(self, reference: ItemReference, item: WireObject) -> ItemDraft:
         """Begin a new item."""
@@ -318,15 +362,20 @@ class ItemDrafts:
     def match(self, output: Sequence[WireObject]) -> dict[int, ItemDraft]:
         """Return the draft of each item of the whole output, the surest match first; new items have none."""
         matched: dict[int, ItemDraft] = {}
-        free = list(self.all)
-        for is_match in _MATCHES:
+        for key_of, fits in _MATCHES:
+            free: dict[Hashable, list[ItemDraft]] = defaultdict(list)
+            taken = set(map(id, matched.values()))
+            for known in self.all:
+                if id(known) not in taken and (key := key_of(known.item, known.output_index)):
+                    free[key].append(known)
             for index, item in enumerate(output):
-                if index in matched:
+                if index in matched or not (key := key_of(item, index)):
                     continue
-                draft = next((draft for draft in free if is_match(draft, item, index)), None)
+                candidates = islice(free[key], _MAX_CANDIDATES)
+                draft = next((draft for draft in candidates if fits(draft, item, index)), None)
                 if draft is not None:
                     matched[index] = draft
-                    free.remove(draft)
+                    free[key].remove(draft)
         return matched
 
     def _find_similar(self, ref: ItemReference) -> ItemDraft | None:
@@ -367,30 +416,52 @@ def _is_renamed(draft: ItemDraft, ref: ItemReference) -> bool:
     return draft.is_guess or not ref.opens
 
 
-def _shares(draft: ItemDraft, item: WireObject, key: str) -> bool:
-    return bool(item.get(key)) and draft.type == item["type"] and draft.item.get(key) == item[key]
+_Key: TypeAlias = tuple[str, Hashable] | None
+_MAX_CANDIDATES: Final = 20
+"""How many drafts are looked at for one item: with thousands that all contradict each other, each is a new one."""
 
 
-_MATCHES: Final[tuple[Callable[[ItemDraft, WireObject, int], bool], ...]] = (
-    lambda draft, item, _index: _shares(draft, item, "call_id"),
-    lambda draft, item, index: draft.output_index == index and _shares(draft, item, "id"),
-    lambda draft, item, _index: _shares(draft, item, "id"),
-    lambda draft, item, index: draft.output_index == index and draft.is_compatible(item),
-    lambda draft, item, _index: draft.is_compatible(item),
+def _call_key(item: WireObject, _output_index: int | None) -> _Key:
+    call_id = as_text(item.get("call_id"))
+    return (item["type"], call_id) if call_id else None
+
+
+def _id_key(item: WireObject, _output_index: int | None) -> _Key:
+    item_id = as_text(item.get("id"))
+    return (item["type"], item_id) if item_id else None
+
+
+_MATCHES: Final[
+    tuple[tuple[Callable[[WireObject, int | None], _Key], Callable[[ItemDraft, WireObject, int], bool]], ...]
+] = (
+    (_call_key, lambda draft, item, _index: draft.is_compatible(item)),
+    (_call_key, lambda draft, item, index: not draft.is_another_call(item, item.get("id"), index)),
+    (_id_key, lambda draft, _item, index: draft.output_index == index),
+    (_id_key, lambda _draft, _item, _index: True),
+    (
+        lambda item, output_index: (item["type"], output_index),
+        lambda draft, item, _index: draft.is_compatible(item),
+    ),
+    (lambda item, _output_index: (item["type"], None), lambda draft, item, _index: draft.is_compatible(item)),
 )
+"""What a draft and an item share, and what must hold besides; the surest first."""
 
 
 def flat_annotation(wire: Any) -> WireObject | None:
-    """Return a citation flat (some providers nest it) and as replay requires it; None if it is not an annotation."""
+    """Return a citation flat (some providers nest it) and as replay requires it.
+
+    None if it is not an annotation, or leads elsewhere than into the web: a page makes a link of its address.
+    """
     if not isinstance(wire, dict) or not isinstance(wire.get("type"), str):
         return None
-    if wire["type"] != _CITATION:
-        return wire
+    is_citation = wire["type"] == _CITATION
     nested = wire.get(_CITATION)
-    flat = {"type": _CITATION, **nested} if isinstance(nested, dict) else wire
+    flat = {"type": _CITATION, **nested} if is_citation and isinstance(nested, dict) else wire
     url = as_text(flat.get("url"))
-    if not url:
+    if (is_citation or flat.get("url")) and not url[:8].lower().startswith(_WEB_ADDRESSES):
         return None
+    if not is_citation:
+        return flat
     return {
         **flat,
         "type": _CITATION,
@@ -413,7 +484,7 @@ def _texts_of(item: WireObject) -> Iterator[tuple[TextKind, int, str]]:
         case "message":
             for number, part in enumerate(_parts(item.get("content"))):
                 kind = _MESSAGE_PARTS.get(str(part.get("type")))
-                if kind and isinstance(text := part.get(_PART_FORMS[kind][1]), str):
+                if kind and isinstance(text := part.get(kind.text_key), str):
                     yield kind, number, text
         case "reasoning":
             for key, kind in _REASONING_PARTS.items():
@@ -422,7 +493,7 @@ def _texts_of(item: WireObject) -> Iterator[tuple[TextKind, int, str]]:
                         yield kind, number, text
         case "function_call":
             if isinstance(text := item.get("arguments"), str):
-                yield "arguments", 0, text
+                yield ARGUMENTS, 0, text
 
 
 def _parts(content: Any) -> list[WireObject]:
@@ -430,6 +501,20 @@ def _parts(content: Any) -> list[WireObject]:
     if isinstance(content, str):
         return [{"type": "output_text", "text": content, "annotations": []}] if content else []
     return [part for part in as_list(content) if isinstance(part, dict)]
+
+
+def _without_unknown_phase(message: WireObject) -> WireObject:
+    """Return the message with its phase only if it is one that may be sent back."""
+    if message.get("phase") is None or message["phase"] in _PHASES:
+        return message
+    return {key: value for key, value in message.items() if key != "phase"}
+
+
+def _is_same_json(one: str, other: str) -> bool:
+    try:
+        return bool(one == other or json.loads(one) == json.loads(other))
+    except (ValueError, RecursionError):
+        return False
 
 
 def _differ(one: Any, other: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What one round's stream means: the text of a frame as an event, and the effects that the reducer makes of events.
+"""What one round's stream means: a frame as an event, the effects that the reducer makes of events, and the usage.
 
 Indexes of effects are contiguous from 0 in the order in which items first appeared, whatever gaps or repetitions the
 provider's `output_index` had. An event is a JSON object whose `type` is a string.
@@ -14,7 +14,24 @@ from ..errors import StreamBroken
 from ..notices import notice
 from .failure import Failure
 from .items import Item
-from .usage import Usage
+from .wire import as_count, as_number, as_object
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one round, and its cost in US dollars as OpenRouter bills it."""
+
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: float = 0.0
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +166,19 @@ def terminal_event(response: dict[str, Any]) -> dict[str, Any]:
     if response.get("object") == "response" or isinstance(response.get("output"), list):
         return {"type": "response.completed", "response": response}
     return {**response, "type": "error"}
+
+
+def read_usage(wire: Any) -> Usage | None:
+    """Read the wire's `usage` object; None when there is none. Values of a wrong type count as zero."""
+    if not isinstance(wire, dict):
+        return None
+    input_details = as_object(wire.get("input_tokens_details"))
+    output_details = as_object(wire.get("output_tokens_details"))
+    return Usage(
+        input_tokens=as_count(wire.get("input_tokens")) or 0,
+        cached_tokens=as_count(input_details.get("cached_tokens")) or 0,
+        cache_write_tokens=as_count(input_details.get("cache_write_tokens")) or 0,
+        output_tokens=as_count(wire.get("output_tokens")) or 0,
+        reasoning_tokens=as_count(output_details.get("reasoning_tokens")) or 0,
+        cost=as_number(wire.get("cost")) or 0.0,
+    )

@@ -1,5 +1,6 @@
 """A failure as the wire reports it: three families of bodies, in which each level may be of any type.
 
+Every text is cut to a length here: whoever redacts and searches them later need not fear the provider's megabytes.
 What a failure means for the user is decided in `openrouter.errors`.
 """
 
@@ -10,15 +11,20 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, TypeVar
 
+from .text import json_text, mend_text
 from .wire import as_list, as_number, as_object
 
 _T = TypeVar("_T")
 
 _EXCERPT_CHARACTERS: Final = 300
 _PAGE_CHARACTERS: Final = 20_000
-_RAW_CHARACTERS: Final = 2000
+_TEXT_CHARACTERS: Final = 2000
+_WORD_CHARACTERS: Final = 100
+_MAX_LISTED: Final = 10
+"""How many issues, steps of a path, or reasons are read."""
 _MAX_DEPTH: Final = 5
 _MAX_RETRY_AFTER_SECONDS: Final = 31 * 86_400
 
@@ -86,10 +92,7 @@ def read_failure(status: int | None, body: Any) -> Failure:
         code=code,
         provider=_first(layers, "provider_name", _code),
         raw=_first(layers, "raw", _raw_text),
-        reasons=_first(
-            layers, "reasons", lambda value: tuple(x for x in as_list(value) if isinstance(x, str))
-        )
-        or (),
+        reasons=_first(layers, "reasons", _words) or (),
         availability=_code(availability.get("code")),
         limit=_first(layers, "limit_source", _code),
         retry_after_seconds=seconds,
@@ -126,14 +129,19 @@ def _message(layers: tuple[dict[str, Any], ...]) -> str:
 
 
 def _line(value: Any) -> str | None:
-    return value.strip() or None if isinstance(value, str) else None
+    return mend_text(value.strip()[:_TEXT_CHARACTERS]) or None if isinstance(value, str) else None
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    texts = (each for each in as_list(value) if isinstance(each, str))
+    return tuple(mend_text(text[:_WORD_CHARACTERS]) for text in islice(texts, _MAX_LISTED))
 
 
 def _page_text(text: str) -> str:
     """Return a short excerpt of a plain text, or the title of an HTML page."""
     text = text[:_PAGE_CHARACTERS]
-    title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-    plain = title.group(1) if title else re.sub(r"<[^>]*>", " ", text)
+    title = re.search(r"<title[^<>]*>([^<]*)</title", text, re.IGNORECASE)
+    plain = title.group(1) if title else re.sub(r"<[^<>]*>", " ", text)
     return " ".join(html.unescape(plain).split())[:_EXCERPT_CHARACTERS]
 
 
@@ -141,26 +149,28 @@ def _raw_text(value: Any) -> str | None:
     """Return the provider's own message inside `metadata.raw`, or the raw text itself."""
     parsed = _parse(value)
     if isinstance(parsed, list):
-        text: str | None = "; ".join(filter(None, map(_issue_text, filter(as_object, parsed))))
-    elif isinstance(parsed, dict):
-        text = _message(tuple(_layers(parsed))) or json.dumps(parsed, ensure_ascii=False)
-    else:
-        text = _line(value)
-    return text[:_RAW_CHARACTERS] if text else None
+        issues = islice(filter(as_object, parsed), _MAX_LISTED)
+        return _line("; ".join(filter(None, map(_issue_text, issues))))
+    if isinstance(parsed, dict):
+        return _message(tuple(_layers(parsed))) or _line(json_text(parsed))
+    return _line(value)
 
 
 def _issue_text(issue: dict[str, Any]) -> str:
     """Return one issue of a schema validation, such as "input.0.role: invalid_enum_value"."""
-    path = ".".join(str(step) for step in as_list(issue.get("path")))
+    steps = (step for step in as_list(issue.get("path")) if isinstance(step, str | int))
+    path = ".".join(str(step)[:_WORD_CHARACTERS] for step in islice(steps, _MAX_LISTED))
     problem = _line(issue.get("message")) or _line(issue.get("code")) or ""
     return ": ".join(filter(None, (path, problem)))
 
 
 def _code(value: Any) -> str | None:
     """Return a word that says something: not a number, and not an event's or object's own type."""
-    if not isinstance(value, str) or not value or value.isdigit():
+    if not isinstance(value, str) or value.isdigit():
         return None
-    return None if value in {"error", "unmapped"} or value.startswith("response.") else value
+    if value in {"", "error", "unmapped"} or value.startswith("response."):
+        return None
+    return mend_text(value[:_WORD_CHARACTERS])
 
 
 def _http_status(value: Any) -> int | None:

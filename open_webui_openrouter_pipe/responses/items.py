@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, TypeGuard
 
-Role = Literal["user", "system", "developer", "assistant"]
 Status = Literal["in_progress", "completed", "incomplete"]
 Detail = Literal["auto", "low", "high", "original"]
+Phase = Literal["commentary", "final_answer"]
 
 
 class InputText(TypedDict):

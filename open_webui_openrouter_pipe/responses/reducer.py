@@ -12,11 +12,24 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias, TypeGuard, cast
 
-from .drafts import Ending, ItemDraft, ItemDrafts, ItemReference, TextKind, WireObject
-from .effects import Effect, ResponseFailed, ResponseFinished, terminal_event
+from .drafts import (
+    ARGUMENTS,
+    OUTPUT_TEXT,
+    PART_KINDS,
+    REASONING,
+    REFUSAL,
+    SUMMARY,
+    Ending,
+    ItemDraft,
+    ItemDrafts,
+    ItemReference,
+    TextKind,
+    WireObject,
+)
+from .effects import Effect, ResponseFailed, ResponseFinished, read_usage, terminal_event
 from .failure import Failure, read_failure
 from .items import Item
-from .usage import read_usage
+from .text import mend_text
 from .wire import as_count, as_list, as_object, as_text
 
 Event: TypeAlias = Mapping[str, Any]
@@ -25,30 +38,6 @@ _PARTS_LIMIT: Final = 1000
 """A part index beyond this is nonsense; it would make us pad the message up to it."""
 
 _ID_PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
-
-
-@dataclass(frozen=True, slots=True)
-class _TextEvents:
-    """The events of a kind of text: their item's type, and their keys of the part's index and of the whole text."""
-
-    item_type: str
-    kind: TextKind
-    part_key: str
-    whole_key: str
-
-
-_OUTPUT_TEXT: Final = _TextEvents("message", "text", "content_index", "text")
-_REFUSAL: Final = _TextEvents("message", "refusal", "content_index", "refusal")
-_SUMMARY: Final = _TextEvents("reasoning", "summary", "summary_index", "text")
-_REASONING: Final = _TextEvents("reasoning", "reasoning", "content_index", "text")
-_ARGUMENTS: Final = _TextEvents("function_call", "arguments", "", "arguments")
-
-_PARTS: Final = {
-    "output_text": _OUTPUT_TEXT,
-    "refusal": _REFUSAL,
-    "summary_text": _SUMMARY,
-    "reasoning_text": _REASONING,
-}
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -76,12 +65,10 @@ class Reducer:
         return self._fail(Failure(message, origin="stream"), {})
 
     def _begin(self, event: Event) -> list[Effect]:
-        self._identify(as_object(event.get("response")))
+        response = as_object(event.get("response"))
+        self._response_id = mend_text(as_text(response.get("id"))) or self._response_id
+        self._model = mend_text(as_text(response.get("model"))) or self._model
         return []
-
-    def _identify(self, response: WireObject) -> None:
-        self._response_id = as_text(response.get("id")) or self._response_id
-        self._model = as_text(response.get("model")) or self._model
 
     def _end(self, event: Event, *, ending: Ending) -> list[Effect]:
         response = as_object(event.get("response"))
@@ -90,7 +77,7 @@ class Reducer:
             return self._end_failed(event)
         if status == "incomplete":
             ending = "incomplete"
-        effects = self._finish(response, ending)
+        effects = self._finish(event, ending)
         details = as_object(response.get("incomplete_details")) if ending == "incomplete" else {}
         terminal = ResponseFinished(
             status=ending,
@@ -104,22 +91,24 @@ class Reducer:
 
     def _end_failed(self, event: Event) -> list[Effect]:
         response = as_object(event.get("response"))
-        return self._fail(read_failure(None, response or event), response)
+        return self._fail(read_failure(None, response or event), event)
 
-    def _fail(self, failure: Failure, response: WireObject) -> list[Effect]:
-        effects = self._finish(response, "incomplete")
-        usage = read_usage(response.get("usage"))
+    def _fail(self, failure: Failure, event: Event) -> list[Effect]:
+        effects = self._finish(event, "incomplete")
+        usage = read_usage(as_object(event.get("response")).get("usage"))
         return [*effects, ResponseFailed(failure, self._response_id, self._items(), usage)]
 
-    def _finish(self, response: WireObject, ending: Ending) -> list[Effect]:
+    def _finish(self, event: Event, ending: Ending) -> list[Effect]:
         """Complete the items by the terminal event's output, the authority over what was streamed; finish all."""
         self.finished = True
-        self._identify(response)
-        output = [item for item in as_list(response.get("output")) if _is_item(item)]
+        self._begin(event)
+        output = [item for item in as_list(as_object(event.get("response")).get("output")) if _is_item(item)]
         matched = self._drafts.match(output)
         effects: list[Effect] = []
         for index, item in enumerate(output):
             draft = matched.get(index)
+            if draft is None and self._drafts.is_repeated_call(item, index):
+                continue
             if draft is None:
                 draft = self._drafts.open(_reference(item, item.get("id"), index), item)
                 effects.append(draft.start())
@@ -136,7 +125,7 @@ class Reducer:
         if not _is_item(item):
             return []
         reference = _reference(item, item.get("id"), event.get("output_index"), opens=True)
-        draft = self._drafts.find(reference)
+        draft = self._drafts.find(reference, item)
         if draft is None:
             return [self._drafts.open(reference, item).start()]
         draft.update(item)
@@ -147,7 +136,7 @@ class Reducer:
         if not _is_item(item):
             return []
         reference = _reference(item, item.get("id") or event.get("item_id"), event.get("output_index"))
-        draft = self._drafts.find(reference)
+        draft = self._drafts.find(reference, item)
         effects: list[Effect] = []
         if draft is None:
             draft = self._drafts.open(reference, item)
@@ -158,54 +147,51 @@ class Reducer:
                 effects += draft.finish("completed")
         return effects
 
-    def _text_delta(self, event: Event, source: _TextEvents) -> list[Effect]:
-        delta = event.get("delta")
-        if not isinstance(delta, str) or not delta:
+    def _text_delta(self, event: Event, kind: TextKind) -> list[Effect]:
+        delta = as_text(event.get("delta"))
+        if not delta:
             return []
-        draft, opened = self._draft_of(event, source.item_type)
-        if draft.finished:
-            return opened
-        return [*opened, *draft.add_text(delta, kind=source.kind, part=_part(event, source.part_key))]
+        draft, effects = self._draft_of(event, kind.item_type)
+        if not draft.finished:
+            effects += draft.add_text(delta, kind=kind, part=_part(event, kind.part_key))
+        return effects
 
-    def _text_done(self, event: Event, source: _TextEvents) -> list[Effect]:
-        return self._complete_text(event, event.get(source.whole_key), source)
+    def _text_done(self, event: Event, kind: TextKind, holder: Event | None = None) -> list[Effect]:
+        text = as_text((holder or event).get(kind.text_key))
+        if not text:
+            return []
+        draft, effects = self._draft_of(event, kind.item_type)
+        if not draft.finished:
+            if name := as_text(event.get("name")):
+                draft.update({"name": name})
+            effects += draft.complete_text(text, kind=kind, part=_part(event, kind.part_key))
+        return effects
 
     def _part_done(self, event: Event) -> list[Effect]:
         part = as_object(event.get("part"))
-        source = _PARTS.get(as_text(part.get("type")))
-        return self._complete_text(event, part.get(source.whole_key), source) if source else []
-
-    def _complete_text(self, event: Event, text: Any, source: _TextEvents) -> list[Effect]:
-        if not isinstance(text, str) or not text:
-            return []
-        draft, opened = self._draft_of(event, source.item_type)
-        if draft.finished:
-            return opened
-        if name := as_text(event.get("name")):
-            draft.update({"name": name})
-        part = _part(event, source.part_key)
-        return [*opened, *draft.complete_text(text, kind=source.kind, part=part)]
+        kind = PART_KINDS.get(as_text(part.get("type")))
+        return self._text_done(event, kind, part) if kind else []
 
     def _annotation_added(self, event: Event) -> list[Effect]:
-        draft, opened = self._draft_of(event, "message")
-        if draft.finished:
-            return opened
-        part = _part(event, "content_index")
-        return [*opened, *draft.add_annotation(event.get("annotation"), part=part)]
+        draft, effects = self._draft_of(event, "message")
+        if not draft.finished:
+            effects += draft.add_annotation(event.get("annotation"), part=_part(event, "content_index"))
+        return effects
 
     def _draft_of(self, event: Event, item_type: str) -> tuple[ItemDraft, list[Effect]]:
         """Return the item that the event adds to; one that was not announced is opened."""
         item_id, output_index = as_text(event.get("item_id")) or None, as_count(event.get("output_index"))
         draft = self._drafts.find_exact(item_type, item_id, output_index)
-        if draft is None:
-            reference = ItemReference(item_type, item_id, output_index)
-            draft = self._drafts.find(reference)
-            if draft is None:
-                temporary_id = f"{_ID_PREFIXES[item_type]}_tmp_{len(self._drafts.all)}"
-                draft = self._drafts.open(reference, {"type": item_type, "id": item_id or temporary_id})
-                draft.is_guess = True
-                return draft, [draft.start()]
-        return draft, []
+        if draft is not None:
+            return draft, []
+        reference = ItemReference(item_type, item_id, output_index)
+        draft = self._drafts.find(reference, {})
+        if draft is not None:
+            return draft, []
+        temporary_id = f"{_ID_PREFIXES[item_type]}_tmp_{len(self._drafts.all)}"
+        draft = self._drafts.open(reference, {"type": item_type, "id": item_id or temporary_id})
+        draft.is_guess = True
+        return draft, [draft.start()]
 
     _handlers: ClassVar[dict[Any, Callable[[Reducer, Event], list[Effect]]]] = {
         "response.created": _begin,
@@ -221,16 +207,16 @@ class Reducer:
         "response.failed": _end_failed,
         "response.error": _end_failed,
         "error": _end_failed,
-        "response.output_text.delta": partial(_text_delta, source=_OUTPUT_TEXT),
-        "response.output_text.done": partial(_text_done, source=_OUTPUT_TEXT),
-        "response.refusal.delta": partial(_text_delta, source=_REFUSAL),
-        "response.refusal.done": partial(_text_done, source=_REFUSAL),
-        "response.reasoning_summary_text.delta": partial(_text_delta, source=_SUMMARY),
-        "response.reasoning_summary_text.done": partial(_text_done, source=_SUMMARY),
-        "response.reasoning_text.delta": partial(_text_delta, source=_REASONING),
-        "response.reasoning_text.done": partial(_text_done, source=_REASONING),
-        "response.function_call_arguments.delta": partial(_text_delta, source=_ARGUMENTS),
-        "response.function_call_arguments.done": partial(_text_done, source=_ARGUMENTS),
+        "response.output_text.delta": partial(_text_delta, kind=OUTPUT_TEXT),
+        "response.output_text.done": partial(_text_done, kind=OUTPUT_TEXT),
+        "response.refusal.delta": partial(_text_delta, kind=REFUSAL),
+        "response.refusal.done": partial(_text_done, kind=REFUSAL),
+        "response.reasoning_summary_text.delta": partial(_text_delta, kind=SUMMARY),
+        "response.reasoning_summary_text.done": partial(_text_done, kind=SUMMARY),
+        "response.reasoning_text.delta": partial(_text_delta, kind=REASONING),
+        "response.reasoning_text.done": partial(_text_done, kind=REASONING),
+        "response.function_call_arguments.delta": partial(_text_delta, kind=ARGUMENTS),
+        "response.function_call_arguments.done": partial(_text_done, kind=ARGUMENTS),
     }
 
 

@@ -1,4 +1,4 @@
-r"""Text that UTF-8, JSON and databases can hold: no half surrogates, and in what comes from the host no NUL.
+r"""Values that UTF-8, JSON and databases can hold: no half surrogates, no NaN, and in what comes from the host no NUL.
 
 A provider that cuts its text between UTF-16 units sends the halves of one character, JSON escapes such as
 "\ud83d", in two deltas; a lone half cannot be encoded and would break whoever writes it. Text of a stream is mended
@@ -8,6 +8,7 @@ once where it arrives (`drafts`), text of the host where its messages are read (
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -15,6 +16,9 @@ from typing import Any, Final
 REPLACEMENT: Final = "\ufffd"
 TOO_DEEP: Final = "[nested too deeply]"
 """What stands for a value that is nested too deeply to be written."""
+
+_MAX_LEVELS: Final = 100
+"""Levels of a provider's value: no real one nests so deeply, and Python's recursion ends at some hundreds."""
 
 _HALF: Final = re.compile("[\ud800-\udfff]")
 
@@ -27,8 +31,8 @@ def mend_text(text: str) -> str:
 
 
 def mend(value: Any) -> Any:
-    """Mend all text within a JSON value; the value is copied, never changed."""
-    return _map_text(value, mend_text)
+    """Mend a JSON value throughout, in a copy; NaN and infinities become null, what nests too deeply a note."""
+    return _map_values(value, mend_text, levels=_MAX_LEVELS)
 
 
 def split_pending(text: str) -> tuple[str, str]:
@@ -44,8 +48,11 @@ def clean_text(text: str) -> str:
 
 
 def clean(value: Any) -> Any:
-    """Clean all text within a JSON value; one that is clean, as most are, is returned as the same object."""
-    return value if _is_clean(value) else _map_text(value, clean_text)
+    """Clean all text within a JSON value; NaN and infinities become null.
+
+    A value that is clean, as most are, is returned as the same object. Raises RecursionError.
+    """
+    return value if _is_clean(value) else _map_values(value, clean_text)
 
 
 def json_text(value: Any) -> str:
@@ -68,14 +75,24 @@ def _is_clean(value: Any) -> bool:
         for member in value:
             if not _is_clean(member):
                 return False
+    elif isinstance(value, float):
+        return math.isfinite(value)
     return True
 
 
-def _map_text(value: Any, change: Callable[[str], str]) -> Any:
+def _map_values(value: Any, change: Callable[[str], str], *, levels: int = -1) -> Any:
+    """Change all text within a value of so many levels; -1 is any number."""
     if isinstance(value, str):
         return change(value)
-    if isinstance(value, dict):
-        return {_map_text(key, change): _map_text(member, change) for key, member in value.items()}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if not isinstance(value, dict | list):
+        return value
+    if levels == 0:
+        return TOO_DEEP
     if isinstance(value, list):
-        return [_map_text(member, change) for member in value]
-    return value
+        return [_map_values(member, change, levels=levels - 1) for member in value]
+    return {
+        _map_values(key, change): _map_values(member, change, levels=levels - 1)
+        for key, member in value.items()
+    }

@@ -1,9 +1,21 @@
-"""Coercers for values off the wire: each returns a value of the wanted type, or an empty one, and never raises."""
+"""Values off the wire, coerced to a type, and names as the wire accepts them.
+
+Each coercer returns a value of the wanted type, or an empty one, and never raises. The host allows any text as the
+name of a tool (MCP servers use dots and slashes), providers only `^[a-zA-Z0-9_-]{1,64}$`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from typing import Any
+import re
+from typing import Any, Final
+
+_MAX_COUNT: Final = 2**53
+"""Beyond it a JSON number is not exact, and a count nonsense."""
+
+_ACCEPTED: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_KEPT_CHARACTERS: Final = 55
 
 
 def as_object(value: Any) -> dict[str, Any]:
@@ -22,8 +34,8 @@ def as_text(value: Any) -> str:
 
 
 def as_count(value: Any) -> int | None:
-    """Return an integer of at least 0, None for anything else (booleans too)."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """Return an integer from 0 to 2**53, None for anything else (booleans too)."""
+    return value if type(value) is int and 0 <= value <= _MAX_COUNT else None
 
 
 def as_number(value: Any) -> float | None:
@@ -35,3 +47,13 @@ def as_number(value: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
+
+
+def wire_name(name: str) -> str:
+    """Return the name to send; a changed one ends in a digest, so that two names never become the same."""
+    if _ACCEPTED.fullmatch(name):
+        return name
+    if not name:
+        return "unnamed_tool"
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', name)[:_KEPT_CHARACTERS]}_{digest}"

@@ -21,8 +21,7 @@ from open_webui_openrouter_pipe.history.build import BuiltHistory, Options, buil
 from open_webui_openrouter_pipe.planning.overflow import ContextOverflow
 from open_webui_openrouter_pipe.planning.plan import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
-from open_webui_openrouter_pipe.responses.effects import ResponseFinished
-from open_webui_openrouter_pipe.responses.usage import Usage
+from open_webui_openrouter_pipe.responses.effects import ResponseFinished, Usage
 from open_webui_openrouter_pipe.store.summaries import MemorySummaries
 from tests.engine.summary_fakes import GOOD, FakeProvider, Reply, summary_writer
 from tests.support.chats import user

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
+from typing import Any, cast
 
 import pytest
 
@@ -36,9 +37,11 @@ class FakeStore:
     def __init__(self) -> None:
         self.batches: list[tuple[Artifact, ...]] = []
         self.unavailable = False
+        self.puts = 0
         self.refused_kinds: set[str] = set()
 
     async def put(self, artifacts: Sequence[Artifact]) -> None:
+        self.puts += 1
         if self.unavailable:
             raise StoreUnavailable("unavailable")
         if any(artifact.kind in self.refused_kinds for artifact in artifacts):
@@ -113,6 +116,22 @@ async def test_a_phase_is_kept_where_its_message_begins() -> None:
     assert store.batches[0][1].item["phase"] == "final_answer"  # type: ignore[typeddict-item]  # a message has one
 
 
+async def test_an_amended_message_is_kept_as_its_phase() -> None:
+    """Its text, and the citations that arrive with the end, are the host's."""
+    store = FakeStore()
+    recorder = make_recorder(store)
+    message = AssistantMessage(
+        type="message", role="assistant", id="m", status="in_progress", content=[], phase="commentary"
+    )
+    recorder.keep_phase(0, message)
+    recorder.amend(0, {**message, "content": [{"type": "output_text", "text": "secret", "annotations": []}]})
+    await recorder.save()
+    recorder.amend(0, {**message, "content": [{"type": "output_text", "text": "secret", "annotations": []}]})
+    await recorder.save_amendments()
+    bare = {"type": "message", "role": "assistant", "phase": "commentary", "content": []}
+    assert [[dict(each.item) for each in batch] for batch in store.batches] == [[bare]]
+
+
 async def test_an_incomplete_item_is_not_kept() -> None:
     """Half a thought cannot be replayed."""
     recorder = make_recorder(FakeStore())
@@ -121,23 +140,33 @@ async def test_an_incomplete_item_is_not_kept() -> None:
 
 
 async def test_items_that_no_provider_accepts_are_not_kept() -> None:
-    """Items of unknown types, and those without what the input schema requires of them."""
+    """Items of unknown types, without what the input schema requires, and calls that nobody here can answer."""
     store = FakeStore()
     recorder = make_recorder(store)
     recorder.keep(0, OpaqueItem(type="future_item", id="x", status="completed"))
     recorder.keep(1, OpaqueItem(type="shell_call", id="y", status="completed"))
+    unanswered: list[dict[str, Any]] = [
+        {"type": "local_shell_call", "action": {}, "call_id": "1", "id": "a", "status": "completed"},
+        {"type": "computer_call", "call_id": "2", "pending_safety_checks": [], "status": "completed"},
+        {"type": "mcp_approval_request", "arguments": "", "id": "b", "name": "n", "server_label": "s"},
+    ]
+    for index, item in enumerate(unanswered, 2):
+        recorder.keep(index, cast("Item", item))
     assert (await recorder.save(), store.batches) == ((), [])
 
 
 async def test_an_unavailable_store_shows_no_marker() -> None:
-    """Nothing is raised; the loss is counted and no id is given out, then or later."""
+    """The store is asked once for all, the loss is counted, and no id is given out, then or later."""
     store = FakeStore()
     store.unavailable = True
     recorder = make_recorder(store)
     recorder.keep(0, THOUGHT)
+    recorder.keep(1, CALL)
     first = await recorder.save()
+    recorder.amend(0, {**THOUGHT, "encrypted_content": "late"})
     store.unavailable = False
-    assert (first, await recorder.save(), recorder.lost, store.batches) == ((), (), 1, [])
+    await recorder.save_amendments()
+    assert (first, await recorder.save(), recorder.lost, store.puts, store.batches) == ((), (), 2, 1, [])
 
 
 async def test_a_refused_item_costs_only_its_own_marker() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
 from open_webui_openrouter_pipe.engine.summarizer import (
     PAUSE_SECONDS,
@@ -27,13 +28,15 @@ from tests.engine.summary_fakes import (
     summary_writer,
     target,
 )
+from tests.support.chats import user
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from open_webui_openrouter_pipe.planning.audit import AuditRow
     from open_webui_openrouter_pipe.ports import StoredSummary, Summaries
     from open_webui_openrouter_pipe.summaries.segments import Segment
+    from open_webui_openrouter_pipe.summaries.summary import Summary
 
 pytestmark = pytest.mark.anyio
 
@@ -168,11 +171,12 @@ async def test_two_failed_batches_open_the_breaker() -> None:
 
 
 class UnavailableSummaries(MemorySummaries):
-    """A store that is unavailable, for claims or only for keeping."""
+    """A store that is unavailable, for claims or only for keeping; or that raises another error where it keeps."""
 
-    def __init__(self, *, claims: bool) -> None:
+    def __init__(self, *, claims: bool, error: Exception | None = None) -> None:
         super().__init__()
         self._can_claim = claims
+        self._error = error or StoreUnavailable("away")
 
     async def claim(self, user_id: str, segment: Segment, *, seconds: float) -> bool:
         if not self._can_claim:
@@ -180,7 +184,14 @@ class UnavailableSummaries(MemorySummaries):
         return await super().claim(user_id, segment, seconds=seconds)
 
     async def keep(self, stored: StoredSummary) -> None:
-        raise StoreUnavailable("away")
+        raise self._error
+
+
+class BrokenSummaries(MemorySummaries):
+    """A store that raises, though it promised not to, where it looks summaries up."""
+
+    async def find(self, user_id: str, chains: Sequence[bytes], *, chat_id: str) -> Mapping[Segment, Summary]:
+        raise RuntimeError("a bug of the store")
 
 
 async def test_without_the_database_no_summary_is_made() -> None:
@@ -190,9 +201,16 @@ async def test_without_the_database_no_summary_is_made() -> None:
     assert worker.provider.requests == []
 
 
-async def test_a_summary_that_cannot_be_kept_serves_this_request() -> None:
+async def test_summaries_that_cannot_be_looked_up_are_none() -> None:
+    """An answer is worth more than the summaries that it would use."""
+    conversation = build_conversation([user("one")], [0])
+    assert await FakeWorker(GOOD, summaries=BrokenSummaries()).summarizer().available(conversation) == {}
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), RuntimeError("a bug of the store")])
+async def test_a_summary_that_cannot_be_kept_serves_this_request(error: Exception) -> None:
     """It was paid for."""
-    worker = FakeWorker(GOOD, summaries=UnavailableSummaries(claims=True))
+    worker = FakeWorker(GOOD, summaries=UnavailableSummaries(claims=True, error=error))
     batch = await worker.summarizer().make([ONE], None)
     assert (set(batch.summaries), batch.cost, batch.failure) == ({ONE.segment}, COST, "")
 

@@ -49,6 +49,7 @@ pytestmark = pytest.mark.anyio
 OLD = "0000000000000000000A"
 ORIGIN = RequestOrigin(user_id="u", chat_id="c", message_id="m", model="openai/gpt-5.2")
 EVERYTHING = Persistence(reasoning="conversation", tools=True)
+NEXT_REPLY = Persistence(reasoning="next_reply", tools=True)
 OLD_REASONING = Reasoning(type="reasoning", id="rs_old", summary=[], encrypted_content="old")
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed"}
 TEXT = {
@@ -100,6 +101,8 @@ class FakeStore:
         self.artifacts: dict[str, Artifact] = {}
         self.unavailable = False
         self.refuses = False
+        self.broken = False
+        self.broken_delete = False
         self.reason: MissingReason = "unreadable"
         self.loads = 0
         self.gate = asyncio.Event()
@@ -109,8 +112,7 @@ class FakeStore:
     async def put(self, artifacts: Sequence[Artifact]) -> None:
         self.put_began.set()
         await self.gate.wait()
-        if self.unavailable:
-            raise StoreUnavailable("unavailable")
+        self._raise_if_away()
         if self.refuses:
             raise StoreError("too large")
         self.artifacts.update({artifact.id: artifact for artifact in artifacts})
@@ -118,20 +120,28 @@ class FakeStore:
 
     async def load(self, user_id: str, ids: Sequence[str]) -> LoadedArtifacts:
         self.loads += 1
+        if self.broken:
+            raise RuntimeError("a bug of the store")
         found = {ulid: self.artifacts[ulid] for ulid in ids if ulid in self.artifacts}
         missing = MissingArtifact(reason="unavailable" if self.unavailable else self.reason)
         return LoadedArtifacts(found, {ulid: missing for ulid in ids if ulid not in found})
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
+        self.broken = self.broken or self.broken_delete
+        self._raise_if_away()
+        self.log.append(("delete", list(ids)))
+
+    def _raise_if_away(self) -> None:
         if self.unavailable:
             raise StoreUnavailable("unavailable")
-        self.log.append(("delete", list(ids)))
+        if self.broken:
+            raise RuntimeError("a bug of the store")
 
 
 class FakeOpenRouter:
     """Answers each request with one prepared stream, or error."""
 
-    def __init__(self, *streams: list[Event] | PipeError, breaks: StreamBroken | None = None) -> None:
+    def __init__(self, *streams: list[Event] | PipeError, breaks: Exception | None = None) -> None:
         self.streams = list(streams)
         self.bodies: list[RequestBody] = []
         self.breaks = breaks
@@ -319,6 +329,40 @@ async def test_a_lost_connection_is_the_last_line() -> None:
     assert outputs[-1] == Failed("The connection was lost.")
 
 
+@pytest.mark.parametrize("shown", [3, 2, 1], ids=["message", "finished reasoning", "reasoning"])
+async def test_an_unexpected_error_closes_what_is_open(shown: int) -> None:
+    """Whatever raises while the stream is read, the host keeps no open item, and the last line says so."""
+    router = FakeOpenRouter(answer(REASONING, TEXT)[:shown], breaks=RuntimeError("a bug"))
+    outputs = await TurnSetup(router).run()
+    started = [output.index for output in outputs if isinstance(output, ItemStarted)]
+    finished = [output.index for output in outputs if isinstance(output, ItemFinished)]
+    assert started == finished
+    assert kinds(outputs)[-2:] == ["ResponseFailed", "Failed"]
+    assert outputs[-1] == Failed(notice("unexpected_error"))
+
+
+async def test_an_error_after_the_end_costs_nothing() -> None:
+    """A connection that breaks once the answer is complete is no failure of it."""
+    outputs = await TurnSetup(FakeOpenRouter(answer(TEXT), breaks=StreamBroken("lost"))).run()
+    assert kinds(outputs)[-1] == "ResponseFinished"
+
+
+async def test_an_unexpected_error_of_our_own_closes_what_is_open() -> None:
+    """Also the item that could not be finished because of it."""
+    setup = TurnSetup(FakeOpenRouter(answer(REASONING, CALL)))
+    channel = OutputChannel(interval_seconds=0)
+    ids = iter(["first"])  # and the second raises: that of the call's artifact
+    task = asyncio.create_task(setup.turn(channel, lambda: next(ids)).run())
+    outputs = [output async for output in channel.drain()]
+    await task
+    finished = [output.item for output in outputs if isinstance(output, ItemFinished)]
+    assert [(item["type"], item.get("status")) for item in finished] == [
+        ("reasoning", "completed"),
+        ("function_call", "incomplete"),
+    ]
+    assert outputs[-1] == Failed(notice("unexpected_error"))
+
+
 async def test_an_unreachable_server_is_one_error_line() -> None:
     """Nothing else is shown."""
     assert await TurnSetup(FakeOpenRouter(ConnectionFailed("No way."))).run() == [Failed("No way.")]
@@ -349,6 +393,39 @@ async def test_an_unavailable_store_costs_markers_but_not_the_answer() -> None:
     assert "StoredMarkers" not in kinds(outputs)
     assert notices(outputs) == [UNSAVED]
     assert any(isinstance(output, TextDelta) and output.delta == "Hi" for output in outputs)
+
+
+async def test_a_broken_store_costs_only_its_own_work(caplog: pytest.LogCaptureFixture) -> None:
+    """A store that raises what it never promised to costs no answer: one notice an outage, the reasons in the log."""
+    memory = TurnMemory()
+    shown = []
+    for messages in (FIRST_TURN, SECOND_TURN, FIRST_TURN):
+        setup = TurnSetup(
+            FakeOpenRouter(answer(REASONING, TEXT)), messages, persistence=NEXT_REPLY, memory=memory
+        )
+        setup.store.broken = True
+        outputs = await setup.run()
+        shown.append(notices(outputs))
+        assert kinds(outputs)[-1] == "ResponseFinished"
+    assert shown == [[UNSAVED], [], []]
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == [
+        "not all items of this answer are stored: RuntimeError: a bug of the store",
+        "1 stored items are not loaded",
+        "not all items of this answer are stored: RuntimeError: a bug of the store",
+        "not all items of this answer are stored: RuntimeError: a bug of the store",
+    ]
+
+
+async def test_a_store_that_breaks_while_it_deletes_costs_no_answer(caplog: pytest.LogCaptureFixture) -> None:
+    """The answer was complete before; the sweep deletes later."""
+    setup = TurnSetup(FakeOpenRouter(answer(TEXT)), SECOND_TURN, persistence=NEXT_REPLY)
+    setup.store_old_reasoning()
+    setup.store.broken_delete = True
+    outputs = await setup.run()
+    assert kinds(outputs)[-1] == "ResponseFinished"
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == ["1 stored items are not deleted: RuntimeError: a bug of the store"]
 
 
 async def test_an_outage_of_the_store_is_reported_once() -> None:
@@ -443,15 +520,22 @@ async def test_a_request_is_not_repeated_after_a_part_of_its_answer(
     assert (len(router.bodies), outputs[-1]) == (1, Failed(error.user_message))
 
 
-NEXT_REPLY = Persistence(reasoning="next_reply", tools=True)
-
-
 async def test_next_reply_deletes_replayed_reasoning_after_a_complete_turn() -> None:
     """The reasoning of the earlier turn is deleted after the answer."""
     setup = TurnSetup(FakeOpenRouter(answer(REASONING, TEXT)), SECOND_TURN, persistence=NEXT_REPLY)
     setup.store_old_reasoning()
     await setup.run()
     assert ("delete", [OLD]) in setup.log
+
+
+async def test_next_reply_keeps_the_reasoning_of_the_latest_turn() -> None:
+    """Reasoning that is replayed within its own turn has not had its next reply yet."""
+    continued = [*FIRST_TURN, {"role": "assistant", "content": f"[{OLD}]: #\n\nHi"}]
+    setup = TurnSetup(FakeOpenRouter(answer(TEXT)), continued, persistence=NEXT_REPLY)
+    setup.store_old_reasoning()
+    await setup.run()
+    assert setup.router.bodies[0]["input"][1] == OLD_REASONING
+    assert [entry for entry in setup.log if isinstance(entry, tuple)] == []
 
 
 @pytest.mark.parametrize("stream", [answer(REASONING, CALL), answer(TEXT)[:1]])
@@ -568,6 +652,19 @@ async def test_a_request_that_cannot_fit_is_not_sent() -> None:
     assert isinstance(failed, Failed)
     assert "The largest part is: latest message" in failed.message
     assert (setup.router.bodies, len(setup.books.written)) == ([], 1)
+
+
+async def test_what_the_end_adds_is_stored_under_the_same_marker() -> None:
+    """A seal that arrives with the end of the response completes the stored artifact; no marker is shown twice."""
+    late = {**REASONING, "encrypted_content": "late"}
+    events = answer({**REASONING, "encrypted_content": None}, TEXT)
+    events[-1] = {"type": "response.completed", "response": {"status": "completed", "output": [late, TEXT]}}
+    setup = TurnSetup(FakeOpenRouter(events))
+    outputs = await setup.run()
+    assert [output for output in outputs if isinstance(output, StoredMarkers)] == [
+        StoredMarkers(("id1",), before=1)
+    ]
+    assert dict(setup.store.artifacts["id1"].item) == {**late, "status": "completed"}
 
 
 async def test_a_stopped_request_is_recorded() -> None:

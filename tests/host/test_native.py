@@ -23,6 +23,7 @@ from open_webui_openrouter_pipe.responses.effects import (
     ResponseFailed,
     ResponseFinished,
     TextDelta,
+    Usage,
 )
 from open_webui_openrouter_pipe.responses.failure import Failure
 from open_webui_openrouter_pipe.responses.items import (
@@ -33,7 +34,6 @@ from open_webui_openrouter_pipe.responses.items import (
     OutputText,
     Reasoning,
 )
-from open_webui_openrouter_pipe.responses.usage import Usage
 
 ULID = "0000000000000000000A"
 ULID_2 = "0000000000000000000B"

@@ -8,7 +8,7 @@ import pytest
 
 from open_webui_openrouter_pipe.openrouter.composer import Composer
 from open_webui_openrouter_pipe.planning.plan import CacheMarks
-from open_webui_openrouter_pipe.responses.tool_names import wire_name
+from open_webui_openrouter_pipe.responses.wire import wire_name
 
 
 def test_the_same_parameters_for_each_input() -> None:

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from open_webui_openrouter_pipe.openrouter.request import read_parameters
 from open_webui_openrouter_pipe.ports import Model
-from open_webui_openrouter_pipe.responses.tool_names import wire_name
+from open_webui_openrouter_pipe.responses.wire import wire_name
 
 MODEL = Model(
     id="a/m",

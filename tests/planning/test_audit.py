@@ -17,7 +17,7 @@ from open_webui_openrouter_pipe.planning.audit import (
 )
 from open_webui_openrouter_pipe.planning.overflow import ContextOverflow
 from open_webui_openrouter_pipe.planning.plan import ModelTerms
-from open_webui_openrouter_pipe.responses.usage import Usage
+from open_webui_openrouter_pipe.responses.effects import Usage
 from tests.support.chats import history, planned, user
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -150,6 +151,80 @@ def test_deep_nesting_is_cut_off() -> None:
     for _ in range(900):
         body = {"error": body}
     assert read_failure(500, body) == Failure("", status=500)
+
+
+LONG = "x" * 100_000
+
+
+def test_texts_are_cut_where_they_are_read() -> None:
+    """However long a provider's texts are, those who redact and search them meet a few thousand characters."""
+    metadata = {"provider_name": LONG, "limit_source": LONG, "reasons": [LONG] * 1000, "raw": LONG}
+    body = {"error": {"code": LONG, "message": LONG, "metadata": metadata, "availability": {"code": LONG}}}
+    assert read_failure(500, body) == Failure(
+        "x" * 2000,
+        status=500,
+        code="x" * 100,
+        provider="x" * 100,
+        raw="x" * 2000,
+        reasons=("x" * 100,) * 10,
+        availability="x" * 100,
+        limit="x" * 100,
+    )
+
+
+def test_a_list_of_issues_is_cut() -> None:
+    """Of many issues with long paths, the first are enough."""
+    long = "x" * 1000
+    issues = [{"path": [long] * 20, "message": long}] * 20
+    failure = read_failure(400, {"message": "m", "metadata": {"raw": json.dumps(issues)}})
+    assert failure.raw is not None
+    assert len(failure.raw) == 2000
+
+
+def deep_list(levels: int) -> Any:
+    value: Any = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"odd": deep_list(5_000)},
+        [{"path": [deep_list(5_000)], "message": "m"}],
+        '{"odd":' + "[" * 800 + "]" * 800 + "}",
+    ],
+    ids=["object", "path", "text"],
+)
+def test_deep_nesting_in_the_providers_text_is_read(raw: Any) -> None:
+    """A failure is read, never raised, whatever is nested in it."""
+    assert read_failure(500, {"message": "m", "metadata": {"raw": raw}}).message == "m"
+
+
+def test_half_characters_are_mended() -> None:
+    """Every text of a failure can be written."""
+    half = "a\ud83d"
+    body = {"message": half, "code": half, "metadata": {"raw": half, "reasons": [half]}}
+    mended = "a\ufffd"
+    assert read_failure(None, body) == Failure(mended, code=mended, raw=mended, reasons=(mended,))
+
+
+def seconds_to_read(page: str) -> float:
+    """The processor time of reading a page as a failure, the best of three."""
+    best = float("inf")
+    for _ in range(3):
+        started = time.process_time()
+        read_failure(502, page)
+        best = min(best, time.process_time() - started)
+    return best
+
+
+@pytest.mark.parametrize("unit", ["<", "<title", "<title>", "<title>a", "&", "a"])
+def test_a_page_is_read_in_linear_time(unit: str) -> None:
+    """Ten times the page takes about ten times as long, not the hundred times of searching it from each place."""
+    short, long = (unit * (characters // len(unit)) for characters in (2_000, 20_000))
+    assert seconds_to_read(long) < 40 * seconds_to_read(short) + 0.001
 
 
 @settings(deadline=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from typing import Any
 
@@ -22,10 +23,10 @@ from open_webui_openrouter_pipe.responses.effects import (
     ResponseFailed,
     ResponseFinished,
     TextDelta,
+    Usage,
 )
 from open_webui_openrouter_pipe.responses.failure import Failure
 from open_webui_openrouter_pipe.responses.reducer import Reducer, reduce_response
-from open_webui_openrouter_pipe.responses.usage import Usage
 from tests.support.wire import RECORDINGS, events_of, recording, reduce
 
 Event = dict[str, Any]
@@ -279,6 +280,82 @@ def test_a_call_is_one_call_under_several_ids() -> None:
     }
 
 
+PARIS, ROME = call('{"city":"Paris"}'), call('{"city":"Rome"}', item_id="fc_2")
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [added(call()), done(PARIS), added(call(item_id="fc_2"), 1), done(ROME, 1), completed()],
+        [done(PARIS), done(ROME, 1), completed(PARIS, ROME)],
+        [done(PARIS), done(ROME, 1), done(PARIS), done(ROME, 1), completed(PARIS, ROME)],
+        [done(PARIS, 1), done(ROME, 0), completed(ROME, PARIS)],
+        [done(PARIS), completed(PARIS, ROME)],
+        [completed(PARIS, ROME)],
+        [done(PARIS, None), done(ROME, 1), completed()],
+    ],
+    ids=["announced", "done", "repeated", "reordered", "one at the end", "at the end", "without an index"],
+)
+def test_two_calls_with_one_call_id_stay_two(events: list[Event]) -> None:
+    """A provider's fault must not lose a call: their ids, indexes and arguments differ."""
+    effects = reduce(events)
+    finished_items = [effect.item for effect in effects if isinstance(effect, ItemFinished)]
+    (*_, end) = effects
+    assert isinstance(end, ResponseFinished)
+    assert sorted(map(str, finished_items)) == sorted(map(str, end.items)) == sorted(map(str, (PARIS, ROME)))
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [done(call('{"a":1}')), done(call('{"a": 1}', item_id="fc_9"), 7), completed()],
+        [done(call('{"a":1}')), completed(call('{"a":1}'), call('{"a":1}', item_id="fc_9"))],
+        [done(call('{"a":1}')), completed(call('{"a":1}', item_id="fc_8"), call("", item_id="fc_9"))],
+        [done(call('{"a":1}')), done(call('{"a":2}', item_id="fc_9"), 0), completed()],
+    ],
+    ids=["other form", "twice at the end", "empty at the end", "same index"],
+)
+def test_a_repeated_call_stays_one(events: list[Event]) -> None:
+    """The same arguments, none, or the same index: another id alone makes no other call."""
+    assert [type(effect) for effect in reduce(events)].count(ItemStarted) == 1
+
+
+def test_two_messages_announced_at_one_index_stay_two() -> None:
+    """Another id is another message, though the first is still open."""
+    one, two = message("1", item_id="a"), message("2", item_id="b")
+    events = [
+        added(message(item_id="a")),
+        added(message(item_id="b")),
+        done(one),
+        done(two),
+        completed(),
+    ]
+    assert [effect.item for effect in reduce(events) if isinstance(effect, ItemFinished)] == [one, two]
+
+
+def seconds_to_end(items: int, output_type: str) -> float:
+    """The processor time of a terminal event in which so many items have other ids, the best of three."""
+    best = float("inf")
+    for _ in range(3):
+        reducer = Reducer()
+        for number in range(items):
+            reducer.feed(done(message(str(number), item_id=f"a{number}"), number))
+        output = [
+            {**message(str(number), item_id=f"b{number}"), "type": output_type} for number in range(items)
+        ]
+        end = completed(*reversed(output))
+        started_at = time.process_time()
+        reducer.feed(end)
+        best = min(best, time.process_time() - started_at)
+    return best
+
+
+@pytest.mark.parametrize("output_type", ["message", "novelty"])
+def test_matching_many_items_takes_linear_time(output_type: str) -> None:
+    """Eight times the items take about eight times as long, not the 64 times of comparing each with each."""
+    assert seconds_to_end(1200, output_type) < 24 * seconds_to_end(150, output_type)
+
+
 def test_deltas_without_any_identity_are_one_message() -> None:
     """Deltas with neither an item id nor an output index belong to one message."""
     whole = {**message("ab", item_id="msg_tmp_0")}
@@ -337,6 +414,25 @@ def test_a_call_that_was_cut_off() -> None:
         finished(cut),
         broken(cut),
     ]
+
+
+@pytest.mark.parametrize("ended_items", [[call('{"a')], []])
+def test_a_call_that_the_limit_cut_off(ended_items: list[Event]) -> None:
+    """Half of its arguments make a call incomplete, though its own item says that it is completed."""
+    end = completed(*ended_items, status="incomplete", incomplete_details={"reason": "max_output_tokens"})
+    effects = reduce(
+        [added(call()), arguments('{"a'), done(call('{"a')), {**end, "type": "response.incomplete"}]
+    )
+    cut = {**call('{"a'), "status": "incomplete"}
+    assert [effect.item for effect in effects if isinstance(effect, ItemFinished)] == [cut]
+
+
+@pytest.mark.parametrize("name", [["look"], 7, {"a": 1}])
+def test_a_call_whose_name_is_not_text_is_incomplete(name: Any) -> None:
+    """It cannot be run, whatever else is known of it."""
+    (*_, end) = reduce([completed({**call("{}"), "name": name})])
+    assert isinstance(end, ResponseFinished)
+    assert [item.get("status") for item in end.items] == ["incomplete"]
 
 
 def test_a_call_without_a_name_is_incomplete() -> None:
@@ -514,6 +610,39 @@ def test_split_characters_are_joined() -> None:
         finished(whole),
         ended(whole),
     ]
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "//a.test", "file:///a"])
+@pytest.mark.parametrize("kind", ["url_citation", "novel_citation"])
+def test_only_web_addresses_are_cited(address: str, kind: str) -> None:
+    """Others are neither handed on as they arrive nor left in the finished message."""
+    annotation = {"type": kind, "url": address}
+    event = {"type": "response.output_text.annotation.added", "item_id": "msg_1", "output_index": 0}
+    sent = {**message(), "content": [text_part("a", annotation)]}
+    effects = reduce([added(message()), {**event, "annotation": annotation}, done(sent), completed(sent)])
+    assert effects == [started(message()), TextDelta(0, 0, "a"), finished(message("a")), ended(message("a"))]
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"), [("commentary", {"phase": "commentary"}), ("odd", {}), ([7], {})]
+)
+def test_only_known_phases_leave_a_message(phase: Any, expected: Event) -> None:
+    """Others are in neither form of the message; the schema would refuse them on replay."""
+    whole = {**message("a"), **expected}
+    sent = {**message("a"), "phase": phase}
+    assert reduce([added({**message(), "phase": phase}), done(sent), completed(sent)]) == [
+        started({**message(), **expected}),
+        TextDelta(0, 0, "a"),
+        finished(whole),
+        ended(whole),
+    ]
+
+
+def test_ids_can_be_written() -> None:
+    """The ids of the response are mended as all text."""
+    (end,) = reduce([{**completed(), "response": {"id": "a\ud83d", "model": "b\ud83d"}}])
+    assert isinstance(end, ResponseFinished)
+    assert (end.response_id, end.model) == ("a\ufffd", "b\ufffd")
 
 
 # --- without a stream

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from open_webui_openrouter_pipe.responses.text import (
@@ -69,6 +72,30 @@ HIGH, LOW = chr(0xD83D), chr(0xDE00)
 def test_split_pending(text: str, shown: str, pending: str) -> None:
     """Only a first half at the very end waits for its partner."""
     assert split_pending(text) == (shown, pending)
+
+
+def test_numbers_that_json_lacks_become_null() -> None:
+    """NaN and infinities are what Python reads and no provider does."""
+    values = [float("nan"), float("inf"), -float("inf"), 1.5, 1, True]
+    expected = {"a": [None, None, None, 1.5, 1, True]}
+    assert (mend({"a": values}), clean({"a": values})) == (expected, expected)
+    assert json_text({"a": values}) == '{"a":[null,null,null,1.5,1,true]}'
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"a": inner}])
+def test_mend_cuts_what_is_nested_too_deeply(wrap: Callable[[Any], Any]) -> None:
+    """A hundred levels stay; Python's recursion never ends before."""
+    fits: Any = 1
+    for _ in range(100):
+        fits = wrap(fits)
+    deep: Any = TOO_DEEP
+    for _ in range(100):
+        deep = wrap(deep)
+    deeper = fits
+    for _ in range(50_000):
+        deeper = wrap(deeper)
+    assert mend(fits) == fits
+    assert mend(deeper) == deep
 
 
 def test_mend_reaches_all_text() -> None:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.conversation.budget import Budget
 from open_webui_openrouter_pipe.planning.audit import AuditRow, AuditStep, SummaryOutcome, summary_row
 from open_webui_openrouter_pipe.ports import Audited
-from open_webui_openrouter_pipe.responses.usage import Usage
+from open_webui_openrouter_pipe.responses.effects import Usage
 from open_webui_openrouter_pipe.store.batches import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.schema import define_tables
