@@ -109,9 +109,8 @@ class TurnRunner:
     ) -> BuiltHistory:
         rejected = self.memory.rejected
         usable = {
-            ulid: artifact
+            ulid: MissingArtifact("reasoning") if rejected.contains(self._user_id, ulid) else artifact
             for ulid, artifact in loaded.artifacts.items()
-            if not rejected.contains(self._user_id, ulid)
         }
         options = Options(
             model_id=self.request.origin.model,

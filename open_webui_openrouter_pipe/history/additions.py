@@ -13,6 +13,7 @@ other message must be nothing but the block and stand before the user's first. S
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -37,6 +38,8 @@ _TAGS: Mapping[str, str] = {"user": "auto_compaction_context", "assistant": "wor
 
 _COVERED = "covered_until"
 """The count in the `metadata` of a message with which Async Context Compression says that it is a summary."""
+
+_MOST_COMPARED = 50
 
 _APPENDED = (
     "<memory_context>\n",
@@ -105,8 +108,12 @@ def split_summaries(text: str) -> tuple[str, tuple[str, ...]]:
     kept: list[str] = []
     summaries: list[str] = []
     done = 0
-    for opening in _OPENING.finditer(text):
-        if opening.start() < done or not (ends := _summary_ends(text, opening)):
+    openings = list(_OPENING.finditer(text))
+    closings = {
+        mark: _offsets(_CLOSINGS[mark], text) for mark in {each[0] for each in openings} & _CLOSINGS.keys()
+    }
+    for opening in openings:
+        if opening.start() < done or not (ends := _summary_ends(text, opening, closings)):
             continue
         summary_end, block_end = ends
         kept.append(text[done : opening.start()])
@@ -136,45 +143,58 @@ def summary_messages(messages: Sequence[Any]) -> Mapping[int, str]:
     declared = {
         index: _block_text(message) or _plain_text(message)
         for index, message in enumerate(messages)
-        if _is_declared_summary(message)
+        if isinstance(message, dict) and "metadata" in message and _is_declared_summary(message)
     }
     return {**leading, **declared}
 
 
 def unique_summaries(summaries: Iterable[str]) -> tuple[str, ...]:
-    """Return the plain texts in their order, without markers, blank ones and those that another one contains."""
+    """Return the plain texts in their order, without markers, blank ones and those that another one contains.
+
+    More than a summarizer ever leaves are only compared as wholes.
+    """
     texts = [text for text in dict.fromkeys(erase_markers(text).strip() for text in summaries) if text]
+    if len(texts) > _MOST_COMPARED:
+        return tuple(texts)
     return tuple(text for text in texts if not any(text != other and text in other for other in texts))
 
 
 def _text_around(text: str, base: str) -> tuple[str, str] | None:
     """What stands before and after the base, if it stands on lines of its own."""
-    offset = text.rfind(base)
-    if offset < 0 or text == base:
+    from_end = text[::-1].find(base[::-1])  # rfind reads again and again what repeats one character
+    if from_end < 0 or text == base:
         return None
+    offset = len(text) - from_end - len(base)
     before, after = text[:offset], text[offset + len(base) :]
     on_own_lines = (not before or before.endswith("\n")) and (not after or after.startswith("\n"))
     return (before.rstrip("\n"), after.lstrip("\n")) if on_own_lines else None
 
 
-def _summary_ends(text: str, opening: re.Match[str]) -> tuple[int, int] | None:
+def _offsets(mark: str, text: str) -> list[int]:
+    return [found.start() for found in re.finditer(re.escape(mark), text)]
+
+
+def _summary_ends(
+    text: str, opening: re.Match[str], closings: Mapping[str, list[int]]
+) -> tuple[int, int] | None:
     """The offsets at which the summary and its block end; None when it is not a block."""
-    closing = _CLOSINGS.get(opening[0])
-    if closing is None:
+    offsets = closings.get(opening[0])
+    if offsets is None:
         behind = _BEHIND_SUMMARY.search(text, opening.end() - 1)
         summary = text[opening.end() : behind.start() if behind else len(text)].rstrip("\n")
         return (end := opening.end() + len(summary)), end
-    offset = text.find(closing, opening.end())
-    end = offset + len(closing)
+    index = bisect_left(offsets, opening.end())
+    if index == len(offsets):
+        return None
+    end = offsets[index] + len(_CLOSINGS[opening[0]])
     ends_line = end == len(text) or text.startswith("\n", end)
-    return (offset, end) if offset >= 0 and ends_line else None
+    return (offsets[index], end) if ends_line else None
 
 
-def _is_declared_summary(message: Any) -> bool:
+def _is_declared_summary(message: Mapping[str, Any]) -> bool:
     """Whether it says so in a field that no user can write."""
-    fields = as_object(message)
-    covered = as_object(fields.get("metadata")).get(_COVERED)
-    return fields.get("role") == "assistant" and type(covered) is int and bool(_plain_text(fields))
+    covered = as_object(message["metadata"]).get(_COVERED)
+    return message.get("role") == "assistant" and type(covered) is int and bool(_plain_text(message))
 
 
 def _block_text(message: Mapping[str, Any]) -> str | None:

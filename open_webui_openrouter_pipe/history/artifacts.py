@@ -82,10 +82,11 @@ _NULLABLE = frozenset({"content", "encrypted_content", "signature", "format"})
 
 
 def _without_nulls(item: Fields) -> Fields:
-    nullable = _NULLABLE if item["type"] == "reasoning" else frozenset()
-    if all(value is not None or key in nullable for key, value in item.items()):
+    if None not in item.values():
         return item
-    return {key: value for key, value in item.items() if value is not None or key in nullable}
+    nullable = _NULLABLE if item["type"] == "reasoning" else frozenset()
+    kept = {key: value for key, value in item.items() if value is not None or key in nullable}
+    return kept if len(kept) < len(item) else item
 
 
 def _normal_reasoning(item: Fields) -> Fields | None:
@@ -125,17 +126,17 @@ def _normal_output(item: Fields) -> Fields | None:
 
 def _normal_message(item: Fields) -> Fields | None:
     """A stored message keeps its phase; its text is in the chat."""
-    return item if isinstance(item.get("phase"), str) else None
+    return item if item.get("phase") in PHASES else None
 
 
 def _normal_other(item: Fields) -> Fields | None:
     """Any other item: sent as it is if its type is known to be accepted and its required fields are there."""
     required = REQUIRED_FIELDS.get(item["type"])
-    if required is None:
+    if required is None or not all(
+        key in item and isinstance(item[key], kind) for key, kind in required.items()
+    ):
         return None
-    return (
-        item if all(key in item and isinstance(item[key], kind) for key, kind in required.items()) else None
-    )
+    return item
 
 
 _NORMALIZERS: dict[str, Callable[[Fields], Fields | None]] = {
@@ -150,6 +151,9 @@ _SERVER_TOOLS = (
     "file_search", "files", "fusion", "image_generation", "mcp", "memory", "shell", "subagent", "text_editor",
     "tool_search", "web_fetch", "web_search",
 )  # fmt: skip
+
+UNANSWERABLE = frozenset({"computer_call", "local_shell_call", "mcp_approval_request"})
+"""Items that wait for an answer of the client, which no chat can hold: they are never sent."""
 
 REQUIRED_FIELDS: Mapping[str, Mapping[str, type]] = {
     "apply_patch_call": {"call_id": str, "operation": dict, "status": str},
@@ -166,6 +170,15 @@ REQUIRED_FIELDS: Mapping[str, Mapping[str, type]] = {
     "mcp_approval_request": {"arguments": str, "id": str, "name": str, "server_label": str},
     "mcp_call": {"arguments": str, "id": str, "name": str, "server_label": str},
     "mcp_list_tools": {"id": str, "server_label": str, "tools": list},
+    "openrouter:armor_blocked": {
+        "arguments": str,
+        "call_id": str,
+        "explanation": str,
+        "id": str,
+        "name": str,
+        "reason": str,
+        "status": str,
+    },
     "openrouter:datetime": {"datetime": str, "status": str, "timezone": str},
     "shell_call": {"action": dict, "call_id": str},
     "shell_call_output": {"call_id": str, "output": list},
@@ -175,6 +188,9 @@ REQUIRED_FIELDS: Mapping[str, Mapping[str, type]] = {
     **{f"openrouter:{tool}": {"status": str} for tool in _SERVER_TOOLS},
 }
 """The other items that the input schema accepts, with what each requires."""
+
+PHASES = frozenset({"commentary", "final_answer"})
+"""The phases of an assistant message that the schema knows."""
 
 _STATUSES = ("in_progress", "completed", "incomplete")
 _OTHER_STATUSES: Mapping[str, tuple[str, ...]] = {
@@ -203,10 +219,12 @@ def _is_blank(value: Any) -> bool:
 
 
 def _are_texts(value: Any, kind: str) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(part, dict) and part.get("type") == kind and isinstance(part.get("text"), str)
-        for part in value
-    )
+    if not isinstance(value, list):
+        return False
+    for part in value:
+        if not (isinstance(part, dict) and part.get("type") == kind and isinstance(part.get("text"), str)):
+            return False
+    return True
 
 
 def _text_parts(value: Any, kind: str) -> list[Fields]:

@@ -7,8 +7,8 @@ became. What the host added for this one request (see `additions`) stands direct
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 
@@ -18,11 +18,24 @@ from ..responses.items import Item
 from .additions import split_prompt, split_user_parts, unique_summaries
 from .artifacts import Artifacts, MissingArtifact, model_family
 from .parts import text_part
-from .reading import Entry, History, Instruction, Origin, Repair, UserMessage, read_history
+from .reading import (
+    ArtifactRef,
+    AssistantText,
+    Entry,
+    History,
+    Instruction,
+    Origin,
+    Repair,
+    UserMessage,
+    read_history,
+    split_at_markers,
+)
 from .tool_calls import CallIds
 from .turn import BuildRules, BuiltTurn, build_turn, input_message
 
 __all__ = ["BuiltHistory", "History", "Options", "ReplayedReasoning", "build_input", "read_history"]
+
+_NO_SUCH = MissingArtifact()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +110,8 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
     Raises:
         InvalidHistory: Nothing is left that could be sent.
     """
-    (first, *later), volatile, summaries = _separate_additions(history, options)
+    resolved = _resolve_markers(history.turns, artifacts)
+    (first, *later), volatile, summaries = _separate_additions(resolved, options)
     leading = tuple(takewhile(lambda entry: isinstance(entry, Instruction), first))
     rules = BuildRules(artifacts, model_family(options.model_id), options.strip_reasoning)
     call_ids = CallIds()
@@ -107,20 +121,21 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
         for number, entries in enumerate([first[len(leading) :], *later])
     ]
     latest = len(turns) - 1
-    sent: list[tuple[int, BuiltTurn]] = [
-        (0, instructions),
-        *enumerate(turns[:latest]),
-        (latest, volatile),
-        (latest, turns[latest]),
-    ]
-    items = [item for _, part in sent for item in part.items]
+    sent = [(0, instructions), *enumerate(turns[:latest]), (latest, volatile), (latest, turns[latest])]
+    items: list[Item] = []
+    numbers: list[int] = []
+    origins: list[Origin] = []
+    for number, part in sent:
+        items += part.items
+        numbers += [number] * len(part.items)
+        origins += part.origins
     if not items:
         raise InvalidHistory("There is nothing in this chat that could be sent.")
     before_volatile = sum(len(part.items) for _, part in sent[:-2])
     return BuiltHistory(
         items=items,
-        turns=tuple(number for number, part in sent for _ in part.items),
-        origins=tuple(origin for _, part in sent for origin in part.origins),
+        turns=tuple(numbers),
+        origins=tuple(origins),
         instruction_count=len(instructions.items) if any(turn.items for turn in turns) else 0,
         volatile=range(before_volatile, before_volatile + len(volatile.items)),
         replayed=tuple(
@@ -130,25 +145,46 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
         ),
         missing={ulid: missing for turn in turns for ulid, missing in turn.missing.items()},
         repairs=(*history.repairs, *(repair for turn in turns for repair in turn.repairs)),
-        external_summaries=unique_summaries(summaries),
+        external_summaries=unique_summaries([*summaries, *history.summaries]),
     )
 
 
+def _resolve_markers(turns: Sequence[Sequence[Entry]], artifacts: Artifacts) -> list[list[Entry]]:
+    """Keep the first marker of each artifact. What reads like a marker in code is one if there is such an artifact."""
+    seen: set[str] = set()
+    found: list[list[Entry]] = []
+    for entries in turns:
+        kept: list[Entry] = []
+        for entry in entries:
+            parts: Iterable[Entry] = (entry,)
+            if isinstance(entry, AssistantText) and entry.in_code:
+                known = {ulid for ulid in entry.in_code if artifacts.get(ulid, _NO_SUCH) != _NO_SUCH}
+                parts = split_at_markers(entry.text, entry.origin, entry.phase, known)
+            for part in parts:
+                if not isinstance(part, ArtifactRef):
+                    kept.append(part)
+                elif part.ulid not in seen:
+                    seen.add(part.ulid)
+                    kept.append(part)
+        found.append(kept)
+    return found
+
+
 def _separate_additions(
-    history: History, options: Options
+    resolved: Sequence[Sequence[Entry]], options: Options
 ) -> tuple[list[tuple[Entry, ...]], BuiltTurn, list[str]]:
     """Take the host's additions out of the instructions and the latest user message.
 
     Return the turns without them, the volatile text and the summaries. The host writes into the first instruction, if
     there is a user message to answer.
     """
-    users = (entry for turn in history.turns[::-1] for entry in turn[::-1] if isinstance(entry, UserMessage))
+    users = (entry for turn in reversed(resolved) for entry in turn[::-1] if isinstance(entry, UserMessage))
     latest = next(users, None)
     base = options.base_system_prompt if latest else None
     turns: list[tuple[Entry, ...]] = []
     volatile = BuiltTurn()
     summaries: list[str] = []
-    for entries in history.turns:
+    for entries in resolved:
         kept: list[Entry] = []
         for entry in entries:
             if isinstance(entry, Instruction):
@@ -159,7 +195,7 @@ def _separate_additions(
                 base = None
                 summaries += [summary for prompt in prompts for summary in prompt.summaries]
                 if stable := tuple(prompt.stable for prompt in prompts if prompt.stable):
-                    kept.append(replace(entry, texts=stable))
+                    kept.append(entry._replace(texts=stable))
                 if latest and prompts[0].volatile:
                     volatile.items.append(input_message(entry.role, [text_part(prompts[0].volatile)]))
                     volatile.origins.append(latest.origin)
@@ -169,4 +205,4 @@ def _separate_additions(
             else:
                 kept.append(entry)
         turns.append(tuple(kept))
-    return turns, volatile, [*summaries, *history.summaries]
+    return turns, volatile, summaries

@@ -10,12 +10,13 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ..responses.text import json_text
 from .markers import closed_fences, is_within
+from .parts import read_call_id
 
 _OPENING = re.compile(
     r"^[ \t]*(?:(?P<details><details\s)(?P<attributes>[^<>]*)>"
@@ -52,12 +53,13 @@ class _Block:
     pieces: tuple[Piece, ...]
 
 
-def unfold(text: str) -> list[Piece]:
+def unfold(text: str, call_ids: Container[str] | None = None) -> list[Piece]:
     """Divide assistant text into plain text and the calls folded into it; folded reasoning is omitted.
 
-    Plain text loses the newlines that touch a block. Text without blocks is returned as it is.
+    With `call_ids`, blocks of other calls are text. Plain text loses the newlines that touch a block. Text without
+    blocks is returned as it is.
     """
-    blocks = list(_blocks(text)) if "<" in text or _SYMBOL in text else []
+    blocks = list(_blocks(text, call_ids)) if "<" in text or _SYMBOL in text else []
     if not blocks:
         return [text]
     pieces: list[Piece] = []
@@ -72,7 +74,7 @@ def unfold(text: str) -> list[Piece]:
     return pieces
 
 
-def _blocks(text: str) -> Iterator[_Block]:
+def _blocks(text: str, call_ids: Container[str] | None) -> Iterator[_Block]:
     openings = list(_OPENING.finditer(text))
     if not openings:
         return
@@ -86,9 +88,13 @@ def _blocks(text: str) -> Iterator[_Block]:
         else:
             end = ends.after(_SYMBOL_ENDS.get(symbol) or f"</{symbol[1:]}", opening.end())
             block = _Block(opening.start(), end, ()) if end else None
-        if block:
+        if block and (call_ids is None or _is_among(block, call_ids)):
             done = block.end
             yield block
+
+
+def _is_among(block: _Block, call_ids: Container[str]) -> bool:
+    return all(isinstance(piece, str) or piece.call_id in call_ids for piece in block.pieces)
 
 
 def _details(text: str, opening: re.Match[str], ends: _BlockEnds) -> _Block | None:
@@ -135,7 +141,7 @@ def _tool_call(attributes: Mapping[str, str], body: str) -> tuple[Piece, ...]:
     result = _decoded(attributes.get("result") or inner) if done else None
     result = "null" if done and result is None else result  # a tool may return null, which is a result
     arguments = _decoded(attributes.get("arguments", ""))
-    return (FoldedCall(attributes.get("id", ""), attributes.get("name", ""), arguments, result),)
+    return (FoldedCall(read_call_id(attributes.get("id")), attributes.get("name", ""), arguments, result),)
 
 
 def _code_interpreter(attributes: Mapping[str, str], body: str) -> tuple[Piece, ...]:

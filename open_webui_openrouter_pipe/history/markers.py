@@ -1,12 +1,14 @@
 """Markers: the line in assistant text that names an artifact, and the code blocks in which it does not count.
 
-A marker is exactly the line ``[<ULID>]: #`` where the ULID has 20 characters of Crockford base32. Owns their encoding,
-writing, finding and splitting; knows nothing of what an artifact holds. Whoever calls decides what is assistant text:
-nothing else may be searched.
+A marker is written as the line ``[<ULID>]: #`` where the ULID has 20 characters of Crockford base32. It is found
+wherever an edit has moved it: in the midst of a line, or with blanks at its end. Owns their encoding, writing, finding
+and splitting; knows nothing of what an artifact holds. Whoever calls decides what is assistant text: nothing else may
+be searched.
 
-Lines inside closed fenced code blocks are not markers. An unclosed fence protects nothing, or one stray line of
-backticks would hide everything after it. Rules: CommonMark 0.31, section 4.5, outside of containers such as lists and
-quotes.
+In code, what reads like a marker may be an example, or a real one: an answer that was cut within a code block and then
+continued has its second marker there. Only who knows the artifacts can tell (`code_ulids`). An unclosed fence protects
+nothing, or one stray line of backticks would hide everything after it. Rules: CommonMark 0.31, section 4.5, outside of
+containers such as lists and quotes.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Container, Iterable, Iterator
+from typing import NamedTuple, TypeGuard
 
 _FENCE_LINE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})(?P<rest>[^\n]*)$", re.MULTILINE)
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -24,15 +26,17 @@ _RANDOM_CHARS = 4
 _BITS_PER_CHAR = 5
 _ULID = rf"[{_ALPHABET}]{{{_TIME_CHARS + _RANDOM_CHARS}}}"
 _ULID_ONLY = re.compile(_ULID)
-_LINE = re.compile(rf"\[({_ULID})\]: #")
-_QUOTED = re.compile(rf"\[{_ULID}\]: #\n{{0,2}}")
+_MARKER = re.compile(rf"\[({_ULID})\]: #(?:[ \t\r]++(?=\n|\Z))?")
+_QUOTED = re.compile(rf"{_MARKER.pattern}\n{{0,2}}")
+_INLINE_CODE = re.compile(r"`[^`\n]+`")
+_INDENTED_CODE = ("    ", "\t")
 _HINT = "]: #"
 """What every marker ends with. Finding it first is many times faster than a pattern tried on every line."""
 _BEFORE_HINT_CHARS = 1 + _TIME_CHARS + _RANDOM_CHARS
 
 
 class MarkerSpan(NamedTuple):
-    """A marker's offsets in a text: from its bracket to behind its hash, without the newline."""
+    """A marker's offsets in a text: from its bracket to behind its hash, with blanks that end the line."""
 
     ulid: str
     start: int
@@ -58,7 +62,7 @@ def item_id(time_ns: int, randomness: int) -> str:
     return _encode(time_ns, _TIME_CHARS) + _encode(randomness, _RANDOM_CHARS)
 
 
-def is_ulid(value: object) -> bool:
+def is_ulid(value: object) -> TypeGuard[str]:
     """Return whether the value is an artifact's ULID."""
     return isinstance(value, str) and _ULID_ONLY.fullmatch(value) is not None
 
@@ -83,8 +87,8 @@ def _marker_lines(ulids: Iterable[str]) -> str:
 
 
 def extract_marker_ulid(line: str) -> str | None:
-    """Read the ULID of one line, None unless the line is exactly a marker."""
-    found = _LINE.fullmatch(line)
+    """Read the ULID of one line, None unless the line is a marker and nothing else but blanks at its end."""
+    found = _MARKER.fullmatch(line)
     return found[1] if found else None
 
 
@@ -95,42 +99,46 @@ def contains_marker(text: str) -> bool:
 
 def iter_marker_spans(text: str) -> Iterator[MarkerSpan]:
     """Find the markers outside of code, in order."""
-    hint = text.find(_HINT)
-    blocks = closed_fences(text) if hint >= 0 else []
-    while hint >= 0:
-        start, end = hint - _BEFORE_HINT_CHARS, hint + len(_HINT)
-        begins_line = start == 0 or (start > 0 and text[start - 1] == "\n")
-        if begins_line and (end == len(text) or text[end] == "\n"):
-            line = _LINE.match(text, start)
-            if line and not (blocks and is_within(start, blocks)):
-                yield MarkerSpan(line[1], start, end)
-        hint = text.find(_HINT, end)
+    return map(MarkerSpan._make, _outside_code(text, _spans(text)))
 
 
-def split_text_by_markers(text: str) -> list[MarkedText]:
+def code_ulids(text: str) -> list[str]:
+    """Return what reads like a marker within code: markers only if there are such artifacts."""
+    if _HINT not in text:
+        return []
+    spans = _spans(text)
+    outside = _outside_code(text, spans)
+    if len(outside) == len(spans):
+        return []
+    starts = {start for _, start, _ in outside}
+    return [ulid for ulid, start, _ in spans if start not in starts]
+
+
+def split_text_by_markers(text: str, ulids: Container[str] | None = None) -> list[MarkedText]:
     """Divide the text at its runs of markers; joining the `raw` of all segments yields the text again.
 
-    A run takes up to two newlines on either side with it, and runs that touch are one.
+    Markers are those outside of code; with `ulids`, those of them alone, in code as well. A run takes up to two
+    newlines on either side with it, and runs that touch are one.
     """
-    runs: list[tuple[int, int, list[str]]] = []
-    done = 0
-    for ulid, start, end in iter_marker_spans(text):
-        first = start - (2 if text.endswith("\n\n", done, start) else text.endswith("\n", done, start))
-        last = end + (2 if text.startswith("\n\n", end) else text.startswith("\n", end))
-        if runs and done == first:
-            runs[-1][2].append(ulid)
-            runs[-1] = (runs[-1][0], last, runs[-1][2])
-        else:
-            runs.append((first, last, [ulid]))
-        done = last
+    spans = _spans(text)
+    spans = _outside_code(text, spans) if ulids is None else [span for span in spans if span[0] in ulids]
     segments: list[MarkedText] = []
-    done = 0
-    for first, last, ulids in runs:
+    run: list[str] = []
+    run_start = done = 0
+    for ulid, start, end in spans:
+        first = start - (2 if text.endswith("\n\n", done, start) else text.endswith("\n", done, start))
         if first > done:
+            if run:
+                segments.append(MarkedText(text[run_start:done], tuple(run)))
             segments.append(MarkedText(text[done:first]))
-        segments.append(MarkedText(text[first:last], tuple(ulids)))
-        done = last
-    return [*segments, MarkedText(text[done:])] if done < len(text) else segments
+            run, run_start = [], first
+        run.append(ulid)
+        done = end + (2 if text.startswith("\n\n", end) else text.startswith("\n", end))
+    if run:
+        segments.append(MarkedText(text[run_start:done], tuple(run)))
+    if done < len(text):
+        segments.append(MarkedText(text[done:]))
+    return segments
 
 
 def erase_markers(text: str) -> str:
@@ -159,6 +167,32 @@ def is_within(offset: int, blocks: list[tuple[int, int]]) -> bool:
     """Return whether the offset lies within one of the blocks, which stand in order."""
     index = bisect_right(blocks, (offset, sys.maxsize))
     return index > 0 and offset < blocks[index - 1][1]
+
+
+def _spans(text: str) -> list[tuple[str, int, int]]:
+    spans = []
+    hint = text.find(_HINT)
+    while hint >= 0:
+        start = hint - _BEFORE_HINT_CHARS
+        if start >= 0 and (found := _MARKER.match(text, start)):
+            spans.append((found[1], start, found.end()))
+        hint = text.find(_HINT, hint + len(_HINT))
+    return spans
+
+
+def _outside_code(text: str, spans: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+    """The spans that lie in no closed block, not between backticks, and behind no indent."""
+    if not spans or not ("`" in text or "~~~" in text or "    [" in text or "\t[" in text):
+        return spans
+    blocks = closed_fences(text)
+    inline = [found.span() for found in _INLINE_CODE.finditer(text)]
+    return [
+        span
+        for span in spans
+        if not text.endswith(_INDENTED_CODE, 0, span[1])
+        and not is_within(span[1], blocks)
+        and not is_within(span[1], inline)
+    ]
 
 
 def _encode(number: int, chars: int) -> str:

@@ -25,9 +25,10 @@ _AUDIO_FORMATS: Mapping[str, Literal["mp3", "wav"]] = {
     "x-wav": "wav",
 }
 _REMOTE = ("https://", "http://")
-_IMAGE_DATA = re.compile(r"data:image/[a-z.+-]+;base64,")
-_VIDEO_DATA = re.compile(r"data:video/[\w.+-]+;base64,")
-_FILE_DATA = re.compile(r"data:[^;,]+;base64,")
+_URL_HEAD = re.compile(r"https?://|data:(?P<kind>[^;,]+)(?:;[^;,]*)*;base64,", re.IGNORECASE)
+_PYTHON_NUMBER = re.compile(r"[:,\[]\s*+-?(?:NaN|Infinity)")
+"""What Python reads and writes as JSON, and nobody else."""
+
 _DEFAULT_FILENAME = "file"
 _OUTPUT_PARTS = frozenset({"input_text", "input_image", "input_file"})
 """Parts that a tool's output may hold."""
@@ -85,25 +86,43 @@ def read_arguments(arguments: Any) -> str:
     """Return a call's arguments as JSON text of an object; anything else is wrapped as its `input`."""
     if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
         return "{}"
-    if isinstance(arguments, str) and _is_json_object(arguments):
-        return clean_text(arguments)
+    if isinstance(arguments, str):
+        value = _decoded_object(arguments)
+        if value is not None and not _PYTHON_NUMBER.search(arguments):
+            return clean_text(arguments)
+        arguments = arguments if value is None else value
     text = json_text(arguments if isinstance(arguments, dict) else {"input": arguments})
     return json_text({"input": TOO_DEEP}) if text == TOO_DEEP else text
 
 
-def same_arguments(one: str, other: str) -> bool:
-    """Compare two JSON texts by their values; the host serializes a call's arguments again."""
-    try:
-        return bool(one == other or json.loads(one) == json.loads(other))
-    except (ValueError, RecursionError):
-        return False
+def read_call_id(value: Any) -> str:
+    """Return a call's id, "" for none; some models number their calls."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    call_id = clean_text(as_text(value))
+    return "" if call_id.isspace() else call_id
 
 
-def _is_json_object(text: str) -> bool:
+def canonical_arguments(arguments: str) -> str:
+    """Return the one form of all JSON texts of the same value; the host serializes a call's arguments again."""
     try:
-        return isinstance(json.loads(text), dict)
+        return json.dumps(json.loads(arguments, parse_float=_plain_number), sort_keys=True)
     except (ValueError, RecursionError):
-        return False
+        return arguments
+
+
+def _plain_number(text: str) -> int | float:
+    """JavaScript writes 1.0 as 1."""
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
+def _decoded_object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _read_part(part: Any) -> list[InputPart]:
@@ -125,9 +144,9 @@ def _text(part: JsonObject) -> InputPart | None:
 
 def _image(part: JsonObject) -> InputPart:
     source = part.get("image_url")
-    url = _url(source)
+    url = _url(source.get("url") if isinstance(source, dict) else source)
     detail = as_text(source.get("detail") if isinstance(source, dict) else part.get("detail"))
-    if not (url.startswith(_REMOTE) or _IMAGE_DATA.match(url)):
+    if not url.startswith((*_REMOTE, "data:image/")):
         return omitted_part("image")
     known = cast("Detail", detail) if detail in _DETAILS else "auto"
     return {"type": "input_image", "detail": known, "image_url": url}
@@ -137,12 +156,11 @@ def _file(part: JsonObject) -> InputPart:
     source = as_object(part.get("file")) or part
     filename = _stripped(source.get("filename")) or _stripped(source.get("name"))
     data = _stripped(source.get("file_data"))
-    url = _stripped(source.get("file_url")) or _stripped(source.get("url"))
-    if data and not data.startswith(_REMOTE) and not data.startswith("data:"):
+    if data and not _URL_HEAD.match(data) and data[:5].lower() != "data:":
         kind = "application/pdf" if filename.lower().endswith(".pdf") else "application/octet-stream"
         data = f"data:{kind};base64,{data}"
-    for candidate in (data, url):
-        if _FILE_DATA.match(candidate):
+    for candidate in map(_url, (data, source.get("file_url") or source.get("url"))):
+        if candidate.startswith("data:"):
             return {"type": "input_file", "filename": filename or _DEFAULT_FILENAME, "file_data": candidate}
         if candidate.startswith(_REMOTE):
             name = filename or candidate.partition("?")[0].rstrip("/").rpartition("/")[2] or _DEFAULT_FILENAME
@@ -154,7 +172,7 @@ def _audio(part: JsonObject) -> InputPart:
     source = as_object(part.get("input_audio"))
     data, format_ = _stripped(source.get("data")), _stripped(source.get("format"))
     known = _AUDIO_FORMATS.get(format_.lower().removeprefix("audio/"))
-    if data.startswith("data:"):
+    if data[:5].lower() == "data:":
         data = data.partition(",")[2]
     if not data or not known:
         return omitted_part("audio", format_)
@@ -162,8 +180,9 @@ def _audio(part: JsonObject) -> InputPart:
 
 
 def _video(part: JsonObject) -> InputPart:
-    url = _url(part.get("video_url"))
-    if not (url.startswith(_REMOTE) or _VIDEO_DATA.match(url)):
+    source = part.get("video_url")
+    url = _url(source.get("url") if isinstance(source, dict) else source)
+    if not url.startswith((*_REMOTE, "data:video/")):
         return omitted_part("video")
     return {"type": "input_video", "video_url": url}
 
@@ -185,8 +204,13 @@ _READERS: dict[str, Callable[[JsonObject], InputPart | None]] = {
 }
 
 
-def _url(source: Any) -> str:
-    return _stripped(source.get("url") if isinstance(source, dict) else source)
+def _url(value: Any) -> str:
+    """A remote URL, or base64 data with the head in its plainest form; "" for anything else."""
+    url = _stripped(value)
+    if not (head := _URL_HEAD.match(url)):
+        return ""
+    plain = f"data:{head['kind'].lower()};base64," if head["kind"] else head[0].lower()
+    return url if url.startswith(plain) else f"{plain}{url[head.end() :]}"
 
 
 def _stripped(value: Any) -> str:

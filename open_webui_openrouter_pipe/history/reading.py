@@ -2,14 +2,14 @@
 
 Owns what each role and field of a message means, and where turns begin. Finds markers without filling them, and never
 fails on a message: what cannot be read is repaired or named. It decides nothing about pairing, model families or where
-instructions go, since those need artifacts or settings. Entries of which a long chat has many are tuples, which cost
-half of what frozen dataclasses do.
+instructions go, since those need artifacts or settings. Entries are tuples: a long chat has many, and frozen
+dataclasses cost twice as much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -18,10 +18,11 @@ from ..responses.items import InputPart
 from ..responses.text import clean_text
 from ..responses.wire import as_list, as_object, as_text
 from .additions import summary_messages
+from .artifacts import PHASES
 from .folded import FoldedCall, unfold
 from .host_output import TOOL_IMAGES_TEXT, unfold_output
-from .markers import is_ulid, split_text_by_markers
-from .parts import omitted_part, read_arguments, read_content, read_output, text_part
+from .markers import code_ulids, contains_marker, is_ulid, split_text_by_markers
+from .parts import omitted_part, read_arguments, read_call_id, read_content, read_output, text_part
 
 REFERENCE_TYPE = "openrouter_pipe.artifact"
 """The entry of `reasoning_details` that carries an artifact's id outside of the text, under `id`."""
@@ -71,8 +72,7 @@ class Repair:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(NamedTuple):
     """Consecutive system and developer messages; `role` is developer only if all of them are."""
 
     texts: tuple[str, ...]
@@ -87,8 +87,7 @@ class UserMessage(NamedTuple):
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class ToolImages:
+class ToolImages(NamedTuple):
     """Images of tool results, which the host sends as a user message within the same turn."""
 
     parts: tuple[InputPart, ...]
@@ -96,11 +95,12 @@ class ToolImages:
 
 
 class AssistantText(NamedTuple):
-    """Text of the assistant."""
+    """Text of the assistant, with the ULIDs in it that are markers only if there are such artifacts."""
 
     text: str
     origin: Origin
     phase: str | None = None
+    in_code: tuple[str, ...] = ()
 
 
 class ArtifactRef(NamedTuple):
@@ -110,8 +110,7 @@ class ArtifactRef(NamedTuple):
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(NamedTuple):
     """A tool call as the host or a folded block shows it: `arguments` is JSON text of an object."""
 
     call_id: str
@@ -121,8 +120,7 @@ class ToolCall:
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(NamedTuple):
     """A tool's result as the host or a folded block shows it."""
 
     call_id: str
@@ -163,40 +161,39 @@ def read_history(messages: Any) -> History:
     for index, message in enumerate(messages):
         if index not in summaries:
             reader.read(index, message)
-    return replace(reader.finish(), summaries=tuple(summaries[index] for index in sorted(summaries)))
+    if not reader.is_readable:
+        raise InvalidHistory("The chat could not be read: it has no message.")
+    reader.add_instructions()
+    turns = tuple(map(tuple, reader.turns))
+    texts = tuple(summaries[index] for index in sorted(summaries))
+    return History(turns, tuple(reader.wanted), tuple(reader.repairs), texts)
 
 
 class _Reader:
     """The turns so far, and the instructions held back until the next user message, or the first of all."""
 
     def __init__(self) -> None:
-        self._turns: list[list[Entry]] = [[]]
+        self.turns: list[list[Entry]] = [[]]
+        self.wanted: dict[str, None] = {}
+        self.repairs: list[Repair] = []
+        self.is_readable = False
         self._has_user = False
+        self._has_items = False
+        self._call_ids: set[str] = set()
         self._instructions: list[tuple[str, Origin]] = []
-        self._wanted: dict[str, None] = {}
-        self._repairs: list[Repair] = []
-        self._is_readable = False
 
     def read(self, index: int, message: Any) -> None:
-        fields = as_object(message)
-        origin = Origin(index, as_text(fields.get("role")) or "unknown")
         if not isinstance(message, dict):
-            self._repair("message", origin, f"not an object: {type(message).__name__}")
+            self._repair("message", Origin(index, "unknown"), f"not an object: {type(message).__name__}")
             return
-        self._is_readable = True
-        if origin.role in _ANSWERING and self._turns == [[]]:
-            self._add_instructions()
+        self.is_readable = True
+        origin = Origin(index, as_text(message.get("role")) or "unknown")
+        if origin.role in _ANSWERING and self.turns == [[]]:
+            self.add_instructions()
         handler = _ROLES.get(origin.role)
         if handler is None:
             self._repair("message", origin, "unknown role, read as the user's")
-        (handler or _Reader.user)(self, fields, origin)
-
-    def finish(self) -> History:
-        if not self._is_readable:
-            raise InvalidHistory("The chat could not be read: it has no message.")
-        self._add_instructions()
-        turns = tuple(tuple(turn) for turn in self._turns)
-        return History(turns, tuple(self._wanted), tuple(self._repairs))
+        (handler or _Reader.user)(self, message, origin)
 
     def instruction(self, message: HostMessage, origin: Origin) -> None:
         parts = read_content(message.get("content"))
@@ -207,88 +204,96 @@ class _Reader:
     def user(self, message: HostMessage, origin: Origin) -> None:
         """A user message begins a turn, unless the host made it to send images of tools."""
         parts = read_content(message.get("content"))
-        if self._turns[-1] and isinstance(message.get("content"), list) and _are_tool_images(parts):
-            self._turns[-1].append(ToolImages(tuple(parts), origin))
+        if self.turns[-1] and isinstance(message.get("content"), list) and _are_tool_images(parts):
+            self.turns[-1].append(ToolImages(tuple(parts), origin))
             return
         if self._has_user:
-            self._turns.append([])
+            self.turns.append([])
         self._has_user = True
-        self._add_instructions()
-        self._turns[-1].append(UserMessage(tuple(parts) or (text_part(EMPTY_MESSAGE),), origin))
+        self._has_items, self._call_ids = False, set()
+        self.add_instructions()
+        self.turns[-1].append(UserMessage(tuple(parts) or (text_part(EMPTY_MESSAGE),), origin))
 
     def assistant(self, message: HostMessage, origin: Origin) -> None:
         """An answer: as it is, or unfolded when the host shows its stored items."""
         output = as_list(message.get("output"))
         unfolded = unfold_output(output) if output else []
+        self._has_items = self._has_items or bool(unfolded)
         if not unfolded:
             self.answer(message, origin)
         for number, part in enumerate(unfolded):
             _UNFOLDED_ROLES[part["role"]](self, part, Origin(origin.message, part["role"], part=number))
 
     def tool(self, message: HostMessage, origin: Origin) -> None:
-        call_id = _call_id(message.get("tool_call_id"))
+        call_id = read_call_id(message.get("tool_call_id"))
         if not call_id:
             self._repair("output", origin, "names no call")
             return
-        self._turns[-1].append(ToolResult(call_id, read_output(message.get("content")), "host", origin))
+        self.turns[-1].append(ToolResult(call_id, read_output(message.get("content")), "host", origin))
 
     def answer(self, message: HostMessage, origin: Origin) -> None:
         """An answer as the host shows it to a model: references, text with markers, calls."""
         for detail in map(as_object, as_list(message.get("reasoning_details"))):
-            if detail.get("type") == REFERENCE_TYPE and is_ulid(detail.get("id")):
-                self._add_reference(detail["id"], origin)
-        phase = as_text(message.get("phase")) or None
+            ulid = detail.get("id")
+            if detail.get("type") == REFERENCE_TYPE and is_ulid(ulid):
+                self.wanted[ulid] = None
+                self.turns[-1].append(ArtifactRef(ulid, origin._replace(marker=ulid)))
+                self._has_items = True
+        calls = [as_object(call) for call in as_list(message.get("tool_calls"))]
+        self._call_ids.update(read_call_id(call.get("id")) for call in calls)
+        phase = as_text(message.get("phase"))
         content, refusal = message.get("content"), message.get("refusal")
         texts = [content] if isinstance(content, str) else [_as_text(part) for part in read_content(content)]
         for text in filter(None, (*texts, as_text(refusal))):
-            self._add_folded_text(text, origin, phase)
-        for call in map(as_object, as_list(message.get("tool_calls"))):
-            call_id, function = _call_id(call.get("id")), call.get("function")
+            self._add_folded_text(text, origin, phase if phase in PHASES else None)
+        for call in calls:
+            call_id, function = read_call_id(call.get("id")), call.get("function")
             if call_id and isinstance(function, dict):
                 self._add_call(call_id, function.get("name"), function.get("arguments"), "host", origin)
             else:
                 self._repair("call", origin, "not a call that could be paired")
 
     def _add_folded_text(self, text: str, origin: Origin, phase: str | None) -> None:
-        """Neighbouring blocks of calls are one round: all its calls come before its outputs."""
-        for is_text, pieces in groupby(unfold(text), key=lambda piece: isinstance(piece, str)):
+        """Neighbouring blocks of calls are one round: all its calls come before its outputs.
+
+        Where the host hands over what it keeps as items, a block of any other call is text that the model wrote.
+        """
+        has_items = self._has_items or self._call_ids or ("<" in text and contains_marker(text))
+        unfolded = unfold(text, self._call_ids if has_items else None)
+        for is_text, pieces in groupby(unfolded, key=lambda piece: isinstance(piece, str)):
             if is_text:
                 for piece in pieces:
                     self._add_text(piece, origin, phase)  # type: ignore[arg-type]
                 continue
             calls = [call for call in pieces if isinstance(call, FoldedCall) and call.call_id]
             for call in calls:
-                self._add_call(clean_text(call.call_id), call.name, call.arguments, "folded", origin)
+                self._add_call(call.call_id, call.name, call.arguments, "folded", origin)
             for call in calls:
                 if call.result is not None:
                     output = read_output(call.result)
-                    self._turns[-1].append(ToolResult(clean_text(call.call_id), output, "folded", origin))
+                    self.turns[-1].append(ToolResult(call.call_id, output, "folded", origin))
 
     def _add_text(self, text: str, origin: Origin, phase: str | None) -> None:
-        for segment in split_text_by_markers(text):
-            for ulid in segment.ulids:
-                self._add_reference(ulid, origin)
-            if not segment.ulids and not segment.raw.isspace():
-                self._turns[-1].append(AssistantText(clean_text(segment.raw), origin, phase))
-
-    def _add_reference(self, ulid: str, origin: Origin) -> None:
-        if ulid not in self._wanted:
-            self._wanted[ulid] = None
-            self._turns[-1].append(ArtifactRef(ulid, Origin(origin.message, origin.role, ulid, origin.part)))
+        for entry in split_at_markers(clean_text(text), origin, phase):
+            self.turns[-1].append(entry)
+            if isinstance(entry, ArtifactRef):
+                self.wanted[entry.ulid] = None
+            elif entry.in_code:
+                self.wanted.update(dict.fromkeys(entry.in_code))
 
     def _add_call(self, call_id: str, name: Any, arguments: Any, source: CallSource, origin: Origin) -> None:
         call = ToolCall(call_id, clean_text(as_text(name)), read_arguments(arguments), source, origin)
-        self._turns[-1].append(call)
+        self.turns[-1].append(call)
 
-    def _add_instructions(self) -> None:
+    def add_instructions(self) -> None:
         if self._instructions:
             texts, origins = zip(*self._instructions, strict=True)
             is_developer = all(origin.role == "developer" for origin in origins)
-            self._turns[-1].append(Instruction(texts, "developer" if is_developer else "system", origins[0]))
+            self.turns[-1].append(Instruction(texts, "developer" if is_developer else "system", origins[0]))
             self._instructions = []
 
     def _repair(self, kind: RepairKind, origin: Origin, detail: str) -> None:
-        self._repairs.append(Repair(kind, origin, detail))
+        self.repairs.append(Repair(kind, origin, detail))
 
 
 _ROLES: Mapping[str, Callable[[_Reader, HostMessage, Origin], None]] = {
@@ -299,6 +304,17 @@ _ROLES: Mapping[str, Callable[[_Reader, HostMessage, Origin], None]] = {
     "tool": _Reader.tool,
 }
 _UNFOLDED_ROLES = {**_ROLES, "assistant": _Reader.answer}
+
+
+def split_at_markers(
+    text: str, origin: Origin, phase: str | None, ulids: Container[str] | None = None
+) -> Iterator[AssistantText | ArtifactRef]:
+    """Divide assistant text as `split_text_by_markers` does; what is blank between markers is omitted."""
+    for raw, found in split_text_by_markers(text, ulids):
+        for ulid in found:
+            yield ArtifactRef(ulid, Origin(origin.message, origin.role, ulid, origin.part))
+        if not found and not raw.isspace():
+            yield AssistantText(raw, origin, phase, tuple(code_ulids(raw)))
 
 
 def _as_text(part: InputPart) -> str:
@@ -313,10 +329,3 @@ def _are_tool_images(parts: list[InputPart]) -> bool:
     if len(parts) < 2 or parts[0] != text_part(TOOL_IMAGES_TEXT):
         return False
     return all(part["type"] == "input_image" or part == omitted_part("image") for part in parts[1:])
-
-
-def _call_id(value: Any) -> str:
-    """A call's id; some models number their calls."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return clean_text(as_text(value))

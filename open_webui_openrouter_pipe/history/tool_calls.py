@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..responses.items import Item
 from ..responses.wire import as_text
-from .parts import same_arguments
+from .parts import canonical_arguments
 from .reading import CallSource, Origin
 
 Fields: TypeAlias = Mapping[str, Any]
@@ -77,24 +77,50 @@ class ToolCallPair:
         """The whole output if our artifact has it, otherwise what the host shows of it."""
         return _best(self.outputs)
 
-    def matches(self, call: ToolCallRecord, source: CallSource) -> bool:
-        """Whether this record of the same id is this very call, and not a later one.
 
-        Within one message it is. From another message it is if this source has not reported the pair yet and the
-        arguments are the same: the marker of a finished call may follow it.
+class _SameId:
+    """The pairs of one message that share a call id: one, unless a provider gave several calls the same id."""
+
+    def __init__(self) -> None:
+        self.pairs: list[ToolCallPair] = []
+        self._sources: dict[tuple[int, int], set[CallSource]] = {}
+        self._by_content: dict[str, ToolCallPair] = {}
+        self._not_indexed: list[tuple[ToolCallRecord, ToolCallPair]] = []
+        self._done: dict[tuple[str, CallSource], int] = {}
+
+    def find(self, call: ToolCallRecord, source: CallSource) -> ToolCallPair | None:
+        """Return the pair of which this record reports the call, perhaps again; None for another call.
+
+        In another message it is the same call if this source has not reported the pair yet and the arguments are the
+        same: the marker of a finished call may follow it.
         """
+        for record, indexed in self._not_indexed:
+            self._by_content.setdefault(_content(record.fields), indexed)
+        self._not_indexed.clear()
         message = call.origin.message_part
-        if not self.calls:
-            return True
-        if source in self.calls:
-            return self.calls[source].origin.message_part == message
-        same_message = any(record.origin.message_part == message for record in self.calls.values())
-        one, other = self.call.fields, call.fields
-        return same_message or (
-            one["type"] == "function_call"
-            and one["name"] == other["name"]
-            and same_arguments(one["arguments"], other["arguments"])
-        )
+        pair = self._by_content.get(_content(call.fields))
+        if pair and (source not in pair.calls or pair.calls[source].origin.message_part == message):
+            return pair
+        if self._sources and message not in self._sources:
+            return None
+        return self.first_without("calls", source)
+
+    def is_of_message(self, call: ToolCallRecord, source: CallSource) -> bool:
+        """Whether the source gives the id to another call of the same message."""
+        return source in self._sources.get(call.origin.message_part, ())
+
+    def add(self, pair: ToolCallPair, call: ToolCallRecord, source: CallSource) -> None:
+        pair.calls[source] = call
+        self._sources.setdefault(call.origin.message_part, set()).add(source)
+        self._not_indexed.append((call, pair))
+
+    def first_without(self, half: Literal["calls", "outputs"], source: CallSource) -> ToolCallPair | None:
+        """Return the first pair of which the source has not reported this half."""
+        index = self._done.get((half, source), 0)
+        while index < len(self.pairs) and source in getattr(self.pairs[index], half):
+            index += 1
+        self._done[half, source] = index
+        return self.pairs[index] if index < len(self.pairs) else None
 
 
 class ToolCallMatcher:
@@ -103,30 +129,39 @@ class ToolCallMatcher:
     def __init__(self) -> None:
         """Begin without pairs."""
         self.pairs: list[ToolCallPair] = []
-        self._by_id: dict[tuple[str, str], ToolCallPair] = {}
+        self._latest: dict[tuple[str, str], _SameId] = {}
 
     def add_call(self, call: ToolCallRecord, source: CallSource) -> ToolCallPair | None:
         """Return the pair that the call belongs to; None when the source has reported it before."""
         key = (call.fields["type"], call.fields["call_id"])
-        pair = self._by_id.get(key)
-        if pair is None or not pair.matches(call, source):
-            pair = self._add_pair(key)
+        same_id = self._latest.get(key)
+        pair = same_id.find(call, source) if same_id else None
+        if same_id is None or (pair is None and not same_id.is_of_message(call, source)):
+            same_id = self._latest[key] = _SameId()
+        pair = pair or self._add_pair(same_id)
         if source in pair.calls:
             return None
-        pair.calls[source] = call
+        same_id.add(pair, call, source)
         return pair
 
     def add_output(self, output: ToolCallRecord, source: CallSource) -> ToolCallPair | None:
-        """Return the pair that the output belongs to; None when the source has reported it before."""
+        """Return the pair that the output belongs to; None when the source has reported it before.
+
+        Calls of one id and message get their outputs in the order in which they come.
+        """
         key = (CALL_TYPES[output.fields["type"]], output.fields["call_id"])
-        pair = self._by_id.get(key) or self._add_pair(key)
-        if source in pair.outputs:
-            return None
-        pair.outputs[source] = output
+        same_id = self._latest.get(key)
+        if same_id is None:
+            same_id = self._latest[key] = _SameId()
+            self._add_pair(same_id)
+        pair = same_id.first_without("outputs", source)
+        if pair is not None:
+            pair.outputs[source] = output
         return pair
 
-    def _add_pair(self, key: tuple[str, str]) -> ToolCallPair:
-        pair = self._by_id[key] = ToolCallPair()
+    def _add_pair(self, same_id: _SameId) -> ToolCallPair:
+        pair = ToolCallPair()
+        same_id.pairs.append(pair)
         self.pairs.append(pair)
         return pair
 
@@ -137,17 +172,19 @@ class CallIds:
     def __init__(self) -> None:
         """Begin with no id taken."""
         self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}
 
     def reserve(self, call_id: str) -> str:
         """Return the id, or one derived from it that nothing before uses."""
         reserved = base = call_id if len(call_id) <= _MAX_CALL_ID_CHARS else _digest(call_id)
-        number = 1
+        number = self._numbers.get(base, 1)
         while reserved in self._taken:
             number += 1
             reserved = f"{base}_{number}"
             if len(reserved) > _MAX_CALL_ID_CHARS:
                 reserved = _digest(reserved)
         self._taken.add(reserved)
+        self._numbers[base] = number
         return reserved
 
 
@@ -168,6 +205,13 @@ def classify_function_call_artifacts(items: Iterable[Item]) -> ClassifiedCalls:
         frozenset(pair.call.fields["call_id"] for pair in halves if pair.calls),
         frozenset(pair.output.fields["call_id"] for pair in halves if pair.outputs),
     )
+
+
+def _content(call: Fields) -> str:
+    """Two function calls of one id and message differ if their names or arguments do; others are repetitions."""
+    if call["type"] != "function_call":
+        return ""
+    return f"{call['name']} {canonical_arguments(call['arguments'])}"
 
 
 def _best(records: Mapping[CallSource, ToolCallRecord]) -> ToolCallRecord:

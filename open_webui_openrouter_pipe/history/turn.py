@@ -18,6 +18,7 @@ from ..responses.wire import as_object, as_text, wire_name
 from .artifacts import (
     ANTHROPIC,
     FORMAT_FAMILIES,
+    UNANSWERABLE,
     Artifacts,
     MissingArtifact,
     model_family,
@@ -53,7 +54,7 @@ _MISSING_OUTPUT = "[The stored result of a tool call is no longer available.]"
 _MISSING_IMAGE = "[A stored image is no longer available.]"
 _MISSING_ITEM = "[A stored item is no longer available.]"
 _MISSING_NOTES: Mapping[str, str] = {
-    **dict.fromkeys(("reasoning", "message", *OUTPUT_TYPES), ""),
+    **dict.fromkeys(("reasoning", "message", *OUTPUT_TYPES, *UNANSWERABLE), ""),
     **dict.fromkeys(CALL_TYPES, _MISSING_OUTPUT),
     "image_generation_call": _MISSING_IMAGE,
     "openrouter:image_generation": _MISSING_IMAGE,
@@ -83,6 +84,15 @@ class BuiltTurn:
     missing: dict[str, MissingArtifact] = field(default_factory=dict)
     repairs: list[Repair] = field(default_factory=list)
 
+    def send(self, item: Any, origin: Origin) -> None:
+        """Append an item."""
+        self.items.append(item)
+        self.origins.append(origin)
+
+    def repair(self, kind: RepairKind, origin: Origin, detail: str) -> None:
+        """Note what was repaired."""
+        self.repairs.append(Repair(kind, origin, detail))
+
 
 @dataclass(slots=True)
 class Placeholder:
@@ -106,10 +116,7 @@ def build_turn(number: int, entries: Sequence[Entry], rules: BuildRules, call_id
     _drop_unused_reasoning(collector.placeholders)
     writer = _Writer(number, collector.built, call_ids, results_lost)
     for placeholder in collector.placeholders:
-        if placeholder.dropped:
-            writer.skip(placeholder, placeholder.dropped)
-        else:
-            writer.write(placeholder)
+        writer.write(placeholder)
     return collector.built
 
 
@@ -120,11 +127,10 @@ def input_message(role: Literal["user", "system", "developer"], parts: Sequence[
 
 def assistant_message(text: str, *, key: str, phase: str | None = None) -> AssistantMessage:
     """Return the item of what the assistant says; its id follows from the text and its position, the key."""
-    digest = hashlib.sha256(f"{key}:{text}".encode()).hexdigest()[:_ID_HEX_CHARS]
     message: AssistantMessage = {
         "type": "message",
         "role": "assistant",
-        "id": f"msg_{digest}",
+        "id": _derived_id("msg", f"{key}:{text}"),
         "status": "completed",
         "content": [{"type": "output_text", "text": text, "annotations": []}],
     }
@@ -156,14 +162,9 @@ class _Collector:
                 self.placeholders.append(Placeholder("ready", origin, input_message("user", parts)))
             case ToolCall(call_id, name, arguments, source, origin):
                 if (sent_name := wire_name(name)) != name:
-                    self._repair("call_name", origin, f"{name!r} is sent as {sent_name}")
-                call = {
-                    "type": "function_call",
-                    "call_id": call_id,
-                    "name": sent_name,
-                    "arguments": arguments,
-                }
-                self._add_call(call, source, origin)
+                    self.built.repair("call_name", origin, f"{name!r} is sent as {sent_name}")
+                named = {"call_id": call_id, "name": sent_name, "arguments": arguments}
+                self._add_call({"type": "function_call", **named}, source, origin)
             case ToolResult(call_id, output, source, origin):
                 fields = {"type": "function_call_output", "call_id": call_id, "output": output}
                 self._add_output(fields, source, origin)
@@ -182,17 +183,17 @@ class _Collector:
         item: Any = normalize_persisted_item(raw)
         if item is None:
             kind = as_text(as_object(raw).get("type")) or None
-            self._repair("artifact", entry.origin, f"not a valid item of type {kind}")
+            self.built.repair("artifact", entry.origin, f"not a valid item of type {kind}")
             self._add_missing(entry, MissingArtifact(kind, "unreadable"))
             return
         if item is not raw:
-            self._repair("artifact", entry.origin, f"fields of the {item['type']} repaired")
+            self.built.repair("artifact", entry.origin, f"fields of the {item['type']} repaired")
         self._add_item(item, model_family(model), entry.origin)
 
     def _add_item(self, item: Fields, writer: str | None, origin: Origin) -> None:
         """A stored message lends its phase to the text that follows; the text itself is the chat's."""
         target = self._rules.target
-        is_other_family = writer != target and None not in {writer, target}
+        is_other_family = bool(writer and target and writer != target)
         match item["type"]:
             case "message":
                 self._phase = (origin.message_part, item["phase"])
@@ -205,9 +206,11 @@ class _Collector:
                 self._add_call(_without_id(item) if is_other_family else item, "artifact", origin)
             case kind if kind in CALL_TYPES:
                 self._add_output(item, "artifact", origin)
-            case _:
+            case kind:
                 is_refused = is_other_family and "encrypted_content" in item
                 problem = "sealed by another family of models" if is_refused else None
+                if kind in UNANSWERABLE:
+                    problem = "waits for an answer that a chat cannot hold"
                 self.placeholders.append(Placeholder("opaque", origin, item, dropped=problem))
 
     def match_missing_outputs(self) -> list[ToolCallPair]:
@@ -239,7 +242,7 @@ class _Collector:
         """A call keeps the position where it is first reported."""
         pair = self._matcher.add_call(ToolCallRecord(call, origin), source)
         if pair is None:
-            self._repair("duplicate", origin, "the same call again")
+            self.built.repair("duplicate", origin, "the same call again")
         elif len(pair.calls) == 1:
             self.placeholders.append(Placeholder("call", origin, pair=pair))
 
@@ -247,7 +250,7 @@ class _Collector:
         """An output keeps the position where it is first reported."""
         pair = self._matcher.add_output(ToolCallRecord(output, origin), source)
         if pair is None:
-            self._repair("duplicate", origin, "the same output again")
+            self.built.repair("duplicate", origin, "the same output again")
         elif len(pair.outputs) == 1:
             self.placeholders.append(Placeholder("output", origin, pair=pair))
 
@@ -261,9 +264,6 @@ class _Collector:
             self.placeholders.append(Placeholder("text", entry.origin, note))
         if note == _MISSING_OUTPUT:
             self._missing_outputs.append(self.placeholders[-1])
-
-    def _repair(self, kind: RepairKind, origin: Origin, detail: str) -> None:
-        self.built.repairs.append(Repair(kind, origin, detail))
 
 
 def _drop_partial_thinking(placeholders: Sequence[Placeholder], target: str | None) -> None:
@@ -307,22 +307,20 @@ class _Writer:
         self._messages = 0
         self._image_urls: set[str] = set()
 
-    def skip(self, placeholder: Placeholder, reason: str) -> None:
-        """Item ids after reasoning that cannot be sent would point to a pair that is not there."""
-        is_reasoning = placeholder.kind == "reasoning"
-        self._repair("reasoning" if is_reasoning else "artifact", placeholder.origin, reason)
-        if is_reasoning and reason != _DANGLES:
-            self._misses_reasoning = True
-            self._keeps_ids = False
-
     def write(self, placeholder: Placeholder) -> None:
-        content, origin = placeholder.content, placeholder.origin
+        """Item ids after reasoning that cannot be sent would point to a pair that is not there."""
+        content, origin, reason = placeholder.content, placeholder.origin, placeholder.dropped
         match placeholder.kind:
+            case kind if reason:
+                self._built.repair("reasoning" if kind == "reasoning" else "artifact", origin, reason)
+                if kind == "reasoning" and reason != _DANGLES:
+                    self._misses_reasoning = True
+                    self._keeps_ids = False
             case "text":
                 self._write_text(content, origin, placeholder.phase)
             case "reasoning":
                 self._keeps_ids = not self._misses_reasoning
-                self._write(content, origin)
+                self._built.send(content, origin)
                 self._built.replayed.append(cast("str", origin.marker))
             case "call":
                 self._write_call(cast("ToolCallPair", placeholder.pair))
@@ -331,57 +329,53 @@ class _Writer:
             case "images":  # those that an output of the turn holds already are not sent twice
                 parts = [part for part in content if part.get("image_url") not in self._image_urls]
                 if any(part["type"] == "input_image" for part in parts):
-                    self._write(input_message("user", parts), origin)
+                    self._built.send(input_message("user", parts), origin)
             case "opaque" if "id" in content and not self._keeps_ids:
                 # Its id is required: it gets one that points to no reasoning.
-                digest = hashlib.sha256(f"{self._number}:{content['id']}".encode()).hexdigest()
-                prefix = content["id"].partition("_")[0][:8]
-                self._write({**content, "id": f"{prefix}_{digest[:_ID_HEX_CHARS]}"}, origin)
+                new_id = _derived_id(content["id"].partition("_")[0][:8], f"{self._number}:{content['id']}")
+                self._built.send({**content, "id": new_id}, origin)
             case _:
-                self._write(content, origin)
+                self._built.send(content, origin)
 
     def _write_text(self, text: str, origin: Origin, phase: str | None = None) -> None:
         key = f"{self._number}.{self._messages}"
         self._messages += 1
-        self._write(assistant_message(text, key=key, phase=phase), origin)
+        self._built.send(assistant_message(text, key=key, phase=phase), origin)
 
     def _write_call(self, pair: ToolCallPair) -> None:
         fields, origin = pair.call
         if not pair.is_whole:
-            self._repair("call", origin, "a call without its output")
+            self._built.repair("call", origin, "a call without its output")
             name = _stored_tool_name(pair)
             if name and any(pair is lost for lost in self._results_lost):
                 self._write_text(f"[The result of the tool {name} is no longer available.]", origin)
             return
         pair.sent_as = call_id = self._call_ids.reserve(fields["call_id"])
         if call_id != fields["call_id"]:
-            self._repair("call_id", origin, f"{fields['call_id']!r} is sent as {call_id}")
-        self._write(_with_call_id(fields if self._keeps_ids else _without_id(fields), call_id), origin)
+            self._built.repair("call_id", origin, f"{fields['call_id']!r} is sent as {call_id}")
+        self._built.send(_with_call_id(fields if self._keeps_ids else _without_id(fields), call_id), origin)
         if pair.output_came_first:
             self._write_output(pair, call_id)
 
     def _write_first_output(self, pair: ToolCallPair, origin: Origin) -> None:
         if not pair.is_whole:
-            self._repair("output", origin, "an output without its call")
+            self._built.repair("output", origin, "an output without its call")
         elif pair.sent_as:
             self._write_output(pair, pair.sent_as)
         else:
-            self._repair("output", origin, "an output before its call")
+            self._built.repair("output", origin, "an output before its call")
             pair.output_came_first = True
 
     def _write_output(self, pair: ToolCallPair, call_id: str) -> None:
         fields, origin = pair.output
-        self._write(_with_call_id(fields, call_id), origin)
+        self._built.send(_with_call_id(fields, call_id), origin)
         if fields["type"] == "function_call_output" and not isinstance(fields["output"], str):
             parts = (part for part in fields["output"] if part["type"] == "input_image")
             self._image_urls.update(part["image_url"] for part in parts)
 
-    def _write(self, item: Any, origin: Origin) -> None:
-        self._built.items.append(item)
-        self._built.origins.append(origin)
 
-    def _repair(self, kind: RepairKind, origin: Origin, detail: str) -> None:
-        self._built.repairs.append(Repair(kind, origin, detail))
+def _derived_id(prefix: str, source: str) -> str:
+    return f"{prefix}_{hashlib.sha256(source.encode()).hexdigest()[:_ID_HEX_CHARS]}"
 
 
 def _stored_tool_name(pair: ToolCallPair) -> str:

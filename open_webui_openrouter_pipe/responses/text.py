@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 REPLACEMENT: Final = "\ufffd"
 TOO_DEEP: Final = "[nested too deeply]"
 """What stands for a value that is nested too deeply to be written."""
 
+_WALKED: Final = (dict, list, str, float)
 _MAX_LEVELS: Final = 100
 """Levels of a provider's value: no real one nests so deeply, and Python's recursion ends at some hundreds."""
 
@@ -64,19 +65,23 @@ def json_text(value: Any) -> str:
 
 
 def _is_clean(value: Any) -> bool:
-    """Plain loops: every artifact is walked when it is loaded, and generators would cost most of the time."""
     if isinstance(value, str):
         return "\0" not in value and (value.isascii() or _HALF.search(value) is None)
     if isinstance(value, dict):
-        for key, member in value.items():
-            if not (_is_clean(key) and _is_clean(member)):
-                return False
-    elif isinstance(value, list):
-        for member in value:
-            if not _is_clean(member):
-                return False
-    elif isinstance(value, float):
+        return _are_clean(value) and _are_clean(value.values())
+    if isinstance(value, float):
         return math.isfinite(value)
+    return not isinstance(value, list) or _are_clean(value)
+
+
+def _are_clean(members: Iterable[Any]) -> bool:
+    """A plain loop: every artifact is walked when it is loaded, and calls for each text would cost most of the time."""
+    for member in members:
+        if type(member) is str:
+            if "\0" in member or not (member.isascii() or _HALF.search(member) is None):
+                return False
+        elif isinstance(member, _WALKED) and not _is_clean(member):
+            return False
     return True
 
 

@@ -59,6 +59,10 @@ _lines = st.one_of(
     _wild_text,
     _markers,
     _markers.map(str.rstrip),
+    _markers.map(lambda markers: markers.replace("\n", " \r\n")),
+    _markers.map(lambda markers: f"a {markers.rstrip()} b"),
+    _markers.map(lambda markers: f"```\ncode\n{markers}\ncode\n```"),
+    _markers.map(lambda markers: f"`{markers.rstrip()}`"),
     _blocks,
     st.sampled_from(["", "text", "```", "~~~", "    ```", "``` a", " ", "\r"]),
 )

@@ -69,6 +69,12 @@ USERS: list[tuple[str, list[Any], str | None, list[Any]]] = [
     ("unchanged", [text("hi")], "hi", [text("hi")]),
     ("template before", [text("Sources: x\n\nhi")], "hi", [text("hi"), text("Sources: x")]),
     ("template after", [text("hi\nSources: x")], "hi", [text("hi"), text("Sources: x")]),
+    (
+        "quoted by the template",
+        [text("Of old:\nhi\nNow:\nhi")],
+        "hi",
+        [text("hi"), text("Of old:\nhi\nNow:")],
+    ),
     ("around", [text("A\nhi\nB")], "hi", [text("hi"), text("A\nB")]),
     ("not on lines of its own", [text("this")], "hi", [text("this")]),
     ("not in it", [text("bye")], "hi", [text("bye")]),

@@ -90,6 +90,17 @@ REPAIRED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"type": "openrouter:web_search", "status": "completed", "error": None},
         {"type": "openrouter:web_search", "status": "completed"},
     ),
+    (
+        "a number that JSON does not have",
+        call("c1", '{"a":NaN,"b":[-Infinity]}'),
+        call("c1", '{"a":null,"b":[null]}'),
+    ),
+    (
+        "such a number in a field",
+        {"type": "openrouter:web_search", "status": "completed", "score": float("nan")},
+        {"type": "openrouter:web_search", "status": "completed"},
+    ),
+    ("such a number in an output", output("c1", {"a": float("-inf")}), output("c1", '{"a":null}')),
     ("dirty text", output("c1", "a\0\ud83d"), output("c1", "a\ufffd")),
 ]
 
@@ -131,6 +142,9 @@ UNUSABLE: list[Any] = [
     {"type": "custom_tool_call_output", "call_id": "c1"},
     {"type": "something_new", "id": "x"},
     {"type": "message", "role": "assistant", "content": []},
+    {"type": "message", "role": "assistant", "content": [], "phase": "x"},
+    call("\0"),
+    call(" \0"),
 ]
 
 
@@ -194,6 +208,8 @@ CASES: list[tuple[dict[str, Any], str | None, str | None, str | None]] = [
     (reasoning("r"), None, "openai", None),
     (reasoning("r"), "openrouter", "openai", None),
     (reasoning("r"), "openrouter", "openrouter", OTHER_FAMILY),
+    (RAW, "deepseek", "openrouter", None),
+    (RAW, "openrouter", "qwen", None),
     (reasoning("r"), None, None, None),
     (reasoning("r", format="azure-openai-responses-v1"), None, "openai", None),
     (reasoning("r", format="xai-responses-v1"), None, "x-ai", None),

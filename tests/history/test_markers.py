@@ -19,6 +19,8 @@ SNIPPETS = [
     "\n\n",
     "text",
     " ",
+    "`",
+    "    ",
     "```",
     "```\n",
     "~~~\n",
@@ -59,24 +61,59 @@ def test_writing() -> None:
 
 
 NOT_MARKERS = [
-    f"[{A}]: # ",
-    f" [{A}]: #",
-    f"[{A}]: #\r",
     f"[{A}]:#",
     f"[{A[:-1]}]: #",
     f"[{A}0]: #",
     f"[{A[:-1]}U]: #",
     f"[{A.replace('0', 'a', 1)}]: #",
-    f"x[{A}]: #",
-    f"[{A}]: # x",
+    f"`[{A}]: #`",
+    f"the line `[{A}]: #` is a marker",
+    f"    [{A}]: #",
+    f"\t[{A}]: #",
 ]
 
 
 @pytest.mark.parametrize("line", NOT_MARKERS)
-def test_only_exact_lines_are_markers(line: str) -> None:
-    """A line that differs in a single character is text."""
+def test_other_text_is_no_marker(line: str) -> None:
+    """A line that differs in a single character is text, and so is code."""
     assert markers.extract_marker_ulid(line) is None
     assert not markers.contains_marker(f"text\n{line}\ntext")
+
+
+@pytest.mark.parametrize("end", ["", " ", "\t ", "\r", " \r"])
+def test_blanks_at_the_end_of_its_line_belong_to_a_marker(end: str) -> None:
+    """Editors and other systems leave them."""
+    line = f"[{A}]: #{end}"
+    assert markers.extract_marker_ulid(line) == A
+    assert markers.split_text_by_markers(f"a\n{line}\nb") == [
+        MarkedText("a"),
+        MarkedText(f"\n{line}\n", (A,)),
+        MarkedText("b"),
+    ]
+
+
+def test_a_marker_within_a_line_is_one() -> None:
+    """An edit has joined it with words, which stay to the byte."""
+    assert markers.extract_marker_ulid(f"a [{A}]: #") is None
+    assert markers.split_text_by_markers(f" a[{A}]: # b\n\n> [{B}]: #5") == [
+        MarkedText(" a"),
+        MarkedText(f"[{A}]: #", (A,)),
+        MarkedText(" b\n\n> "),
+        MarkedText(f"[{B}]: #", (B,)),
+        MarkedText("5"),
+    ]
+
+
+def test_markers_in_code_that_are_known() -> None:
+    """Who knows that an artifact exists can have its marker, wherever it stands."""
+    text = f"```\nx\n[{A}]: #\n\n`[{B}]: #`\n```\n[{C}]: #"
+    assert markers.code_ulids(text) == [A, B]
+    assert markers.split_text_by_markers(text, {A, C}) == [
+        MarkedText("```\nx"),
+        MarkedText(f"\n[{A}]: #\n\n", (A,)),
+        MarkedText(f"`[{B}]: #`\n```"),
+        MarkedText(f"\n[{C}]: #", (C,)),
+    ]
 
 
 def test_spans() -> None:

@@ -48,6 +48,52 @@ CASES: list[tuple[str, Any, list[Any]]] = [
         [{"type": "image_url", "image_url": {"url": "/api/v1/files/1"}}],
         [text("[image omitted]")],
     ),
+    (
+        "image with parameters and capitals",
+        [{"type": "image_url", "image_url": {"url": "Data:image/PNG;charset=utf-8;Base64,AAaa"}}],
+        [{"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AAaa"}],
+    ),
+    (
+        "addresses in capitals",
+        [
+            {"type": "image_url", "image_url": "HTTPS://X.org/A.png"},
+            {"type": "video_url", "video_url": "Http://x/v"},
+        ],
+        [
+            {"type": "input_image", "detail": "auto", "image_url": "https://X.org/A.png"},
+            {"type": "input_video", "video_url": "http://x/v"},
+        ],
+    ),
+    (
+        "image that is not base64",
+        [{"type": "image_url", "image_url": "data:image/svg+xml,<svg>"}],
+        [text("[image omitted]")],
+    ),
+    (
+        "files with parameters and capitals",
+        [
+            {
+                "type": "file",
+                "file": {"filename": "a.txt", "file_data": "DATA:text/plain;charset=utf-8;base64,AAaa"},
+            },
+            {"type": "input_file", "file_url": "HTTPS://x.org/A.pdf"},
+        ],
+        [
+            {"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,AAaa"},
+            {"type": "input_file", "filename": "A.pdf", "file_url": "https://x.org/A.pdf"},
+        ],
+    ),
+    (
+        "audio as a data URL in capitals",
+        [
+            {
+                "type": "input_audio",
+                "input_audio": {"data": "DATA:audio/wav;base64,AAaa", "format": "audio/WAV"},
+            }
+        ],
+        [{"type": "input_audio", "input_audio": {"data": "AAaa", "format": "wav"}}],
+    ),
+    ("a number that JSON does not have", [[float("nan")]], [text("[null]")]),
     ("image of nothing", [{"type": "image_url"}], [text("[image omitted]")]),
     ("image of a wrong type", [{"type": "image_url", "image_url": 3}], [text("[image omitted]")]),
     ("image that is none", [{"type": "image_url", "image_url": {"url": PDF}}], [text("[image omitted]")]),

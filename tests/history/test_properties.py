@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -11,13 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.errors import InvalidHistory
-from open_webui_openrouter_pipe.history.markers import contains_marker
+from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
 from open_webui_openrouter_pipe.history.parts import read_content
 from open_webui_openrouter_pipe.history.tool_calls import classify_function_call_artifacts
 from open_webui_openrouter_pipe.responses.text import clean_text
 from tests.history import chats
-from tests.history.builders import OPENAI, assert_valid, build, compact
+from tests.history.builders import OPENAI, assert_valid, build, compact, ulid
 from tests.support.cases import CHATS, SHARES
+
+_MARKED = re.compile(r"\[([0-9A-Z]{20})\]: #")
 
 law = settings(max_examples=CHATS, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -35,7 +38,8 @@ def test_every_chat_becomes_valid_input(share: int, messages: Any, artifacts: An
     assert_valid(built.items)
     classified = classify_function_call_artifacts(built.items)
     assert not classified.calls_without_output | classified.outputs_without_call
-    assert not any(contains_marker(said) for said in _said(built.items))
+    stored = {ulid(number) for number, artifact in artifacts.items() if _exists(artifact)}
+    assert not stored & {marked for said in _said(built.items) for marked in _MARKED.findall(said)}
     assert len(built.items) == len(built.turns) == len(built.origins)
     assert list(built.turns) == sorted(built.turns)
     assert compact(build(json.loads(json.dumps(messages)), artifacts, **options).items) == compact(
@@ -91,6 +95,10 @@ def test_rounds_law(rounds: Any, model_id: str | None) -> None:
     requests = [compact(build(chat, artifacts, model_id=model_id).items) for chat in shown]
     for now, then in pairwise(requests):
         assert then.startswith(now.removesuffix("]"))
+
+
+def _exists(artifact: Any) -> bool:
+    return not (isinstance(artifact, MissingArtifact) and artifact.kind is None)
 
 
 def _said(items: Any) -> list[str]:

@@ -48,10 +48,29 @@ def test_the_same_id_in_a_later_message_is_a_later_call() -> None:
     """Unless another source reports the same call, with the same arguments."""
     matcher = ToolCallMatcher()
     first = matcher.add_call(record(call("c1", '{"n":1}'), 1), "host")
-    assert matcher.add_call(record(call("c1", '{"n": 1}'), 3), "artifact") is first
+    assert matcher.add_call(record(call("c1", '{"n": 1.0}'), 3), "artifact") is first
     second = matcher.add_call(record(call("c1", '{"n":2}'), 5), "artifact")
     assert second is not first
     assert matcher.add_call(record(call("c1", '{"n":3}'), 5), "host") is second
+    assert matcher.add_output(record(output("c1", "o"), 6), "host") is second
+    third = matcher.add_call(record(call("c1", '{"n":4}'), 7), "host")
+    assert matcher.add_call(record(call("c1", '{"n":5}'), 9), "artifact") is not third
+
+
+def test_other_arguments_in_the_same_message_are_another_call() -> None:
+    """Outputs go to the calls of one id in their order, from each source."""
+    matcher = ToolCallMatcher()
+    one = matcher.add_call(record(call("c1", '{"n": 1}'), 1), "artifact")
+    two = matcher.add_call(record(call("c1", '{"n": 2}'), 1), "artifact")
+    assert one is not two
+    assert matcher.add_call(record(call("c1", '{"n":2}'), 1), "host") is two
+    assert matcher.add_call(record(call("c1", '{"n":1}'), 1), "host") is one
+    assert matcher.add_call(record(call("c1", '{"n":1}'), 1), "host") is None
+    for source in ("host", "artifact"):
+        assert matcher.add_output(record(output("c1", "o"), 2), source) is one
+        assert matcher.add_output(record(output("c1", "p"), 2), source) is two
+        assert matcher.add_output(record(output("c1", "q"), 2), source) is None
+    assert matcher.pairs == [one, two]
 
 
 def test_kinds_do_not_mix() -> None:
