@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing
@@ -26,7 +27,6 @@ from .engine.round import Ports
 from .engine.summarizer import PromptCacheClock, Summarizer, SummarizerState
 from .engine.summary_writer import SummaryModel, SummaryWriter
 from .engine.turn import TurnMemory, TurnRequest, TurnRunner
-from .errors import StoreError
 from .host.call import Call
 from .host.model_rows import admin_parameters
 from .host.platform import platform
@@ -42,11 +42,11 @@ from .settings import Settings, StoreSettings, tokenizer_folder
 from .store.artifacts import SealedArtifacts
 from .store.batches import AuditLog, StoredCalibrations
 from .store.cache import GuardedRedis, build_rows
-from .store.database import Database, epoch_seconds
+from .store.database import Database
 from .store.rows import RowStore
 from .store.sealing import Keyring, Sealing
 from .store.summaries import MemorySummaries, SealedSummaries, SummaryRows
-from .store.sweep import DAY_SECONDS, Host, Schedule, Sweep
+from .store.sweep import Host, Schedule, Sweep
 from .store.tokenizer import LocalTokenizer
 
 log = logging.getLogger(__name__)
@@ -62,9 +62,9 @@ _SWEEP_LOOK_SECONDS: Final = 60 * 60.0
 class HostResources:
     """What the host shares with the app: its database and Redis, what it knows of users and chats, its secret.
 
-    Without Redis the database is used alone; without a cache folder nothing is cached on disk, and without a
-    tokenizer's folder tokens are estimated. `model_parameters` returns what administrators have set for a model, by the
-    id of its row and the options that the user chose.
+    Without Redis the database is used alone; without a secret key nothing is kept but what a passphrase seals; without
+    a cache folder nothing is cached on disk, and without a tokenizer's folder tokens are estimated. `model_parameters`
+    returns what administrators have set for a model, by the id of its row and the options that the user chose.
     """
 
     database: Database
@@ -130,6 +130,7 @@ class App:
         self._next_sweep_look_seconds = self._loop.time()
         self._catalogs: dict[ClientSettings, ModelCatalog] = {}
         self._stores: dict[StoreSettings, tuple[ArtifactStore, Summaries]] = {}
+        self._deriving = asyncio.Lock()
         self._memory = TurnMemory()
         weakref.finalize(self, _close_soon, self._loop, self._own.aclose).atexit = False
 
@@ -143,16 +144,19 @@ class App:
         now = self._loop.time()
         if now >= self._next_sweep_look_seconds:  # with the first answer, and then once in a while
             self._next_sweep_look_seconds = now + _SWEEP_LOOK_SECONDS
-            self._own.start(_clean_up(self._host, self._own.audit, settings.store.cleanup_days))
+            self._own.start(_clean_up(self._host, settings.store.cleanup_days))
         call, omitted = await self._permitted(call, settings)
         catalog = self._catalog(settings.client)
         # A worker that was never asked for its models knows none, and would not ask for sealed reasoning.
         await catalog.list()
         composer = self._composer(call, catalog)
+        if not (settings.store.passphrases or self._host.secret_key):
+            notices = (*settings.notices, notice("no_encryption_key"))
+            settings = replace(settings, persistence=_NO_PERSISTENCE, notices=notices)
         ports = Ports(
             responses=OpenRouterClient(self._own.http, settings.client),
             requests=composer,
-            store=self._stores_of(settings.store)[0],
+            store=(await self._stores_of(settings.store))[0],
             new_id=generate_item_id,
         )
         request = TurnRequest(
@@ -207,7 +211,7 @@ class App:
         if call.task:
             parameters = policy.task_parameters(call.parameters)
         else:
-            secret = self._host.secret_key.encode()
+            secret = self._host.secret_key.encode("utf-8", "surrogatepass")
             key = cache_key(secret, call.user_id, call.chat_id) if call.chat_id else ""
             parameters = policy.chat_parameters(call.parameters, model_id=call.model_id, cache_key=key)
         return Composer(parameters, model=catalog.find(call.model_id), model_id=call.model_id)
@@ -268,7 +272,7 @@ class App:
             time_limit_seconds=settings.summary.timeout_seconds,
         )
         return Summarizer(
-            self._stores_of(settings.store)[1] if call.keeps else self._unsaved_summaries,
+            (await self._stores_of(settings.store))[1] if call.keeps else self._unsaved_summaries,
             writer,
             self._summarizer_state,
             origin=origin,
@@ -293,13 +297,19 @@ class App:
             )
         return self._catalogs[settings]
 
-    def _stores_of(self, settings: StoreSettings) -> tuple[ArtifactStore, Summaries]:
-        """The stores with the keys of these settings, derived once."""
-        if settings not in self._stores:
-            keyring = Keyring((*settings.passphrases, self._host.secret_key))
-            artifacts = SealedArtifacts(self._own.rows, Sealing(keyring, encrypt_all=settings.encrypt_all))
-            self._stores = {settings: (artifacts, SealedSummaries(self._own.summary_rows, keyring))}
-        return self._stores[settings]
+    async def _stores_of(self, settings: StoreSettings) -> tuple[ArtifactStore, Summaries]:
+        """The stores with the keys of these settings, derived once; without any key, what was stored stays closed."""
+        async with self._deriving:
+            if settings not in self._stores:
+                secret, passphrases = self._host.secret_key, settings.passphrases
+                has_key = bool(passphrases or secret)
+                found = (secret if has_key else secrets.token_hex(),)
+                keyring = await asyncio.to_thread(Keyring, found, passphrases=passphrases)
+                sealing = Sealing(keyring, settings.encrypt_all, settings.accept_unsealed)
+                artifacts = SealedArtifacts(self._own.rows, sealing)
+                summaries = SealedSummaries(self._own.summary_rows, keyring)
+                self._stores = {settings: (artifacts, summaries if has_key else self._unsaved_summaries)}
+            return self._stores[settings]
 
 
 def build_app() -> App:
@@ -325,13 +335,8 @@ def _close_soon(loop: asyncio.AbstractEventLoop, close: Callable[[], Coroutine[A
         asyncio.run_coroutine_threadsafe(close(), loop)
 
 
-async def _clean_up(host: HostResources, audit: AuditLog, keep_days: int) -> None:
-    """Delete stored items that are due, and records of the audit that are as old; 0 days keep all for ever."""
-    try:
-        if keep_days:
-            await audit.delete_before(epoch_seconds() - keep_days * DAY_SECONDS)
-    except StoreError as error:
-        log.warning("old records of the audit were not deleted: %s", error)
+async def _clean_up(host: HostResources, keep_days: int) -> None:
+    """Delete what is due of all that is stored; 0 days keep all for ever that is not of deleted users and chats."""
     try:
         swept = await Sweep(host.database, host.records, Schedule(keep_days=keep_days)).run()
     except Exception:  # the host may raise anything, and the next sweep may succeed

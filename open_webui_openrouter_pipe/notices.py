@@ -22,6 +22,10 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "answer_filtered": "The provider's content filter stopped the answer.",
         "answer_cut_off": "The provider cut the answer off.",
         "answer_empty": "The model ended its turn without an answer. Ask again, or choose another model.",
+        "no_encryption_key": (
+            "Nothing is kept beside this chat, because there is no key to seal it with. An administrator can set "
+            "ARTIFACT_ENCRYPTION_KEY in the function's valves."
+        ),
         # engine: stored items that could not be reloaded
         "artifacts_unavailable": "{count} stored items could not be reloaded: the database is unavailable.",
         "artifacts_unavailable.one": "{count} stored item could not be reloaded: the database is unavailable.",

@@ -7,6 +7,7 @@ into one `Settings` of small slices, and each part receives only its slice. The 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,13 +75,21 @@ class Valves(BaseModel):
     ARTIFACT_ENCRYPTION_KEY: str = Field(
         default="",
         description=(
-            "Passphrase that seals stored items. Empty: Open WebUI's secret key. Several, separated by spaces: the "
-            "first seals, the others still open older items."
+            "Passphrase that seals stored items, of 16 characters or more. Empty: Open WebUI's secret key. Several, "
+            "separated by commas or lines: the first seals, the others still open older items."
         ),
         json_schema_extra=_PASSWORD,
     )
     ENCRYPT_ALL: bool = Field(
-        default=True, description="Seal every stored item. Off: only reasoning is sealed."
+        default=True,
+        description="Seal every stored item. Off: only reasoning is sealed, and the rest is legible but signed.",
+    )
+    ACCEPT_UNSEALED_ARTIFACTS: bool = Field(
+        default=False,
+        description=(
+            "Read items that were stored with neither seal nor signature, and seal them when they are read. While it "
+            "is on, whoever can write to the database can put anything into a chat."
+        ),
     )
     ARTIFACT_CLEANUP_DAYS: int = Field(
         default=90, ge=0, description="Days after its last use at which a stored item is deleted. 0: never."
@@ -212,6 +221,7 @@ class StoreSettings:
 
     passphrases: tuple[str, ...]
     encrypt_all: bool
+    accept_unsealed: bool
     cleanup_days: int
 
 
@@ -252,8 +262,13 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
             timeout_seconds=valves.REQUEST_TIMEOUT_SECONDS,
         ),
         store=StoreSettings(
-            passphrases=tuple(valves.ARTIFACT_ENCRYPTION_KEY.split()),
+            passphrases=tuple(
+                passphrase
+                for part in re.split(r"[,\n]", valves.ARTIFACT_ENCRYPTION_KEY)
+                if (passphrase := part.strip())
+            ),
             encrypt_all=valves.ENCRYPT_ALL,
+            accept_unsealed=valves.ACCEPT_UNSEALED_ARTIFACTS,
             cleanup_days=valves.ARTIFACT_CLEANUP_DAYS,
         ),
         persistence=Persistence(reasoning=retention, tools=valves.PERSIST_TOOL_RESULTS),

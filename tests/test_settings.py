@@ -55,6 +55,21 @@ def test_every_valve_of_the_context_is_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("valve", "passphrases"),
+    [
+        ("", ()),
+        (" , \n ", ()),
+        ("correct horse battery staple", ("correct horse battery staple",)),
+        ("the new one, the old one,", ("the new one", "the old one")),
+        ("the new one\r\nthe old one\n", ("the new one", "the old one")),
+    ],
+)
+def test_passphrases_are_read_in_their_order(valve: str, passphrases: tuple[str, ...]) -> None:
+    """One a line or comma, spaces included; the first is the one that seals."""
+    assert read_settings(Valves(ARTIFACT_ENCRYPTION_KEY=valve)).store.passphrases == passphrases
+
+
+@pytest.mark.parametrize(
     "valves",
     [
         {"CLIP_LAST_MESSAGES": 0},

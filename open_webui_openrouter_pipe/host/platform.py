@@ -1,19 +1,26 @@
 """What Open WebUI itself runs on and shares: its database, Redis, secret key and data folder.
 
 All of it stays the host's: nothing here is closed. The host's Redis (a plain one, behind Sentinel, or a cluster) is
-connected when it is first used. Everything is imported when it is asked for.
+connected when it is first used. Everything is imported when it is asked for. Where the host has no secret key, one of
+our own is in its data folder.
 Source: `internal/db.py`, `utils/redis.py` and `env.py` of Open WebUI 0.12.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import secrets
+import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from redis.exceptions import RedisError
 from sqlalchemy.ext.asyncio import AsyncEngine
+
+SECRET_FILE: Final = "openrouter_pipe_secret"  # noqa: S105 - a name
 
 _OUR_PART: Final = "openrouter_pipe"
 
@@ -30,7 +37,10 @@ class SharedRedis:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """The host's shared parts. `schema` is the database schema, None for the default one; `redis` may be None."""
+    """The host's shared parts. `schema` is the database schema, None for the default one; `redis` may be None.
+
+    `secret_key` is empty where the host has none (it allows that without accounts) and its data folder keeps none.
+    """
 
     engine: AsyncEngine
     schema: str | None
@@ -44,13 +54,38 @@ def platform() -> Platform:
     from open_webui import env
     from open_webui.internal.db import async_engine
 
+    folder = Path(env.DATA_DIR)
     return Platform(
         engine=async_engine,
         schema=env.DATABASE_SCHEMA or None,
         redis=shared_redis(),
-        secret_key=env.WEBUI_SECRET_KEY,
-        cache_folder=Path(env.DATA_DIR) / "cache",
+        secret_key=env.WEBUI_SECRET_KEY or own_secret(folder),
+        cache_folder=folder / "cache",
     )
+
+
+def own_secret(folder: Path) -> str:
+    """Return the secret that is kept in the folder, made by whoever asks first; empty when none can be kept there."""
+    path = folder / SECRET_FILE
+    try:
+        if not path.exists():
+            descriptor, temporary = tempfile.mkstemp(dir=folder)  # readable by this account alone
+            try:
+                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                    file.write(secrets.token_urlsafe())
+                    file.flush()
+                    os.fsync(file.fileno())
+                # Of several workers one has made the file, whole; the others read it.
+                with suppress(FileExistsError):
+                    os.link(temporary, path)
+            finally:
+                Path(temporary).unlink()
+        return path.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        _log.warning(
+            "nothing is sealed: Open WebUI has no secret key, and %s cannot be kept: %s", path, error
+        )
+        return ""
 
 
 def shared_redis() -> SharedRedis | None:

@@ -17,8 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 _DAY_SECONDS: Final = 24 * 60 * 60
 _LONGEST_MESSAGE_SECONDS: Final = 30 * _DAY_SECONDS
-"""How long after its beginning a message may still grow: its rounds wait for approvals, and Continue adds to it."""
-_CLOCKS_DIFFER_SECONDS: Final = _DAY_SECONDS
+"""How long before its artifacts a message may have been written last, by what the host says: far more than it takes."""
 
 _BATCH_MESSAGES: Final = 50
 _TIME_CHARS: Final = 16
@@ -57,8 +56,9 @@ class Records:
     async def naming_chats(self, user_id: str, ids: Sequence[str]) -> Mapping[str, str]:
         """Return a chat for each artifact id that an existing chat of the user names.
 
-        Reads no more than the user's messages from about the time when the artifacts were created, by the host's index
-        of users and times; their text leaves the database only where it contains the common prefix of the ids.
+        Reads the messages of the user's chats, whoever wrote them, that were begun or changed since about the time when
+        the artifacts were created; a copy or an import may be of any later time. Their text leaves the database only
+        where it contains the common prefix of the ids.
         """
         if not ids:
             return {}
@@ -67,26 +67,24 @@ class Records:
         similar_id = re.compile(rf"{prefix}[{_ALPHABET}]{{{len(first) - len(prefix)}}}")
         chats: dict[str, str] = {}
         async with self._engine.connect() as connection:
-            begun = (
-                _created_seconds(first) - _LONGEST_MESSAGE_SECONDS,
-                _created_seconds(last) + _CLOCKS_DIFFER_SECONDS,
-            )
-            statement = self._messages_with(prefix, user_id, begun)
+            since = _created_seconds(first) - _LONGEST_MESSAGE_SECONDS
+            statement = self._messages_with(prefix, user_id, since)
             async for chat_id, text in await connection.stream(statement):
                 chats.update(dict.fromkeys(set(ids).intersection(similar_id.findall(text)), chat_id))
         return chats
 
-    def _messages_with(self, prefix: str, user_id: str, begun: tuple[int, int]) -> sa.Select[Any]:
-        """Select chat and text of the user's messages begun between two epoch seconds that contain the prefix."""
+    def _messages_with(self, prefix: str, user_id: str, since: int) -> sa.Select[Any]:
+        """Select chat and text of the messages in the user's chats since an epoch second that contain the prefix."""
         from open_webui.models.chat_messages import ChatMessage
         from open_webui.models.chats import Chat
 
         text = _text_of(ChatMessage.content) + _text_of(ChatMessage.output)
+        times = ChatMessage.created_at, ChatMessage.updated_at
         return (
             sa.select(ChatMessage.chat_id, text)
             .join(Chat, Chat.id == ChatMessage.chat_id)
-            .where(Chat.user_id == user_id, ChatMessage.user_id == user_id)
-            .where(ChatMessage.created_at.between(*begun))
+            .where(Chat.user_id == user_id)
+            .where(sa.or_(*(sa.func.coalesce(time, since) >= since for time in times)))
             .where(self._position(text, prefix) > 0)
             .execution_options(yield_per=_BATCH_MESSAGES)
         )

@@ -1,30 +1,32 @@
 """Artifacts sealed into rows and opened again.
 
-The seal covers an artifact's id, owner, kind and model. Chat and message stay outside of it; they take no part in
-finding a row and may change.
+Seal and signature cover an artifact's id, owner, kind and model. Chat and message stay outside of them; they take no
+part in finding a row and may change.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from ..errors import SealBroken
+from ..errors import SealBroken, StoreError
 from ..history.artifacts import MissingArtifact
 from ..ports import Artifact, LoadedArtifacts
 from .database import epoch_seconds
 from .rows import RowStore, SealedRow
 from .sealing import (
     SEALED,
+    SIGNED,
     ItemTooLarge,
-    Keyring,
     Packed,
     Sealing,
     decode_item,
     encode_item,
+    inflate,
     pack,
     require_storable,
     unpack,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from ..responses.items import Item
 
 ALWAYS_SEALED: Final = frozenset({"reasoning"})
-"""Kinds that are sealed whatever the settings say, and refused when they come back plain."""
+"""Kinds that are sealed whatever the settings say."""
 
 _SLICE_BYTES: Final = 64 * 1024
 
@@ -109,6 +111,9 @@ class SealedArtifacts:
                 missing[key] = MissingArtifact(
                     reason="unavailable" if key in found.unavailable else "missing"
                 )
+        if unsealed := [each for key, each in artifacts.items() if not found.rows[key].key_id]:
+            with suppress(StoreError):  # the next load tries again
+                await self.put(unsealed)
         return LoadedArtifacts(artifacts, missing)
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
@@ -137,7 +142,7 @@ class SealedArtifacts:
 
     def _open(self, row: SealedRow, limit_bytes: int) -> Opened | MissingArtifact:
         try:
-            return unseal(row, self._sealing.keyring, limit_bytes=limit_bytes)
+            return unseal(row, self._sealing, limit_bytes=limit_bytes)
         except ItemTooLarge:
             return MissingArtifact(row.kind, "too_large")
         except SealBroken:
@@ -151,20 +156,21 @@ def seal(artifact: Artifact, data: bytes, sealing: Sealing, *, now: int) -> Seal
     """
     names = _bound_names(artifact)
     require_storable(*names, artifact.chat_id, artifact.message_id)
-    sealed = sealing.encrypt_all or artifact.kind in ALWAYS_SEALED
-    packed = pack(data, names, sealing.keyring if sealed else None)
+    packing = SEALED if sealing.encrypt_all or artifact.kind in ALWAYS_SEALED else SIGNED
+    packed = pack(data, names, sealing.keyring, packing=packing)
     where = (artifact.user_id, artifact.id, artifact.chat_id, artifact.message_id)
     return SealedRow(*where, artifact.kind, artifact.model, *packed, created=now, last_used=now)
 
 
-def unseal(row: SealedRow, keyring: Keyring, *, limit_bytes: int) -> Opened:
+def unseal(row: SealedRow, sealing: Sealing, *, limit_bytes: int) -> Opened:
     """Open a row. Raises SealBroken, or ItemTooLarge when the item's JSON is over the limit."""
-    if row.kind in ALWAYS_SEALED and not row.packing & SEALED:
-        raise SealBroken("A stored item could not be opened.", detail="plain, but always sealed")
-    packed = Packed(row.key_id, row.packing, row.payload)
-    data = unpack(packed, _bound_names(row), keyring, limit_bytes=limit_bytes)
+    if sealing.accept_unsealed and not row.key_id and row.kind not in ALWAYS_SEALED:
+        data = inflate(row.payload, row.packing, limit_bytes=limit_bytes)
+    else:
+        packed = Packed(row.key_id, row.packing, row.payload)
+        data = unpack(packed, _bound_names(row), sealing.keyring, limit_bytes=limit_bytes)
     item = decode_item(data)
-    if item.get("type") != row.kind:  # a plain row could bring reasoning under another kind
+    if item.get("type") != row.kind:
         raise SealBroken("A stored item could not be opened.", detail="not of its row's kind")
     artifact = Artifact(
         row.id, row.user_id, row.chat_id, row.message_id, row.kind, row.model, cast("Item", item)

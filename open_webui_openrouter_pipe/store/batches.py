@@ -5,7 +5,6 @@ Values that cannot be written are logged, and cost no request anything.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, fields
@@ -20,9 +19,6 @@ from ..planning.audit import AuditRow, AuditStep
 from ..ports import Audited
 from .database import Database, epoch_seconds
 from .tasks import BackgroundTasks
-
-LOAD_SECONDS: Final = 2.0
-"""How long the first request of a model waits for its calibration; then it goes on without, and the next one tries."""
 
 MAX_WAITING_VALUES: Final = 1_000
 
@@ -92,10 +88,6 @@ class AuditLog(BatchWriter[Audited]):
             records.append(Audited(*ids, AuditRow(**row)))
         return records
 
-    async def delete_before(self, seconds: int) -> None:
-        """Delete the records that were written before a time (epoch seconds). Raises StoreUnavailable."""
-        await self._database.change(sa.delete(self._table).where(self._table.c.created < seconds))
-
     async def _insert(self, records: Sequence[Audited]) -> None:
         now, values = self._clock(), []
         for record in records:
@@ -111,10 +103,9 @@ class StoredCalibrations(BatchWriter[str]):
     Each worker learns by itself, and begins with what any of them wrote last.
     """
 
-    def __init__(self, database: Database, *, load_seconds: float = LOAD_SECONDS) -> None:
+    def __init__(self, database: Database) -> None:
         super().__init__("calibration of counts", self._save)
         self._database = database
-        self._load_seconds = load_seconds
         self._table = database.tables.calibration
         self._known: dict[str, Calibration] = {}
 
@@ -123,9 +114,8 @@ class StoredCalibrations(BatchWriter[str]):
         if model_id not in self._known:
             query = sa.select(self._table.c.state).where(self._table.c.model == model_id)
             try:
-                async with asyncio.timeout(self._load_seconds):
-                    found = await self._database.fetch(query)
-            except (StoreError, TimeoutError, ValueError) as error:
+                found = await self._database.read(query)
+            except (StoreError, ValueError) as error:
                 # What little is learned meanwhile must not replace what is stored: the model stays unknown.
                 _log.warning("the calibration of %s could not be read: %s", model_id, error)
                 return None

@@ -18,6 +18,9 @@ from .schema import create_tables, define_tables
 
 TIMEOUT_SECONDS: Final = 15.0
 
+READ_SECONDS: Final = 5.0
+"""How long a request waits for what it reads; then it goes on without."""
+
 _RETRY_DELAYS_SECONDS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
 _BUSY_SQLITE_MILLISECONDS: Final = 5000
 _ASYNC_DRIVERS: Final = {
@@ -29,6 +32,11 @@ _ASYNC_DRIVERS: Final = {
 _READING_OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "sqlite": {},
     "postgresql": {"isolation_level": "AUTOCOMMIT"},
+}
+# The database's own time in whole seconds since the epoch, the same for all workers.
+_NOW: Final[dict[str, sa.ColumnElement[int]]] = {
+    "sqlite": sa.cast(sa.func.strftime("%s", "now"), sa.BigInteger),
+    "postgresql": sa.cast(sa.func.floor(sa.extract("epoch", sa.func.now())), sa.BigInteger),
 }
 # PostgreSQL: serialization failure, deadlock detected.
 _PASSING_SQLSTATES: Final = frozenset({"40001", "40P01"})
@@ -64,10 +72,16 @@ class Database:
 
     The engine stays its owner's; only one made by `from_url` is disposed by `aclose`. All methods that wait raise
     StoreUnavailable when the database is unavailable, too busy or too slow, and StoreError when it refuses the values.
+    `now` is the database's time in epoch seconds, for statements.
     """
 
     def __init__(
-        self, engine: AsyncEngine, *, schema: str | None = None, timeout_seconds: float = TIMEOUT_SECONDS
+        self,
+        engine: AsyncEngine,
+        *,
+        schema: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        read_seconds: float = READ_SECONDS,
     ) -> None:
         if engine.dialect.name not in _READING_OPTIONS:
             raise ConfigurationError(
@@ -76,9 +90,11 @@ class Database:
             )
         self.tables: Final = define_tables(schema)
         self.dialect: Final = engine.dialect.name
+        self.now: Final = _NOW[self.dialect]
         self._engine = engine
         self._reader = engine.execution_options(**_READING_OPTIONS[self.dialect])
         self._timeout_seconds = timeout_seconds
+        self._read_seconds = read_seconds
         self._ready = False
         self._preparing = asyncio.Lock()
         self._owned = False
@@ -86,14 +102,19 @@ class Database:
 
     @classmethod
     def from_url(
-        cls, url: str, *, schema: str | None = None, timeout_seconds: float = TIMEOUT_SECONDS
+        cls,
+        url: str,
+        *,
+        schema: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        read_seconds: float = READ_SECONDS,
     ) -> Self:
         """Open a database outside the host; `sqlite:` and `postgresql:` addresses get their async drivers."""
         scheme, separator, rest = url.partition("://")
         engine = create_async_engine(f"{_ASYNC_DRIVERS.get(scheme, scheme)}{separator}{rest}")
         if engine.dialect.name == "sqlite":
             sa.event.listen(engine.sync_engine, "connect", _tune_sqlite)
-        database = cls(engine, schema=schema, timeout_seconds=timeout_seconds)
+        database = cls(engine, schema=schema, timeout_seconds=timeout_seconds, read_seconds=read_seconds)
         database._owned = True
         return database
 
@@ -108,6 +129,14 @@ class Database:
             return (await connection.execute(query, values)).all()
 
         return await self._shielded(self._reader.connect, work)
+
+    async def read(self, query: sa.Executable, values: Values | None = None) -> Sequence[sa.Row[Any]]:
+        """Return all rows of a query for which a request waits; a database that hangs is unavailable soon."""
+        try:
+            async with asyncio.timeout(self._read_seconds):
+                return await self.fetch(query, values)
+        except TimeoutError as error:
+            raise StoreUnavailable("The database cannot be reached.", detail="no answer in time") from error
 
     async def change(self, statement: sa.Executable, values: Values | None = None) -> int:
         """Execute the statement in a transaction of its own, and return how many rows it changed."""
@@ -130,15 +159,13 @@ class Database:
         listed = sa.func.json_each(sa.bindparam("ids", type_=sa.JSON)).table_valued("value")
         return column.in_(sa.select(listed.c.value))
 
-    def insert_or_replace(self, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Executable:
+    def insert_or_replace(self, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Insert:
         """Return an insert that replaces the row with the same primary key, if the conditions hold for that row."""
         insert = (postgresql if self.dialect == "postgresql" else sqlite).insert(table)
         values = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
         condition = sa.and_(*conditions) if conditions else None
         key = list(table.primary_key)
-        statement: sa.Executable = insert.on_conflict_do_update(
-            index_elements=key, set_=values, where=condition
-        )
+        statement: sa.Insert = insert.on_conflict_do_update(index_elements=key, set_=values, where=condition)
         return statement
 
     async def aclose(self) -> None:

@@ -20,8 +20,8 @@ STAMP_INTERVAL_SECONDS: Final = 24 * 60 * 60
 class SealedRow(NamedTuple):
     """One stored artifact; the fields are in the order of the table's columns, which makes reading cheap.
 
-    `key_id` names the key of a sealed payload and is empty for a plain one, `packing` holds the flags of `sealing`,
-    `created` and `last_used` are whole seconds since the epoch.
+    `key_id` names the key of the seal or signature, `packing` holds the flags of `sealing`, `created` and `last_used`
+    are whole seconds since the epoch.
     """
 
     user_id: str
@@ -85,7 +85,7 @@ class SqlRows(BackgroundTasks):
     async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
         """Find the owner's rows with one query, however many ids there are, and stamp their use beside the request."""
         try:
-            found = await self._database.fetch(self._select, {"owner": user_id, "ids": list(ids)})
+            found = await self._database.read(self._select, {"owner": user_id, "ids": list(ids)})
         except StoreError:
             return FoundRows(unavailable=frozenset(ids))
         rows = {row.id: row for row in map(SealedRow._make, found)}

@@ -6,20 +6,24 @@ changes a table raises `VERSION` and brings the statements that lead to it.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError, ProgrammingError
 
-VERSION: Final = 4
-"""Versions 1 to 3 are other sets of tables, of which those that are missing here are added."""
+VERSION: Final = 5
+"""Versions 1 to 4 are other sets of tables and indexes, of which those that are missing here are added."""
 
 _PREFIX: Final = "openrouter_pipe_"
 _NAMES: Final = {"ix": "ix_%(table_name)s_%(column_0_name)s"}
 
 # Any number will do, as long as every worker takes the same one: the first bytes of "openrouter_pipe".
 _ADVISORY_LOCK: Final = int.from_bytes(b"openrout", "big")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,7 @@ def define_tables(schema: str | None) -> Tables:
     audit = define(
         "audit",  # the fields of `planning.audit.AuditRow` and `ports.Audited`, and `pruned` for the metrics
         _columns(sa.Text, "id", primary_key=True),
-        _columns(sa.Text, "user_id"),
-        _columns(sa.Text, "chat_id", index=True),
+        _columns(sa.Text, "user_id", "chat_id", index=True),
         _columns(sa.Text, "message_id", "model", "purpose"),
         _columns(sa.BigInteger, "window_tokens", "budget_tokens", "limit_tokens"),
         _columns(sa.BigInteger, "tokens_before", "tokens_sent"),
@@ -99,10 +102,11 @@ def define_tables(schema: str | None) -> Tables:
 
 
 def create_tables(connection: sa.Connection, tables: Tables) -> None:
-    """Create the tables that do not exist, inside the connection's transaction.
+    """Create the tables and indexes that do not exist, inside the connection's transaction.
 
     Workers that start at once wait for each other. A database that has this version or a later one is left as it
-    is, and no lock is taken for it.
+    is, and no lock is taken for it. A table that the database refuses is logged and omitted: what is kept in the
+    others does not depend on it, and the next start tries again.
     """
     if _version(connection, tables) >= VERSION:
         return
@@ -110,9 +114,29 @@ def create_tables(connection: sa.Connection, tables: Tables) -> None:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
     else:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-    tables.version.metadata.create_all(connection)
-    if _version(connection, tables) < VERSION:
+    refused = [table for table in tables.version.metadata.sorted_tables if not _create(connection, table)]
+    if not refused and _version(connection, tables) < VERSION:
         connection.execute(tables.version.insert().values(version=VERSION))
+
+
+def _create(connection: sa.Connection, table: sa.Table) -> bool:
+    """Create a table and its indexes where they do not exist; return whether the database has them now."""
+    try:
+        with connection.begin_nested():
+            table.create(connection, checkfirst=True)
+            for index in table.indexes:
+                index.create(connection, checkfirst=True)
+    except (ProgrammingError, OperationalError) as error:
+        if error.connection_invalidated or connection.invalidated:
+            raise
+        _log.error(
+            "The table %s cannot be created, and what belongs there is not kept: %s. Let Open WebUI's database user "
+            "create tables and indexes, and restart Open WebUI.",
+            table.fullname,
+            str(error.orig).partition("\n")[0],
+        )
+        return False
+    return True
 
 
 def _version(connection: sa.Connection, tables: Tables) -> int:

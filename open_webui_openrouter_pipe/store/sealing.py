@@ -1,14 +1,16 @@
 """Keys, and the bytes that only they open, in the row that these were sealed for.
 
-A JSON object is written compactly, compressed when it is large, and sealed with AES-256-GCM. The seal covers the
-packing and the names of the row: a payload that was altered, or moved to another row, does not open. Keys come from
-passphrases by HKDF-SHA256. The first seals, all of them open, so a key can be replaced while old rows stay readable.
+A JSON object is written compactly, compressed when it is large, and sealed with AES-256-GCM, or left legible and signed
+by the same cipher. Either covers the packing and the names of the row: a payload that was altered, written by somebody
+else, or moved to another row, does not open. The first key seals, all of them open, so a key can be replaced while old
+rows stay readable.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 import zlib
@@ -20,19 +22,30 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from ..errors import ConfigurationError, SealBroken, StoreError
 
-PLAIN: Final = 0
+SIGNED: Final = 0
 SEALED: Final = 1
 COMPRESSED: Final = 2
 """How a payload is to be opened: the sum of these. Plain integers, because each row of a request asks."""
+
+MIN_PASSPHRASE_CHARACTERS: Final = 16
+"""A shorter passphrase is warned of: whoever has the database can try many."""
+
+SIGNATURE_BYTES: Final = 29
+"""What stands before the JSON of a signed payload: the format, a nonce and a tag."""
 
 _FORMAT: Final = b"\x01"
 _NONCE_BYTES: Final = 12
 _KEY_BYTES: Final = 32
 _KEY_ID_CHARACTERS: Final = 16
 _KEY_PURPOSE: Final = b"open_webui_openrouter_pipe artifact v1"
+# The id of a key from a passphrase begins with the way it was derived, so that a later release may derive otherwise.
+_SCRYPT_ID: Final = "scrypt1:"
+_SCRYPT_COST: Final = 2**15
+_SCRYPT_BLOCKS: Final = 8
 # Inflating hundreds of small items takes longer than reading them; large ones bring nearly all of the saving.
 _COMPRESSED_FROM_BYTES: Final = 4096
 # The fastest level: the slower ones make text of this size two percent smaller.
@@ -41,20 +54,39 @@ _COMPRESSION_LEVEL: Final = 1
 _JSON: Final = json.JSONDecoder()
 _UNREADABLE: Final = "A stored item could not be opened."
 
+_log = logging.getLogger(__name__)
+
 
 class Keyring:
     """The keys of a store: the first seals new rows, each opens the rows that carry its id."""
 
-    def __init__(self, passphrases: Sequence[str]) -> None:
-        """Derive the keys; empty passphrases are ignored, and at least one must remain."""
+    def __init__(self, secrets: Sequence[str], *, passphrases: Sequence[str] = ()) -> None:
+        """Derive the keys, those of passphrases first; empty texts are ignored, and at least one must remain.
+
+        A secret is random and long enough as it is. A passphrase was thought up: deriving its key takes some 0.2
+        seconds and 32 MB, so that guessing is slow.
+        """
         self._ciphers: dict[str, AESGCM] = {}
         for passphrase in filter(None, passphrases):
-            secret = passphrase.encode("utf-8", "surrogatepass")
-            key = HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=_KEY_PURPOSE).derive(secret)
-            self._ciphers[hashlib.sha256(b"key id" + key).hexdigest()[:_KEY_ID_CHARACTERS]] = AESGCM(key)
+            if len(passphrase) < MIN_PASSPHRASE_CHARACTERS:
+                _log.warning(
+                    "A passphrase of ARTIFACT_ENCRYPTION_KEY has %d characters; at least %d are hard to guess.",
+                    len(passphrase),
+                    MIN_PASSPHRASE_CHARACTERS,
+                )
+            # All workers must derive the same key before they have read anything, so the salt is a constant.
+            scrypt = Scrypt(_KEY_PURPOSE, length=_KEY_BYTES, n=_SCRYPT_COST, r=_SCRYPT_BLOCKS, p=1)
+            self._add(_SCRYPT_ID, scrypt.derive(passphrase.encode("utf-8", "surrogatepass")))
+        for secret in filter(None, secrets):
+            hkdf = HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=_KEY_PURPOSE)
+            self._add("", hkdf.derive(secret.encode("utf-8", "surrogatepass")))
         if not self._ciphers:
             raise ConfigurationError("Artifacts cannot be stored: there is no encryption key.")
         self.first_id: Final = next(iter(self._ciphers))
+
+    def _add(self, prefix: str, key: bytes) -> None:
+        key_id = prefix + hashlib.sha256(b"key id" + key).hexdigest()[:_KEY_ID_CHARACTERS]
+        self._ciphers.setdefault(key_id, AESGCM(key))
 
     def cipher(self, key_id: str) -> AESGCM:
         """Return the cipher with this id; raises SealBroken when the key is not among ours."""
@@ -66,10 +98,15 @@ class Keyring:
 
 @dataclass(frozen=True, slots=True)
 class Sealing:
-    """How new rows are made: with which keys, and whether every kind is sealed or only `ALWAYS_SEALED`."""
+    """How rows are made and opened: with which keys, which kinds are sealed, and whether they must be.
+
+    Without `encrypt_all` only `ALWAYS_SEALED` is sealed, and the rest signed. With `accept_unsealed` the rest also
+    opens where no key has sealed or signed it.
+    """
 
     keyring: Keyring
     encrypt_all: bool = True
+    accept_unsealed: bool = False
 
 
 class ItemTooLarge(StoreError):
@@ -77,7 +114,7 @@ class ItemTooLarge(StoreError):
 
 
 class Packed(NamedTuple):
-    """Bytes as a row holds them: the id of the key (empty for a plain payload), the flags above, and the payload."""
+    """Bytes as a row holds them: the id of the key, the flags above, and the payload."""
 
     key_id: str
     packing: int
@@ -106,29 +143,32 @@ def decode_item(data: bytes) -> dict[str, Any]:
     return item
 
 
-def pack(data: bytes, names: Sequence[str], keyring: Keyring | None) -> Packed:
-    """Make bytes ready for a row: compressed when they are large, and sealed, unless `keyring` is None.
+def pack(data: bytes, names: Sequence[str], keyring: Keyring, *, packing: int = SEALED) -> Packed:
+    """Make bytes ready for a row: compressed when they are large, and sealed, or `SIGNED` alone.
 
-    The seal is bound to `names`, which distinguish the row from every other; none of them contains a NUL.
+    Either is bound to `names`, which distinguish the row from every other; none of them contains a NUL.
     """
-    payload, packing = data, PLAIN
     if len(data) >= _COMPRESSED_FROM_BYTES:
         # JSON in UTF-8 is never noise, so from a few kilobytes on it always shrinks.
-        payload, packing = zlib.compress(data, _COMPRESSION_LEVEL), COMPRESSED
-    if keyring is None:
-        return Packed("", packing, payload)
-    packing |= SEALED
-    nonce = os.urandom(_NONCE_BYTES)
-    sealed = keyring.cipher(keyring.first_id).encrypt(nonce, payload, _associated_data(packing, names))
-    return Packed(keyring.first_id, packing, _FORMAT + nonce + sealed)
+        data, packing = zlib.compress(data, _COMPRESSION_LEVEL), packing | COMPRESSED
+    cipher, nonce = keyring.cipher(keyring.first_id), os.urandom(_NONCE_BYTES)
+    if packing & SEALED:
+        body = cipher.encrypt(nonce, data, _associated_data(packing, names))
+    else:
+        body = cipher.encrypt(nonce, b"", _signed_data(packing, names, data)) + data
+    return Packed(keyring.first_id, packing, _FORMAT + nonce + body)
 
 
 def unpack(packed: Packed, names: Sequence[str], keyring: Keyring, *, limit_bytes: int) -> bytes:
     """Return what was packed under these names. Raises SealBroken, or ItemTooLarge when it is over the limit."""
     if packed.packing & ~(SEALED | COMPRESSED):
         raise SealBroken(_UNREADABLE, detail=f"unknown packing {packed.packing}")
-    payload = _decrypt(packed, names, keyring) if packed.packing & SEALED else packed.payload
-    if packed.packing & COMPRESSED:
+    return inflate(_authenticate(packed, names, keyring), packed.packing, limit_bytes=limit_bytes)
+
+
+def inflate(payload: bytes, packing: int, *, limit_bytes: int) -> bytes:
+    """Return the bytes of a payload whose seal or signature is open, or that never had one. Raises as `unpack`."""
+    if packing & COMPRESSED:
         try:
             # No further than one byte past the limit, so that a small row cannot fill the memory.
             payload = zlib.decompressobj().decompress(payload, limit_bytes + 1)
@@ -150,11 +190,25 @@ def _associated_data(packing: int, names: Sequence[str]) -> bytes:
     return "\0".join((str(packing), *names)).encode("utf-8", "surrogatepass")
 
 
-def _decrypt(packed: Packed, names: Sequence[str], keyring: Keyring) -> bytes:
+def _signed_data(packing: int, names: Sequence[str], data: bytes) -> bytes:
+    """Return what a signature covers; the length keeps names and payload apart."""
+    named = _associated_data(packing, names)
+    return len(named).to_bytes(4, "big") + named + data
+
+
+def _authenticate(packed: Packed, names: Sequence[str], keyring: Keyring) -> bytes:
+    """Return what was sealed or signed under these names, compressed as it may be. Raises SealBroken."""
     if packed.payload[:1] != _FORMAT:
         raise SealBroken(_UNREADABLE, detail="unknown format")
-    nonce, sealed = packed.payload[1 : 1 + _NONCE_BYTES], packed.payload[1 + _NONCE_BYTES :]
+    cipher = keyring.cipher(packed.key_id)
+    tag_start = len(_FORMAT) + _NONCE_BYTES
+    nonce = packed.payload[len(_FORMAT) : tag_start]
     try:
-        return keyring.cipher(packed.key_id).decrypt(nonce, sealed, _associated_data(packed.packing, names))
+        if packed.packing & SEALED:
+            return cipher.decrypt(nonce, packed.payload[tag_start:], _associated_data(packed.packing, names))
+        data = packed.payload[SIGNATURE_BYTES:]
+        tag = packed.payload[tag_start:SIGNATURE_BYTES]
+        cipher.decrypt(nonce, tag, _signed_data(packed.packing, names, data))
     except (InvalidTag, ValueError) as error:
         raise SealBroken(_UNREADABLE, detail="altered, or moved to another row") from error
+    return data

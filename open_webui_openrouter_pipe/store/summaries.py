@@ -24,7 +24,6 @@ from ..summaries.summary import Summary
 from .database import Database, epoch_seconds
 from .rows import STAMP_INTERVAL_SECONDS
 from .sealing import (
-    SEALED,
     ItemTooLarge,
     Keyring,
     Packed,
@@ -35,9 +34,6 @@ from .sealing import (
     unpack,
 )
 from .tasks import BackgroundTasks, Leases
-
-FIND_SECONDS: Final = 3.0
-"""How long a request waits for its summaries; then it goes on without."""
 
 MAX_SUMMARY_BYTES: Final = 4 * 1024 * 1024
 """How large a summary may be as JSON: it repeats all of the user's rules, which have no other limit."""
@@ -77,10 +73,11 @@ class SummaryRows(BackgroundTasks):
     `leases` are the claims to make one. All methods raise StoreUnavailable.
     """
 
-    def __init__(self, database: Database, *, clock: Callable[[], int] = epoch_seconds) -> None:
+    def __init__(self, database: Database, *, clock: Callable[[], int] | None = None) -> None:
+        """Without a `clock` uses are stamped with this worker's time, and claims go by the database's."""
         super().__init__()
         self._database = database
-        self._clock = clock
+        self._clock = clock or epoch_seconds
         self.leases: Final = Leases(database, clock=clock)
         self._table = table = database.tables.summary
         # Not by the index: the databases would look up each end for each start, which are many in a long chat.
@@ -95,7 +92,7 @@ class SummaryRows(BackgroundTasks):
 
         Stamps their use beside the request, once a day, and from then on they belong to the chat `chat_id`.
         """
-        found = await self._database.fetch(self._select, {"owner": user_id, "ids": list(chains)})
+        found = await self._database.read(self._select, {"owner": user_id, "ids": list(chains)})
         rows = list(map(SummaryRow._make, found))
         before = self._clock() - STAMP_INTERVAL_SECONDS
         if stale := [row for row in rows if row.last_used <= before]:
@@ -130,12 +127,10 @@ class SealedSummaries:
         keyring: Keyring,
         *,
         clock: Callable[[], int] = epoch_seconds,
-        find_seconds: float = FIND_SECONDS,
     ) -> None:
         self._rows = rows
         self._keyring = keyring
         self._clock = clock
-        self._find_seconds = find_seconds
         self._reported = ContentCache[bool](_MAX_REPORTED_ROWS)
 
     async def find(self, user_id: str, chains: Sequence[bytes], *, chat_id: str) -> Mapping[Segment, Summary]:
@@ -143,12 +138,11 @@ class SealedSummaries:
         if len(chains) < 2:
             return {}
         try:
-            async with asyncio.timeout(self._find_seconds):
-                rows = await self._rows.find(user_id, [chain.hex() for chain in chains], chat_id=chat_id)
-                return await asyncio.to_thread(self._open_all, rows) if rows else {}
-        except (StoreError, TimeoutError, UnicodeError) as error:
+            rows = await self._rows.find(user_id, [chain.hex() for chain in chains], chat_id=chat_id)
+        except (StoreError, UnicodeError) as error:
             _log.warning("summaries could not be read, and this request goes on without: %r", error)
             return {}
+        return await asyncio.to_thread(self._open_all, rows) if rows else {}
 
     async def keep(self, stored: StoredSummary) -> None:
         """Make a summary durable; the first one of a segment stays, unless it cannot be opened.
@@ -249,8 +243,6 @@ def _seal(stored: StoredSummary, keyring: Keyring, now: int) -> SummaryRow:
 
 def _unseal(row: SummaryRow, keyring: Keyring) -> Summary:
     """Open a row. Raises SealBroken, ItemTooLarge, or ValueError for the form of another release."""
-    if not row.packing & SEALED:
-        raise SealBroken("A stored item could not be opened.", detail="a plain row of a summary")
     packed = Packed(row.key_id, row.packing, row.payload)
     names = _bound_names(row[:3], row.turns, row.model)
     return Summary.from_json(decode_item(unpack(packed, names, keyring, limit_bytes=MAX_SUMMARY_BYTES)))

@@ -1,9 +1,9 @@
-"""Deletes artifacts and summaries that nobody needs: of deleted users, of deleted chats, and unused for long.
+"""Deletes the rows that nobody needs: of deleted users, of deleted chats, and unused for long.
 
-One worker at a time sweeps, in small batches with pauses between them. Nothing is deleted that was in use within
-`GRACE_SECONDS`: a chat that is being made, a temporary chat, or a copy of a deleted chat that has just been opened
-keeps its rows. An artifact of a deleted chat that another chat of the same user still names moves to that chat
-instead; a summary belongs to the chat that used it last.
+One worker at a time sweeps, in small batches with pauses between them, by the database's clock. Nothing is deleted
+that was in use within `GRACE_SECONDS`: a chat that is being made, a temporary chat, or a copy of a deleted chat that
+has just been opened keeps its rows. An artifact of a deleted chat that another chat of the same user still names moves
+to that chat instead; a summary belongs to the chat that used it last, a row of the audit to the chat of its request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
 
-from .database import Database, epoch_seconds
+from .database import Database
 from .tasks import Leases
 
 DAY_SECONDS: Final = 24 * 60 * 60
@@ -72,16 +72,15 @@ class Sweep:
         host: Host,
         schedule: Schedule,
         *,
-        clock: Callable[[], int] = epoch_seconds,
+        clock: Callable[[], int] | None = None,
     ) -> None:
         self._database = database
         self._host = host
         self._schedule = schedule
-        self._clock = clock
         self._leases = Leases(database, clock=clock)
         self._artifacts = database.tables.artifact
-        self._summaries = database.tables.summary
-        self._tables = (self._artifacts, self._summaries)
+        # The artifacts first: what is wrong with another table does not keep them.
+        self._tables = (self._artifacts, database.tables.summary, database.tables.audit)
 
     async def run(self) -> Swept | None:
         """Sweep once; None when another worker is sweeping, or has swept within the interval.
@@ -90,54 +89,48 @@ class Sweep:
         """
         if not await self._leases.take(_LEASE, _LEASE_SECONDS):
             return None
+        unused = of_deleted_users = of_deleted_chats = moved = 0
         try:
             await self._leases.delete_ended()
-            unused, unused_seconds = 0, self._schedule.keep_days * DAY_SECONDS
-            for table in self._tables if unused_seconds else ():
-                unused += await self._delete_all(table, self._unused_for(unused_seconds, table))
-            of_deleted_users = await self._delete_of_deleted_users()
-            of_deleted_chats, moved = await self._clear_deleted_chats()
-            of_deleted_chats += await self._delete_summaries_of_deleted_chats()
+            for table in self._tables:
+                if self._schedule.keep_days:
+                    long_unused = self._unused_for(self._schedule.keep_days * DAY_SECONDS, table)
+                    unused += await self._delete_all(table, long_unused)
+                of_deleted_users += await self._delete_of_deleted_users(table)
+                async for chat_id in self._deleted_chats(table):
+                    of_chat = (table.c.chat_id == chat_id, self._unused_for(GRACE_SECONDS, table))
+                    if table is self._artifacts:
+                        counts = await self._delete_or_move(chat_id, of_chat)
+                        of_deleted_chats, moved = of_deleted_chats + counts[0], moved + counts[1]
+                    else:
+                        of_deleted_chats += await self._delete_all(table, *of_chat)
         except _LeaseLost:
             return None
         await self._leases.extend(_LEASE, self._schedule.interval_seconds)
         return Swept(unused, of_deleted_users, of_deleted_chats, moved)
 
-    async def _delete_of_deleted_users(self) -> int:
-        deleted = 0
-        for table in self._tables:
-            unused = self._unused_for(GRACE_SECONDS, table)
-            async for users in self._distinct_values(table.c.user_id):
-                for user_id in sorted(set(users) - await self._host.existing_users(users)):
-                    deleted += await self._delete_all(table, table.c.user_id == user_id, unused)
+    async def _delete_of_deleted_users(self, table: sa.Table) -> int:
+        deleted, unused = 0, self._unused_for(GRACE_SECONDS, table)
+        async for users in self._distinct_values(table.c.user_id):
+            for user_id in sorted(set(users) - await self._host.existing_users(users)):
+                deleted += await self._delete_all(table, table.c.user_id == user_id, unused)
         return deleted
 
-    async def _delete_summaries_of_deleted_chats(self) -> int:
-        table, deleted = self._summaries, 0
-        async for chat_id in self._deleted_chats(table):
-            unused = self._unused_for(GRACE_SECONDS, table)
-            deleted += await self._delete_all(table, table.c.chat_id == chat_id, unused)
-        return deleted
-
-    async def _clear_deleted_chats(self) -> tuple[int, int]:
-        """Delete or move the artifacts of deleted chats; return how many of each."""
+    async def _delete_or_move(self, chat_id: str, of_chat: Sequence[Condition]) -> tuple[int, int]:
+        """Move the artifacts of a deleted chat that another chat names, delete the rest; return how many of each."""
         table, deleted, moved = self._artifacts, 0, 0
-        async for chat_id in self._deleted_chats(table):
-            of_chat = (table.c.chat_id == chat_id, self._unused_for(GRACE_SECONDS, table))
-            batch = sa.select(table.c.user_id, table.c.id).where(*of_chat).limit(self._schedule.batch_rows)
-            while found := await self._database.fetch(batch):
-                owned: dict[str, list[str]] = {}
-                for user_id, row_id in found:
-                    owned.setdefault(user_id, []).append(row_id)
-                for user_id, ids in owned.items():
-                    of_user = (*of_chat, table.c.user_id == user_id)
-                    named = await self._host.naming_chats(user_id, ids)
-                    moved += await self._move(
-                        of_user, {key: to for key, to in named.items() if to != chat_id}
-                    )
-                    rest = sa.delete(table).where(*of_user, table.c.id.in_(ids))
-                    deleted += await self._database.change(rest)
-                await self._pause()
+        batch = sa.select(table.c.user_id, table.c.id).where(*of_chat).limit(self._schedule.batch_rows)
+        while found := await self._database.fetch(batch):
+            owned: dict[str, list[str]] = {}
+            for user_id, row_id in found:
+                owned.setdefault(user_id, []).append(row_id)
+            for user_id, ids in owned.items():
+                named = await self._host.naming_chats(user_id, ids)
+                of_user = (*of_chat, table.c.user_id == user_id)
+                moved += await self._move(of_user, {key: to for key, to in named.items() if to != chat_id})
+                rest = sa.delete(table).where(*of_user, table.c.id.in_(ids))
+                deleted += await self._database.change(rest)
+            await self._pause()
         return deleted, moved
 
     async def _move(self, conditions: Sequence[Condition], chats: Mapping[str, str]) -> int:
@@ -176,7 +169,8 @@ class Sweep:
             await self._pause()
 
     def _unused_for(self, seconds: int, table: sa.Table) -> Condition:
-        return table.c.last_used < self._clock() - seconds
+        used = table.c.created if table is self._database.tables.audit else table.c.last_used
+        return used < self._leases.now() - seconds
 
     async def _pause(self) -> None:
         """Let requests through, and keep the lease meanwhile. Raises _LeaseLost."""

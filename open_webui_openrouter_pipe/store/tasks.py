@@ -16,7 +16,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from ..errors import StoreError
-from .database import Database, epoch_seconds
+from .database import Database
 
 MAX_TASKS: Final = 64
 
@@ -62,22 +62,27 @@ async def _run_quietly(work: Callable[[], Awaitable[object]]) -> None:
 class Leases:
     """The leases of one holder, each until a time. All methods raise StoreUnavailable."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], int] = epoch_seconds) -> None:
+    def __init__(self, database: Database, *, clock: Callable[[], int] | None = None) -> None:
+        """Without a `clock` the database's time is used: a worker whose clock is wrong must not keep a lease."""
         self._database = database
         self._clock = clock
         self._table = database.tables.lease
         self._holder = secrets.token_hex(8)
-        self._insert = database.insert_or_replace(self._table, self._table.c.until <= sa.bindparam("now"))
+
+    def now(self) -> sa.ColumnElement[int]:
+        """Return the time of the leases in epoch seconds, for statements."""
+        return sa.literal(self._clock(), sa.BigInteger) if self._clock else self._database.now
 
     async def take(self, name: str, seconds: float) -> bool:
         """Take the lease unless somebody has it, this holder included; exactly one of many takers gets it."""
-        now = self._clock()
-        values = {"name": name, "holder": self._holder, "until": now + math.ceil(seconds), "now": now}
-        return await self._database.change(self._insert, values) == 1
+        now = self.now()
+        taking = self._database.insert_or_replace(self._table, self._table.c.until <= now)
+        values = {"name": name, "holder": self._holder, "until": now + math.ceil(seconds)}
+        return await self._database.change(taking.values(values)) == 1
 
     async def extend(self, name: str, seconds: float) -> bool:
         """Hold the lease until so many seconds from now; False when it is another's by now."""
-        until = self._clock() + math.ceil(seconds)
+        until = self.now() + math.ceil(seconds)
         extending = sa.update(self._table).filter_by(name=name, holder=self._holder).values(until=until)
         return await self._database.change(extending) == 1
 
@@ -87,4 +92,4 @@ class Leases:
 
     async def delete_ended(self) -> None:
         """Delete the leases that have ended."""
-        await self._database.change(sa.delete(self._table).where(self._table.c.until <= self._clock()))
+        await self._database.change(sa.delete(self._table).where(self._table.c.until <= self.now()))

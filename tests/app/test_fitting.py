@@ -86,13 +86,14 @@ async def test_a_temporary_chat_is_recorded_without_its_ids(database: AppDatabas
 
 
 async def test_old_audit_records_are_deleted(database: AppDatabase, standin: StandIn) -> None:
-    """A worker's first answer deletes the records that are older than stored items may be."""
+    """The sweep deletes the records that are older than stored items may be."""
     async with database.app() as app:
         await Chat(app, settings(standin)).ask("old")
     (old,) = await database.records()
     async with database.connect() as opened:
         long_ago = opened.tables.audit.update().values(created=epoch_seconds() - 91 * DAY_SECONDS)
-        await opened.run(lambda connection: connection.execute(long_ago))
+        await opened.change(long_ago)
+        await opened.change(opened.tables.lease.delete())
     async with database.app() as app:
         await Chat(app, settings(standin)).ask("new")
         await app.idle()

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import secrets
+import threading
 import weakref
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
@@ -41,6 +42,10 @@ UNAVAILABLE = "2 stored items could not be reloaded: the database is unavailable
 KEPT = 2
 """What an answer of the stand-in leaves in the store: its reasoning, and the phase of its message."""
 UNREADABLE = "2 stored items could not be reloaded (2 sealed with another key, or damaged)."
+NO_KEY = (
+    "Nothing is kept beside this chat, because there is no key to seal it with. An administrator can set "
+    "ARTIFACT_ENCRYPTION_KEY in the function's valves."
+)
 DAY_SECONDS = 24 * 60 * 60
 
 
@@ -137,7 +142,7 @@ async def change_keys(folder: Path, standin: StandIn, *keys: str) -> list[tuple[
     return notices
 
 
-@pytest.mark.parametrize("keys", [["", ""], ["", "a", "b a"], ["a", "a"], ["a", "b a", "c b a", "d c a b"]])
+@pytest.mark.parametrize("keys", [["", ""], ["", "a", "b,a"], ["a", "a"], ["a", "b,a", "c\nb, a", "d,c,a,b"]])
 async def test_keys_are_replaced_without_losing_what_is_stored(
     tmp_path: Path, standin: StandIn, keys: list[str]
 ) -> None:
@@ -151,9 +156,55 @@ async def test_a_missing_key_is_reported_once_until_it_is_back(
     tmp_path: Path, standin: StandIn, other: str
 ) -> None:
     """The chat goes on without what the key sealed; listed again, it opens everything."""
-    notices = await change_keys(tmp_path, standin, "a", other, other, f"{other} a")
+    notices = await change_keys(tmp_path, standin, "a", other, other, f"{other},a")
     assert notices == [(), (UNREADABLE,), (), ()]
     assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:3]
+
+
+async def test_the_first_passphrase_seals(tmp_path: Path, standin: StandIn) -> None:
+    """A new one before the old one is the key of the next row; spaces belong to it."""
+    await change_keys(tmp_path, standin, "the old passphrase", "the new passphrase, the old passphrase")
+    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    table = database.tables.artifact
+    found = await database.fetch(sa.select(table.c.key_id).distinct().order_by(table.c.key_id))
+    expected = [Keyring([], passphrases=[f"the {age} passphrase"]).first_id for age in ("new", "old")]
+    assert sorted(key_id for (key_id,) in found) == sorted(expected)
+    await database.aclose()
+
+
+async def test_keys_are_derived_once_and_in_a_thread(
+    tmp_path: Path, standin: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Questions that arrive together wait for the same derivation, and the event loop is free meanwhile."""
+    async with aclosing(open_app(tmp_path)) as app:
+        valves = settings(standin, ARTIFACT_ENCRYPTION_KEY="short")
+        answers = await asyncio.gather(*(Chat(app, valves).ask(f"question {number}") for number in range(3)))
+    assert [(len(answer.marked), answer.error) for answer in answers] == [(KEPT, None)] * 3
+    [warning] = caplog.records
+    assert warning.thread != threading.get_ident()
+
+
+@pytest.mark.parametrize(
+    ("secret", "passphrase", "kept", "notices"),
+    [
+        ("", "", 0, (NO_KEY,)),
+        ("", "a passphrase", KEPT, ()),
+        ("\udcff\udcfe", "", KEPT, ()),
+    ],
+)
+async def test_a_host_with_an_odd_secret_answers(
+    tmp_path: Path, standin: StandIn, secret: str, passphrase: str, kept: int, notices: tuple[str, ...]
+) -> None:
+    """Without any key nothing is kept, which is said once; bytes that are no text are a key as any other."""
+    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    async with aclosing(App(HostResources(database, FakeRecords(), secret))) as app:
+        chat = Chat(app, settings(standin, ARTIFACT_ENCRYPTION_KEY=passphrase))
+        answers = [await chat.ask("one"), await chat.ask("two")]
+    assert [(len(answer.marked), answer.notices, answer.error) for answer in answers] == [
+        (kept, notices, None),
+        (kept, (), None),
+    ]
+    assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[: bool(kept)]
 
 
 async def age(folder: Path, days: float) -> None:
@@ -199,7 +250,7 @@ async def test_workers_sweep_once_a_day_together(tmp_path: Path, standin: StandI
             chat = Chat(app, settings(standin))
             await ask_until_idle(app, chat, "one")
             await ask_until_idle(app, chat, "two")
-    assert records.lookups == 1
+    assert records.lookups == 2  # of the artifacts' users, and of the audit's
 
 
 class UnreachableRecords(FakeRecords):

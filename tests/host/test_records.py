@@ -24,11 +24,27 @@ pytestmark = pytest.mark.live
 
 NOW = 1_760_000_000
 DAY = 24 * 60 * 60
-IN_TEXT, IN_ITEMS, ARCHIVED, OF_ANOTHER, OF_NO_CHAT, NOWHERE, CONTINUED = (
-    item_id((NOW + number) * 10**9, number) for number in range(7)
-)
-IDS = [IN_TEXT, IN_ITEMS, ARCHIVED, OF_ANOTHER, OF_NO_CHAT, NOWHERE, CONTINUED]
-CHATS = [("clone", "ada"), ("fork", "ada"), ("archived", "ada"), ("copy", "eve"), ("long", "ada")]
+IDS = [item_id((NOW + number) * 10**9, number) for number in range(11)]
+(
+    IN_TEXT,
+    IN_ITEMS,
+    ARCHIVED,
+    OF_ANOTHER,
+    OF_NO_CHAT,
+    NOWHERE,
+    CONTINUED,
+    MILLISECONDS,
+    IMPORTED,
+    SHARED,
+    TIMELESS,
+) = IDS
+CHATS = [
+    *(
+        (name, "ada")
+        for name in ("clone", "fork", "archived", "long", "milliseconds", "import", "shared", "timeless")
+    ),
+    ("copy", "eve"),
+]
 
 
 def hidden(ulid: str) -> list[dict[str, Any]]:
@@ -45,7 +61,18 @@ def messages() -> list[dict[str, Any]]:
         {"chat_id": "archived", "content": leading_markers([ARCHIVED]), "output": None},
         {"chat_id": "copy", "content": leading_markers([OF_ANOTHER]), "output": None, "user_id": "eve"},
         {"chat_id": "deleted", "content": leading_markers([OF_NO_CHAT]), "output": None},
-        {"chat_id": "long", "content": leading_markers([CONTINUED]), "created_at": NOW - 29 * DAY},
+        {"chat_id": "copy", "content": leading_markers([OF_ANOTHER]), "output": None},
+        {"chat_id": "long", "content": leading_markers([CONTINUED]), "created_at": NOW - 400 * DAY},
+        {"chat_id": "milliseconds", "content": leading_markers([MILLISECONDS]), "created_at": NOW * 1000},
+        {"chat_id": "import", "content": leading_markers([IMPORTED]), "created_at": NOW + 400 * DAY},
+        {"chat_id": "shared", "content": leading_markers([SHARED]), "user_id": "eve"},
+        {"chat_id": "timeless", "content": leading_markers([TIMELESS]), "created_at": 0, "updated_at": None},
+        {
+            "chat_id": "fork",
+            "content": leading_markers([NOWHERE]),
+            "created_at": 0,
+            "updated_at": NOW - 31 * DAY,
+        },
     ]
 
 
@@ -68,7 +95,8 @@ async def fill(connection: Any) -> None:
     await connection.execute(sa.insert(table(User)), people)
     chats = [{"id": chat, "user_id": user, "archived": chat == "archived"} for chat, user in CHATS]
     await connection.execute(sa.insert(table(Chat)), chats)
-    base = {"user_id": "ada", "role": "assistant", "created_at": NOW - 60, "content": "", "output": None}
+    base: dict[str, Any] = {"user_id": "ada", "role": "assistant", "content": "", "output": None}
+    base |= {"created_at": NOW - 60, "updated_at": NOW}
     rows = [{**base, "id": str(number), **each} for number, each in enumerate(messages())]
     await connection.execute(sa.insert(table(ChatMessage)), rows)
 
@@ -88,7 +116,7 @@ async def look() -> tuple[dict[str, Any], list[str]]:
         "other": dict(await records.naming_chats("eve", IDS)),
         "nothing": dict(await records.naming_chats("ada", [])),
     }
-    statement = records._messages_with("0001", "ada", (NOW - DAY, NOW))
+    statement = records._messages_with("0001", "ada", NOW)
     words = statement.compile(async_engine.sync_engine, compile_kwargs={"literal_binds": True})
     explain = "EXPLAIN QUERY PLAN" if async_engine.dialect.name == "sqlite" else "EXPLAIN"
     async with async_engine.connect() as connection:
@@ -105,7 +133,16 @@ def visit() -> tuple[dict[str, Any], list[str]]:
 KNOWN = {
     "users": ["ada", "eve"],
     "chats": ["archived", "clone"],
-    "named": {IN_TEXT: "clone", IN_ITEMS: "fork", ARCHIVED: "archived", CONTINUED: "long"},
+    "named": {
+        IN_TEXT: "clone",
+        IN_ITEMS: "fork",
+        ARCHIVED: "archived",
+        CONTINUED: "long",
+        MILLISECONDS: "milliseconds",
+        IMPORTED: "import",
+        SHARED: "shared",
+        TIMELESS: "timeless",
+    },
     "one": {ARCHIVED: "archived"},
     "other": {OF_ANOTHER: "copy"},
     "nothing": {},
@@ -113,11 +150,14 @@ KNOWN = {
 
 
 def test_the_tables_are_read_in_sqlite(tmp_path: Path) -> None:
-    """Markers in text and references in items count, of the user's own chats; nothing is read from end to end."""
+    """Markers in text and references in items count, in the user's own chats alone, whoever wrote them and whenever.
+
+    Nothing is read from end to end, and of the user's messages only those since the artifacts were made.
+    """
     answers, plan = inside_open_webui(tmp_path, {"DATABASE_URL": f"sqlite:///{tmp_path}/webui.db"}, visit)
     assert answers == KNOWN
     assert [line for line in plan if line.startswith("SCAN")] == []
-    assert any("chat_message_user_created_idx" in line for line in plan)
+    assert any("chat_message_chat" in line for line in plan)
 
 
 @pytest.mark.servers

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from redis import Redis
 
+from open_webui_openrouter_pipe.store.sealing import SIGNATURE_BYTES
 from scripts import build
 from scripts.harness.openwebui import OpenWebUI, Sent
 from tests.support.fixtures import SERVED_SCHEMA
@@ -81,7 +82,7 @@ def test_rows_are_sealed_in_the_database_file(open_webui: OpenWebUI, standin: St
 
 @pytest.mark.usefixtures("live_pipe")
 def test_calls_are_readable_where_only_reasoning_is_sealed(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """With ENCRYPT_ALL off a call is plain JSON, in the provider's own words; reasoning stays sealed."""
+    """With ENCRYPT_ALL off a call is legible JSON, in the provider's own words; reasoning stays sealed."""
     api = open_webui.admin.api
     open_webui.add_tool("clock", CLOCK)
     api.set_valves("openrouter", {"ENCRYPT_ALL": False})
@@ -93,7 +94,7 @@ def test_calls_are_readable_where_only_reasoning_is_sealed(open_webui: OpenWebUI
     sealed = [(kind, packing & 1) for kind, _, packing, _, _ in rows]
     assert sealed == [("reasoning", 1), ("function_call", 0), ("reasoning", 1)]
     [given] = [item for item in standin.responses[0].output if item["type"] == "function_call"]
-    assert json.loads(rows[1][4]) == given
+    assert json.loads(rows[1][4][SIGNATURE_BYTES:]) == given
 
 
 @pytest.mark.usefixtures("live_pipe")
@@ -109,7 +110,7 @@ def test_a_changed_key_makes_artifacts_missing_until_it_is_back(
         sent, second = ask(MODEL, "two", after=sent)
         without = sent_reasoning(standin)
         sent, third = ask(MODEL, "three", after=sent)
-        api.set_valves("openrouter", {"ARTIFACT_ENCRYPTION_KEY": "third second first"})
+        api.set_valves("openrouter", {"ARTIFACT_ENCRYPTION_KEY": "third, second, first"})
         _, fourth = ask(MODEL, "four", after=sent)
     finally:
         api.set_valves("openrouter", {"ARTIFACT_ENCRYPTION_KEY": None})

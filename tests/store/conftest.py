@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from scripts.harness.servers import PostgresServer, RedisServer
 
 PATIENT_SECONDS = 60.0
-"""How long a test waits for an answer of Redis, so that a busy machine changes nothing."""
+"""How long a test waits for an answer of Redis or a database, so that a busy machine changes nothing."""
 
 
 @pytest.fixture
 async def sqlite_database(tmp_path: Path) -> AsyncIterator[Database]:
     """A database in a file."""
-    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db", read_seconds=PATIENT_SECONDS)
     yield database
     await database.aclose()
 
@@ -47,7 +47,7 @@ def postgres_schema(postgres_server: PostgresServer) -> str:
 @pytest.fixture
 async def postgres_database(postgres_server: PostgresServer, postgres_schema: str) -> AsyncIterator[Database]:
     """A PostgreSQL database with its tables in a schema."""
-    database = Database.from_url(postgres_server.url, schema=postgres_schema)
+    database = Database.from_url(postgres_server.url, schema=postgres_schema, read_seconds=PATIENT_SECONDS)
     yield database
     await database.aclose()
 

@@ -14,14 +14,16 @@ from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
 from open_webui_openrouter_pipe.ports import ArtifactStore, LoadedArtifacts
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
-from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring, Sealing
-from tests.store.contract import SEALING, StoreContract, artifact
+from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring, Sealing, encode_item
+from tests.store.contract import SEALING, StoreContract, artifact, row
 from tests.store.fakes import MemoryRows, SwitchedRows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    from open_webui_openrouter_pipe.store.rows import RowStore
+    from open_webui_openrouter_pipe.store.rows import RowStore, SealedRow
 
 pytestmark = pytest.mark.anyio
 
@@ -65,6 +67,40 @@ async def test_a_row_of_another_owner_is_unreadable() -> None:
     (row,) = rows.rows.values()
     await rows.put([row._replace(user_id="eve")])
     assert (await store.load("eve", [row.id])).missing == {row.id: MissingArtifact(row.kind, "unreadable")}
+
+
+def unsealed(number: int) -> SealedRow:
+    """A row without any key, as nobody who has one writes it."""
+    put = artifact(number)
+    data = encode_item(put.item)
+    return row(number)._replace(kind=put.kind, packing=0, key_id="", payload=data)
+
+
+async def test_unsealed_rows_are_read_only_where_a_setting_says_so() -> None:
+    """They are sealed then, so that they stay readable without it; reasoning is never accepted unsealed."""
+    rows = MemoryRows()
+    ids = [artifact(number).id for number in (0, 1, 2)]
+    await rows.put([unsealed(number) for number in (0, 1, 2)])
+    strict = SealedArtifacts(rows, SEALING)
+    unreadable = [MissingArtifact(artifact(number).kind, "unreadable") for number in (0, 1, 2)]
+    assert await strict.load("ada", ids) == LoadedArtifacts({}, dict(zip(ids, unreadable, strict=True)))
+    lenient = SealedArtifacts(rows, Sealing(SEALING.keyring, accept_unsealed=True))
+    found = LoadedArtifacts({ids[1]: artifact(1), ids[2]: artifact(2)}, {ids[0]: unreadable[0]})
+    assert await lenient.load("ada", ids) == found
+    assert await strict.load("ada", ids) == found
+
+
+async def test_unsealed_rows_that_cannot_be_sealed_are_read_all_the_same() -> None:
+    """While the database takes no writes, the next load tries again."""
+
+    class ReadOnlyRows(MemoryRows):
+        async def put(self, rows: Sequence[SealedRow]) -> None:
+            raise StoreUnavailable("The database cannot be reached.")
+
+    rows = ReadOnlyRows()
+    rows.rows["ada", artifact(1).id] = unsealed(1)
+    store = SealedArtifacts(rows, Sealing(SEALING.keyring, accept_unsealed=True))
+    assert (await store.load("ada", [artifact(1).id])).artifacts == {artifact(1).id: artifact(1)}
 
 
 async def test_an_item_over_the_limit_is_rejected() -> None:

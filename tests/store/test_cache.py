@@ -190,6 +190,22 @@ def test_a_value_that_is_not_this_row_is_not_read(value: bytes) -> None:
     assert decode_row(value, user_id="ada", row_id=row(1).id) is None
 
 
+@pytest.mark.parametrize("index", range(len(COLUMNS)))
+def test_a_column_of_another_type_is_not_read(index: int) -> None:
+    """Each column, with each shape of JSON that it does not have."""
+    wrong: list[Any] = [
+        None,
+        True,
+        1.5,
+        [],
+        {},
+        [COLUMNS[index]],
+        1 if isinstance(COLUMNS[index], str) else "1",
+    ]
+    for value in wrong:
+        assert decode_row(with_column(index, value), user_id="ada", row_id=row(1).id) is None
+
+
 def test_a_row_is_read_as_it_was_written() -> None:
     """Each column, and each byte of the payload."""
     created = row(1)

@@ -25,23 +25,23 @@ class CalibrationContract:
 
     async def test_what_was_learned_survives_a_restart(self, database: Database) -> None:
         """Another worker begins with what the first one has learned."""
-        first = StoredCalibrations(database, load_seconds=60)
+        first = StoredCalibrations(database)
         assert await first.find("vendor/model") is None
         for billed in (1500, 1600, 1550):
             first.learn("vendor/model", COUNTS, billed)
         await first.idle()
         learned = Calibration().observed(COUNTS, 1500).observed(COUNTS, 1600).observed(COUNTS, 1550)
         assert await first.find("vendor/model") == learned
-        assert await StoredCalibrations(database, load_seconds=60).find("vendor/model") == learned
+        assert await StoredCalibrations(database).find("vendor/model") == learned
 
     async def test_models_are_learned_apart(self, database: Database) -> None:
         """A vendor's tokenizer says nothing about another's."""
-        one = StoredCalibrations(database, load_seconds=60)
+        one = StoredCalibrations(database)
         for model_id, billed in (("vendor/model", 1500), ("vendor/other", 1300)):
             assert await one.find(model_id) is None
             one.learn(model_id, COUNTS, billed)
         await one.idle()
-        again = StoredCalibrations(database, load_seconds=60)
+        again = StoredCalibrations(database)
         found = [await again.find(model_id) for model_id in ("vendor/model", "vendor/other", "vendor/third")]
         fresh = Calibration()
         assert found == [fresh.observed(COUNTS, 1500), fresh.observed(COUNTS, 1300), None]
@@ -62,7 +62,7 @@ class TestPostgres(CalibrationContract):
 
 async def test_small_requests_teach_nothing(sqlite_database: Database) -> None:
     """Nothing is known, and nothing is written."""
-    calibrations = StoredCalibrations(sqlite_database, load_seconds=60)
+    calibrations = StoredCalibrations(sqlite_database)
     calibrations.learn("vendor/model", TokenCounts(text=20), 60)
     await calibrations.aclose()
     assert await calibrations.find("vendor/model") is None

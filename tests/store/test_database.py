@@ -1,14 +1,85 @@
-"""The database: cancellations pass through drivers that lose them."""
+"""The database: callers that leave, a database that hangs, and cancellations that pass through drivers."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.store.database import passing_cancellation
+from open_webui_openrouter_pipe.errors import StoreUnavailable
+from open_webui_openrouter_pipe.store.batches import StoredCalibrations
+from open_webui_openrouter_pipe.store.database import Database, passing_cancellation
+from open_webui_openrouter_pipe.store.rows import FoundRows
+from open_webui_openrouter_pipe.store.summaries import SealedSummaries, SummaryRows
+from tests.store.contract import NOW, SEALING, sql_rows
+from tests.store.summary_contract import chains
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from sqlalchemy.ext.asyncio import AsyncConnection
 
 pytestmark = pytest.mark.anyio
+
+
+async def test_whoever_is_cancelled_leaves_at_once_and_the_work_is_done(sqlite_database: Database) -> None:
+    """A page that is closed interrupts no transaction: a driver may lose its connection by that."""
+    lease = sqlite_database.tables.lease
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def work(connection: AsyncConnection) -> None:
+        begun.set()
+        await go_on.wait()
+        await connection.execute(sa.insert(lease).values(name="name", holder="holder", until=NOW))
+
+    caller = asyncio.create_task(sqlite_database.run(work))
+    await begun.wait()
+    caller.cancel()
+    await asyncio.wait({caller})
+    assert caller.cancelled()
+    assert not go_on.is_set()
+    go_on.set()
+    await sqlite_database.aclose()
+    assert [tuple(row) for row in await sqlite_database.fetch(sa.select(lease))] == [("name", "holder", NOW)]
+    await sqlite_database.aclose()
+
+
+class SilentEngine:
+    """An engine whose database accepts connections and never answers, until the test is over."""
+
+    class dialect:  # noqa: N801 - SQLAlchemy's attribute
+        name = "sqlite"
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+
+    def execution_options(self) -> SilentEngine:
+        return self
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[None]:
+        await self.over.wait()
+        yield
+
+    connect = begin
+
+
+async def test_a_database_that_hangs_is_unavailable_soon(caplog: pytest.LogCaptureFixture) -> None:
+    """Each thing that a request reads is done without, within the time limit for reading."""
+    engine = SilentEngine()
+    database = Database(cast("Any", engine), timeout_seconds=3600, read_seconds=0.02)
+    with pytest.raises(StoreUnavailable):
+        await database.read(sa.select(1))
+    assert await sql_rows(database).load("ada", ["1"]) == FoundRows(unavailable=frozenset({"1"}))
+    summaries = SealedSummaries(SummaryRows(database), SEALING.keyring)
+    assert await summaries.find("ada", chains(0, 5), chat_id="") == {}
+    assert await StoredCalibrations(database).find("vendor/model") is None
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+    engine.over.set()
+    await database.aclose()
 
 
 async def swallow(outcome: Exception | None) -> str:

@@ -16,7 +16,6 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.summaries import SealedSummaries, SummaryRows
-from tests.store.conftest import PATIENT_SECONDS
 from tests.store.contract import SEALING, sql_rows
 from tests.store.summary_contract import chains, segment
 from tests.store.workers import (
@@ -105,7 +104,7 @@ async def test_no_marker_without_its_artifact_on_postgres(
 async def check_claiming(processes: ForkServerContext, servers: Servers, journal: Path) -> None:
     """Four workers ask for the same forty segments at once: each is made once."""
     database = Database.from_url(servers.database_url, schema=servers.schema)
-    store = SealedSummaries(SummaryRows(database), SEALING.keyring, find_seconds=PATIENT_SECONDS)
+    store = SealedSummaries(SummaryRows(database), SEALING.keyring)
     await store.find("ada", chains(0, 1), chat_id="chat-1")
     workers = [
         processes.Process(target=claim_segments, args=(servers, journal, number, 40)) for number in range(4)

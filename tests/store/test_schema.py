@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
@@ -134,6 +136,75 @@ async def test_tables_that_an_earlier_version_lacks_are_added(tmp_path: Path) ->
     assert await columns_in(this) == expected_columns()
     assert await versions(this) == [VERSION - 1, VERSION]
     await this.aclose()
+
+
+async def test_a_table_that_cannot_be_created_costs_the_others_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Artifacts are kept though the audit has no table; the log says at ERROR which one and what to do.
+
+    The version stays behind, so the next start tries again.
+    """
+    with closing(sqlite3.connect(tmp_path / "rows.db")) as other:
+        other.execute("CREATE TABLE somebodys (id)")
+        other.execute("CREATE INDEX ix_openrouter_pipe_audit_user_id ON somebodys (id)")
+        other.commit()
+    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    await sql_rows(database).put([row(1)])
+    assert (await sql_rows(database).load("ada", [row(1).id])).rows.keys() == {row(1).id}
+    assert (await columns_in(database)).keys() == {
+        "somebodys",
+        *expected_columns().keys() - {"openrouter_pipe_audit"},
+    }
+    assert [(record.levelname, record.getMessage().partition(" cannot")[0]) for record in caplog.records] == [
+        ("ERROR", "The table openrouter_pipe_audit")
+    ]
+    assert await versions(database) == []
+    await database.change(sa.text("DROP TABLE somebodys"))
+    await database.aclose()
+    again = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    assert await versions(again) == [VERSION]
+    assert (await columns_in(again)) == expected_columns()
+    await again.aclose()
+
+
+async def test_indexes_that_an_earlier_version_lacks_are_added(tmp_path: Path) -> None:
+    """As tables are."""
+    earlier = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    await earlier.change(sa.update(earlier.tables.version).values(version=VERSION - 1))
+    await earlier.change(sa.text("DROP INDEX ix_openrouter_pipe_audit_user_id"))
+    await earlier.aclose()
+    this = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    found = await this.fetch(sa.text("SELECT name FROM sqlite_master WHERE name LIKE '%audit_user_id'"))
+    assert [name for (name,) in found] == ["ix_openrouter_pipe_audit_user_id"]
+    await this.aclose()
+
+
+@pytest.mark.servers
+async def test_a_user_who_may_create_nothing_still_reads_and_writes(
+    postgres_server: PostgresServer, postgres_schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After an update that brings a table, the tables that are there serve, and the log says what to do."""
+    earlier = Database.from_url(postgres_server.url, schema=postgres_schema)
+    await sql_rows(earlier).put([row(1)])
+    await earlier.change(sa.update(earlier.tables.version).values(version=VERSION - 1))
+    await earlier.change(sa.text(f'DROP TABLE "{postgres_schema}".openrouter_pipe_summary'))
+    role = f"poor_{postgres_schema}"
+    for statement in (
+        f"CREATE ROLE {role} LOGIN",
+        f'GRANT USAGE ON SCHEMA "{postgres_schema}" TO {role}',
+        f'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "{postgres_schema}" TO {role}',
+    ):
+        await earlier.change(sa.text(statement))
+    await earlier.aclose()
+    poor = Database.from_url(
+        postgres_server.url.replace("postgres@", f"{role}@"), schema=postgres_schema, read_seconds=60
+    )
+    await sql_rows(poor).put([row(2)])
+    assert (await sql_rows(poor).load("ada", [row(1).id, row(2).id])).rows.keys() == {row(1).id, row(2).id}
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "openrouter_pipe_summary cannot be created" in caplog.text
+    await poor.aclose()
 
 
 async def start_at_once(url: str, schema: str | None) -> list[int]:

@@ -15,8 +15,8 @@ from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.rows import STAMP_INTERVAL_SECONDS
 from open_webui_openrouter_pipe.store.sealing import (
     COMPRESSED,
-    PLAIN,
     SEALED,
+    SIGNED,
     ItemTooLarge,
     Keyring,
     encode_item,
@@ -29,7 +29,6 @@ from open_webui_openrouter_pipe.store.summaries import (
     SummaryRow,
     SummaryRows,
 )
-from tests.store.conftest import PATIENT_SECONDS
 from tests.store.contract import NOW, SEALING
 from tests.store.summary_contract import Clock, SummariesContract, chain, chains, segment, stored, summary
 from tests.store.waiting import driver_threads
@@ -56,7 +55,7 @@ class StoredContract(SummariesContract):
 
     @pytest.fixture
     def store(self, rows: SummaryRows, clock: Clock) -> SealedSummaries:
-        return SealedSummaries(rows, SEALING.keyring, clock=clock, find_seconds=PATIENT_SECONDS)
+        return SealedSummaries(rows, SEALING.keyring, clock=clock)
 
     async def test_a_claim_of_another_worker_is_left_alone(self, database: Database, clock: Clock) -> None:
         """A worker releases only its own claims, also when one has ended and is another's by now."""
@@ -137,12 +136,10 @@ class StoredContract(SummariesContract):
     ) -> None:
         """When its key is lost, the next summary of the segment is kept; with the old key listed, the first one is."""
         await store.keep(stored(0, 5))
-        both = SealedSummaries(
-            rows, Keyring(["new", "a passphrase"]), clock=clock, find_seconds=PATIENT_SECONDS
-        )
+        both = SealedSummaries(rows, Keyring(["new", "a passphrase"]), clock=clock)
         await both.keep(stored(0, 5, "not needed"))
         assert await both.find("ada", chains(0, 5), chat_id="chat-1") == FOUND
-        new = SealedSummaries(rows, Keyring(["new"]), clock=clock, find_seconds=PATIENT_SECONDS)
+        new = SealedSummaries(rows, Keyring(["new"]), clock=clock)
         assert await new.find("ada", chains(0, 5), chat_id="chat-1") == {}
         await new.keep(stored(0, 5, "again"))
         await new.keep(stored(0, 5, "and again"))
@@ -188,8 +185,8 @@ async def test_the_summaries_unused_for_longest_are_deleted() -> None:
 
 
 def sealed(rows: SummaryRows) -> SealedSummaries:
-    """The engine's store over these rows, which waits for as long as a busy machine takes."""
-    return SealedSummaries(rows, SEALING.keyring, find_seconds=PATIENT_SECONDS)
+    """The engine's store over these rows."""
+    return SealedSummaries(rows, SEALING.keyring)
 
 
 class FakeRows(SummaryRows):
@@ -201,14 +198,6 @@ class FakeRows(SummaryRows):
 
     async def find(self, user_id: str, chains: Sequence[str], *, chat_id: str) -> list[SummaryRow]:
         return self.rows
-
-
-class SlowRows(SummaryRows):
-    """Never finds anything, and never stops looking."""
-
-    async def find(self, user_id: str, chains: Sequence[str], *, chat_id: str) -> list[SummaryRow]:
-        await asyncio.Event().wait()
-        return []
 
 
 @pytest.fixture
@@ -248,10 +237,11 @@ async def test_every_flipped_byte_is_noticed(sqlite_database: Database, kept: Su
         {"turns": 6},
         {"model": "openai/gpt-4"},
         {"packing": SEALED | COMPRESSED},
-        {"packing": PLAIN},
+        {"packing": SIGNED},
         {"key_id": "0" * 16},
         {"payload": b""},
-        {"packing": PLAIN, "payload": encode_item(summary("what was said").as_json())},
+        {"packing": SIGNED, "payload": encode_item(summary("what was said").as_json())},
+        {"packing": SIGNED, "key_id": "", "payload": encode_item(summary("what was said").as_json())},
     ],
 )
 async def test_a_payload_belongs_to_its_row(
@@ -299,12 +289,6 @@ async def test_a_row_that_does_not_open_is_logged_once(
             assert await store.find("ada", chains(0, 5), chat_id="") == {}
     assert len(caplog.records) == 2
     assert "said" not in caplog.text
-
-
-async def test_a_slow_store_finds_nothing_in_time(sqlite_database: Database) -> None:
-    """The request goes on without its summaries."""
-    slow = SealedSummaries(SlowRows(sqlite_database), SEALING.keyring, find_seconds=0.05)
-    assert await slow.find("ada", chains(0, 5), chat_id="") == {}
 
 
 async def test_large_summaries_are_compressed_and_too_large_ones_rejected(sqlite_database: Database) -> None:
@@ -371,9 +355,8 @@ async def test_a_locked_table_finds_nothing_in_time(
     postgres_database: Database, postgres_server: PostgresServer, postgres_schema: str
 ) -> None:
     """Whatever the database waits for, the request does not wait with it."""
-    rows = SummaryRows(postgres_database)
-    store = SealedSummaries(rows, SEALING.keyring, find_seconds=0.2)
-    await store.keep(stored(0, 5))
+    await sealed(SummaryRows(postgres_database)).keep(stored(0, 5))
+    hasty = Database.from_url(postgres_server.url, schema=postgres_schema, read_seconds=0.2)
     other = Database.from_url(postgres_server.url, schema=postgres_schema)
     locked, done = asyncio.Event(), asyncio.Event()
 
@@ -384,9 +367,9 @@ async def test_a_locked_table_finds_nothing_in_time(
 
     holding = asyncio.create_task(other.run(lock))
     await locked.wait()
-    assert await store.find("ada", chains(0, 5), chat_id="") == {}
+    assert await sealed(SummaryRows(hasty)).find("ada", chains(0, 5), chat_id="") == {}
     done.set()
     await holding
-    assert await sealed(rows).find("ada", chains(0, 5), chat_id="") == FOUND
-    await rows.aclose()
+    assert await sealed(SummaryRows(postgres_database)).find("ada", chains(0, 5), chat_id="") == FOUND
+    await hasty.aclose()
     await other.aclose()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -12,17 +13,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
+from open_webui_openrouter_pipe.errors import StoreUnavailable
+from open_webui_openrouter_pipe.store.batches import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.summaries import SealedSummaries, SummaryRows
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS, GRACE_SECONDS, Schedule, Sweep, Swept
-from tests.store.conftest import PATIENT_SECONDS
+from scripts.paths import ROOT
 from tests.store.contract import NOW, SEALING, row, sql_rows
 from tests.store.summary_contract import chains, segment, stored
+from tests.store.test_audit import record
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
-    from open_webui_openrouter_pipe.ports import StoredSummary
+    from open_webui_openrouter_pipe.ports import Audited, StoredSummary
     from open_webui_openrouter_pipe.store.rows import SealedRow
 
 pytestmark = pytest.mark.anyio
@@ -136,6 +140,64 @@ async def test_a_copy_of_another_user_keeps_nothing(database: Database) -> None:
     assert await sweep(database, host) == Swept(of_deleted_chats=1)
 
 
+async def test_the_same_artifact_of_two_owners_is_two(database: Database) -> None:
+    """Each goes or stays by what its own owner's chats name, though id and chat are the same."""
+    await sql_rows(database).put(
+        [row(1, chat_id="shared", user_id=user, now=AGED) for user in ("ada", "eve")]
+    )
+    host = FakeHost(users={"ada", "eve"}, chats={"copy"}, names={("eve", row(1).id): "copy"})
+    assert await sweep(database, host) == Swept(of_deleted_chats=1, moved=1)
+    assert await rows_left(database) == [("eve", row(1).id, "copy")]
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize("reason", ["unused", "of_deleted_users", "of_deleted_chats"])
+async def test_a_row_that_is_used_meanwhile_stays(postgres_database: Database, reason: str) -> None:
+    """A stamp that another transaction writes while the sweep waits for the row keeps the row."""
+    table = postgres_database.tables.artifact
+    now = NOW - 91 * DAY_SECONDS if reason == "unused" else AGED
+    await sql_rows(postgres_database).put([row(1, now=now)])
+    host = FakeHost(
+        users={"ada"} - ({"ada"} if reason == "of_deleted_users" else set()),
+        chats={"chat-1"} - ({"chat-1"} if reason == "of_deleted_chats" else set()),
+    )
+    sweeping: asyncio.Task[Swept | None]
+
+    async def use_while_it_sweeps(connection: AsyncConnection) -> None:
+        nonlocal sweeping
+        await connection.execute(sa.update(table).values(last_used=NOW))
+        sweeping = asyncio.create_task(sweep(postgres_database, host))
+        waiting = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        while not (await postgres_database.fetch(waiting))[0][0]:  # noqa: ASYNC110 - locks set no event
+            await asyncio.sleep(0.01)
+
+    await postgres_database.run(use_while_it_sweeps)
+    assert await sweeping == Swept()
+    assert await rows_left(postgres_database) == names(row(1))
+
+
+async def test_a_worker_whose_clock_is_wrong_deletes_nothing(
+    sqlite_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database's clock counts: what was used today stays, and the lease ends after the interval."""
+    now = int(time.time())
+    await sql_rows(sqlite_database).put([row(1, chat_id="deleted", now=now)])
+    monkeypatch.setattr("time.time", lambda: now + 100 * DAY_SECONDS)
+    assert await Sweep(sqlite_database, FakeHost(), GENTLE).run() == Swept()
+    assert await rows_left(sqlite_database) == names(row(1, chat_id="deleted"))
+    [(until,)] = await sqlite_database.fetch(sa.select(sqlite_database.tables.lease.c.until))
+    assert now + GENTLE.interval_seconds <= until < now + DAY_SECONDS
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+async def test_the_databases_clock_is_the_time(database: Database, hours: int) -> None:
+    """An hour either way decides, on both databases."""
+    used = int(time.time()) - 90 * DAY_SECONDS + hours * 3600
+    await sql_rows(database).put([row(1, now=used)])
+    assert await Sweep(database, FakeHost(), GENTLE).run() == Swept(unused=int(hours < 0))
+    assert await Sweep(database, FakeHost(), GENTLE).run() is None
+
+
 async def test_a_host_that_contradicts_itself_ends_the_sweep_all_the_same(database: Database) -> None:
     """A chat that does not exist and yet names a row cannot keep it."""
     await sql_rows(database).put([row(1, chat_id="deleted", now=AGED)])
@@ -238,12 +300,74 @@ async def test_a_summary_belongs_to_the_chat_that_used_it_last(database: Databas
     """The clone of a deleted chat keeps what it took over."""
     await put_summaries(database, stored(0, 5), stored(5, 9), now=AGED - DAY_SECONDS)
     rows = SummaryRows(database, clock=lambda: AGED)
-    await SealedSummaries(rows, SEALING.keyring, find_seconds=PATIENT_SECONDS).find(
-        "ada", chains(*range(7)), chat_id="clone"
-    )
+    await SealedSummaries(rows, SEALING.keyring).find("ada", chains(*range(7)), chat_id="clone")
     await rows.idle()
     assert await sweep(database, FakeHost(chats={"clone"})) == Swept(of_deleted_chats=1)
     assert await summaries_left(database) == [("ada", "clone", 5)]
+
+
+async def audit(database: Database, *records: Audited, now: int) -> None:
+    """Write records at that time."""
+    log = AuditLog(database, clock=lambda: now)
+    for each in records:
+        log.write(each)
+    await log.idle()
+
+
+async def test_the_audit_of_deleted_users_and_chats_is_deleted(database: Database) -> None:
+    """And what is as old as unused rows; requests of the last days, of chats that exist and without a chat stay."""
+    old = NOW - 90 * DAY_SECONDS - 1
+    await audit(database, record(1), now=old)
+    await audit(database, *(record(number, user_id="eve", chat_id="") for number in (2, 3, 4, 5)), now=AGED)
+    await audit(database, *(record(number, chat_id="deleted") for number in (6, 7, 8, 9, 10)), now=AGED)
+    kept = [record(11), record(12, chat_id=""), record(13, user_id="eve"), record(14, chat_id="deleted")]
+    await audit(database, *kept[:2], now=AGED)
+    await audit(database, *kept[2:], now=FRESH)
+    assert await sweep(database, FakeHost()) == Swept(unused=1, of_deleted_users=4, of_deleted_chats=5)
+    assert await AuditLog(database).records() == kept[::-1]
+
+
+async def test_a_missing_table_keeps_no_artifact(database: Database) -> None:
+    """What is wrong with the audit ends the sweep after the artifacts and the summaries."""
+    await sql_rows(database).put(
+        [row(1, chat_id="deleted", now=AGED), row(2, user_id="eve", now=AGED), row(3)]
+    )
+    await put_summaries(database, stored(0, 5, chat_id="deleted"), now=AGED)
+    await database.change(sa.text(f"DROP TABLE {database.tables.audit.fullname}"))
+    with pytest.raises(StoreUnavailable):
+        await sweep(database, FakeHost())
+    assert await rows_left(database) == names(row(3))
+    assert await summaries_left(database) == []
+
+
+def statements_of_the_page(heading: str) -> list[str]:
+    """The SQL that docs/artifacts.md gives under a heading, one statement a line."""
+    section = (ROOT / "docs" / "artifacts.md").read_text("utf-8").partition(f"## {heading}\n")[2]
+    return section.partition("```sql\n")[2].partition("```")[0].strip().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("heading", "mark"),
+    [("Deleting everything of a user", "the-users-id"), ("Deleting everything of a chat", "the-chats-id")],
+)
+async def test_the_statements_of_the_page_delete_everything(
+    database: Database, heading: str, mark: str
+) -> None:
+    """Of a user or a chat nothing is left in any table, and what is of others stays."""
+    for owner, chat in (("the-users-id", "the-chats-id"), ("ada", "chat-1")):
+        await sql_rows(database).put([row(1, user_id=owner, chat_id=chat)])
+        await put_summaries(database, stored(0, 5, user_id=owner, chat_id=chat), now=NOW)
+        await audit(database, record(1 if owner == "ada" else 2, user_id=owner, chat_id=chat), now=NOW)
+    statements = statements_of_the_page(heading)
+    for statement in statements:
+        assert mark in statement
+        name = statement.split()[2]
+        tables = {table.name: table.fullname for table in database.tables.version.metadata.sorted_tables}
+        await database.change(sa.text(statement.replace(name, tables[name])))
+    assert len(statements) == 3
+    assert await rows_left(database) == names(row(1))
+    assert await summaries_left(database) == [("ada", "chat-1", 5)]
+    assert await AuditLog(database).records() == [record(1)]
 
 
 async def test_ended_claims_are_deleted(database: Database) -> None:
@@ -269,12 +393,13 @@ async def test_batches_go_by_indexes(sqlite_database: Database) -> None:
     """Neither the old rows, nor those of a chat, nor the different chats are found by reading a table."""
     await sql_rows(sqlite_database).put([row(1)])
     await put_summaries(sqlite_database, stored(0, 1), now=NOW)
+    await audit(sqlite_database, record(1), now=NOW)
     seen: list[str] = []
     engine = sqlite_database._engine.sync_engine
     sa.event.listen(engine, "before_cursor_execute", lambda *args: seen.append(args[2]))
-    await sweep(sqlite_database, FakeHost(users=set(), chats=set()))
+    await Sweep(sqlite_database, FakeHost(users=set(), chats=set()), GENTLE).run()
     plans = []
-    tables = ("openrouter_pipe_artifact", "openrouter_pipe_summary")
+    tables = ("openrouter_pipe_artifact", "openrouter_pipe_summary", "openrouter_pipe_audit")
     for statement in {each for each in seen if any(table in each for table in tables)}:
         explained = sa.text(f"EXPLAIN QUERY PLAN {statement.replace('?', ':value')}")
         plan = await sqlite_database.run(partial(explain, explained))
