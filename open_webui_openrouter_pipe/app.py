@@ -231,6 +231,7 @@ class App:
             context,
             model,
             composer.tools,
+            call.optional_tools,
             recorded=not call.task,
             calibrates=not composer.has_added_input,
         )

@@ -170,6 +170,14 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "fitted_clip": "Only the last messages of this chat were sent to the model.",
         "fitted_prune": "Older parts of this chat were shortened to fit the model's window.",
         "fitted_evict": "The oldest parts of this chat were omitted to fit the model's window.",
+        "tools_omitted": (
+            "{count} built-in tools of Open WebUI were omitted to fit the model's window. An administrator can switch "
+            "them off for this model."
+        ),
+        "tools_omitted.one": (
+            "{count} built-in tool of Open WebUI was omitted to fit the model's window. An administrator can switch "
+            "it off for this model."
+        ),
         "summarizing": "Summarizing conversation ({tokens:,} tokens)...",
         "summarized": "Summarized: {before_tokens:,} → {after_tokens:,} tokens",
         "summarized_cost": "(${cost:.4f})",

@@ -5,7 +5,7 @@ The adapters implement these, and `app` chooses the implementations. Methods rai
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
@@ -125,8 +125,17 @@ class BuiltRequest:
 class Requests(Protocol):
     """Builds the body of POST /responses for one call of the host."""
 
-    def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> BuiltRequest:
-        """Build it from the input and all else that the host asked for; `marks` None when nothing is cached."""
+    def build(
+        self,
+        items: Sequence[Item],
+        marks: CacheMarks | None = None,
+        *,
+        omitted_tools: Collection[str] = (),
+    ) -> BuiltRequest:
+        """Build it from the input and all else that the host asked for, but for the tools of these names.
+
+        `marks` is None when nothing is cached.
+        """
 
     def build_summary_request(
         self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int

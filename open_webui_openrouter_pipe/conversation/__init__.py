@@ -1,13 +1,12 @@
 """What a request consists of, as values, and what it counts: turns, tokens, media, budget, calibration. Pure.
 
     conversation     the Conversation: instructions, turns of rounds of items, tools; content and chain digests
-    tokens           token counts of items and tools, cached by content
+    tokens           token counts of items and tools, cached by content; long texts truncated to a count
     estimate         the token count of a text without a tokenizer
     media            token counts of images, documents, audio and video by each vendor's rule
     calibration      a model's billed tokens per counted token, learned from its bills
-    budget           the split of a context window, and the settings of context management
+    budget           the split of a context window, the settings of context management, and the refusal of a request
     tool_facts       tool results stated as facts
-    truncate         head and tail of a long text
     rules            the user's rules, and the note that keeps them when their turns are dropped
     content_cache    a bounded cache of what follows from content
 

@@ -1,4 +1,4 @@
-"""How much of a model's window is left for input, and the settings by which a conversation is fitted to it.
+"""How much of a model's window is left for input, the settings by which a conversation is fitted to it, and refusals.
 
 The catalog's windows are passed in; whoever builds the settings has merged and checked them. An unknown window limits
 nothing until the provider has named it.
@@ -6,8 +6,9 @@ nothing until the provider has named it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from ..errors import ContextBudgetExceeded
@@ -30,6 +31,21 @@ Pruning = Literal["batched", "every_turn", "off"]
 """When old tool outputs become facts: when it pays, at once, or never."""
 
 
+_ADVICE = MappingProxyType(
+    {
+        "instructions": "overflow_instructions",
+        "tools": "overflow_tools",
+        "summaries": "overflow_summaries",
+        "retrieved text": "overflow_retrieved_text",
+        "rules": "overflow_rules",
+        "latest message": "overflow_latest_message",
+        "current tool calls": "overflow_current_tool_calls",
+        "earlier turns": "overflow_earlier_turns",
+    }
+)
+"""The notice that advises the user, by the name of the largest share."""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """A window and what of it is reserved, in tokens."""
@@ -43,6 +59,10 @@ class Budget:
         """What is left for the input."""
         return self.window_tokens - self.output_reserve_tokens - self.overhead_reserve_tokens
 
+    def with_half_reserves(self) -> Budget:
+        """Return the same window with half as much reserved: what a request may use before it is refused."""
+        return Budget(self.window_tokens, self.output_reserve_tokens // 2, self.overhead_reserve_tokens // 2)
+
 
 class WindowTooSmall(ContextBudgetExceeded):
     """The window leaves no room for any input, whatever the request holds."""
@@ -55,6 +75,46 @@ class WindowTooSmall(ContextBudgetExceeded):
             notice("window_too_small", window_tokens=budget.window_tokens),
             advice=notice("window_too_small_advice"),
             detail=str(budget),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ContextShare:
+    """What one kind of content takes, and whether it may be dropped."""
+
+    name: str
+    tokens: int
+    droppable: bool
+
+
+class ContextOverflow(ContextBudgetExceeded):
+    """What has to be sent is over the limit.
+
+    `needed_tokens` is what remains when all that may be dropped is dropped, `limit_tokens` the most that the request
+    may take, `shares` what takes how much, largest first. The advice is about the largest.
+    """
+
+    def __init__(self, budget: Budget, limit_tokens: int, shares: Sequence[ContextShare]) -> None:
+        """Name the largest share in the line for the user, and all of them in the detail."""
+        self.budget = budget
+        self.limit_tokens = limit_tokens
+        self.shares = tuple(sorted(shares, key=lambda share: -share.tokens))
+        self.needed_tokens = sum(share.tokens for share in self.shares)
+        largest = self.shares[0]
+        listed = (
+            f"{share.name} {share.tokens:,}{'' if share.droppable else ' (kept)'}" for share in self.shares
+        )
+        super().__init__(
+            notice(
+                "overflow",
+                needed_tokens=self.needed_tokens,
+                limit_tokens=limit_tokens,
+                window_tokens=budget.window_tokens,
+                largest=largest.name,
+                largest_tokens=largest.tokens,
+            ),
+            advice=notice(_ADVICE[largest.name]),
+            detail=", ".join(listed),
         )
 
 

@@ -64,6 +64,8 @@ class Conversation:
     tools: tuple[Tool, ...] = ()
     volatile: tuple[DigestedItem, ...] = ()
     external_summaries: tuple[str, ...] = ()
+    optional_tools: frozenset[str] = frozenset()
+    """Names of tools that the user did not choose."""
     before: bytes = CHAIN_START
     """The chain digest before the first of `turns`."""
 
@@ -83,7 +85,9 @@ def build_conversation(
     numbered = zip(turn_of_item, items, strict=True)
     for index, group in groupby(numbered, key=lambda pair: pair[0]):
         entries = [digest_item(item) for _, item in group]
-        chain = _chain_digest(chain, entries)
+        # Reasoning is excluded from the chain: it comes and goes without changing what was said.
+        content = b"".join(entry.digest for entry in entries if not is_reasoning(entry.item))
+        chain = sha256(chain + content).digest()[:DIGEST_BYTES]
         turns.append(Turn(index, tuple(_rounds(entries)), chain))
     return Conversation(
         tuple(digest_item(item) for item in instructions),
@@ -96,9 +100,8 @@ def build_conversation(
 
 def digest_item(item: Item) -> DigestedItem:
     """Name an item by its content, without its id and status."""
-    return DigestedItem(
-        item, content_digest({name: value for name, value in item.items() if name not in UNNAMED_FIELDS})
-    )
+    named = {name: value for name, value in item.items() if name not in UNNAMED_FIELDS}
+    return DigestedItem(item, content_digest(named))
 
 
 def content_digest(value: Any) -> bytes:
@@ -125,12 +128,6 @@ def _write(value: Any, pieces: list[bytes]) -> None:
             _write(inner, pieces)
     else:
         pieces.append(repr(value).encode() + b";")
-
-
-def _chain_digest(before: bytes, entries: Sequence[DigestedItem]) -> bytes:
-    """C(k) = H(C(k-1), turn k). Reasoning is excluded: it comes and goes without changing what was said."""
-    content = b"".join(entry.digest for entry in entries if not is_reasoning(entry.item))
-    return sha256(before + content).digest()[:DIGEST_BYTES]
 
 
 def _rounds(entries: Sequence[DigestedItem]) -> Iterator[tuple[DigestedItem, ...]]:

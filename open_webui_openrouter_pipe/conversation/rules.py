@@ -17,13 +17,9 @@ NOTE_OVERHEAD_TOKENS = 40
 """What the note costs beside its rules, at most."""
 RULE_CHARACTERS = 400
 
-OMISSION_LINE = re.compile(r"\[\d+ earlier turns? omitted to fit the model's context window\.\]")
-"""The first line of the note, by which it can be recognized."""
-
 _RULE = re.compile(r"\b(?:must|never|always)\b", re.IGNORECASE)
 _FENCE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
-
 
 NoteWriter: TypeAlias = Callable[[int, Sequence[str]], InputMessage | None]
 """Writes the message for a number of dropped turns and their rules; None when nothing needs to be said."""

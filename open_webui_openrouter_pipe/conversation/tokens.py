@@ -1,4 +1,6 @@
-"""What a request costs in tokens, item by item; cached by content, so that a long chat is counted once.
+"""What a request costs in tokens, item by item, and long texts truncated to a number of them.
+
+Counts are cached by content, so that a long chat is counted once.
 
 Loads no tokenizer's vocabulary (that reads files): whoever has one passes its `encode`; otherwise the estimate counts.
 """
@@ -25,6 +27,9 @@ CHUNK_CHARACTERS = 32_768
 
 SEALED_HEADER_BYTES = 650
 SEALED_BYTES_PER_TOKEN = 4
+SHRINK_MARGIN = 0.9
+"""Each attempt keeps a little less than what should fit, because tokens are not spread evenly over a text."""
+MAX_ATTEMPTS = 10
 
 
 class TokenCounts(NamedTuple):
@@ -159,3 +164,27 @@ def _sealed_tokens(sealed: str) -> int:
     """Return the tokens of encrypted reasoning, by a ratio of its bytes."""
     hidden_bytes = max(0, len(sealed) * 3 // 4 - SEALED_HEADER_BYTES)
     return hidden_bytes // SEALED_BYTES_PER_TOKEN + MESSAGE_OVERHEAD_TOKENS
+
+
+def truncate_middle(text: str, head_characters: int, tail_characters: int) -> str:
+    """Return the head and the tail of a text; the text itself when nothing lies between them."""
+    omitted = len(text) - head_characters - tail_characters
+    if omitted <= 0:
+        return text
+    tail = text[len(text) - tail_characters :]
+    return f"{text[:head_characters]}\n[... {omitted:,} characters omitted ...]\n{tail}"
+
+
+def truncate_to_tokens(
+    text: str, max_tokens: int, count: Callable[[str], int], *, head_share: float = 0.6
+) -> str:
+    """Return as much of the head and the tail as fits in `max_tokens`; empty when not even the note fits."""
+    truncated, kept_characters = text, float(len(text))
+    for _ in range(MAX_ATTEMPTS):
+        tokens = count(truncated)
+        if tokens <= max_tokens:
+            return truncated
+        kept_characters *= SHRINK_MARGIN * max(0, max_tokens) / max(1, tokens)
+        head = int(kept_characters * head_share)
+        truncated = truncate_middle(text, head, int(kept_characters) - head)
+    return ""

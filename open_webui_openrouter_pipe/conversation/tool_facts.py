@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..responses.items import FunctionCallOutput, InputPart
-from .truncate import truncate_middle
+from .tokens import truncate_middle
 
 HEAD_CHARACTERS = 400
 TAIL_CHARACTERS = 200
@@ -35,7 +35,7 @@ MIN_JSON_SHARE = 0.5
 ROW_FIELDS = ("results", "rows", "data", "items", "records", "values", "result", "output")
 ERROR_FIELDS = ("error", "errors", "isError", "is_error", "exception")
 ERROR_BEGINNING = re.compile(
-    r"\s*(?:[\w. ]{0,60}(?:error|exception|failure|failed)\s*[:(!]"
+    r"\s*+(?:[\w. ]{0,60}(?:error|exception|failure|failed)\s*[:(!]"
     r"|traceback \(most recent call last\)|fatal:|permission denied)",
     re.IGNORECASE,
 )
@@ -43,7 +43,7 @@ ERROR_PHRASE = re.compile(r"\b(?:failed|failure|not found|timed out|denied|excep
 _TOO_DEEP = re.compile(r"(?:[\[{][^\[\]{}]*){64}")
 """Nesting that not every Python version parses alike."""
 _BRACKET = re.compile(r"[\[{]")
-_TABLE_RULE = re.compile(r"\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?\s*)?\s*")
+_RULE_CELL = re.compile(r":?-{2,}+:?")
 _DELIMITERS = (",", "\t", ";", "|")
 
 
@@ -57,15 +57,9 @@ def state_fact(output: str) -> str:
     return fact if len(fact) < len(output) else output
 
 
-def state_parts(parts: Sequence[InputPart]) -> str:
-    """Return the fact for a result in parts: its text as one fact, and a line for each attachment."""
-    return _join_parts(parts, state_fact)
-
-
 def state_output(item: FunctionCallOutput) -> str:
-    """Return the fact for a tool call's output, a text or parts."""
-    output = item["output"]
-    return state_fact(output) if isinstance(output, str) else state_parts(output)
+    """Return the fact for a tool call's output: its text as one fact, and a line for each attachment."""
+    return output_text(item["output"], state_fact)
 
 
 def prune_tool_output(item: FunctionCallOutput) -> FunctionCallOutput:
@@ -74,15 +68,12 @@ def prune_tool_output(item: FunctionCallOutput) -> FunctionCallOutput:
     return item if fact == item["output"] else {**item, "output": fact}
 
 
-def output_text(output: str | Sequence[InputPart]) -> str:
-    """Return the text of an output, with a line for each attachment."""
-    return output if isinstance(output, str) else _join_parts(output, str)
-
-
-def _join_parts(parts: Sequence[InputPart], state: Callable[[str], str]) -> str:
-    """Join all texts, stated as one, with a line for each attachment."""
-    texts = [part["text"] for part in parts if part["type"] == "input_text"]
-    kinds = [part["type"].removeprefix("input_") for part in parts if part["type"] != "input_text"]
+def output_text(output: str | Sequence[InputPart], state: Callable[[str], str] = str) -> str:
+    """Return the text of an output, passed through `state` as one, with a line for each attachment."""
+    if isinstance(output, str):
+        return state(output)
+    texts = [part["text"] for part in output if part["type"] == "input_text"]
+    kinds = [part["type"].removeprefix("input_") for part in output if part["type"] != "input_text"]
     stated = [state("\n".join(texts))] if texts else []
     return "\n".join([*stated, *(f"[{kind} omitted]" for kind in kinds)])
 
@@ -160,13 +151,22 @@ def _read_json_rows(text: str) -> str | None:
 def _read_table(text: str) -> str | None:
     """A Markdown table: the line above its rule names the columns."""
     lines = text.splitlines()
-    rules = (n for n, line in enumerate(lines) if n and "|" in line and _TABLE_RULE.fullmatch(line))
-    rule = next(rules, None)
+    rule = next((n for n, line in enumerate(lines) if n and _is_table_rule(line)), None)
     if rule is None or "|" not in lines[rule - 1]:
         return None
     end = next((n for n in range(rule + 1, len(lines)) if "|" not in lines[n]), len(lines))
-    cells = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines[rule - 1 : end]]
-    return _table_fact(cells[:1] + cells[2:], "\n".join(lines[: rule - 1]), "\n".join(lines[end:]))
+    cells = [_cells(line) for line in lines[rule - 1 : end]]
+    before, after = "\n".join(lines[: rule - 1]), "\n".join(lines[end:])
+    return _rows_fact(cells[2:], before, after, columns=cells[0])
+
+
+def _is_table_rule(line: str) -> bool:
+    """Whether a line divides a table's columns from its rows: bars between dashes."""
+    return "|" in line and all(map(_RULE_CELL.fullmatch, _cells(line)))
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
 def _read_json_object(text: str) -> str | None:
@@ -193,7 +193,7 @@ def _read_delimited(text: str) -> str | None:
         names = [name.strip() for name in rows[0]]
         regular = sum(len(row) == len(names) for row in rows) >= 0.9 * len(rows)
         if regular and len(set(names)) == len(names) > 1 and max(map(len, names)) <= NAME_CHARACTERS:
-            return _table_fact(rows, "", "")
+            return _rows_fact(rows[1:], columns=rows[0])
     return None
 
 
@@ -237,28 +237,21 @@ def _is_error(row: Any) -> bool:
 # --- wording --------------------------------------------------------------------------------------------------
 
 
-def _table_fact(table: Sequence[Sequence[str]], before: str, after: str) -> str:
-    """The fact for a table whose first row names the columns."""
-    columns, rows = table[0], table[1:]
-    named = [dict(zip(columns, row, strict=False)) for row in rows[:1]]
-    return _with_comments(_rows_line(len(rows), columns, named), before, after)
-
-
-def _rows_fact(rows: Sequence[Any], before: str = "", after: str = "") -> str:
-    columns = tuple(rows[0]) if rows and isinstance(rows[0], dict) else ()
-    line = _rows_line(len(rows), columns, rows, errors=sum(map(_is_error, rows)))
-    return _with_comments(line, before, after)
-
-
-def _rows_line(count: int, columns: Sequence[str], rows: Sequence[Any], *, errors: int = 0) -> str:
-    parts = [f"{count:,} row{'' if count == 1 else 's'}"]
-    if errors:
+def _rows_fact(rows: Sequence[Any], before: str = "", after: str = "", *, columns: Sequence[str] = ()) -> str:
+    """The fact for rows: objects with field names, or lists of cells under `columns`."""
+    first: Any = rows[0] if rows else None
+    if columns and rows:
+        first = dict(zip(columns, first, strict=False))
+    elif isinstance(first, dict):
+        columns = tuple(first)
+    parts = [f"{len(rows):,} row{'' if len(rows) == 1 else 's'}"]
+    if errors := sum(map(_is_error, rows)):
         parts.append(f"{errors:,} of them error{'' if errors == 1 else 's'}")
     if columns:
         parts.append(f"columns: {_column_names(columns)}")
-    if rows and rows[0] is not None:
-        parts.append(f"first: {_show_row(rows[0])}")
-    return f"[Tool: {' | '.join(parts)}]"
+    if first is not None:
+        parts.append(f"first: {_show_row(first)}")
+    return _with_comments(f"[Tool: {' | '.join(parts)}]", before, after)
 
 
 def _with_comments(line: str, before: str, after: str) -> str:
@@ -277,7 +270,7 @@ def _show_row(row: Any) -> str:
     elif isinstance(row, list):
         row = [_shorten_value(value) for value in row[:COLUMNS_SHOWN]]
     else:
-        return json.dumps(_shorten_value(row), ensure_ascii=False)
+        row = _shorten_value(row)
     return _shorten(json.dumps(row, ensure_ascii=False), FIRST_ROW_CHARACTERS)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
-from ..conversation.budget import ContextSettings, WindowTooSmall
+from ..conversation.budget import ContextOverflow, ContextSettings, WindowTooSmall
 from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation, Tool
 from ..conversation.media import Family, family_of
@@ -19,7 +19,6 @@ from ..conversation.tokens import TokenCounter, TokenCounts
 from ..errors import ContextBudgetExceeded
 from ..notices import notice
 from ..planning.audit import AuditRow, audit_row, rejected_row
-from ..planning.overflow import ContextOverflow
 from ..planning.plan import (
     EVICTING_STRATEGIES,
     NO_SUMMARIES,
@@ -35,6 +34,7 @@ from ..ports import Audit, Audited, Calibrations, Notice, Tokenizer
 from ..responses.effects import ResponseFailed, ResponseFinished
 from ..responses.items import is_function_call, is_message, is_reasoning
 from .recorder import RequestOrigin
+from .round import SeenOnce
 from .summarizer import PromptCacheClock, Summarizer, SummaryBatch
 
 LARGE_ITEMS: Final = 200
@@ -67,6 +67,8 @@ class PlannerServices:
     tokenizer: Tokenizer
     new_id: Callable[[], str]
     cache_clock: PromptCacheClock
+    reported: SeenOnce = field(default_factory=SeenOnce)
+    """Chats whose user was informed of omitted tools."""
     facts: ContentCache[str] = field(default_factory=ContentCache)
     counts: dict[tuple[Family, bool], ContentCache[TokenCounts]] = field(default_factory=dict)
     named_windows: dict[str, int] = field(default_factory=dict)
@@ -91,6 +93,8 @@ class RequestTerms:
     settings: ContextSettings
     model: ModelTerms
     tools: tuple[Tool, ...] = ()
+    optional_tools: frozenset[str] = frozenset()
+    """Names of those that the user did not choose."""
     recorded: bool = True
     """Whether the audit has a row for each request; the host's tasks are not turns of a chat."""
     calibrates: bool = True
@@ -120,7 +124,7 @@ class RequestFitter:
 
         Raises ContextBudgetExceeded, and records it, when the request cannot be made to fit.
         """
-        conversation = replace(conversation, tools=self._terms.tools)
+        conversation = self._with_tools(conversation)
         try:
             fitted = await self._fit(conversation, notify)
         except (ContextOverflow, WindowTooSmall) as overflow:
@@ -130,6 +134,9 @@ class RequestFitter:
             if name and name not in self._shown:
                 self._shown.add(name)
                 await notify(Notice(notice(name)))
+        chat = f"tools_omitted {self._origin.chat_id}"
+        if fitted.omitted_tools and self._services.reported.add(self._origin.user_id, [chat]):
+            await notify(Notice(notice("tools_omitted", count=len(fitted.omitted_tools))))
         return fitted
 
     async def _fit(self, conversation: Conversation, notify: Notify) -> Plan:
@@ -160,7 +167,8 @@ class RequestFitter:
         """Have the summaries written that the next requests will require; `sent` is in the provider's cache."""
         if self._summarizer is not None:
             prefix = CachedPrefix(sent.items, sent.marks, sent.tokens)
-            self._summarizer.prefetch(sent.prefetch_summaries, prefix)
+            # a request for a summary carries all tools
+            self._summarizer.prefetch(sent.prefetch_summaries, None if sent.omitted_tools else prefix)
 
     async def refit_smaller(
         self, conversation: Conversation, refused: Plan, *, named_tokens: int | None = None
@@ -178,7 +186,7 @@ class RequestFitter:
             self._services.calibrations.learn(refused.model, refused.counts, window_tokens)
         if self._terms.settings.context_strategy not in EVICTING_STRATEGIES:
             return None
-        conversation = replace(conversation, tools=self._terms.tools)
+        conversation = self._with_tools(conversation)
         found = await self._summarizer.available(conversation) if self._summarizer else {}
         share = min(1.0, refused.tokens / limit_tokens) * SMALLER_SHARE
         smaller = replace(
@@ -203,6 +211,9 @@ class RequestFitter:
                 self._services.calibrations.learn(sent.model, sent.counts, end.usage.input_tokens)
         if self._terms.recorded:
             self._services.record(self._origin, row)
+
+    def _with_tools(self, conversation: Conversation) -> Conversation:
+        return replace(conversation, tools=self._terms.tools, optional_tools=self._terms.optional_tools)
 
     async def _plan(
         self, conversation: Conversation, model: ModelTerms, summaries: AvailableSummaries

@@ -153,7 +153,7 @@ class TurnRunner:
         return round_
 
     async def _run_round(self, plan: Plan, built: BuiltHistory) -> Round:
-        request = self.ports.requests.build(plan.items, plan.marks)
+        request = self.ports.requests.build(plan.items, plan.marks, omitted_tools=plan.omitted_tools)
         # the host keeps the calls that the plan omits, so their ids are taken all the same
         taken = [cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item]
         round_ = Round(

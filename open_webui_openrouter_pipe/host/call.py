@@ -18,6 +18,21 @@ from ..responses.wire import as_object, as_text
 
 _UNSAVED_CHAT_PREFIXES = ("temporary:", "local:", "channel:")
 _NOT_PARAMETERS = frozenset({"model", "messages", "stream", "metadata", "chat_id", "session_id", "id"})
+_CHOSEN_TOOLS = frozenset(
+    {
+        *("search_web", "fetch_url", "generate_image", "edit_image", "execute_code", "play_animation"),
+        *("search_tools", "call_tool", "view_skill", "read_skill_file", "grep_skill_files"),
+        *("list_chat_files", "query_chat_files", "grep_chat_files", "list_knowledge"),
+    }
+)
+"""Built-in tools that the host offers only where the chat has a feature, a file or a skill that they are for."""
+_KNOWLEDGE_TOOLS = frozenset(
+    {
+        *("kb_exec", "query_knowledge_files", "search_knowledge_files", "grep_knowledge_files"),
+        *("view_knowledge_file", "view_file", "view_note"),
+    }
+)
+"""Built-in tools that read knowledge where some is attached; most of them are offered without any as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +56,8 @@ class Call:
     message_id: str
     base_system_prompt: str | None
     base_user_prompt: str | None
+    optional_tools: frozenset[str] = frozenset()
+    """Names of the host's built-in tools that come with every chat: nobody chose them for this one."""
 
     @property
     def in_chat(self) -> bool:
@@ -92,6 +109,7 @@ def read_call(
         if "base_system_prompt" in metadata
         else None,
         base_user_prompt=prompt if isinstance(prompt := metadata.get("base_user_prompt"), str) else None,
+        optional_tools=_optional_tools(metadata),
     )
 
 
@@ -105,3 +123,12 @@ def _without_markers(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """A task's prompt quotes the chat as text, and the model should not see what the user does not."""
     content = as_object(message).get("content")
     return {**message, "content": erase_markers(content)} if isinstance(content, str) else message
+
+
+def _optional_tools(metadata: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the tools that the host adds to every chat; `get_builtin_tools` in its `utils/tools.py`."""
+    tools = as_object(metadata.get("tools"))
+    builtin = {name for name, tool in tools.items() if as_object(tool).get("type") == "builtin"}
+    model = as_object(as_object(as_object(metadata.get("model")).get("info")).get("meta"))
+    has_knowledge = metadata.get("files") or metadata.get("folder_knowledge") or model.get("knowledge")
+    return frozenset(builtin - _CHOSEN_TOOLS - (_KNOWLEDGE_TOOLS if has_knowledge else frozenset()))

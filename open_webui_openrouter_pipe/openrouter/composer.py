@@ -6,7 +6,7 @@ A provider that caches at explicit breakpoints only gets them at the ends of the
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -70,9 +70,21 @@ class Composer:
         """Whether OpenRouter adds to the input, and bills it with the rest: by plugins, or by searching the web."""
         return "plugins" in self._template.body or self._model_id.endswith(SEARCH_VARIANT)
 
-    def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> BuiltRequest:
-        """Join the parameters with an input."""
+    def build(
+        self,
+        items: Sequence[Item],
+        marks: CacheMarks | None = None,
+        *,
+        omitted_tools: Collection[str] = (),
+    ) -> BuiltRequest:
+        """Join the parameters with an input; without tools there is no choice of one."""
         body = self._template.with_input(self._with_breakpoints(items, marks))
+        if omitted_tools:
+            tools = [tool for tool in self.tools if tool.get("name") not in omitted_tools]
+            kept = {
+                name: value for name, value in body.items() if name not in {"tools", "tool_choice"} or tools
+            }
+            body = {**kept, "tools": tools} if tools else kept
         return BuiltRequest(body, self._template.host_tool_names)
 
     def build_summary_request(

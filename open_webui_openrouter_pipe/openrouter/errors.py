@@ -41,10 +41,11 @@ _LONGEST_WAIT_SECONDS = 31 * 86_400
 _SAYS_NOTHING = "Provider returned error"
 
 _CREDIT_NUMBERS = re.compile(
-    r"requested up to (?P<requested>[\d,]+) tokens.*?only afford (?P<affordable>[\d,]+)"
+    r"requested up to (?P<requested>[\d,]+) tokens.{0,200}?only afford (?P<affordable>[\d,]+)"
 )
 _WINDOW_NUMBERS = re.compile(
-    r"maximum context length is (?P<limit>[\d,]+) tokens.*?requested about (?P<requested>[\d,]+)", re.DOTALL
+    r"maximum context length is (?P<limit>[\d,]+) tokens.{0,200}?requested about (?P<requested>[\d,]+)",
+    re.DOTALL,
 )
 _WINDOW = re.compile(
     r"(?i)(?:maximum context length|context (?:window|length)(?: limit)?|maximum number of tokens allowed)"

@@ -4,7 +4,6 @@
     simulate       every past request of the chat, decided again; what changing a cached prefix costs
     policies       when and how far to prune, summarize, clip and evict
     plan           the plan of one request: what is sent, what was done to make it fit, which summaries it needs
-    overflow       the refusal of a request that cannot be made to fit
     cache_marks    where the provider caches, and the key of a chat's cache
     audit          what is recorded of each request, and the metrics derived from it
 

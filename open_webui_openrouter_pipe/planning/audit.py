@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from ..conversation.budget import Budget, WindowTooSmall
+from ..conversation.budget import Budget, ContextOverflow, WindowTooSmall
 from ..responses.effects import Usage
-from .overflow import ContextOverflow
 from .plan import Plan, Step
 
 Purpose: TypeAlias = Literal["answer", "summary", "summary_ahead"]

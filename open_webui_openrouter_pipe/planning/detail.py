@@ -14,9 +14,8 @@ from itertools import accumulate
 from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation, DigestedItem, digest_item, is_model_input
 from ..conversation.rules import NoteWriter, omission_note, select_rules, user_rules
-from ..conversation.tokens import CALL_OVERHEAD_TOKENS, TokenCounter
+from ..conversation.tokens import CALL_OVERHEAD_TOKENS, TokenCounter, truncate_to_tokens
 from ..conversation.tool_facts import output_text, state_output
-from ..conversation.truncate import truncate_to_tokens
 from ..responses.items import FunctionCallOutput, is_function_call_output, is_message, is_reasoning
 from ..summaries.segments import SummaryIndex
 

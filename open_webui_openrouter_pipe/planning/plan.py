@@ -16,22 +16,31 @@ from typing import Literal
 from ..conversation.budget import (
     UNKNOWN_WINDOW_TOKENS,
     Budget,
+    ContextOverflow,
     ContextSettings,
+    ContextShare,
     Strategy,
     WindowTooSmall,
     split_window,
 )
 from ..conversation.calibration import Calibration
 from ..conversation.content_cache import ContentCache
-from ..conversation.conversation import Conversation, DigestedItem
+from ..conversation.conversation import Conversation, DigestedItem, Tool
 from ..conversation.rules import omission_note, rules_note
 from ..conversation.tokens import TokenCounter, TokenCounts
-from ..responses.items import Item
+from ..responses.items import Item, is_function_call
 from ..summaries.segments import NO_SEGMENTS, Segment, SegmentSizes, SummaryIndex, SummaryTarget
 from ..summaries.summary import Summary
 from .detail import NO_LIMITS, DetailLevel, OutputLimits, PartsByDetail
-from .overflow import ContextOverflow, ContextShare
-from .policies import clip_turns, evict, prune, segments_to_prefetch, shorten_old_tool_results, summarize
+from .policies import (
+    LOW_WATER_SHARE,
+    clip_turns,
+    evict,
+    prune,
+    segments_to_prefetch,
+    shorten_old_tool_results,
+    summarize,
+)
 from .simulate import (
     BreakReason,
     CachePrices,
@@ -132,7 +141,8 @@ class Plan:
     `tokens_before` is the size of everything, `tokens` that of `items` with tools, by the plain count; `counts`
     divides the latter by kind, for the calibration. `prefix_breaks` are all changes of the prefix so far,
     `new_breaks` those of this request. `summarized_turns` says how many turns are replaced by summaries,
-    `tokens_without_new_summaries` how large the request would be without those that it adds.
+    `tokens_without_new_summaries` how large the request would be without those that it adds. `omitted_tools` names the
+    tools that it goes without.
 
     The request must not be sent before `required_summaries` are there; `cached_prefix` is what they can be requested
     after, with most of it read from the cache. `prefetch_summaries` are worth making for the next requests.
@@ -154,6 +164,7 @@ class Plan:
     required_summaries: tuple[SummaryTarget, ...]
     prefetch_summaries: tuple[SummaryTarget, ...]
     cached_prefix: CachedPrefix | None
+    omitted_tools: frozenset[str]
 
     @property
     def adds_summaries(self) -> bool:
@@ -175,9 +186,10 @@ def plan(
     Raises ContextOverflow or WindowTooSmall (both are ContextBudgetExceeded) when what must be sent is over the
     limit, unless the strategy is `off`.
     """
-    budget, limit_tokens = _limits(conversation, settings, model, counter)
+    budget, scale = _budget_and_scale(conversation, settings, model, counter)
+    limit_tokens, least = int(budget.input_tokens / scale), budget.with_half_reserves()
     bounded = settings.context_strategy != "off"
-    if bounded and budget.input_tokens <= 0:
+    if bounded and least.input_tokens <= 0:
         raise WindowTooSmall(budget)
     note = rules_note if settings.context_strategy == "clip" else omission_note
     sizes = SegmentSizes.of(settings, model.segment_window_tokens or budget.window_tokens)
@@ -185,11 +197,15 @@ def plan(
     limits = OutputLimits(budget.input_tokens, note=note) if bounded else NO_LIMITS
     parts = PartsByDetail(conversation, counter, facts, limits, index)
     terms = SimulationTerms(settings, model.prices, limit_tokens, budget.input_tokens, summaries.if_missing)
+    # The chat is shortened for the whole reserves; half of them gives way to what is left, before anything is refused.
+    last_limit_tokens = int(least.input_tokens / scale)
     for draft in _drafts(_Draft(conversation, parts, terms)):
         request = draft.simulate()
-        if not bounded or request.tokens <= limit_tokens:
-            return draft.plan(request, model.id, budget)
-    raise ContextOverflow(budget, limit_tokens, tuple(draft.shares(request)))
+        if not bounded or (request.tokens <= limit_tokens and not draft.is_crowded(request)):
+            return draft.plan(request, model.id, budget, limit_tokens)
+        if request.tokens <= last_limit_tokens and not draft.is_crowded(request):
+            return draft.plan(request, model.id, least, last_limit_tokens)
+    raise ContextOverflow(least, last_limit_tokens, tuple(draft.shares(request)))
 
 
 def may_need_summaries(
@@ -200,7 +216,8 @@ def may_need_summaries(
         return False
     if 0 < settings.summary_turn_trigger < len(conversation.turns):
         return True
-    budget, limit_tokens = _limits(conversation, settings, model, counter)
+    budget, scale = _budget_and_scale(conversation, settings, model, counter)
+    limit_tokens = int(budget.input_tokens / scale)
     share = min(settings.summary_ahead_ratio, settings.summary_trigger_ratio)
     least_tokens = min(share * budget.input_tokens, settings.prune_trigger_ratio * limit_tokens)
     volatile_tokens = counter.entries(conversation.volatile).tokens
@@ -209,28 +226,32 @@ def may_need_summaries(
     return tokens + _rounded_up(volatile_tokens) >= least_tokens
 
 
-def _limits(
+def _budget_and_scale(
     conversation: Conversation, settings: ContextSettings, model: ModelTerms, counter: TokenCounter
-) -> tuple[Budget, int]:
-    """Return the budget, and the most that a request may take of it by the plain count.
+) -> tuple[Budget, float]:
+    """Return the budget, and how many tokens the provider may count for one of ours.
 
-    The provider may count more by as much as the model's calibration says, in steps and never less than the plain
-    count.
+    That is as much as the model's calibration says, in steps and never less than the plain count.
     """
     output_tokens = model.output_tokens or settings.context_max_output_tokens
     budget = split_window(model.window_tokens or UNKNOWN_WINDOW_TOKENS, output_tokens=output_tokens)
     if model.calibration is None:
-        return budget, budget.input_tokens
+        return budget, 1.0
     counts = _count_all(counter, conversation)
     ratio = model.calibration.upper_tokens(counts) / max(1, counts.tokens)
-    scale = max(1.0, math.ceil(ratio * LIMIT_STEPS_PER_UNIT) / LIMIT_STEPS_PER_UNIT)
-    return budget, int(budget.input_tokens / scale)
+    return budget, max(1.0, math.ceil(ratio * LIMIT_STEPS_PER_UNIT) / LIMIT_STEPS_PER_UNIT)
 
 
 def _drafts(draft: _Draft) -> Iterator[_Draft]:
-    """Yield the request as it is; then without retrieved text, then without summaries, as the strategy allows."""
+    """Yield the request as it is; then without tools that the user did not choose, retrieved text, and summaries.
+
+    The latter two as the strategy allows.
+    """
     strategy = draft.terms.settings.context_strategy
     yield draft
+    if draft.optional_tools():
+        draft = draft.without_optional_tools()
+        yield draft
     if strategy in EVICTING_STRATEGIES:
         draft = replace(draft, conversation=replace(draft.conversation, volatile=()))
         yield draft
@@ -288,22 +309,47 @@ class _Draft:
     conversation: Conversation
     parts: PartsByDetail
     terms: SimulationTerms
+    omitted_tools: frozenset[str] = frozenset()
+
+    def optional_tools(self) -> tuple[Tool, ...]:
+        """Return the tools that may be omitted: not chosen by the user, and not called in the current turn."""
+        current = self.parts.parts[self.parts.current :] if self.parts.parts else ()
+        items = (entry.item for part in current for entry in part.entries)
+        called = {item["name"] for item in items if is_function_call(item)}
+        names = self.conversation.optional_tools - called
+        return tuple(tool for tool in self.conversation.tools if tool.get("name") in names)
+
+    def without_optional_tools(self) -> _Draft:
+        """Return the same with the other tools alone."""
+        omitted = self.optional_tools()
+        tools = tuple(tool for tool in self.conversation.tools if tool not in omitted)
+        names = frozenset(str(tool["name"]) for tool in omitted)
+        return replace(self, conversation=replace(self.conversation, tools=tools), omitted_tools=names)
+
+    def is_crowded(self, request: _Request) -> bool:
+        """Whether turns were evicted in vain: optional tools alone keep every request above the low-water mark."""
+        if not any(each.reason == "evict" for each in request.simulation.breaks):
+            return False
+        tokens, low_water_tokens = self._fixed_tokens(), LOW_WATER_SHARE * self.terms.limit_tokens
+        return tokens - self.parts.counter.tools(self.optional_tools()).tokens <= low_water_tokens < tokens
+
+    def _fixed_tokens(self) -> int:
+        tools = self.parts.counter.tools(self.conversation.tools)
+        return tools.tokens + self._tokens(self.conversation.instructions)
 
     def simulate(self) -> _Request:
         """Simulate the chat, and measure the current request as it follows.
 
         Retrieved text changes from request to request: the past is decided with its rounded size.
         """
-        conversation, counter = self.conversation, self.parts.counter
-        fixed = counter.tools(conversation.tools).tokens + self._tokens(conversation.instructions)
-        volatile = self._tokens(conversation.volatile)
+        fixed, volatile = self._fixed_tokens(), self._tokens(self.conversation.volatile)
         terms = replace(self.terms, base_tokens=fixed + _rounded_up(volatile))
         simulation = simulate(self.parts, terms, _POLICIES[terms.settings.context_strategy])
         actual = replace(terms, base_tokens=fixed + volatile)
         end = len(self.parts.parts)
         return _Request(simulation, SimulatedRequest(self.parts, actual, simulation.cutoffs, end))
 
-    def plan(self, request: _Request, model_id: str, budget: Budget) -> Plan:
+    def plan(self, request: _Request, model_id: str, budget: Budget, limit_tokens: int) -> Plan:
         """Put the request together."""
         simulation, parts, counter = request.simulation, self.parts, self.parts.counter
         cutoffs, index = simulation.cutoffs, parts.summaries
@@ -319,7 +365,7 @@ class _Draft:
             items=tuple(entry.item for entry in entries),
             marks=self._marks(cutoffs, simulation.previous, starts),
             budget=budget,
-            limit_tokens=self.terms.limit_tokens,
+            limit_tokens=limit_tokens,
             tokens_before=_count_all(counter, self.conversation).tokens + index.tokens(0),
             tokens=request.tokens,
             steps=tuple(request.steps()),
@@ -330,7 +376,8 @@ class _Draft:
             tokens_without_new_summaries=request.simulated.actual_tokens(without_new),
             required_summaries=required,
             prefetch_summaries=self._prefetch(request, segments),
-            cached_prefix=self._cached_prefix(request) if required else None,
+            cached_prefix=self._cached_prefix(request) if required and not self.omitted_tools else None,
+            omitted_tools=self.omitted_tools,
         )
 
     def _prefetch(self, request: _Request, segments: int) -> tuple[SummaryTarget, ...]:

@@ -6,14 +6,14 @@ what is omitted when the allowance is small. It must not ask a model, nor change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TypeVar
 
 from ..conversation.conversation import Turn
 from ..conversation.rules import user_rules
-from ..conversation.truncate import truncate_to_tokens
+from ..conversation.tokens import truncate_to_tokens
 from .details import UNVERIFIED, exact_details, mark_ungrounded, mentioned_paths, missing_details
 from .prompt import all_texts, attachment_names, tool_lines, turn_text
 from .summary import HEADINGS, MODEL_LISTS, ModelSummary, Summary, one_line, render_summary
@@ -47,28 +47,20 @@ def complete_summary(
     calls = tool_lines(turns)
     attached = attachment_names(entry.item for turn in turns for entry in turn.entries)
     paths = dict.fromkeys([*attached, *_read_in_turns(turns, mentioned_paths)])
-    details = [
-        detail for detail in dict.fromkeys(_read_in_turns(turns, exact_details)) if detail not in paths
-    ]
-
+    found = dict.fromkeys(_read_in_turns(turns, exact_details))
+    details = [detail for detail in found if detail not in paths]
     marked, ungrounded = mark_ungrounded(model_summary, [*all_texts(turns), *calls, *paths])
     fixed = count(render_summary(Summary(ModelSummary(""), rules))) + CLOSING_TOKENS
-    filling = _Filling(
-        count, max_tokens - fixed if fixed <= max_tokens else int(max_tokens * BEYOND_RULES_SHARE)
-    )
+    available = max_tokens - fixed if fixed <= max_tokens else int(max_tokens * BEYOND_RULES_SHARE)
+    filling = _Filling(count, available)
     text = filling.take_text(marked.summary_text)
+    by_model = {name: getattr(marked, name) for name in MODEL_LISTS}
+    added = {"tool_facts": calls, "mentioned": paths, "details": details}
 
     def assembled() -> Summary:
-        lists = {name: filling.chosen_of(name, getattr(marked, name)) for name in MODEL_LISTS}
-        return Summary(
-            ModelSummary(text, **lists),
-            rules,
-            tool_facts=filling.chosen_of("tool_facts", calls),
-            mentioned=filling.chosen_of("mentioned", paths),
-            details=filling.chosen_of("details", details),
-        )
+        return Summary(ModelSummary(text, **filling.chosen(by_model)), rules, **filling.chosen(added))
 
-    entries = [*_interleave([(name, entry) for entry in getattr(marked, name)] for name in MODEL_LISTS)]
+    entries = [*_interleave([(name, entry) for entry in by_model[name]] for name in MODEL_LISTS)]
     newest_calls = [("tool_facts", line) for line in reversed(calls)]
     filling.take(entries, SHARES[MODEL_LISTS[0]])
     filling.take(newest_calls, SHARES["tool_facts"])
@@ -80,15 +72,12 @@ def complete_summary(
 
     summary = assembled()
     shown = render_summary(summary)
+    calls_omitted = (line for line in calls if line not in summary.tool_facts)
+    unverified = (each for each in ungrounded if one_line(f"{each} {UNVERIFIED}") in shown)
     return replace(
         summary,
-        details_omitted=(
-            *missing_details((*paths, *details), shown),
-            *(line for line in calls if line not in summary.tool_facts),
-        ),
-        unverified=tuple(
-            statement for statement in ungrounded if one_line(f"{statement} {UNVERIFIED}") in shown
-        ),
+        details_omitted=(*missing_details((*paths, *details), shown), *calls_omitted),
+        unverified=tuple(unverified),
     )
 
 
@@ -129,9 +118,12 @@ class _Filling:
                 self._left -= cost
                 available -= cost
 
-    def chosen_of(self, name: str, entries: Iterable[str]) -> tuple[str, ...]:
-        """Return what was chosen of a list, in the list's order."""
-        return tuple(entry for entry in entries if (name, entry) in self._chosen)
+    def chosen(self, lists: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+        """Return what was chosen of each list, in the list's order."""
+        return {
+            name: tuple(entry for entry in entries if (name, entry) in self._chosen)
+            for name, entries in lists.items()
+        }
 
 
 def _read_in_turns(turns: Sequence[Turn], read: Callable[[str], Iterable[str]]) -> Iterator[str]:

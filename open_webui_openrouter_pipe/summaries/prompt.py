@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from ..conversation.conversation import Turn
+from ..conversation.tokens import truncate_to_tokens
 from ..conversation.tool_facts import state_output
-from ..conversation.truncate import truncate_to_tokens
 from ..responses.items import (
     InputMessage,
     Item,

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter
@@ -181,8 +183,9 @@ MIN_ECHO_CHARACTERS = 60
 MAX_ECHOES = 2
 """An answer with more sentences of its instruction than this repeats its prompt."""
 
-_THINKING = re.compile(r"\s*<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*+[}\]])', re.DOTALL)
+_THINKING = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*+[}\]])', re.DOTALL)
+"""A string, which is kept, also one that never ends; or a superfluous comma."""
 _SENTENCE_END = re.compile(r"(?<=[.:])\s+")
 _DECODER = json.JSONDecoder(strict=False)
 
@@ -239,17 +242,12 @@ def _repeats(answer: str, instruction: str) -> bool:
 
 def _objects(answer: str) -> Iterator[Mapping[str, Any]]:
     """Yield the JSON objects in a text, outer ones first; then again without superfluous commas."""
-    for text in (answer, _TRAILING_COMMA.sub(lambda found: found[1] or "", answer)):
-        start = -1
-        for _ in range(MAX_CANDIDATES):
-            start = text.find("{", start + 1)
-            if start < 0:
-                break
-            try:
-                value, _end = _DECODER.raw_decode(text, start)
-            except (ValueError, RecursionError):
-                continue
-            yield value
+    starts = [found.start() for found in islice(re.finditer("{", answer), MAX_CANDIDATES)]
+    found = (answer[start:] for start in starts)
+    mended = (_TRAILING_COMMA.sub(lambda match: match[1] or "", answer[start:]) for start in starts)
+    for text in chain(found, mended):
+        with suppress(ValueError, RecursionError):
+            yield _DECODER.raw_decode(text)[0]
 
 
 def _entries(value: Any) -> tuple[str, ...]:

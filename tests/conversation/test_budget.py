@@ -32,8 +32,8 @@ def test_the_window_is_divided(window: int, asked: int, budget: Budget) -> None:
 
 
 def test_a_window_without_room_is_refused() -> None:
-    """A budget of nothing or less is an error, unless the provider is to decide."""
-    tiny, chat = ModelTerms("vendor/model", 1024, output_tokens=100), history([user("Hello")])
+    """A budget of nothing or less with half of the reserves is an error, unless the provider is to decide."""
+    tiny, chat = ModelTerms("vendor/model", 512, output_tokens=100), history([user("Hello")])
     with pytest.raises(WindowTooSmall, match=r"no room .* \(context_budget_exceeded\)"):
         planned(chat, model=tiny)
     assert planned(chat, ContextSettings(context_strategy="off"), tiny).items == (SYSTEM, *chat.items)

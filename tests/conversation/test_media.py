@@ -50,7 +50,7 @@ def test_a_pdf_costs_by_its_pages() -> None:
     """Pages are counted in the file; a file that says nothing has an ordinary length."""
     pdf = b"%PDF-1.4 /Type /Pages /Count 3 /Type /Page /Type /Page /Type /Page"
     assert media.pdf_tokens(url(pdf, "application/pdf"), "google") == 3 * 258
-    assert media.pdf_tokens("https://example.com/a.pdf", "google") == media.ASSUMED_PAGES * 258
+    assert media.pdf_tokens("https://example.com/a.pdf", "google") == 10 * 258
 
 
 def test_a_text_file_is_text() -> None:
@@ -65,6 +65,7 @@ def test_audio_and_video_cost_by_their_seconds() -> None:
     assert media.audio_tokens(base64.b64encode(wav).decode(), "wav") == 10 * 32 + 1
     assert media.audio_tokens("A" * 64_000, "mp3") == 96
     assert media.video_tokens("https://example.com/a.mp4") == 60 * 295
+    assert media.video_tokens("data:video/mp4;base64,".ljust(1_000_000, "A")) == 6 * 295
 
 
 def test_families_follow_the_vendor() -> None:

@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
-from open_webui_openrouter_pipe.conversation.rules import (
-    OMISSION_LINE,
-    omission_note,
-    rules_note,
-    select_rules,
-    user_rules,
-)
+from open_webui_openrouter_pipe.conversation.rules import omission_note, rules_note, select_rules, user_rules
 from tests.support.chats import answer, call, output, system, user
 
 
@@ -66,6 +60,9 @@ def test_the_note_says_how_many_turns_are_omitted() -> None:
             "Rules that were set in them and still apply:\n- never a\n- always b",
         }
     ]
-    assert OMISSION_LINE.match("[1 earlier turn omitted to fit the model's context window.]")
+    assert omission_note(1, ())["content"][0] == {
+        "type": "input_text",
+        "text": "[1 earlier turn omitted to fit the model's context window.]",
+    }
     assert rules_note(2, ()) is None
     assert rules_note(2, ("never a",)) == omission_note(2, ("never a",))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from open_webui_openrouter_pipe.conversation.tokens import truncate_middle
 from open_webui_openrouter_pipe.conversation.tool_facts import (
     output_text,
     prune_tool_output,
     state_fact,
-    state_parts,
+    state_output,
 )
-from open_webui_openrouter_pipe.conversation.truncate import truncate_middle
 from open_webui_openrouter_pipe.responses.items import FunctionCallOutput, InputPart
 
 ROWS = [{"diagnosis": "Malignant neoplasm " * 8, "count": number} for number in range(247)]
@@ -98,7 +99,8 @@ def test_parts_are_stated_and_attachments_named() -> None:
         {"type": "input_text", "text": PLAIN},
         {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AAAA"},
     ]
-    assert state_parts(parts) == f"{FACT}\n[image omitted]"
+    item: FunctionCallOutput = {"type": "function_call_output", "call_id": "call_1", "output": parts}
+    assert state_output(item) == f"{FACT}\n[image omitted]"
     assert output_text(parts) == f"{PLAIN}\n[image omitted]"
 
 
@@ -124,10 +126,10 @@ def test_failures_are_recognized(written: str, failed: bool) -> None:  # noqa: F
     assert state_fact(written).startswith("[Tool: error | ") is failed
 
 
-_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=200),
-    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=9), inner, max_size=6),
-    max_leaves=30,
+_VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=200)
+_FLAT = st.lists(_VALUES, max_size=6) | st.dictionaries(st.text(max_size=9), _VALUES, max_size=6)
+_JSON = (
+    _VALUES | _FLAT | st.lists(_FLAT, max_size=6) | st.dictionaries(st.text(max_size=9), _FLAT, max_size=6)
 )
 
 
@@ -155,3 +157,46 @@ def test_a_tool_output_is_pruned_to_its_fact() -> None:
     assert list(pruned) == list(whole)
     short: FunctionCallOutput = {"type": "function_call_output", "call_id": "c1", "output": "short"}
     assert prune_tool_output(short) is short
+
+
+NUMBERS = json.dumps(list(range(200)))
+LINE = '{"a": 1, "b": "a value that is long enough"}'
+
+
+@pytest.mark.parametrize(
+    ("within", "beyond", "shown"),
+    [
+        (json.dumps([{"a": "x" * 80}] * 9), json.dumps([{"a": "x" * 81}] * 9), "x…"),
+        (
+            json.dumps([dict.fromkeys("abcdefghijklmnopqrst", 1)] * 9),
+            json.dumps([dict.fromkeys("abcdefghijklmnopqrstu", 1)] * 9),
+            ", and 1 more",
+        ),
+        (json.dumps([{"x" * 60: 1}] * 9), json.dumps([{"x" * 61: 1}] * 9), "x…"),
+        (f"{'c' * 300}{NUMBERS}", f"{'c' * 301}{NUMBERS}", "c…"),
+        (f"{NUMBERS}{'c' * 300}", f"{NUMBERS}{'c' * 301}", "c…"),
+        ("c" * (len(NUMBERS) + 1) + NUMBERS, "c" * len(NUMBERS) + NUMBERS, "200 rows"),
+        (f"{LINE}\n{LINE}", f"{LINE}\n{LINE}\n{LINE}", "3 rows"),
+    ],
+    ids=["value", "columns", "name", "comment before", "comment behind", "share of JSON", "lines"],
+)
+def test_facts_are_cut_at_these_sizes(within: str, beyond: str, shown: str) -> None:
+    """What is shown, or named as cut, from one character, column or line on."""
+    assert [shown in state_fact(written) for written in (within, beyond)] == [False, True]
+
+
+def test_errors_and_first_rows_have_a_length() -> None:
+    """300 characters of an error, 600 of a row."""
+    assert state_fact("Error: " + "x" * 400) == f"[Tool: error | Error: {'x' * 293}…]"
+    row = dict.fromkeys("abcdefgh", "x" * 80)
+    first = json.dumps(row)[:600]
+    assert state_fact(json.dumps([row] * 9)).endswith(f"| first: {first}…]")
+
+
+def test_a_text_is_unwrapped_three_times() -> None:
+    """JSON in JSON in JSON, as tools hand it on to each other."""
+    once, twice, thrice, four_times = itertools.islice(
+        itertools.accumulate(itertools.repeat(PLAIN), lambda text, _: json.dumps(text)), 1, 5
+    )
+    assert [state_fact(text) for text in (once, twice, thrice)] == [FACT] * 3
+    assert state_fact(four_times) != FACT

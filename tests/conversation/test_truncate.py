@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.conversation.truncate import truncate_middle, truncate_to_tokens
+from open_webui_openrouter_pipe.conversation.tokens import truncate_middle, truncate_to_tokens
 
 
 def test_the_middle_is_replaced_by_its_size() -> None:

@@ -14,7 +14,7 @@ from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
 from tests.support.chats import answer, history, system, user
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from open_webui_openrouter_pipe.ports import RequestBody
     from open_webui_openrouter_pipe.responses.failure import Failure
@@ -80,7 +80,13 @@ class FakeRequests:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> Any:
+    def build(
+        self,
+        items: Sequence[Item],
+        marks: CacheMarks | None = None,
+        *,
+        omitted_tools: Collection[str] = (),
+    ) -> Any:
         """Fail: nobody asks for an answer here."""
         raise AssertionError
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
 from open_webui_openrouter_pipe.conversation.calibration import Calibration
 from open_webui_openrouter_pipe.conversation.conversation import Conversation, build_conversation
 from open_webui_openrouter_pipe.engine.fit import RequestFitter, RequestTerms, is_large
 from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
 from open_webui_openrouter_pipe.engine.summarizer import Summarizer, SummarizerState
 from open_webui_openrouter_pipe.history.build import BuiltHistory, Options, build_input, read_history
-from open_webui_openrouter_pipe.planning.overflow import ContextOverflow
 from open_webui_openrouter_pipe.planning.plan import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, Usage
@@ -120,6 +119,23 @@ async def test_the_user_is_shown_when_something_is_omitted() -> None:
     omitted = "The oldest parts of this chat were omitted to fit the model's window."
     assert screen.lines == [omitted] * len(plans[-1].prefix_breaks)
     assert 0 < len(screen.lines) < 10
+
+
+async def test_omitted_tools_are_reported_once_in_a_chat() -> None:
+    """With their number, and not again in the next turn."""
+    books, screen = FakeServices().planner(), ShownNotices()
+    tools = tuple(
+        {"name": name, "description": "word " * 4_000} for name in ("get_time", "search", "weather")
+    )
+    terms = RequestTerms(
+        ContextSettings(), ModelTerms("vendor/model", 10_000), tools, frozenset({"get_time", "search"})
+    )
+    for _ in range(2):
+        fitter = RequestFitter(books, terms, ORIGIN)
+        plan = await fit(fitter, long_chat(2), screen)
+        assert plan.omitted_tools == {"get_time", "search"}
+    (line,) = screen.lines
+    assert line.startswith("2 built-in tools of Open WebUI were omitted")
 
 
 async def test_what_cannot_fit_is_refused_and_recorded() -> None:

@@ -29,6 +29,7 @@ from tests.engine.summary_fakes import (
     target,
 )
 from tests.support.chats import user
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -247,7 +248,7 @@ async def test_a_cancelled_prefetch_releases_its_claim() -> None:
     """The next call need not wait."""
     worker = FakeWorker(None)
     worker.summarizer().prefetch([ONE], None)
-    await asyncio.sleep(0.05)
+    await eventually(lambda: worker.provider.running)
     assert not await worker.is_unclaimed(ONE.segment)
     (job,) = worker.tasks
     job.cancel()
@@ -259,7 +260,7 @@ async def test_a_cancelled_call_releases_all_claims() -> None:
     """All requests under way end."""
     worker = FakeWorker(None)
     call = asyncio.create_task(worker.summarizer().make([ONE, TWO], None))
-    await asyncio.sleep(0.05)
+    await eventually(lambda: worker.provider.running)
     call.cancel()
     await asyncio.wait({call})
     assert [await worker.is_unclaimed(each.segment) for each in (ONE, TWO)] == [True, True]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
@@ -169,7 +169,13 @@ class FakeOpenRouter:
 
 
 class FakeRequests:
-    def build(self, items: Sequence[Item], marks: CacheMarks | None = None) -> BuiltRequest:
+    def build(
+        self,
+        items: Sequence[Item],
+        marks: CacheMarks | None = None,
+        *,
+        omitted_tools: Collection[str] = (),
+    ) -> BuiltRequest:
         return BuiltRequest({"input": list(items)}, {"a_b": "a.b"})
 
     def build_summary_request(

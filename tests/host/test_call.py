@@ -120,3 +120,33 @@ def test_a_task_does_not_show_markers() -> None:
         read_call(body, user=USER, metadata={}, task=task).messages for task in ("title_generation", None)
     )
     assert (serialize_marker("0" * 20).strip() in task[0]["content"], turn[0]["content"]) == (False, quoted)
+
+
+def _metadata(*chosen: str, **fields: Any) -> dict[str, Any]:
+    """Metadata with built-in tools that come by themselves, these others, and a tool of the user's."""
+    builtin = ("get_current_timestamp", "search_notes", "view_file", "query_knowledge_files", *chosen)
+    tools = {name: {"type": "builtin", "tool_id": f"builtin:{name}"} for name in builtin}
+    return {**METADATA, **fields, "tools": {**tools, "weather": {"tool_id": "weather", "spec": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "optional"),
+    [
+        (METADATA, set()),
+        ({**METADATA, "tools": None}, set()),
+        ({**METADATA, "tools": {"a": None, "b": {"type": ["builtin"]}}}, set()),
+        (_metadata(), {"get_current_timestamp", "search_notes", "view_file", "query_knowledge_files"}),
+        (
+            _metadata("search_web", "execute_code", "list_chat_files", "call_tool", "view_skill"),
+            {"get_current_timestamp", "search_notes", "view_file", "query_knowledge_files"},
+        ),
+        (_metadata(files=[{"type": "collection", "id": "k1"}]), {"get_current_timestamp", "search_notes"}),
+        (
+            _metadata(model={"info": {"meta": {"knowledge": [{"type": "note", "id": "n1"}]}}}),
+            {"get_current_timestamp", "search_notes"},
+        ),
+    ],
+)
+def test_tools_that_nobody_chose_are_known(metadata: dict[str, Any], optional: set[str]) -> None:
+    """Built-in ones that come with every chat; not those of a feature, a file, a skill or attached knowledge."""
+    assert read_call(BODY, user=USER, metadata=metadata, task=None).optional_tools == optional

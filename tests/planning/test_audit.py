@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.budget import Budget
+from open_webui_openrouter_pipe.conversation.budget import Budget, ContextOverflow
 from open_webui_openrouter_pipe.planning.audit import (
     AuditRow,
     AuditStep,
@@ -15,7 +15,6 @@ from open_webui_openrouter_pipe.planning.audit import (
     rejected_row,
     summary_row,
 )
-from open_webui_openrouter_pipe.planning.overflow import ContextOverflow
 from open_webui_openrouter_pipe.planning.plan import ModelTerms
 from open_webui_openrouter_pipe.responses.effects import Usage
 from tests.support.chats import history, planned, user
@@ -51,15 +50,15 @@ def test_a_sent_request_is_recorded() -> None:
 
 
 def test_a_rejected_request_is_recorded() -> None:
-    """With the size of what cannot be dropped; nothing was sent."""
+    """With the size of what cannot be dropped, and the budget that half of the reserves leaves; nothing was sent."""
     with pytest.raises(ContextOverflow) as rejected:
         planned(history([user("ship " * 9000)]), model=SMALL)
     assert rejected_row("vendor/model", rejected.value) == AuditRow(
         model="vendor/model",
         purpose="answer",
         window_tokens=10_000,
-        budget_tokens=6976,
-        limit_tokens=6976,
+        budget_tokens=8488,
+        limit_tokens=8488,
         tokens_before=rejected.value.needed_tokens,
         tokens_sent=0,
         rejected=True,

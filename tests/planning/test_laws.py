@@ -6,6 +6,7 @@ Every law is tried on the same histories, because drawing and planning one takes
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,12 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import is_model_input
-from open_webui_openrouter_pipe.conversation.rules import OMISSION_LINE
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.overflow import ContextOverflow
 from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.responses.items import (
@@ -31,6 +30,7 @@ from open_webui_openrouter_pipe.responses.items import (
 from tests.support.cases import HISTORIES, SHARES
 from tests.support.chats import SYSTEM, History, Memory, histories, summarized
 
+OMISSION_LINE = re.compile(r"\[\d+ earlier turns? omitted to fit the model's context window\.\]")
 thorough = settings(max_examples=HISTORIES, deadline=None, suppress_health_check=list(HealthCheck))
 
 _policies = st.builds(

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
 from open_webui_openrouter_pipe.conversation.calibration import Calibration
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import Conversation, build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.overflow import ContextOverflow
 from open_webui_openrouter_pipe.planning.plan import (
     CacheMarks,
     ModelTerms,
@@ -67,7 +66,7 @@ def test_volatile_text_stands_before_the_current_turn() -> None:
 def test_volatile_text_goes_before_the_request_is_refused() -> None:
     """When nothing else can go, retrieved text is omitted."""
     chat = history([user("now?")])
-    assert plan_of(whole(chat, words(100_000))).items == (SYSTEM, *chat.items)
+    assert plan_of(whole(chat, words(105_000))).items == (SYSTEM, *chat.items)
 
 
 @pytest.mark.parametrize(("volatile_tokens", "evicted"), [(2_560, False), (2_561, True), (3_072, True)])

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
 from open_webui_openrouter_pipe.errors import ContextBudgetExceeded
 from open_webui_openrouter_pipe.planning.detail import OutputLimits
-from open_webui_openrouter_pipe.planning.overflow import ContextOverflow
 from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan
 from open_webui_openrouter_pipe.responses.items import Item, is_function_call_output, is_message
 from tests.planning.exact import MODEL, new_memory, talk, words
@@ -195,8 +194,8 @@ def test_a_message_larger_than_the_window_is_refused_with_reasons() -> None:
 def test_refuse_drops_nothing() -> None:
     """With the strategy `refuse` a chat that is too large is an error, and the turns are named as what could go."""
     with pytest.raises(ContextOverflow) as refused:
-        exact(talk(100), ContextSettings(context_strategy="refuse"))
-    assert refused.value.needed_tokens == 100_100
+        exact(talk(105), ContextSettings(context_strategy="refuse"))
+    assert refused.value.needed_tokens == 105_100
     assert refused.value.shares[0].name == "earlier turns"
     assert refused.value.shares[0].droppable
 

@@ -45,3 +45,8 @@ def test_with_a_cheap_cache_a_change_waits() -> None:
 def test_a_cheap_cache_is_shared_with_summary_requests(read: float, shared: bool) -> None:  # noqa: FBT001
     """Up to a quarter of the input price, reading the whole chat costs less than reading its old turns alone."""
     assert CachePrices(read, 1.0).shares_cache is shared
+
+
+def test_prices_are_rounded_to_hundredths_of_the_input() -> None:
+    """A small change of a price does not move what was decided before."""
+    assert CachePrices.of(3.0, 0.303, 3.762) == CachePrices.of(3.0, 0.3, 3.75) == CachePrices(0.1, 1.25)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from scripts.launch import openwebui
 from scripts.paths import ROOT
+from tests.support.waiting import LIMIT_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +34,7 @@ def test_a_taken_port_is_refused_before_anything_starts(tmp_path: Path, free_por
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=LIMIT_SECONDS,
             check=False,
         )
     assert done.returncode == 1

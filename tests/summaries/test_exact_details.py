@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from random import Random
@@ -10,10 +9,10 @@ from random import Random
 import pytest
 
 from open_webui_openrouter_pipe.summaries.details import exact_details, mentioned_paths, missing_details
+from tests.support.growth import MAX_GROWTH, growth
 
 DETAILS_OF_A_KIND = 400
 MIN_SHARE = 0.98
-CHARACTERS = 2**14
 
 _WORDS = [
     "amber",
@@ -315,14 +314,5 @@ _HOSTILE = (
 
 @pytest.mark.parametrize("seed", [*_HOSTILE, "".join(_HOSTILE), "a", "1", "/", "\\", '"', "中", "(", " "])
 def test_exact_details_take_linear_time(seed: str) -> None:
-    """A text four times as long takes at most about four times the processor time."""
-    text = (seed * (CHARACTERS // len(seed) + 1))[:CHARACTERS]
-
-    def seconds(characters: int) -> float:
-        started = time.process_time()
-        for _ in range(CHARACTERS // characters):
-            exact_details(text[:characters])
-        return time.process_time() - started
-
-    few = min(seconds(CHARACTERS // 4) for _ in range(2))
-    assert min(seconds(CHARACTERS) for _ in range(2)) < 2.5 * few + 0.0125
+    """A text twice as long takes about twice the processor time."""
+    assert growth(exact_details, lambda size: (seed * (size // len(seed) + 1))[:size]) < MAX_GROWTH

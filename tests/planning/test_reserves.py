@@ -1,0 +1,119 @@
+"""What gives way before a request is refused: half of the reserves, then tools that the user did not choose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from open_webui_openrouter_pipe.conversation.budget import Budget, ContextOverflow, ContextSettings
+from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
+from open_webui_openrouter_pipe.conversation.conversation import Conversation, Tool, build_conversation
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
+from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan, plan
+from tests.planning.exact import split_words, talk, words
+from tests.support.chats import call, history, output, user
+
+SMALL = ModelTerms("vendor/small", 8_000)
+"""1,600 and 1,024 tokens are reserved for the output and as a margin: 5,376 are left, or 6,688 by halves."""
+FULL, HALF = 5_376, 6_688
+COUNTER = TokenCounter(ContentCache(), split_words)
+
+
+def tools(tokens: int, *names: str) -> tuple[Tool, ...]:
+    """Tools of so many tokens together."""
+    share = tokens // len(names)
+    empty = COUNTER.tools([{"name": "x", "description": ""}]).tokens
+    return tuple({"name": name, "description": words(share - empty + 1)} for name in names)
+
+
+def chat(turns: int, offered: tuple[Tool, ...], *optional: str, turn_tokens: int = 200) -> Conversation:
+    """Turns of 200 tokens and a last question of 91, without instructions."""
+    said = talk(turns, turn_tokens)
+    conversation = build_conversation(said.items, said.turn_of_item)
+    return replace(conversation, tools=offered, optional_tools=frozenset(optional))
+
+
+def planned(conversation: Conversation, strategy: str = "summarize", model: ModelTerms = SMALL) -> Plan:
+    """The plan without summaries."""
+    settings = ContextSettings(context_strategy=strategy)  # type: ignore[arg-type]
+    return plan(conversation, settings, model=model, counter=COUNTER, facts=ContentCache())
+
+
+@pytest.mark.parametrize(
+    ("turns", "builtin_tokens", "chosen_tokens", "limit_tokens", "omitted", "sent_tokens"),
+    [
+        pytest.param(0, 5_000, 0, FULL, False, 5_091, id="all fits"),
+        pytest.param(0, 5_450, 0, HALF, False, 5_541, id="Hello with the default tools of the host"),
+        pytest.param(0, 6_596, 0, HALF, False, HALF - 1, id="the last token of the halved reserves"),
+        pytest.param(0, 6_598, 0, FULL, True, 91, id="more built-in tools than the window holds"),
+        pytest.param(1, 5_000, 0, FULL, False, 5_291, id="a short chat beside them"),
+        pytest.param(6, 5_450, 0, FULL, True, 1_291, id="a longer chat is worth more than they are"),
+        pytest.param(5, 4_500, 0, FULL, True, 1_091, id="no turn is evicted for them"),
+        pytest.param(0, 6_000, 5_400, HALF, True, 5_491, id="chosen tools in the halved reserves"),
+        pytest.param(5, 0, 4_900, FULL, False, 5_205, id="chosen tools stay, and turns are evicted"),
+        pytest.param(30, 1_000, 0, FULL, False, 4_105, id="few tools stay, and turns are evicted"),
+    ],
+)
+def test_what_gives_way(
+    turns: int,
+    builtin_tokens: int,
+    chosen_tokens: int,
+    limit_tokens: int,
+    omitted: bool,  # noqa: FBT001 - a table
+    sent_tokens: int,
+) -> None:
+    """By what the chat, the built-in and the chosen tools take of a window of 8,000 tokens."""
+    offered = tools(builtin_tokens, "get_time", "search_notes") if builtin_tokens else ()
+    offered += tools(chosen_tokens, "weather") if chosen_tokens else ()
+    sent = planned(chat(turns, offered, "get_time", "search_notes"))
+    assert (sent.limit_tokens, sent.omitted_tools, sent.tokens) == (
+        limit_tokens,
+        frozenset({"get_time", "search_notes"}) if omitted else frozenset(),
+        sent_tokens,
+    )
+
+
+def test_the_halved_reserves_are_in_the_plan() -> None:
+    """The audit records the budget that the request was fitted to."""
+    assert planned(chat(0, tools(5_450, "get_time"))).budget == Budget(8_000, 800, 512)
+
+
+def test_a_longer_chat_goes_on_without_the_tools() -> None:
+    """Once they are omitted they stay so, and each request begins like the one before."""
+    offered = tools(5_450, "get_time")
+    plans = [planned(chat(turns, offered, "get_time")) for turns in range(1, 20)]
+    assert {sent.omitted_tools for sent in plans} == {frozenset({"get_time"})}
+    for before, after in pairwise(plans):
+        assert after.items[: len(before.items)] == before.items
+
+
+def test_a_tool_that_was_called_in_the_current_turn_stays() -> None:
+    """The model waits for its result; the others go."""
+    said = history([user("now?"), call("call_1", "{}"), output("call_1", words(500))])
+    conversation = replace(
+        build_conversation(said.items, said.turn_of_item),
+        tools=tools(8_000, "search", "get_time"),
+        optional_tools=frozenset({"search", "get_time"}),
+    )
+    assert planned(conversation).omitted_tools == frozenset({"get_time"})
+
+
+def test_no_summary_is_requested_behind_a_chat_without_its_tools() -> None:
+    """A request for a summary carries all tools, and would be too large."""
+    model = ModelTerms("vendor/small", 20_000)
+    conversation = chat(40, tools(12_000, "get_time"), "get_time", turn_tokens=400)
+    sent = planned(conversation, model=model)
+    assert (sent.omitted_tools, sent.cached_prefix) == (frozenset({"get_time"}), None)
+
+
+@pytest.mark.parametrize("strategy", ["summarize", "prune", "clip", "refuse"])
+def test_what_does_not_fit_without_them_is_refused(strategy: str) -> None:
+    """By the limit that the halved reserves leave."""
+    conversation = replace(chat(0, tools(5_450, "get_time"), "get_time"))
+    said = history([user(words(6_700))])
+    turns = build_conversation(said.items, said.turn_of_item).turns
+    with pytest.raises(ContextOverflow) as refused:
+        planned(replace(conversation, turns=turns), strategy)
+    assert (refused.value.limit_tokens, refused.value.shares[0].name) == (HALF, "latest message")

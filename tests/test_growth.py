@@ -1,0 +1,290 @@
+"""Time grows with the length of a text and not with its square: for each pattern, and each pure function of a text.
+
+Anyone's text reaches them (a web page that a tool has read, an error that quotes the user), and no other request is
+served while one of them runs. Processor time is compared between sizes, so that a busy or a slow machine changes
+nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+import open_webui_openrouter_pipe
+from open_webui_openrouter_pipe.conversation.conversation import build_conversation
+from open_webui_openrouter_pipe.conversation.rules import user_rules
+from open_webui_openrouter_pipe.conversation.tokens import truncate_middle
+from open_webui_openrouter_pipe.conversation.tool_facts import state_fact
+from open_webui_openrouter_pipe.history.additions import split_prompt, split_summaries, split_user_parts
+from open_webui_openrouter_pipe.history.build import Options, build_input
+from open_webui_openrouter_pipe.history.reading import read_history
+from open_webui_openrouter_pipe.openrouter.errors import to_error
+from open_webui_openrouter_pipe.responses.failure import read_failure
+from open_webui_openrouter_pipe.summaries.details import mark_ungrounded, missing_details
+from open_webui_openrouter_pipe.summaries.summary import ModelSummary, parse_model_summary
+from scripts.paths import PACKAGE
+from tests.support.chats import user
+from tests.support.growth import LARGEST, MAX_GROWTH, growth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TOKENS = (
+    *" \t\n7aA_é\\\"'`|-([{<,",
+    *(
+        "\\n",
+        "]}",
+        "a@",
+        "a.",
+        "1.1.",
+        "1,1,",
+        "a b ",
+        "{[",
+        '{"a":',
+        '\\"',
+        "', '",
+        "| ",
+        "--|",
+        ":--",
+        "x: ",
+        "a\n",
+    ),
+    *(
+        "<details>",
+        "</details>",
+        "<details type=",
+        "<think>",
+        "```\n",
+        "[01ABCDEFGHJKMNPQRSTV]: #\n",
+        "&quot;",
+    ),
+    *(
+        "[CONVERSATION SUMMARY]\n",
+        "<openwebui_context_summary>",
+        "<auto_compaction_context>",
+        "http://a",
+        "must ",
+    ),
+)
+FRAMES = (("", ""), ("x", "!"), ('{"a": "', "\n"))
+"""What stands before and after the repeated token: with it, a match fails only at the end."""
+
+CALLS: Mapping[str, Callable[[str], object]] = {
+    "split_prompt": lambda text: split_prompt(text, "base"),
+    "split_summaries": split_summaries,
+    "split_user_parts": lambda text: split_user_parts([{"type": "input_text", "text": text}], "base"),
+    "state_fact of a table": lambda text: state_fact(f"Name|Price\n{text}|"),
+    "user_rules": lambda text: user_rules(build_conversation([user(text)], [0]).turns[0]),
+    "truncate_middle": lambda text: truncate_middle(text, 10, 10),
+    "build_input": lambda text: build_input(
+        read_history([{"role": "user", "content": text}, {"role": "assistant", "content": text}]),
+        {},
+        Options("a/b"),
+    ),
+    "read_failure": lambda text: to_error(read_failure(500, text)),
+    "to_error": lambda text: to_error(read_failure(400, {"error": {"message": text}})),
+    "mark_ungrounded": lambda text: mark_ungrounded(ModelSummary(text), [text]),
+    "missing_details": lambda text: missing_details((text[:80], text[-80:]), text),
+    "parse_model_summary": lambda text: parse_model_summary(
+        f'{{"summary_text": "{text}', source_tokens=LARGEST, count=len, instruction="Write a summary."
+    ),
+}
+"""Functions of a text and more: by their names, how they are called."""
+
+
+class Subject(NamedTuple):
+    """Something that reads a text, and texts that are its own."""
+
+    name: str
+    read: Callable[[str], object]
+    tokens: tuple[str, ...] = ()
+    frames: tuple[tuple[str, str], ...] = FRAMES[:2]
+
+
+# --- what is judged ---
+
+
+def _modules() -> Iterator[tuple[str, Any]]:
+    prefix = f"{open_webui_openrouter_pipe.__name__}."
+    for module in pkgutil.walk_packages(open_webui_openrouter_pipe.__path__, prefix):
+        if not module.name.endswith("__main__"):
+            yield module.name.removeprefix(prefix), importlib.import_module(module.name)
+
+
+def functions() -> Iterator[Subject]:
+    """The public functions of the pure folders that take one text."""
+    for name, module in _modules():
+        if name.partition(".")[0] not in {"responses", "conversation", "history", "summaries", "planning"}:
+            continue
+        for function in vars(module).values():
+            if inspect.isfunction(function) and function.__module__ == module.__name__:
+                required = [
+                    each
+                    for each in inspect.signature(function).parameters.values()
+                    if each.default is each.empty
+                ]
+                if not function.__name__.startswith("_") and [each.annotation for each in required] == [
+                    "str"
+                ]:
+                    yield Subject(f"{name}.{function.__name__}", function)
+
+
+def patterns() -> Iterator[Subject]:
+    """All compiled patterns, and those that are given to `re` as a literal; with the methods by which they are used."""
+    for name, module in _modules():
+        if not hasattr(module, "__file__") or not str(module.__file__).startswith(str(PACKAGE)):
+            continue
+        source = inspect.getsource(module)
+        for variable, value in vars(module).items():
+            for pattern in _patterns_in(value):
+                used = re.findall(rf"\b{variable}(?:\[[^\n]*\])?\.({'|'.join(_METHODS)})\b", source)
+                for method in sorted(set(used or ["finditer"])):
+                    yield _pattern_subject(f"{name}.{variable}.{method}", pattern, method)
+        for node in ast.walk(ast.parse(source)):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in _METHODS
+            ):
+                match node.func.value, node.args:
+                    case ast.Name("re"), [ast.Constant(str(literal)), *_]:
+                        where = f"{name}:{node.lineno}.{node.func.attr}"
+                        yield _pattern_subject(where, re.compile(literal), node.func.attr)
+
+
+_METHODS: Mapping[str, Callable[[re.Pattern[Any], Any], object]] = {
+    "match": lambda pattern, text: pattern.match(text),
+    "fullmatch": lambda pattern, text: pattern.fullmatch(text),
+    "search": lambda pattern, text: pattern.search(text),
+    "finditer": lambda pattern, text: pattern.findall(text),
+    "findall": lambda pattern, text: pattern.findall(text),
+    "sub": lambda pattern, text: pattern.findall(text),
+    "split": lambda pattern, text: pattern.split(text),
+}
+
+
+def _pattern_subject(name: str, pattern: re.Pattern[Any], method: str) -> Subject:
+    def read(text: str) -> object:
+        return _METHODS[method](pattern, text if isinstance(pattern.pattern, str) else text.encode())
+
+    return Subject(name, read, tuple(_own_tokens(pattern)), FRAMES)
+
+
+def _patterns_in(value: Any, depth: int = 0) -> Iterator[re.Pattern[Any]]:
+    if isinstance(value, re.Pattern):
+        yield value
+    elif depth < 4:
+        inner: Any = ()
+        if isinstance(value, Mapping):
+            inner = value.values()
+        elif isinstance(value, (tuple, list, set, frozenset)):
+            inner = value
+        elif isinstance(value, type) and value.__module__.startswith(open_webui_openrouter_pipe.__name__):
+            inner = [each for name, each in vars(value).items() if not name.startswith("__")]
+        for each in inner:
+            yield from _patterns_in(each, depth + 1)
+
+
+# --- texts by the pattern itself ---
+
+_parser: Any = importlib.import_module("re._parser")
+
+
+def _own_tokens(pattern: re.Pattern[Any]) -> Iterator[str]:
+    """Texts that the pattern nearly matches: for each of its branches an example, whole and cut short."""
+    parsed = _parser.parse(pattern.pattern, pattern.flags)
+    examples = {_example(parsed, branch, {}) for branch in range(8)}
+    for example in sorted(examples):
+        yield from {example, example[:-1], example[: len(example) // 2]} - {""}
+
+
+def _example(parsed: Any, branch: int, groups: dict[int, str]) -> str:
+    """A short text that the pattern matches, but for what it asserts; of alternatives the one of this number."""
+    pieces = []
+    for operation, argument in parsed:
+        match str(operation):
+            case "LITERAL":
+                pieces.append(chr(argument))
+            case "ANY" | "NOT_LITERAL":
+                pieces.append("x" if argument != ord("x") else "y")
+            case "IN":
+                pieces.append(_member(argument))
+            case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+                low, high, repeated = argument
+                pieces.append(_example(repeated, branch, groups) * max(low, min(1, high)))
+            case "SUBPATTERN":
+                groups[argument[0]] = _example(argument[-1], branch, groups)
+                pieces.append(groups[argument[0]])
+            case "ATOMIC_GROUP":
+                pieces.append(_example(argument, branch, groups))
+            case "BRANCH":
+                pieces.append(_example(argument[1][branch % len(argument[1])], branch, groups))
+            case "GROUPREF":
+                pieces.append(groups.get(argument, ""))
+    return "".join(pieces)
+
+
+def _member(choices: Any) -> str:
+    """A character of a set."""
+    kinds = {str(kind) for kind, _ in choices}
+    if "NEGATE" in kinds:
+        excluded = {chr(value) for kind, value in choices if str(kind) == "LITERAL"}
+        return next(each for each in "x7 -" if each not in excluded)
+    kind, value = choices[0]
+    match str(kind):
+        case "LITERAL":
+            return chr(value)
+        case "RANGE":
+            return chr(value[0])
+    return {"CATEGORY_SPACE": " ", "CATEGORY_DIGIT": "7"}.get(str(value), "x")
+
+
+# --- the law ---
+
+
+def _text(before: str, token: str, after: str, size: int) -> str:
+    return before + token * (size // len(token)) + after
+
+
+def slow_text(subject: Subject) -> tuple[str, str, str] | None:
+    """What stands before a token, the repeated token, and what stands after it, if the time grows too fast."""
+    texts = (
+        (before, token, after)
+        for token in dict.fromkeys((*subject.tokens, *TOKENS))
+        for before, after in subject.frames
+        if growth(subject.read, partial(_text, before, token, after)) >= MAX_GROWTH
+    )
+    return next(texts, None)
+
+
+SUBJECTS = (*patterns(), *functions(), *(Subject(name, call) for name, call in CALLS.items()))
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=[subject.name for subject in SUBJECTS])
+def test_time_grows_with_the_length_of_a_text(subject: Subject) -> None:
+    """No repeated token, whatever stands around it, makes the time grow by the square."""
+    assert slow_text(subject) is None
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?\s*)?\s*",
+        r"\s*<(think|thinking|reasoning)>.*?(?:</\1>|\Z)",
+        r'("(?:[^"\\]|\\.)*+")|,(?=\s*+[}\]])',
+        r"[a-z0-9._%+-]+ ?@ ?[a-z0-9-]+(?:\.[a-z0-9-]+)+",
+        r"<title[^>]*>(.*?)</title>",
+    ],
+)
+def test_the_law_finds_what_grows_by_the_square(pattern: str) -> None:
+    """Blanks, backslashes, letters and openings that never close, as patterns once met them."""
+    compiled = re.compile(pattern, re.DOTALL)
+    assert any(slow_text(_pattern_subject(pattern, compiled, method)) for method in ("fullmatch", "finditer"))
