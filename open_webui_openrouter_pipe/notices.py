@@ -23,8 +23,8 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "answer_cut_off": "The provider cut the answer off.",
         "answer_empty": "The model ended its turn without an answer. Ask again, or choose another model.",
         "no_encryption_key": (
-            "Nothing is kept beside this chat, because there is no key to seal it with. An administrator can set "
-            "ARTIFACT_ENCRYPTION_KEY in the function's valves."
+            "Reasoning and tool results are not kept, because there is no key to encrypt them with. An administrator "
+            "can set the function's valve ARTIFACT_ENCRYPTION_KEY."
         ),
         # engine: stored items that could not be reloaded
         "artifacts_unavailable": "{count} stored items could not be reloaded: the database is unavailable.",

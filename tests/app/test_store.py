@@ -43,8 +43,8 @@ KEPT = 2
 """What an answer of the stand-in leaves in the store: its reasoning, and the phase of its message."""
 UNREADABLE = "2 stored items could not be reloaded (2 sealed with another key, or damaged)."
 NO_KEY = (
-    "Nothing is kept beside this chat, because there is no key to seal it with. An administrator can set "
-    "ARTIFACT_ENCRYPTION_KEY in the function's valves."
+    "Reasoning and tool results are not kept, because there is no key to encrypt them with. An administrator can set "
+    "the function's valve ARTIFACT_ENCRYPTION_KEY."
 )
 DAY_SECONDS = 24 * 60 * 60
 
