@@ -73,7 +73,7 @@ class HostResources:
     redis: GuardedRedis | None = None
     cache_folder: Path | None = None
     tokenizer_folder: Path | None = None
-    model_parameters: Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]] | None = None
+    model_parameters: Callable[[Call], Awaitable[Mapping[str, Any]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +192,15 @@ class App:
 
     async def _permitted(self, call: Call, settings: Settings) -> tuple[Call, tuple[str, ...]]:
         """The call with what this user may set alone, and a line about the rest; a task is written by the host."""
-        if call.task or call.is_admin or not policy.sets_restricted(call.parameters):
+        if call.task or call.is_admin:
             return call, ()
         read = self._host.model_parameters
+        listed = await self._catalog(settings.client).list()
         permitted, omitted = policy.permitted_parameters(
             call.parameters,
-            await read(call.model_row_id, call.model_controls) if read else {},
+            await read(call) if read else {},
             allowed=settings.user_parameters,
-            patterns=settings.model_patterns,
+            offered={model.id for model in offered_models(listed, settings.model_patterns)},
         )
         if not omitted:
             return replace(call, parameters=permitted), ()
@@ -226,7 +227,7 @@ class App:
         chat = (call.chat_id, call.message_id) if call.keeps else ("", "")
         model = policy.model_terms(call.model_id, models, output_tokens=composer.max_output_tokens)
         if model.window_tokens is None:
-            model = replace(model, window_tokens=self._unlisted_window(call.model_id, settings))
+            model = replace(model, window_tokens=self._unlisted_window(call, call.model_id, settings))
         terms = RequestTerms(
             context,
             model,
@@ -261,7 +262,7 @@ class App:
             writer_id,
             composer,
             (own_model.context_tokens if own_model else None)
-            or self._unlisted_window(writer_id, settings)
+            or self._unlisted_window(call, writer_id, settings)
             or UNKNOWN_WINDOW_TOKENS,
             bool(own_model and own_model.reasons),
         )
@@ -281,9 +282,13 @@ class App:
             record=partial(self._planner.record, origin),
         )
 
-    def _unlisted_window(self, model_id: str, settings: Settings) -> int | None:
+    def _unlisted_window(self, call: Call, model_id: str, settings: Settings) -> int | None:
         """The window of a model of which the catalogue names none: as a provider has named it, or as assumed."""
-        return self._planner.named_windows.get(model_id) or settings.assumed_window_tokens or None
+        return (
+            self._planner.named_windows.get((call.user_id, model_id))
+            or settings.assumed_window_tokens
+            or None
+        )
 
     def _catalog(self, settings: ClientSettings) -> ModelCatalog:
         """The catalogue of the account."""
@@ -306,7 +311,8 @@ class App:
                 has_key = bool(passphrases or secret)
                 found = (secret if has_key else secrets.token_hex(),)
                 keyring = await asyncio.to_thread(Keyring, found, passphrases=passphrases)
-                sealing = Sealing(keyring, settings.encrypt_all, settings.accept_unsealed)
+                # A key for this worker alone must replace nothing that is stored.
+                sealing = Sealing(keyring, settings.encrypt_all, settings.accept_unsealed and has_key)
                 artifacts = SealedArtifacts(self._own.rows, sealing)
                 summaries = SealedSummaries(self._own.summary_rows, keyring)
                 self._stores = {settings: (artifacts, summaries if has_key else self._unsaved_summaries)}

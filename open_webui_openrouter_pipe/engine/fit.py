@@ -71,8 +71,11 @@ class PlannerServices:
     """Chats whose user was informed of omitted tools."""
     facts: ContentCache[str] = field(default_factory=ContentCache)
     counts: dict[tuple[Family, bool], ContentCache[TokenCounts]] = field(default_factory=dict)
-    named_windows: dict[str, int] = field(default_factory=dict)
-    """By model: windows, in tokens, that the catalogue does not know and a provider's refusal has named."""
+    named_windows: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By user and model: windows, in tokens, that the catalogue does not know and a provider's refusal has named.
+
+    A refusal may quote what the user sent, so that nobody else's requests go by it.
+    """
 
     async def counter(self, model_id: str) -> TokenCounter:
         """Return the counter for a model; families, and counts with and without a tokenizer, are kept apart."""
@@ -181,7 +184,7 @@ class RequestFitter:
         if is_unknown := self._terms.model.window_tokens is None:
             window_tokens = limit_tokens = named_tokens or refused.tokens
             if named_tokens:
-                self._services.named_windows[refused.model] = named_tokens
+                self._services.named_windows[self._origin.user_id, refused.model] = named_tokens
         if refused.tokens < window_tokens:
             self._services.calibrations.learn(refused.model, refused.counts, window_tokens)
         if self._terms.settings.context_strategy not in EVICTING_STRATEGIES:

@@ -40,13 +40,15 @@ class Call:
     """One call of the host. Ids are "" where the host names none; `parameters` is the rest of the body.
 
     `messages` are as the host sent them, of any shape. `model_row_id` is the id of the model, or of the preset of one,
-    that the user chose, `model_controls` what they chose of the options that its administrator offers there.
+    that the user chose, or that an arena was based on, `model_controls` what they chose of the options that its
+    administrator offers there.
     """
 
     model_id: str
     messages: Sequence[Mapping[str, Any]]
     parameters: Mapping[str, Any]
     model_row_id: str
+    in_arena: bool
     model_controls: Mapping[str, Any]
     stream: bool
     task: str | None
@@ -90,12 +92,14 @@ def read_call(
     if not isinstance(model, str) or not model:
         raise InvalidHistory(notice("no_model"))
     chosen = as_object(metadata.get("model"))
-    row_id = (as_text(chosen.get("id")) if chosen.get("owned_by") != "arena" else "") or model
+    in_arena = chosen.get("owned_by") == "arena"
+    row_id = model if in_arena else as_text(chosen.get("id")) or model
     return Call(
         model_id=strip_function_prefix(model),
         messages=[_without_markers(message) for message in messages] if task else messages,
         parameters={key: value for key, value in body.items() if key not in _NOT_PARAMETERS},
         model_row_id=row_id,
+        in_arena=in_arena,
         model_controls=as_object(
             as_object(as_object(metadata.get("params")).get("model_controls")).get(row_id)
         ),

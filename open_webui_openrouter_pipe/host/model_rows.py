@@ -11,16 +11,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..responses.wire import as_object, as_text
+from .call import Call
 
 
-async def admin_parameters(row_id: str, choices: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the parameters set for all models, in this model's row, and by the chosen options of its controls."""
+async def admin_parameters(call: Call) -> Mapping[str, Any]:
+    """Return the parameters set for all models, in this model's row, and by the chosen options of its controls.
+
+    An arena does not say which of its models was picked, that is which presets: the row is taken that most of the
+    call's parameters come from.
+    """
     from open_webui.models.config import Config
     from open_webui.models.models import Models
 
-    row = await Models.get_model_by_id(row_id)
+    rows = [await Models.get_model_by_id(call.model_row_id)]
+    if call.in_arena:
+        rows += [row for row in await Models.get_models() if row.base_model_id == call.model_row_id]
     defaults = as_object(await Config.get("models.default_params", {}))
-    return merge_parameters(defaults, row.params.model_dump() if row and row.params else {}, choices)
+    fields = [row.params.model_dump() if row and row.params else {} for row in rows]
+    candidates = [merge_parameters(defaults, params, call.model_controls) for params in fields]
+    return max(candidates, key=lambda found: sum(call.parameters.get(key) == found[key] for key in found))
 
 
 def merge_parameters(

@@ -135,7 +135,7 @@ class OpenRouterClient:
                 headers=_headers(self._settings, accept=accept, has_body=content is not None),
                 timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_SECONDS, pool=_CONNECT_TIMEOUT_SECONDS),
             )
-        except (httpx.InvalidURL, UnicodeEncodeError) as error:
+        except (httpx.InvalidURL, UnicodeError) as error:
             raise _unusable_address(error) from error
 
     # --- one attempt

@@ -223,6 +223,10 @@ _RULES: Final = (
         r"|was provided without its required following item"
         r"|invalid_encrypted_content|thought_?signature",
     ),
+    # Amazon's words for its limit of a rate
+    _Rule(
+        RateLimited, "provider_busy", text=r"too many (input )?tokens.{0,20}(per (minute|day)|please wait)"
+    ),
     _Rule(
         ContextTooLong,
         "too_long",

@@ -15,7 +15,6 @@ from ..planning.simulate import CachePrices
 from ..ports import Model
 from ..responses.wire import as_list, as_object
 from ..summaries.prompt import SUMMARY_SCHEMA
-from .catalog import is_offered
 
 SEARCH_VARIANT: Final = ":online"
 """The variant of a model that reads search results with each request."""
@@ -51,32 +50,28 @@ _DATA_POLICIES: Final = frozenset({"data_collection", "zdr", "only", "ignore"})
 _EFFORT: Final = {"reasoning_effort": "low"}
 
 
-def sets_restricted(parameters: Mapping[str, Any]) -> bool:
-    """Whether one of the parameters is not for every user to set."""
-    named = any(parameters.get(name) is not None for name in RESTRICTED)
-    return named or any(map(_is_server_tool, as_list(parameters.get("tools"))))
-
-
 def permitted_parameters(
-    given: Mapping[str, Any], admin: Mapping[str, Any], *, allowed: Collection[str], patterns: Sequence[str]
+    given: Mapping[str, Any], admin: Mapping[str, Any], *, allowed: Collection[str], offered: Collection[str]
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return the parameters of a user's call that may be sent, and the names of what was omitted.
 
-    Open WebUI puts an administrator's parameters of a model into the same body as the user's own: `admin` has them, so
-    that what equals one of them may pass, and one that a user replaced is put back. `allowed` are the names of what
-    users may set; the fallback `models` that they choose are among those that the `patterns` offer.
+    Open WebUI puts an administrator's parameters of a model into the same body as the user's own, where a null hides
+    them: `admin` has them, so that what equals one of them may pass, and one that a user replaced is put back.
+    `allowed` are the names of what users may add; the fallback `models` that they choose are among the ids `offered`.
     """
     kept, omitted = dict(given), list[str]()
     for name in sorted(RESTRICTED):
-        if given.get(name) is None or given[name] == admin.get(name):
-            continue
-        if name not in allowed:
+        wanted, held = given.get(name), admin.get(name)
+        value = _permitted(name, wanted, offered) if name in allowed else None
+        if held is not None:
+            value = {**value, **held} if isinstance(value, dict) and isinstance(held, dict) else held
+        if value is None:  # a null would hide our own default
+            kept.pop(name, None)
+        else:
+            kept[name] = value
+        completed = isinstance(wanted, dict) and wanted.items() <= as_object(value).items()
+        if wanted is not None and value != wanted and not completed:
             omitted.append(name)
-            kept[name] = admin.get(name)
-        elif name == "models":
-            offered = [model for model in as_list(given[name]) if is_offered(str(model), patterns)]
-            omitted += [] if offered == given[name] else [name]
-            kept[name] = offered
     if SERVER_TOOLS not in allowed and isinstance(tools := given.get("tools"), list):
         approved = as_list(admin.get("tools"))
         kept["tools"] = [tool for tool in tools if not _is_server_tool(tool) or tool in approved]
@@ -85,6 +80,13 @@ def permitted_parameters(
             if _is_server_tool(given.get("tool_choice")):
                 kept["tool_choice"] = None
     return kept, tuple(omitted)
+
+
+def _permitted(name: str, wanted: Any, offered: Collection[str]) -> Any:
+    """Return what of a parameter that users may set is sent; a variant of an offered model is another model."""
+    if name != "models" or wanted is None:
+        return wanted
+    return [model for model in as_list(wanted) if isinstance(model, str) and model in offered] or None
 
 
 def _is_server_tool(tool: Any) -> bool:

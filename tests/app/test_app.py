@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from open_webui_openrouter_pipe.host.call import Call
     from scripts.standin import StandIn
 
 pytestmark = pytest.mark.anyio
@@ -34,8 +36,8 @@ async def test_a_user_sets_no_parameter_that_the_administrator_does_not_allow(
     """What was omitted is said once; what the administrator set for the model is sent all the same."""
     asked: list[tuple[str, Mapping[str, Any]]] = []
 
-    async def model_parameters(row_id: str, controls: Mapping[str, Any]) -> Mapping[str, Any]:
-        asked.append((row_id, controls))
+    async def model_parameters(call: Call) -> Mapping[str, Any]:
+        asked.append((call.model_row_id, call.model_controls))
         return {"provider": {"zdr": True}}
 
     wanted = {
@@ -48,7 +50,7 @@ async def test_a_user_sets_no_parameter_that_the_administrator_does_not_allow(
         chosen = settings(standin, MODELS="openai/*", USER_PARAMETERS="models, service_tier")
         chat = Chat(app, chosen)
         notices = [(await chat.ask("one", **wanted)).notices, (await chat.ask("two", **wanted)).notices]
-        await chat.ask("three", provider={"zdr": True})
+        await chat.ask("three", provider=None)
         await Chat(app, chosen, role="admin").ask("four", **wanted)
     names = ("provider", "models", "service_tier")
     bodies = [
@@ -112,3 +114,23 @@ async def test_an_assumed_window_holds_where_none_is_known(tmp_path: Path, stand
     async with app_on(tmp_path) as app:
         listed = await Chat(app, assuming).ask("word " * 10_000)
     assert ("window of 8,192" in (unlisted.error or ""), listed.error) == (True, None)
+
+
+async def test_a_window_that_a_refusal_has_named_holds_for_its_user_alone(
+    tmp_path: Path, standin: StandIn
+) -> None:
+    """An error may quote what a user wrote, and must not close the model to the others."""
+
+    class Echo(WithoutCatalogue):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            body = {} if request.method == "GET" else json.loads(await request.aread())
+            if "trace" in body:
+                said = f"Invalid value for trace.name: {body['trace']['name']!r}"
+                return httpx.Response(400, json={"error": {"code": 400, "message": said}})
+            return await super().handle_async_request(request)
+
+    async with app_on(tmp_path, Echo()) as app:
+        quoting = Chat(app, settings(standin), user_id="eve")
+        refused = await quoting.ask("one", trace={"name": "maximum context length is 100"})
+        answer = await Chat(app, settings(standin)).ask("one")
+    assert (refused.error is None, answer.error) == (False, None)

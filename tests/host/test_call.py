@@ -28,6 +28,7 @@ def test_a_chat_turn_is_read_whole() -> None:
         messages=[{"role": "user", "content": "hi"}],
         parameters={"temperature": 0.5},
         model_row_id="pipe.openai/gpt-5.2",
+        in_arena=False,
         model_controls={},
         stream=True,
         task=None,
@@ -56,7 +57,8 @@ def test_a_preset_and_its_options_are_named() -> None:
 def test_an_arena_has_no_row_of_its_own() -> None:
     """The host picks one of its models, and applies the parameters of that one."""
     metadata = {"model": {"id": "arena-model", "owned_by": "arena"}}
-    assert read_call(BODY, user=USER, metadata=metadata, task=None).model_row_id == BODY["model"]
+    call = read_call(BODY, user=USER, metadata=metadata, task=None)
+    assert (call.model_row_id, call.in_arena) == (BODY["model"], True)
 
 
 @pytest.mark.parametrize(

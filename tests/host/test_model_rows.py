@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from open_webui_openrouter_pipe.host.call import Call, read_call
 from open_webui_openrouter_pipe.host.model_rows import admin_parameters, merge_parameters
 from tests.support.inside import inside_open_webui
 
@@ -65,6 +66,15 @@ def test_parameters_are_merged_as_the_host_does(
     assert {key: value for key, value in merged.items() if key not in sources} == expected
 
 
+PRESETS = ({"zdr": True}, {"sort": "latency"})
+
+
+def call_of(model: str, *, arena: bool = False, **parameters: Any) -> Call:
+    """A user's call of a model, on its own or picked by an arena."""
+    metadata = {"model": {"id": "arena", "owned_by": "arena"}} if arena else {}
+    return read_call({"model": model, "messages": [], **parameters}, user={}, metadata=metadata, task=None)
+
+
 def visit_rows() -> list[tuple[dict[str, Any], Any]]:
     """What the host makes of parameters, and what we read of them."""
     from open_webui.models.config import Config
@@ -83,8 +93,17 @@ def visit_rows() -> list[tuple[dict[str, Any], Any]]:
         for row_id, params in (("f.a/m", row), ("f.b/n", {})):
             merged = apply_model_controls(merge_model_params(defaults, params), {}, {})
             body = apply_params_to_form_data({"params": merged}, {})
-            ours = await admin_parameters(row_id, {})
+            ours = await admin_parameters(call_of(row_id))
             pairs.append((body, {key: value for key, value in ours.items() if key in body}))
+        for number, provider in enumerate(PRESETS):
+            params = ModelParams(custom_params={"provider": provider})
+            preset = ModelForm(
+                id=f"preset{number}", base_model_id="f.b/n", name="P", meta=ModelMeta(), params=params
+            )
+            await Models.insert_new_model(preset, "admin")
+        for provider in PRESETS:
+            ours = await admin_parameters(call_of("f.b/n", arena=True, provider=provider))
+            pairs.append((provider, ours["provider"]))
         return pairs
 
     return asyncio.run(look())
@@ -92,8 +111,9 @@ def visit_rows() -> list[tuple[dict[str, Any], Any]]:
 
 @pytest.mark.live
 def test_the_rows_are_read_as_the_host_reads_them(tmp_path: Path) -> None:
-    """Of a model with a row and of one without."""
+    """Of a model with a row, of one without, and of the presets among which an arena picks."""
     variables = {"FROM_INIT_PY": "true", "STATIC_DIR": str(tmp_path / "static")}
-    for host, ours in inside_open_webui(tmp_path, variables, visit_rows):
-        assert host == ours
-        assert host["plugins"] == [{"id": "web"}]
+    pairs = inside_open_webui(tmp_path, variables, visit_rows)
+    assert [host for host, _ in pairs] == [ours for _, ours in pairs]
+    assert [host.get("plugins") for host, _ in pairs] == [[{"id": "web"}]] * 2 + [None] * 2
+    assert [host for host, _ in pairs[2:]] == list(PRESETS)

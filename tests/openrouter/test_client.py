@@ -144,6 +144,7 @@ async def test_without_a_key_nothing_is_sent(key: str) -> None:
         ClientSettings(api_key="sk-or\nx: y"),
         ClientSettings(api_key="sk-\ud800"),
         ClientSettings(api_key=KEY, base_url="http://x.test:port"),
+        ClientSettings(api_key=KEY, base_url="http://xn--a"),
         ClientSettings(api_key=KEY, base_url="ftp://x.test"),
     ],
 )

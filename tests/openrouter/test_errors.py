@@ -322,3 +322,15 @@ def test_control_characters_reach_neither_the_user_nor_the_log() -> None:
 def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     """Seconds, dates and reset times are understood; zero is a value; nonsense is none."""
     assert retry_after(headers, now=NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Too many tokens, please wait before trying again.",
+        "Too many tokens per day, please wait before trying again.",
+    ],
+)
+def test_a_limit_of_a_rate_is_not_one_of_a_window(text: str) -> None:
+    """Amazon's words: nothing of the chat is dropped for them."""
+    assert isinstance(to_error(Failure(text, status=429)), RateLimited)

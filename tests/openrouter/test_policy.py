@@ -12,7 +12,6 @@ from open_webui_openrouter_pipe.openrouter.policy import (
     chat_parameters,
     model_terms,
     permitted_parameters,
-    sets_restricted,
     shares_cache,
     summary_model_id,
     summary_parameters,
@@ -54,10 +53,14 @@ ADMIN = {"provider": {"zdr": True}, "plugins": [{"id": "web"}], "tools": [SEARCH
         ({"temperature": 1, "tools": [LOOK]}, (), {"temperature": 1, "tools": [LOOK]}, ()),
         ({"provider": {"zdr": True}}, (), {"provider": {"zdr": True}}, ()),
         ({"provider": {"zdr": False}}, (), {"provider": {"zdr": True}}, ("provider",)),
-        ({"provider": {"zdr": False}}, ("provider",), {"provider": {"zdr": False}}, ()),
-        ({"service_tier": "priority"}, (), {"service_tier": None}, ("service_tier",)),
-        ({"service_tier": None}, (), {"service_tier": None}, ()),
-        ({"models": ["a/x", "b/y"]}, (), {"models": None}, ("models",)),
+        ({"provider": {"zdr": False}}, ("provider",), {"provider": {"zdr": True}}, ("provider",)),
+        ({"provider": {"sort": "price"}}, ("provider",), {"provider": {"sort": "price", "zdr": True}}, ()),
+        ({"provider": None, "plugins": None}, (), {}, ()),
+        ({"service_tier": "priority"}, (), {}, ("service_tier",)),
+        ({"cache_control": {"ttl": "1h"}}, (), {}, ("cache_control",)),
+        ({"cache_control": None}, (), {}, ()),
+        ({"models": ["a/x", "b/y"]}, (), {}, ("models",)),
+        ({"models": ["a/x:online", "a/x@preset/p", "~a/x"]}, ("models",), {}, ("models",)),
         ({"models": ["a/x", "b/y"]}, ("models",), {"models": ["a/x"]}, ("models",)),
         ({"models": ["a/x", {}]}, ("models",), {"models": ["a/x"]}, ("models",)),
         ({"models": ["a/x"]}, ("models",), {"models": ["a/x"]}, ()),
@@ -79,20 +82,16 @@ ADMIN = {"provider": {"zdr": True}, "plugins": [{"id": "web"}], "tools": [SEARCH
 def test_what_users_may_set(
     given: dict[str, Any], allowed: tuple[str, ...], expected: dict[str, Any], omitted: tuple[str, ...]
 ) -> None:
-    """What the administrator set passes and is put back; fallbacks are models that are offered."""
-    permitted = permitted_parameters(given, ADMIN, allowed=allowed, patterns=["a/*"])
-    assert permitted == (expected, omitted)
+    """What the administrator set passes and is put back, also over a null; fallbacks are models that are offered."""
+    permitted = permitted_parameters(given, ADMIN, allowed=allowed, offered={"a/x"})
+    held = {name: ADMIN[name] for name in ("provider", "plugins")}
+    assert permitted == (held | expected, omitted)
 
 
 @pytest.mark.parametrize("name", sorted(RESTRICTED))
 def test_the_valve_names_every_restricted_parameter(name: str) -> None:
-    """And they are looked at only where a body has one."""
-    description = Valves.model_fields["USER_PARAMETERS"].description or ""
-    assert (f"`{name}`" in description, sets_restricted({name: {"a": 1}}), sets_restricted({name: None})) == (
-        True,
-        True,
-        False,
-    )
+    """So that an administrator knows what there is to allow."""
+    assert f"`{name}`" in (Valves.model_fields["USER_PARAMETERS"].description or "")
 
 
 def test_a_task_takes_over_little() -> None:
