@@ -59,9 +59,17 @@ class Budget:
         """What is left for the input."""
         return self.window_tokens - self.output_reserve_tokens - self.overhead_reserve_tokens
 
-    def with_half_reserves(self) -> Budget:
-        """Return the same window with half as much reserved: what a request may use before it is refused."""
-        return Budget(self.window_tokens, self.output_reserve_tokens // 2, self.overhead_reserve_tokens // 2)
+    def with_half_reserves(self, *, output_tokens: int | None = None) -> Budget:
+        """Return the same window with half as much reserved: what a request may use before it is refused.
+
+        Output that the request itself asks for stays reserved: providers count it with the input.
+        """
+        halved = self.output_reserve_tokens // 2
+        return Budget(
+            self.window_tokens,
+            max(halved, min(output_tokens or 0, self.output_reserve_tokens)),
+            self.overhead_reserve_tokens // 2,
+        )
 
 
 class WindowTooSmall(ContextBudgetExceeded):

@@ -185,7 +185,8 @@ class RequestFitter:
             window_tokens = limit_tokens = named_tokens or refused.tokens
             if named_tokens:
                 self._services.named_windows[self._origin.user_id, refused.model] = named_tokens
-        if refused.tokens < window_tokens:
+        # with the output that it asks for, it may be too long by our count as well, which teaches nothing
+        if refused.tokens + (self._terms.model.output_tokens or 0) < window_tokens:
             self._services.calibrations.learn(refused.model, refused.counts, window_tokens)
         if self._terms.settings.context_strategy not in EVICTING_STRATEGIES:
             return None

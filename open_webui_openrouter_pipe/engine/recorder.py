@@ -12,10 +12,10 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final, Literal, cast
+from typing import Literal, cast
 
 from ..errors import StoreError, StoreUnavailable
-from ..history.artifacts import normalize_persisted_item
+from ..history.artifacts import UNANSWERABLE, normalize_persisted_item
 from ..history.markers import item_id
 from ..ports import Artifact, ArtifactStore
 from ..responses.items import Item, Message, is_function_call_output, is_message, is_reasoning
@@ -23,9 +23,6 @@ from ..responses.items import Item, Message, is_function_call_output, is_message
 log = logging.getLogger(__name__)
 
 ReasoningRetention = Literal["disabled", "next_reply", "conversation"]
-
-_NEVER_ANSWERED: Final = frozenset({"computer_call", "local_shell_call", "mcp_approval_request"})
-"""Calls whose answer is a client's to give, and Open WebUI has none: alone no provider takes them back."""
 
 
 def generate_item_id() -> str:
@@ -42,7 +39,7 @@ class Persistence:
 
     def includes(self, item: Item) -> bool:
         """Whether the item becomes an artifact: whole, of use alone, and not kept by the host itself."""
-        if is_message(item) or is_function_call_output(item) or item["type"] in _NEVER_ANSWERED:
+        if is_message(item) or is_function_call_output(item) or item["type"] in UNANSWERABLE:
             return False
         if not (self.reasoning != "disabled" if is_reasoning(item) else self.tools):
             return False

@@ -236,6 +236,6 @@ def _is_answer(item: Item) -> bool:
             parts = map(as_object, as_list(fields.get("content")))
             return any((as_text(part.get("text")) or as_text(part.get("refusal"))).strip() for part in parts)
         case "function_call":
-            return fields.get("status") == "completed"
+            return fields.get("status") != "incomplete"
         case kind:
-            return kind in _PICTURES
+            return kind in _PICTURES and fields.get("status") != "failed"

@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
+from typing import Any
 
 from ..conversation.conversation import Conversation, build_conversation
 from ..errors import InvalidHistory
 from ..responses.items import Item
+from ..responses.wire import as_object
 from .additions import split_prompt, split_user_parts, unique_summaries
 from .artifacts import Artifacts, MissingArtifact, model_family
-from .parts import text_part
+from .parts import read_call_id, text_part
 from .reading import (
     ArtifactRef,
     AssistantText,
@@ -28,9 +30,10 @@ from .reading import (
     Repair,
     UserMessage,
     read_history,
+    split_at_folds,
     split_at_markers,
 )
-from .tool_calls import CallIds
+from .tool_calls import OUTPUT_TYPES, CallIds
 from .turn import BuildRules, BuiltTurn, build_turn, input_message
 
 __all__ = ["BuiltHistory", "History", "Options", "ReplayedReasoning", "build_input", "read_history"]
@@ -150,7 +153,10 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
 
 
 def _resolve_markers(turns: Sequence[Sequence[Entry]], artifacts: Artifacts) -> list[list[Entry]]:
-    """Keep the first marker of each artifact. What reads like a marker in code is one if there is such an artifact."""
+    """Keep the first marker of each artifact. What reads like a marker in code is one if there is such an artifact.
+
+    So is a block of a call that was left as text: it is a call if an artifact of the turn is that call.
+    """
     seen: set[str] = set()
     found: list[list[Entry]] = []
     for entries in turns:
@@ -160,6 +166,9 @@ def _resolve_markers(turns: Sequence[Sequence[Entry]], artifacts: Artifacts) -> 
             if isinstance(entry, AssistantText) and entry.in_code:
                 known = {ulid for ulid in entry.in_code if artifacts.get(ulid, _NO_SUCH) != _NO_SUCH}
                 parts = split_at_markers(entry.text, entry.origin, entry.phase, known)
+            elif isinstance(entry, AssistantText) and "<details" in entry.text:
+                call_ids = _stored_call_ids(entries, artifacts)
+                parts = split_at_folds(entry.text, entry.origin, entry.phase, call_ids)
             for part in parts:
                 if not isinstance(part, ArtifactRef):
                     kept.append(part)
@@ -167,6 +176,18 @@ def _resolve_markers(turns: Sequence[Sequence[Entry]], artifacts: Artifacts) -> 
                     seen.add(part.ulid)
                     kept.append(part)
         found.append(kept)
+    return found
+
+
+def _stored_call_ids(entries: Iterable[Entry], artifacts: Artifacts) -> set[str]:
+    """Return the ids of the calls among a turn's artifacts."""
+    found = set()
+    for entry in entries:
+        loaded: Any = artifacts.get(entry.ulid) if isinstance(entry, ArtifactRef) else None
+        if loaded is not None and not isinstance(loaded, MissingArtifact):
+            item = as_object(loaded if isinstance(loaded, dict) else loaded.item)
+            if item.get("type") in OUTPUT_TYPES:
+                found.add(read_call_id(item.get("call_id")))
     return found
 
 

@@ -249,41 +249,25 @@ class _Reader:
         for call in calls:
             call_id, function = read_call_id(call.get("id")), call.get("function")
             if call_id and isinstance(function, dict):
-                self._add_call(call_id, function.get("name"), function.get("arguments"), "host", origin)
+                self.turns[-1].append(
+                    _call(call_id, function.get("name"), function.get("arguments"), "host", origin)
+                )
             else:
                 self._repair("call", origin, "not a call that could be paired")
 
     def _add_folded_text(self, text: str, origin: Origin, phase: str | None) -> None:
-        """Neighbouring blocks of calls are one round: all its calls come before its outputs.
-
-        Where the host hands over what it keeps as items, a block of any other call is text that the model wrote.
-        """
+        """Where the host hands over what it keeps as items, a block of any other call is text that the model wrote."""
         has_items = self._has_items or self._call_ids or ("<" in text and contains_marker(text))
-        unfolded = unfold(text, self._call_ids if has_items else None)
-        for is_text, pieces in groupby(unfolded, key=lambda piece: isinstance(piece, str)):
-            if is_text:
-                for piece in pieces:
-                    self._add_text(piece, origin, phase)  # type: ignore[arg-type]
+        for part in split_at_folds(text, origin, phase, self._call_ids if has_items else None):
+            if not isinstance(part, AssistantText):
+                self.turns[-1].append(part)
                 continue
-            calls = [call for call in pieces if isinstance(call, FoldedCall) and call.call_id]
-            for call in calls:
-                self._add_call(call.call_id, call.name, call.arguments, "folded", origin)
-            for call in calls:
-                if call.result is not None:
-                    output = read_output(call.result)
-                    self.turns[-1].append(ToolResult(call.call_id, output, "folded", origin))
-
-    def _add_text(self, text: str, origin: Origin, phase: str | None) -> None:
-        for entry in split_at_markers(clean_text(text), origin, phase):
-            self.turns[-1].append(entry)
-            if isinstance(entry, ArtifactRef):
-                self.wanted[entry.ulid] = None
-            elif entry.in_code:
-                self.wanted.update(dict.fromkeys(entry.in_code))
-
-    def _add_call(self, call_id: str, name: Any, arguments: Any, source: CallSource, origin: Origin) -> None:
-        call = ToolCall(call_id, clean_text(as_text(name)), read_arguments(arguments), source, origin)
-        self.turns[-1].append(call)
+            for entry in split_at_markers(clean_text(part.text), origin, phase):
+                self.turns[-1].append(entry)
+                if isinstance(entry, ArtifactRef):
+                    self.wanted[entry.ulid] = None
+                elif entry.in_code:
+                    self.wanted.update(dict.fromkeys(entry.in_code))
 
     def add_instructions(self) -> None:
         if self._instructions:
@@ -315,6 +299,26 @@ def split_at_markers(
             yield ArtifactRef(ulid, Origin(origin.message, origin.role, ulid, origin.part))
         if not found and not raw.isspace():
             yield AssistantText(raw, origin, phase, tuple(code_ulids(raw)))
+
+
+def split_at_folds(
+    text: str, origin: Origin, phase: str | None, call_ids: Container[str] | None
+) -> Iterator[AssistantText | ToolCall | ToolResult]:
+    """Divide assistant text as `unfold` does. Neighbouring blocks are one round: its calls come before its outputs."""
+    for is_text, pieces in groupby(unfold(text, call_ids), key=lambda piece: isinstance(piece, str)):
+        if is_text:
+            yield from (AssistantText(piece, origin, phase) for piece in pieces if isinstance(piece, str))
+            continue
+        calls = [call for call in pieces if isinstance(call, FoldedCall) and call.call_id]
+        for call in calls:
+            yield _call(call.call_id, call.name, call.arguments, "folded", origin)
+        for call in calls:
+            if call.result is not None:
+                yield ToolResult(call.call_id, read_output(call.result), "folded", origin)
+
+
+def _call(call_id: str, name: Any, arguments: Any, source: CallSource, origin: Origin) -> ToolCall:
+    return ToolCall(call_id, clean_text(as_text(name)), read_arguments(arguments), source, origin)
 
 
 def _as_text(part: InputPart) -> str:

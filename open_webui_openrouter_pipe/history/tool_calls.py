@@ -109,6 +109,10 @@ class _SameId:
         """Whether the source gives the id to another call of the same message."""
         return source in self._sources.get(call.origin.message_part, ())
 
+    def is_shown_elsewhere(self) -> bool:
+        """Whether an artifact or the host has such a call: a folded block of it is at most a copy, never another."""
+        return any(pair.calls.keys() - {"folded"} for pair in self.pairs[:1])
+
     def add(self, pair: ToolCallPair, call: ToolCallRecord, source: CallSource) -> None:
         pair.calls[source] = call
         self._sources.setdefault(call.origin.message_part, set()).add(source)
@@ -135,6 +139,11 @@ class ToolCallMatcher:
         """Return the pair that the call belongs to; None when the source has reported it before."""
         key = (call.fields["type"], call.fields["call_id"])
         same_id = self._latest.get(key)
+        if same_id and source == "folded" and same_id.is_shown_elsewhere():
+            pair = same_id.first_without("calls", source)
+            if pair is not None:
+                same_id.add(pair, call, source)
+            return pair
         pair = same_id.find(call, source) if same_id else None
         if same_id is None or (pair is None and not same_id.is_of_message(call, source)):
             same_id = self._latest[key] = _SameId()

@@ -77,14 +77,15 @@ class Composer:
         *,
         omitted_tools: Collection[str] = (),
     ) -> BuiltRequest:
-        """Join the parameters with an input; without tools there is no choice of one."""
+        """Join the parameters with an input; what is omitted cannot be the choice."""
         body = self._template.with_input(self._with_breakpoints(items, marks))
         if omitted_tools:
             tools = [tool for tool in self.tools if tool.get("name") not in omitted_tools]
-            kept = {
-                name: value for name, value in body.items() if name not in {"tools", "tool_choice"} or tools
-            }
-            body = {**kept, "tools": tools} if tools else kept
+            choice = as_object(body.get("tool_choice"))
+            dropped = set() if tools else {"tools", "tool_choice"}
+            dropped |= {"tool_choice"} if choice.get("name") in omitted_tools else set()
+            body = {name: value for name, value in body.items() if name not in dropped}
+            body |= {"tools": tools} if tools else {}
         return BuiltRequest(body, self._template.host_tool_names)
 
     def build_summary_request(

@@ -187,7 +187,8 @@ def plan(
     limit, unless the strategy is `off`.
     """
     budget, scale = _budget_and_scale(conversation, settings, model, counter)
-    limit_tokens, least = int(budget.input_tokens / scale), budget.with_half_reserves()
+    limit_tokens = int(budget.input_tokens / scale)
+    least = budget.with_half_reserves(output_tokens=model.output_tokens)
     bounded = settings.context_strategy != "off"
     if bounded and least.input_tokens <= 0:
         raise WindowTooSmall(budget)

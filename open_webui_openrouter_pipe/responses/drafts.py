@@ -239,8 +239,8 @@ class ItemDraft:
         """Whether the provider gave a call the id of this one, which is whole: all else that is known differs."""
         if (
             not self._confirmed
-            or not _differ(self.item.get("id"), item_id)
             or self.output_index == output_index
+            or (item_id and self.item.get("id") == item_id)
         ):
             return False
         if self.type != "function_call" or self.lacks_arguments:

@@ -191,6 +191,15 @@ async def test_a_provider_that_counts_more_gets_less() -> None:
     assert books.learned == [("vendor/model", 10_000)]
 
 
+async def test_a_refusal_for_the_output_that_was_asked_for_teaches_nothing() -> None:
+    """By our own count the request with its output is over the window: the tokens were counted well."""
+    books, chat = FakeServices(), long_chat(9)
+    model = ModelTerms("vendor/model", 10_000, output_tokens=8_000)
+    fitter = RequestFitter(books.planner(), RequestTerms(ContextSettings(), model), ORIGIN)
+    assert await fitter.refit_smaller(chat, await fit(fitter, chat)) is not None
+    assert books.learned == []
+
+
 async def test_a_refusal_without_numbers_shortens_only_what_was_refused() -> None:
     """The window stays unknown: the request is sent once more with less, and the next one whole again."""
     books, chat = FakeServices(), long_chat(30)

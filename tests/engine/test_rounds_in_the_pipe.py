@@ -267,9 +267,10 @@ async def test_whatever_raises_the_items_are_closed(tmp_path: Path) -> None:
         [message("", content=[])],
         [call(name="")],
         [{"type": "web_search_call", "id": "ws_1", "status": "completed"}],
+        [{"type": "image_generation_call", "id": "ig_1", "status": "failed"}],
         [],
     ],
-    ids=["reasoning", "blank", "no parts", "nameless call", "search", "nothing"],
+    ids=["reasoning", "blank", "no parts", "nameless call", "search", "failed picture", "nothing"],
 )
 async def test_an_empty_answer_says_so(tmp_path: Path, items: list[Json]) -> None:
     """The user is not left before an empty message."""

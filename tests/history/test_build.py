@@ -796,6 +796,29 @@ def test_a_model_cannot_write_a_call(messages: list[Any]) -> None:
     assert found[-2:] == [call("c1_2" if call("c1") in found else "c1", '{"a":1}'), found[-1]]
 
 
+def test_a_folded_call_that_was_stored_is_a_call() -> None:
+    """Its artifact proves that the block is no text of the model; the artifact wins, and the block has the output."""
+    chat = [user("q"), assistant(f"{mark(1)}\n{FOLDED_CALL}{FORGED}\nDone.")]
+    stored = {1: call("c1", '{"a": 1}')}
+    assert items(chat, stored)[1:] == [
+        call("c1", '{"a": 1}'),
+        output("c1", "out"),
+        answered(f"{FORGED}\nDone."),
+    ]
+
+
+def test_a_quoted_id_makes_no_other_call() -> None:
+    """A block with the id of a call that the host shows, but with other arguments and a result of its own."""
+    forged = FORGED.replace('id="c9"', 'id="c1"')
+    chat = [
+        user("q"),
+        assistant("", tool_call("c1", "{}")),
+        tool("c1", "out"),
+        assistant(f"A\n{forged}\n{forged}"),
+    ]
+    assert items(chat)[1:] == [call("c1", "{}"), output("c1", "out"), answered("A")]
+
+
 def test_folded_and_shown_calls_are_one() -> None:
     """A block beside the tool messages of the same call adds nothing; the host's words win over it."""
     chat = [user("q"), assistant(FOLDED_CALL, tool_call("c1", '{"a": 1}')), tool("c1", "shown")]

@@ -109,3 +109,14 @@ def test_a_question_of_its_own_has_what_was_asked_for_such() -> None:
     body = composer.build_summary_request([], output_tokens=900)
     assert (body["text"], body["max_output_tokens"]) == (form["text"], 900)
     assert "text" not in composer.build([]).body
+
+
+def test_a_tool_that_is_omitted_is_not_the_choice() -> None:
+    """A provider refuses a choice of a tool that the request does not have; any other choice stays."""
+    tools = [{"type": "function", "function": {"name": name}} for name in ("get_time", "weather")]
+    choice = {"type": "function", "function": {"name": "get_time"}}
+    chosen = Composer({"tools": tools, "tool_choice": choice}, model=None, model_id="a/m")
+    required = Composer({"tools": tools, "tool_choice": "required"}, model=None, model_id="a/m")
+    assert "tool_choice" not in chosen.build([], omitted_tools={"get_time"}).body
+    assert chosen.build([], omitted_tools={"weather"}).body["tool_choice"]["name"] == "get_time"
+    assert required.build([], omitted_tools={"get_time"}).body["tool_choice"] == "required"

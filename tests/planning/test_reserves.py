@@ -117,3 +117,10 @@ def test_what_does_not_fit_without_them_is_refused(strategy: str) -> None:
     with pytest.raises(ContextOverflow) as refused:
         planned(replace(conversation, turns=turns), strategy)
     assert (refused.value.limit_tokens, refused.value.shares[0].name) == (HALF, "latest message")
+
+
+def test_output_that_the_request_asks_for_stays_reserved() -> None:
+    """Providers count it with the input; the margin alone gives way."""
+    model = ModelTerms("vendor/small", 8_000, output_tokens=1_600)
+    conversation = chat(0, tools(5_450, "get_time"))
+    assert planned(conversation, model=model).budget == Budget(8_000, 1_600, 512)

@@ -305,6 +305,15 @@ def test_two_calls_with_one_call_id_stay_two(events: list[Event]) -> None:
     assert sorted(map(str, finished_items)) == sorted(map(str, end.items)) == sorted(map(str, (PARIS, ROME)))
 
 
+def test_two_calls_with_one_call_id_and_no_ids_stay_two() -> None:
+    """Their indexes and arguments tell them apart."""
+    paris, rome = ({key: value for key, value in each.items() if key != "id"} for each in (PARIS, ROME))
+    for events in ([done(paris), done(rome, 1), completed()], [completed(paris, rome)]):
+        end = reduce(events)[-1]
+        assert isinstance(end, ResponseFinished)
+        assert [item["arguments"] for item in map(dict, end.items)] == [PARIS["arguments"], ROME["arguments"]]
+
+
 @pytest.mark.parametrize(
     "events",
     [
