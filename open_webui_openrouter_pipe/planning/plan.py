@@ -313,9 +313,11 @@ class _Draft:
     omitted_tools: frozenset[str] = frozenset()
 
     def optional_tools(self) -> tuple[Tool, ...]:
-        """Return the tools that may be omitted: not chosen by the user, and not called in the current turn."""
-        current = self.parts.parts[self.parts.current :] if self.parts.parts else ()
-        items = (entry.item for part in current for entry in part.entries)
+        """Return the tools that may be omitted: not chosen by the user, and never called in this chat.
+
+        Some providers refuse calls in the input of a request that offers no tools.
+        """
+        items = (entry.item for part in self.parts.parts for entry in part.entries)
         called = {item["name"] for item in items if is_function_call(item)}
         names = self.conversation.optional_tools - called
         return tuple(tool for tool in self.conversation.tools if tool.get("name") in names)

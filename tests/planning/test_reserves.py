@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -89,9 +90,10 @@ def test_a_longer_chat_goes_on_without_the_tools() -> None:
         assert after.items[: len(before.items)] == before.items
 
 
-def test_a_tool_that_was_called_in_the_current_turn_stays() -> None:
-    """The model waits for its result; the others go."""
-    said = history([user("now?"), call("call_1", "{}"), output("call_1", words(500))])
+@pytest.mark.parametrize("later", [[], [user("and then?")]], ids=["this turn", "an earlier turn"])
+def test_a_tool_that_was_called_stays(later: list[Any]) -> None:
+    """A call in the input needs its tool; the others go."""
+    said = history([user("now?"), call("call_1", "{}"), output("call_1", words(500)), *later])
     conversation = replace(
         build_conversation(said.items, said.turn_of_item),
         tools=tools(8_000, "search", "get_time"),
