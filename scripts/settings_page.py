@@ -30,10 +30,10 @@ _TAIL = """
 Open WebUI puts the parameters that an administrator sets for a model and those that a user sends, in the chat's
 controls or over the API, into one body, which does not say whose they are. So what administrators have set is read
 from Open WebUI's own tables: for all models, in the model's row, and as the options of its controls. It is always
-sent, also where a user sends something else; only server tools are left to those who send tools of their own. Of the rest, what can cost more or change who sees the data is omitted,
-and a status line says so once, unless `USER_PARAMETERS` names it or the user is an administrator. What a filter
-function adds counts as the user's. Who may create models in the workspace sets their parameters as well; that is a
-permission of Open WebUI.
+sent, also where a user sends something else; only server tools are left to those who send tools of their own. Of the
+rest, what can cost more or change who sees the data is omitted, and a status line says so once, unless
+`USER_PARAMETERS` names it or the user is an administrator. What a filter function adds counts as the user's. Who may
+create models in the workspace sets their parameters as well; that is a permission of Open WebUI.
 
 ## Callers of Open WebUI's API
 

@@ -229,8 +229,8 @@ class ItemDraft:
         return [ItemAmended(self.index, cast("Item", whole))]
 
     def is_compatible(self, item: WireObject) -> bool:
-        """Whether the provider's item, under another id, can be this one: nothing in it contradicts."""
-        if item["type"] != self.type or _differ(self.item.get("call_id"), item.get("call_id")):
+        """Whether the provider's item of the same type, under another id, can be this one: nothing contradicts."""
+        if _differ(self.item.get("call_id"), item.get("call_id")):
             return False
         theirs = {(kind, part): whole for kind, part, whole in _texts_of(item) if whole}
         return all(theirs.get(key, text.shown).startswith(text.shown) for key, text in self._texts.items())

@@ -121,6 +121,14 @@ async def test_the_user_is_shown_when_something_is_omitted() -> None:
     assert 0 < len(screen.lines) < 10
 
 
+async def test_the_user_is_shown_once_in_a_turn_what_is_omitted() -> None:
+    """However many requests the turn has that break the prefix."""
+    screen, fitter = ShownNotices(), new_fitter(FakeServices())
+    plans = [await fit(fitter, long_chat(turns), screen) for turns in range(1, 21)]
+    assert len(plans[-1].prefix_breaks) > 1
+    assert screen.lines == ["The oldest parts of this chat were omitted to fit the model's window."]
+
+
 async def test_omitted_tools_are_reported_once_in_a_chat() -> None:
     """With their number, and not again in the next turn."""
     books, screen = FakeServices().planner(), ShownNotices()

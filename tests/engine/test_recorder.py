@@ -189,6 +189,7 @@ async def test_an_amendment_completes_the_stored_artifact() -> None:
     await recorder.save()
     recorder.keep(1, CALL)
     recorder.amend(0, THOUGHT)
+    recorder.amend(0, {**CALL, "call_id": ""})  # no item that could be sent: what was stored stays
     recorder.amend(1, {**CALL, "arguments": '{"a":1}'})
     await recorder.save_amendments()
     await recorder.save()

@@ -931,6 +931,20 @@ def test_ids_are_not_kept_after_reasoning_that_is_not_sent() -> None:
     ]
 
 
+def test_another_familys_item_does_not_cost_ids() -> None:
+    """What is omitted before the reasoning is no part of its pair."""
+    sealed: Any = {
+        "type": "openrouter:web_search",
+        "id": "ws_1",
+        "status": "completed",
+        "encrypted_content": "x",
+    }
+    stored = {1: LoadedArtifact(sealed, CLAUDE), 2: reasoning("rs_2"), 3: call("c1", id="fc_1")}
+    built = build([user("q"), assistant(mark(1, 2, 3)), tool("c1", "out")], stored, model_id=OPENAI)
+    assert built.items[1:] == [stored[2], stored[3], output("c1", "out")]
+    assert [repair.detail for repair in built.repairs] == ["sealed by another family of models"]
+
+
 def test_ids_depend_on_what_came_before_alone() -> None:
     """A later round with reasoning, or with reasoning that is lost, leaves an earlier round's bytes as they were."""
     first = [user("q"), assistant(f"{mark(1, 2)}", tool_call("c1")), tool("c1", "o")]
@@ -1068,6 +1082,14 @@ def test_repairs_name_kind_origin_and_detail() -> None:
         Repair("call_name", Origin(1, "assistant"), "'a b' is sent as a_b_c8687a08"),
         Repair("output", Origin(3, "tool"), "an output without its call"),
     )
+
+
+def test_an_artifact_that_is_no_item_is_reported() -> None:
+    """With its type, beside the missing artifact."""
+    built = build([user("q"), assistant(f"{mark(1)}A")], {1: {"type": "function_call", "name": "f"}})
+    assert [(repair.kind, repair.detail) for repair in built.repairs] == [
+        ("artifact", "not a valid item of type function_call")
+    ]
 
 
 def test_messages_are_not_changed() -> None:

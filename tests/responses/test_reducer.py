@@ -252,6 +252,37 @@ def test_an_item_keeps_its_identity_when_its_id_changes() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ([], [message("ab", item_id="final")]),
+        ([reasoning()], [message("ab", item_id="final"), {**reasoning(), "status": "completed"}]),
+        ([None, {"type": 5}], [message("ab", item_id="final")]),
+    ],
+    ids=["at its index", "at another index", "behind what is no item"],
+)
+def test_the_terminal_output_may_give_an_item_another_id(before: list[Any], expected: list[Event]) -> None:
+    """It is the same item when its text goes on from what was streamed."""
+    streamed = [added(message(item_id="tmp")), text("a", item_id="tmp")]
+    effects = reduce([*streamed, completed(*before, message("ab", item_id="final"))])
+    assert (effects[-1], TextDelta(0, 0, "b") in effects) == (ended(*expected), True)
+
+
+def test_the_terminal_output_may_have_another_item_at_the_index() -> None:
+    """It is another item when its text contradicts what was streamed."""
+    streamed = [added(message(item_id="tmp")), text("a", item_id="tmp")]
+    final = message("b", item_id="final")
+    assert reduce([*streamed, completed(final)])[-1] == ended(message("a", item_id="tmp"), final)
+
+
+def test_items_without_ids_follow_each_other() -> None:
+    """An announcement after the end of an item is the next one, at the same index too."""
+    bare = {"type": "message", "role": "assistant", "content": []}
+    one, two = ({**bare, "content": [text_part(said)], "status": "completed"} for said in "ab")
+    events = [added(bare), text("a", item_id=None), done(one), added(bare), text("b", item_id=None)]
+    assert reduce([*events, completed()])[-1] == ended(one, two)
+
+
 def test_items_with_one_output_index_stay_apart() -> None:
     """Items that all claim the first output index are distinguished by their ids."""
     one, two = call("{}", item_id="fc_a", call_id="a"), call("{}", item_id="fc_b", call_id="b")
@@ -442,6 +473,22 @@ def test_a_call_whose_name_is_not_text_is_incomplete(name: Any) -> None:
     (*_, end) = reduce([completed({**call("{}"), "name": name})])
     assert isinstance(end, ResponseFinished)
     assert [item.get("status") for item in end.items] == ["incomplete"]
+
+
+def test_a_call_that_nothing_identifies_is_incomplete() -> None:
+    """Its output could not name it."""
+    (end,) = [
+        each
+        for each in reduce([done({"type": "function_call", "name": "f"})])
+        if isinstance(each, ItemFinished)
+    ]
+    assert end.item == {
+        "type": "function_call",
+        "name": "f",
+        "arguments": "",
+        "call_id": "",
+        "status": "incomplete",
+    }
 
 
 def test_a_call_without_a_name_is_incomplete() -> None:
