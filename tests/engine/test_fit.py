@@ -365,6 +365,15 @@ async def test_without_a_summary_old_turns_are_dropped() -> None:
     assert screen.lines[1].startswith("The conversation could not be summarized: ")
 
 
+async def test_a_part_that_could_not_be_summarized_is_named() -> None:
+    """Beside what the others have saved."""
+    worker, screen = Worker(GOOD, "Sorry."), ShownNotices()
+    await fit(worker.new_fitter(), long_chat(60), screen)
+    ended = screen.lines[1]
+    assert ended.startswith("Summarized: ")
+    assert "; one part could not be summarized: the model's answer did not have the expected form" in ended
+
+
 async def test_no_turn_is_lost_when_the_limit_moves_while_summaries_are_made() -> None:
     """Another chat teaches a model's calibration meanwhile: what then lacks a summary is sent or evicted openly."""
     worker, chat = Worker(GOOD), long_chat(40)

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.engine.summary_writer import THINKING_TOKENS
+from open_webui_openrouter_pipe.engine.summary_writer import THINKING_TOKENS, SummaryModel
 from open_webui_openrouter_pipe.errors import PaymentRequired, PipeError, ProviderUnavailable, RateLimited
 from tests.engine.summary_fakes import (
     COST,
     FIELDS,
     GOOD,
     FakeProvider,
+    FakeRequests,
     Reply,
     cached_prefix,
     count_tokens,
@@ -132,6 +133,18 @@ async def test_a_time_limit_holds_for_each_attempt() -> None:
     result = await summary_writer(provider, seconds=1.0).write(target(), None)
     assert [attempt.failure for attempt in result.attempts] == ["timed out", ""]
     assert result.summary is not None
+
+
+@pytest.mark.parametrize(
+    ("window_tokens", "summary_tokens", "answer", "with_thinking"),
+    [(100_000, 100, 1_024, 1_024 + 8_192), (100_000, 600, 1_200, 1_200 + 8_192), (16_000, 600, 1_200, 3_200)],
+)
+def test_the_length_of_an_answer_follows_from_the_summarys(
+    window_tokens: int, summary_tokens: int, answer: int, with_thinking: int
+) -> None:
+    """Twice its length and no less than 1,024 tokens; thinking is at most an eighth of the window."""
+    models = [SummaryModel("m", FakeRequests("m"), window_tokens, reasons) for reasons in (False, True)]
+    assert [model.max_output_tokens(summary_tokens) for model in models] == [answer, with_thinking]
 
 
 async def test_a_model_that_reasons_may_answer_at_more_length() -> None:

@@ -189,6 +189,15 @@ def test_a_model_that_reasons() -> None:
     ]
 
 
+def test_an_unknown_model_gets_what_was_asked_for() -> None:
+    """Nobody knows whether it reasons; without a wish nothing is included."""
+    wanted = ["reasoning.encrypted_content", "x"]
+    assert [fields({"include": wanted}, None).get("include"), fields({}, None).get("include")] == [
+        wanted,
+        None,
+    ]
+
+
 def test_what_a_model_does_not_support_is_dropped() -> None:
     """A parameter that the catalogue does not list for the model stays out, and is named."""
     host = {

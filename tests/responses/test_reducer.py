@@ -655,6 +655,13 @@ def test_citations_come_once_and_flat() -> None:
     ]
 
 
+def test_a_citation_of_nothing_is_omitted() -> None:
+    """Without an address there is nothing to lead to; other annotations need none."""
+    kept = {"type": "file_citation", "index": 0}
+    sent = {**message(), "content": [text_part("a", {"type": "url_citation", "title": "A"}, kept)]}
+    assert reduce([done(sent)])[-1] == broken({**message(), "content": [text_part("a", kept)]})
+
+
 def test_split_characters_are_joined() -> None:
     """The halves of a character in two deltas are joined; a half without a partner is replaced."""
     whole = message("x😀\ufffd")
