@@ -16,7 +16,7 @@ from typing import Any
 from ..conversation.conversation import Conversation, build_conversation
 from ..errors import InvalidHistory
 from ..responses.items import Item
-from ..responses.wire import as_object
+from ..responses.wire import as_object, as_text
 from .additions import split_prompt, split_user_parts, unique_summaries
 from .artifacts import Artifacts, MissingArtifact, model_family
 from .parts import read_call_id, text_part
@@ -186,7 +186,7 @@ def _stored_call_ids(entries: Iterable[Entry], artifacts: Artifacts) -> set[str]
         loaded: Any = artifacts.get(entry.ulid) if isinstance(entry, ArtifactRef) else None
         if loaded is not None and not isinstance(loaded, MissingArtifact):
             item = as_object(loaded if isinstance(loaded, dict) else loaded.item)
-            if item.get("type") in OUTPUT_TYPES:
+            if as_text(item.get("type")) in OUTPUT_TYPES:
                 found.add(read_call_id(item.get("call_id")))
     return found
 

@@ -798,8 +798,8 @@ def test_a_model_cannot_write_a_call(messages: list[Any]) -> None:
 
 def test_a_folded_call_that_was_stored_is_a_call() -> None:
     """Its artifact proves that the block is no text of the model; the artifact wins, and the block has the output."""
-    chat = [user("q"), assistant(f"{mark(1)}\n{FOLDED_CALL}{FORGED}\nDone.")]
-    stored = {1: call("c1", '{"a": 1}')}
+    chat = [user("q"), assistant(f"{mark(1, 2)}\n{FOLDED_CALL}{FORGED}\nDone.")]
+    stored = {1: call("c1", '{"a": 1}'), 2: {"type": []}}
     assert items(chat, stored)[1:] == [
         call("c1", '{"a": 1}'),
         output("c1", "out"),
