@@ -1051,6 +1051,13 @@ def test_volatile_text_in_a_tool_round() -> None:
     ]
 
 
+def test_what_the_host_adds_comes_with_the_latest_question() -> None:
+    """Its origin is the message that it was added to."""
+    built = build([system("S\nRetrieved."), user("1"), assistant("a"), user("2")], base_system_prompt="S")
+    assert built.items[3] == said("system", "Retrieved.")
+    assert [origin.message for origin in built.origins] == [0, 1, 2, 3, 3]
+
+
 def test_the_next_request_begins_like_this_one() -> None:
     """Up to the end of the user's own words the bytes stay, whatever the host mixed in this time."""
     now = [system("S"), user("1"), assistant("a"), user("Template\n2")]

@@ -9,6 +9,7 @@ import pytest
 from open_webui_openrouter_pipe.openrouter.catalog import read_models
 from open_webui_openrouter_pipe.openrouter.policy import (
     RESTRICTED,
+    SUMMARY_FORMAT,
     chat_parameters,
     model_terms,
     permitted_parameters,
@@ -20,6 +21,7 @@ from open_webui_openrouter_pipe.openrouter.policy import (
 from open_webui_openrouter_pipe.planning.plan import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.settings import Valves
+from open_webui_openrouter_pipe.summaries.prompt import SUMMARY_SCHEMA
 
 CHEAP_READS = CachePrices(read=0.1, write=1.25)
 EPHEMERAL = {"cache_control": {"type": "ephemeral"}}
@@ -162,3 +164,9 @@ def test_the_terms_of_a_model() -> None:
     assert model_terms("a/m", [asked, other], output_tokens=50) == ModelTerms("a/m", 8_000, 50, CHEAP_READS)
     assert model_terms("a/m", [asked, None], output_tokens=50).window_tokens == 900_000
     assert model_terms("x", [None], output_tokens=None) == ModelTerms("x")
+
+
+def test_summaries_are_asked_for_in_a_strict_form() -> None:
+    """A provider that knows forms holds the model to this one."""
+    form = SUMMARY_FORMAT["text"]["format"]
+    assert (form["type"], form["strict"], form["schema"]) == ("json_schema", True, SUMMARY_SCHEMA)

@@ -456,6 +456,12 @@ def test_a_call_that_was_cut_off() -> None:
     ]
 
 
+def test_a_call_that_was_cut_off_before_its_arguments() -> None:
+    """It gets none, as if the model had wanted none."""
+    cut = {**call(), "status": "incomplete"}
+    assert reduce([added(call())]) == [started(call()), finished(cut), broken(cut)]
+
+
 @pytest.mark.parametrize("ended_items", [[call('{"a')], []])
 def test_a_call_that_the_limit_cut_off(ended_items: list[Event]) -> None:
     """Half of its arguments make a call incomplete, though its own item says that it is completed."""
@@ -594,6 +600,13 @@ def test_a_stream_without_its_end() -> None:
     ]
 
 
+def test_the_reason_of_an_end_is_the_failures_message() -> None:
+    """Whoever ends the stream may know more about it."""
+    (failed,) = Reducer().close("the connection was lost")
+    assert isinstance(failed, ResponseFailed)
+    assert failed.failure == Failure("the connection was lost", origin="stream")
+
+
 def test_closing_twice() -> None:
     """The end is reported once."""
     reducer = Reducer()
@@ -636,6 +649,13 @@ def test_unknown_items_and_events() -> None:
     start = {"type": "openrouter:novelty", "id": "x"}
     events = [added(start), {"type": "response.novelty.delta", "item_id": "x", "delta": "?"}, done(item)]
     assert reduce([*events, {"type": ""}, completed(item)]) == [started(start), finished(item), ended(item)]
+
+
+def test_an_unknown_item_has_a_status_only_if_its_end_has_one() -> None:
+    """Which types have one is the provider's to say; what has no end is completed with the response."""
+    item = {"type": "openrouter:novelty", "id": "x"}
+    ends = [reduce(events)[-1] for events in ([done(item), completed(item)], [added(item), completed()])]
+    assert ends == [ended(item), ended({**item, "status": "completed"})]
 
 
 def test_citations_come_once_and_flat() -> None:
