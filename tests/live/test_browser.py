@@ -108,6 +108,20 @@ def test_an_error_is_one_clear_line(page: Browser, standin: StandIn) -> None:
     assert "\n" not in page.last_answer()
 
 
+def test_the_hosts_own_tools_do_not_keep_a_small_model_from_answering(
+    page: Browser, standin: StandIn
+) -> None:
+    """With all that Open WebUI offers by default, a model of 8,000 tokens answers; the page says what was omitted."""
+    page.pick_model("Mistral: Small 8k")
+    page.send("Hello small model")
+    answer = page.wait_for_answer()
+    page.wait(lambda: "built-in tools of Open WebUI were omitted" in page.last_message(), 30)
+    page.screenshot("tools-omitted")
+    assert "You said: Hello small model" in answer
+    (request,) = [each for each in standin.responses if b"### Task:" not in each.raw]
+    assert (request.status, request.body.get("tools")) == (200, None)
+
+
 def test_a_message_that_cannot_fit_says_what_uses_up_the_context(
     open_webui: OpenWebUI, page: Browser
 ) -> None:
