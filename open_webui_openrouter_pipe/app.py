@@ -10,7 +10,7 @@ import asyncio
 import logging
 import secrets
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -37,7 +37,7 @@ from .openrouter.catalog import ModelCatalog, account_digest, offered_models
 from .openrouter.client import ClientSettings, OpenRouterClient
 from .openrouter.composer import Composer
 from .planning.cache_marks import cache_key
-from .ports import ArtifactStore, Notice, Output, Summaries
+from .ports import ArtifactStore, Model, Notice, Output, Summaries
 from .settings import Settings, StoreSettings, tokenizer_folder
 from .store.artifacts import SealedArtifacts
 from .store.batches import AuditLog, StoredCalibrations
@@ -64,7 +64,7 @@ class HostResources:
 
     Without Redis the database is used alone; without a secret key nothing is kept but what a passphrase seals; without
     a cache folder nothing is cached on disk, and without a tokenizer's folder tokens are estimated. `model_parameters`
-    returns what administrators have set for a model, by the id of its row and the options that the user chose.
+    returns what administrators have set for the model of a call.
     """
 
     database: Database
@@ -145,10 +145,10 @@ class App:
         if now >= self._next_sweep_look_seconds:  # with the first answer, and then once in a while
             self._next_sweep_look_seconds = now + _SWEEP_LOOK_SECONDS
             self._own.start(_clean_up(self._host, settings.store.cleanup_days))
-        call, omitted = await self._permitted(call, settings)
         catalog = self._catalog(settings.client)
         # A worker that was never asked for its models knows none, and would not ask for sealed reasoning.
-        await catalog.list()
+        listed = await catalog.list()
+        call, omitted = await self._permitted(call, settings, listed)
         composer = self._composer(call, catalog)
         if not (settings.store.passphrases or self._host.secret_key):
             notices = (*settings.notices, notice("no_encryption_key"))
@@ -190,23 +190,24 @@ class App:
         """Stop what runs and close what is open."""
         await self._own.aclose()
 
-    async def _permitted(self, call: Call, settings: Settings) -> tuple[Call, tuple[str, ...]]:
+    async def _permitted(
+        self, call: Call, settings: Settings, listed: Sequence[Model]
+    ) -> tuple[Call, tuple[str, ...]]:
         """The call with what this user may set alone, and a line about the rest; a task is written by the host."""
         if call.task or call.is_admin:
             return call, ()
         read = self._host.model_parameters
-        listed = await self._catalog(settings.client).list()
         permitted, omitted = policy.permitted_parameters(
             call.parameters,
             await read(call) if read else {},
             allowed=settings.user_parameters,
             offered={model.id for model in offered_models(listed, settings.model_patterns)},
         )
+        call, names = replace(call, parameters=permitted), ", ".join(omitted)
         if not omitted:
-            return replace(call, parameters=permitted), ()
-        log.info("parameters that users may not set were omitted: %s", ", ".join(omitted))
-        line = notice("parameters_omitted", names=", ".join(omitted))
-        return replace(call, parameters=permitted), (line,)
+            return call, ()
+        log.info("parameters that users may not set were omitted: %s", names)
+        return call, (notice("parameters_omitted", names=names),)
 
     def _composer(self, call: Call, catalog: ModelCatalog) -> Composer:
         if call.task:

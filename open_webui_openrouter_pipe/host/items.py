@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from ..responses.effects import Usage
 from ..responses.items import Item
-from ..responses.wire import as_list, as_object, as_text
+from ..responses.wire import as_list, as_object, as_text, is_web_address
 
 HostItem = dict[str, Any]
 
@@ -78,7 +78,7 @@ def pictures(item: Item) -> list[str]:
     found = _first_text(fields, "imageUrl", "result", "imageB64")
     if _BASE64.fullmatch(found):
         found = f"data:image/png;base64,{found}"
-    return [found] if _is_web_address(found) or found[:11].lower() == "data:image/" else []
+    return [found] if is_web_address(found) or found[:11].lower() == "data:image/" else []
 
 
 def host_usage(usage: Usage) -> dict[str, Any]:
@@ -129,11 +129,7 @@ def _search_action(action: Mapping[str, Any]) -> dict[str, Any]:
 def _may_be_linked(fields: Any) -> bool:
     """Whether the host, which looks at no address, may link to this one, if there is one."""
     url = as_object(fields).get("url")
-    return url is None or _is_web_address(url)
-
-
-def _is_web_address(url: Any) -> bool:
-    return as_text(url)[:8].lower().startswith(("https://", "http://"))
+    return url is None or is_web_address(url)
 
 
 def _first_text(fields: Mapping[str, Any], *keys: str) -> str:

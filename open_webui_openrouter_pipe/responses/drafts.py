@@ -28,7 +28,7 @@ from .effects import (
 )
 from .items import Item, Phase
 from .text import REPLACEMENT, mend, mend_text, split_pending
-from .wire import as_count, as_list, as_text
+from .wire import as_count, as_list, as_text, is_web_address
 
 WireObject: TypeAlias = dict[str, Any]
 Ending = Literal["completed", "incomplete"]
@@ -78,7 +78,6 @@ _EMPTY_VALUES: Final[tuple[Any, ...]] = (None, "", [])
 _PHASES: Final = get_args(Phase)
 
 _CITATION: Final = "url_citation"
-_WEB_ADDRESSES: Final = ("https://", "http://")
 _CITATION_KEYS: Final = ("url", "start_index", "end_index")
 """What two mentions of one citation share; its excerpt may follow later."""
 
@@ -458,7 +457,7 @@ def flat_annotation(wire: Any) -> WireObject | None:
     nested = wire.get(_CITATION)
     flat = {"type": _CITATION, **nested} if is_citation and isinstance(nested, dict) else wire
     url = as_text(flat.get("url"))
-    if (is_citation or flat.get("url")) and not url[:8].lower().startswith(_WEB_ADDRESSES):
+    if (is_citation or flat.get("url")) and not is_web_address(url):
         return None
     if not is_citation:
         return flat

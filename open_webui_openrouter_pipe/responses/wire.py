@@ -38,6 +38,11 @@ def as_count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value <= _MAX_COUNT else None
 
 
+def is_web_address(value: Any) -> bool:
+    """Whether a value is an http or https URL, to which a page may link."""
+    return as_text(value)[:8].lower().startswith(("https://", "http://"))
+
+
 def as_number(value: Any) -> float | None:
     """Return a finite number, None for anything else; numbers in strings, as prices are written, are read."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
