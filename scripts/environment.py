@@ -7,17 +7,11 @@ since it runs before anything is installed.
 from __future__ import annotations
 
 import hashlib
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 from scripts.paths import LIGHT_VENV, ROOT, VENV
-
-TORCH = "torch==2.13.0"
-"""Open WebUI needs some torch; this pin lets pip prefer a build for the processor alone, if there is one."""
-
-_GPU_PACKAGES = ("nvidia-", "triton", "cuda-")
 
 
 def prepare() -> None:
@@ -28,8 +22,6 @@ def prepare() -> None:
         return
     print("installing the environment; the first time this takes some minutes", flush=True)
     _run(python, "-m", "pip", "install", "--quiet", "--upgrade", "pip", "uv")
-    if _torch_is_for_the_processor(python):
-        _run(python, "-m", "pip", "install", "--quiet", "--no-deps", TORCH)
     _install(python, "dev", "host")
     _set(stamp)
 
@@ -56,16 +48,6 @@ def _install(python: Path, *groups: str) -> None:
     _run(uv, "pip", "install", "--quiet", "--python", str(python), "-r", "pyproject.toml", *chosen)
 
 
-def _torch_is_for_the_processor(python: Path) -> bool:
-    """Whether pip resolves the pin to a build that asks for no packages for graphics cards."""
-    dry_run = ["pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--no-deps", "--report", "-"]
-    found = subprocess.run([python, "-m", *dry_run, TORCH], capture_output=True, text=True, check=False)
-    if found.returncode != 0:
-        return False
-    metadata = json.loads(found.stdout)["install"][0]["metadata"]
-    return not any(name.startswith(_GPU_PACKAGES) for name in metadata.get("requires_dist", []))
-
-
 def _find_python312() -> Path | None:
     """The first Python 3.12 that runs; a version manager's shim may exist and refuse to."""
     managed = sorted((Path.home() / ".pyenv" / "versions").glob("3.12*/bin/python3.12"))
@@ -81,7 +63,6 @@ def _find_python312() -> Path | None:
 def _stamp(python: Path, name: str) -> Path:
     """The file that exists when this environment was made from today's pyproject.toml by today's Python."""
     digest = hashlib.sha256((ROOT / "pyproject.toml").read_bytes())
-    digest.update(TORCH.encode())
     digest.update(str(python.resolve()).encode())
     return python.parent.parent / f".{name}-{digest.hexdigest()[:16]}.stamp"
 

@@ -10,11 +10,13 @@ import random
 import re
 import sqlite3
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
+from open_webui_openrouter_pipe.history.markers import erase_markers
 from scripts.harness.openwebui import Account, OpenWebUI, Sent
 from scripts.standin.summaries import PROSE
 from tests.support.fixtures import SERVED_SCHEMA
@@ -96,23 +98,38 @@ def day(number: int, notes: int = 23) -> str:
     return " ".join([f"Day {number}.", *([RULE] if number % 100 == 0 else []), *written])
 
 
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A chat as a real user's days have filled it, up to the one before the trigger, and the number of days."""
+
+    chat: dict[str, Any]
+    days: int
+
+    def copied_to(self, account: Account) -> Sent:
+        """Give the account such a chat; a copy takes a moment where writing it takes a dozen requests."""
+        return end_of(account, account.api.post("/api/v1/chats/new", {"chat": self.chat})["id"])
+
+    def ask_once_more(self, account: Account) -> tuple[Sent, dict[str, Any]]:
+        """Write the day that crosses the trigger into a copy of the log."""
+        return account.ask(PRESET, day(self.days), after=self.copied_to(account))
+
+
 @pytest.fixture(scope="module")
-def turns(harbour: OpenWebUI) -> int:
-    """So many fill the window nearly up to the trigger: it is crossed with the next."""
+def log(harbour: OpenWebUI) -> Log:
+    """The log of a user who wrote until the trigger was crossed, without the last day."""
     harbour.admin.api.set_valves("openrouter", NO_PREFETCH)
     prober = harbour.add_user("prober")
     sent, _ = grow_until_noticed(prober)
-    return len(questions_of(prober, sent.chat_id)) - 1
-
-
-def grow(account: Account, turns: int) -> Sent:
-    """Write day after day into the log, up to the one before the trigger."""
-    after = None
-    for number in range(turns):
-        after, answer = account.ask(PRESET, day(number), after=after)
-        assert statuses(answer) == []
-    assert after is not None
-    return after
+    chat = prober.chat(sent.chat_id)
+    last = chat["history"]["messages"][sent.message_id]["parentId"]
+    chat["history"]["currentId"] = chat["history"]["messages"][last]["parentId"]
+    chat["history"]["messages"][chat["history"]["currentId"]]["childrenIds"] = []
+    for message_id in (sent.message_id, last):
+        del chat["history"]["messages"][message_id]
+    for message in chat["history"]["messages"].values():  # what others may copy refers to nobody's artifacts
+        message.pop("output", None)
+        message["content"] = erase_markers(message["content"])
+    return Log(chat, len(chat["history"]["messages"]) // 2)
 
 
 def grow_until_noticed(
@@ -208,13 +225,13 @@ def say(page: Browser, text: str) -> None:
 
 @pytest.mark.browser
 def test_the_page_shows_the_summary_status_and_the_chat_goes_on(
-    harbour: OpenWebUI, page: Browser, standin: StandIn, turns: int
+    harbour: OpenWebUI, page: Browser, standin: StandIn, log: Log
 ) -> None:
     """One line while summarizing and one after it; a regenerated answer and a restart cost no further call."""
-    sent = grow(harbour.admin, turns)
+    sent = log.copied_to(harbour.admin)
     page.open_chat(sent.chat_id)
     standin.summarizer = "slow=2"
-    page.send(day(turns))
+    page.send(day(log.days))
     page.wait(lambda: bool(SUMMARIZING.search(page.last_message())), 30)
     page.screenshot("summary-being-made")
     answer = page.wait_for_answer()
@@ -273,10 +290,10 @@ def test_an_edit_keeps_the_summaries_before_it(harbour: OpenWebUI, page: Browser
 # --- whom they belong to ---
 
 
-def test_a_copy_costs_nothing_and_another_user_pays(harbour: OpenWebUI, standin: StandIn) -> None:
+def test_a_copy_costs_nothing_and_another_user_pays(harbour: OpenWebUI, standin: StandIn, log: Log) -> None:
     """A clone and a fork use their owner's summaries; the same chat of another user gets its own."""
     owner, other = harbour.add_user("owner"), harbour.add_user("other")
-    sent, answer = grow_until_noticed(owner)
+    sent, answer = log.ask_once_more(owner)
     assert was_summarized(answer)
     first, count = last_request(standin), summary_count(standin)
     for way in ("clone", "fork"):
@@ -293,10 +310,10 @@ def test_a_copy_costs_nothing_and_another_user_pays(harbour: OpenWebUI, standin:
     assert [rows(harbour, query, account) for account in (owner, other)] == [[(count,)]] * 2
 
 
-def test_summary_rows_are_sealed(harbour: OpenWebUI, standin: StandIn) -> None:
+def test_summary_rows_are_sealed(harbour: OpenWebUI, standin: StandIn, log: Log) -> None:
     """The summary's text is nowhere in the database file, and the chat's words are not in the row."""
     account = harbour.add_user("sealed")
-    grow_until_noticed(account)
+    log.ask_once_more(account)
     stored = rows(
         harbour, "SELECT typeof(payload), packing & 1, payload, model FROM openrouter_pipe_summary", account
     )
@@ -359,14 +376,13 @@ def test_a_temporary_chat_is_summarized_in_memory_alone(harbour: OpenWebUI, stan
     ],
 )
 def test_a_failed_summary_does_not_keep_the_answer_away(
-    harbour: OpenWebUI, standin: StandIn, turns: int, *, kind: str, reason: str, seconds: float
+    harbour: OpenWebUI, standin: StandIn, log: Log, *, kind: str, reason: str, seconds: float
 ) -> None:
     """A status line says why, nothing of the failed attempt is sent, and the next turn tries again."""
     account = harbour.add_user(kind)
     harbour.admin.api.set_valves("openrouter", {"SUMMARY_TIMEOUT_SECONDS": seconds})
-    sent = grow(account, turns)
     standin.summarizer = kind
-    sent, answer = account.ask(PRESET, day(turns), after=sent)
+    sent, answer = log.ask_once_more(account)
     assert [SUMMARIZING.sub("", line) for line in statuses(answer)] == [
         "",
         f"The conversation could not be summarized: {reason}.",
@@ -380,13 +396,13 @@ def test_a_failed_summary_does_not_keep_the_answer_away(
     assert summary_blocks(last_request(standin)) == [1]
 
 
-def test_stop_cancels_a_summary(harbour: OpenWebUI, standin: StandIn, turns: int) -> None:
+def test_stop_cancels_a_summary(harbour: OpenWebUI, standin: StandIn, log: Log) -> None:
     """The request for the summary ends, its claim is released, and the next turn makes the summary."""
     account = harbour.add_user("stopper")
-    sent = grow(account, turns)
+    sent = log.copied_to(account)
     standin.summarizer = "hang"
     with account.session() as session:
-        sent = account.send(PRESET, day(turns), after=sent, session_id=session.id)
+        sent = account.send(PRESET, day(log.days), after=sent, session_id=session.id)
         session.wait_for("status")
         account.stop(sent)
         account.wait(sent)
@@ -402,11 +418,11 @@ def test_stop_cancels_a_summary(harbour: OpenWebUI, standin: StandIn, turns: int
 # --- valves ---
 
 
-def test_a_user_may_bypass_summaries(harbour: OpenWebUI, standin: StandIn, turns: int) -> None:
+def test_a_user_may_bypass_summaries(harbour: OpenWebUI, standin: StandIn, log: Log) -> None:
     """Nothing is summarized for a user with the bypass on, until it is off again."""
     account = harbour.add_user("bypasser")
     account.api.set_user_valves("openrouter", {"SUMMARY_BYPASS": True})
-    sent, answer = account.ask(PRESET, day(turns), after=grow(account, turns))
+    sent, answer = log.ask_once_more(account)
     assert (summary_count(standin), statuses(answer)) == (0, [])
     account.api.set_user_valves("openrouter", {})
     _, answer = account.ask(PRESET, "And now?", after=sent)
@@ -414,11 +430,11 @@ def test_a_user_may_bypass_summaries(harbour: OpenWebUI, standin: StandIn, turns
     assert summary_blocks(last_request(standin)) == [1]
 
 
-def test_a_configured_model_writes_the_summaries(harbour: OpenWebUI, standin: StandIn) -> None:
+def test_a_configured_model_writes_the_summaries(harbour: OpenWebUI, standin: StandIn, log: Log) -> None:
     """The configured model gets the conversation, but neither the chat's tools nor its system prompt."""
     account = harbour.add_user("employer")
     harbour.admin.api.set_valves("openrouter", {"SUMMARY_MODEL": "openai/gpt-4.1-mini"})
-    _, answer = grow_until_noticed(account)
+    _, answer = log.ask_once_more(account)
     assert was_summarized(answer)
     assert {request.body["model"] for request in summary_requests(standin)} == {"openai/gpt-4.1-mini"}
     assert not any(
@@ -463,12 +479,12 @@ def test_the_hosts_own_tasks_are_not_summarized(harbour: OpenWebUI, standin: Sta
 
 @pytest.mark.servers
 def test_on_servers_a_summary_is_made_once_and_found_after_a_restart(
-    served: OpenWebUI, standin: StandIn, postgres_server: PostgresServer
+    served: OpenWebUI, standin: StandIn, postgres_server: PostgresServer, log: Log
 ) -> None:
     """With PostgreSQL and Redis there are as many rows as requests, no claim remains, and a restart costs nothing."""
     served.admin.api.set_valves("openrouter", NO_PREFETCH)
     add_preset(served)
-    sent, answer = grow_until_noticed(served.admin)
+    sent, answer = log.ask_once_more(served.admin)
     assert was_summarized(answer)
     count = summary_count(standin)
     served.stop()
