@@ -104,9 +104,12 @@ class Valves(BaseModel):
         ),
     )
     CONTEXT_MAX_OUTPUT_TOKENS: int = Field(
-        default=2048,
-        ge=1,
-        description="Tokens kept free for the answer when the request sets no limit; at most a fifth of the window.",
+        default=0,
+        ge=0,
+        description=(
+            "Tokens kept free for the answer and its thinking when the request sets no limit; at most a quarter of "
+            "the window. 0: as many as the model can write."
+        ),
     )
     ASSUMED_CONTEXT_TOKENS: int = Field(
         default=0,

@@ -7,6 +7,7 @@
     calibration      a model's billed tokens per counted token, learned from its bills
     budget           the split of a context window, the settings of context management, and the refusal of a request
     tool_facts       tool results stated as facts
+    excerpts         items that are too long: head and tail of their text
     rules            the user's rules, and the note that keeps them when their turns are dropped
     content_cache    a bounded cache of what follows from content
 

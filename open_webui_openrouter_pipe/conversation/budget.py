@@ -16,9 +16,14 @@ from ..notices import notice
 
 UNKNOWN_WINDOW_TOKENS = 1_000_000_000
 """Stands for a window that nobody has named: more than any model has."""
-OUTPUT_SHARE = 0.20
+MAX_OUTPUT_SHARE = 0.25
+"""Of the window: the most that is reserved for an answer, whatever the model could write."""
+UNNAMED_OUTPUT_TOKENS = 16_384
+"""Stands for the output limit of a model that names none: the thinking and the answer of a hard question."""
 OVERHEAD_SHARE = 0.05
-MIN_OVERHEAD_TOKENS = 1024
+"""Of the window: what our count may be too low by."""
+MIN_OVERHEAD_TOKENS = 256
+"""And in a small window, what its template adds to the messages and around tools."""
 CLIP_RANGE_MESSAGES = (1, 50)
 
 Strategy = Literal["summarize", "prune", "clip", "refuse", "off"]
@@ -126,18 +131,18 @@ class ContextOverflow(ContextBudgetExceeded):
         )
 
 
-def split_window(window_tokens: int, *, output_tokens: int) -> Budget:
-    """Divide a window; `output_tokens` is what the request asks for, or the setting's reserve."""
+def split_window(window_tokens: int, *, output_tokens: int | None = None) -> Budget:
+    """Divide a window; `output_tokens` is the most that an answer may be, 0 or None where nobody names that."""
     return Budget(
         window_tokens,
-        min(output_tokens, int(window_tokens * OUTPUT_SHARE)),
+        min(output_tokens or UNNAMED_OUTPUT_TOKENS, int(window_tokens * MAX_OUTPUT_SHARE)),
         max(MIN_OVERHEAD_TOKENS, int(window_tokens * OVERHEAD_SHARE)),
     )
 
 
-def smallest_window(windows_tokens: Iterable[int | None]) -> int | None:
-    """Return the smallest known window of all models that may serve, None when none is known."""
-    return min((tokens for tokens in windows_tokens if tokens and tokens > 0), default=None)
+def smallest_known(sizes_tokens: Iterable[int | None]) -> int | None:
+    """Return the smallest known window, or output limit, of all models that may serve; None when none is known."""
+    return min((tokens for tokens in sizes_tokens if tokens and tokens > 0), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +155,7 @@ class ContextSettings:
     tool_output_retention_turns: int = 10
     tool_output_pruning: Pruning = "batched"
     context_strategy: Strategy = "summarize"
-    context_max_output_tokens: int = 2048
+    context_max_output_tokens: int = 0
     summary_trigger_ratio: float = 0.70
     summary_ahead_ratio: float = 0.60
     summary_turn_trigger: int = 0

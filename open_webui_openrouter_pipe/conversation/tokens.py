@@ -27,6 +27,8 @@ CHUNK_CHARACTERS = 32_768
 
 SEALED_HEADER_BYTES = 650
 SEALED_BYTES_PER_TOKEN = 4
+HEAD_SHARE = 2 / 3
+"""Of what is kept of a long text: where it begins says what it is, and where it ends what came of it."""
 SHRINK_MARGIN = 0.9
 """Each attempt keeps a little less than what should fit, because tokens are not spread evenly over a text."""
 MAX_ATTEMPTS = 10
@@ -175,9 +177,7 @@ def truncate_middle(text: str, head_characters: int, tail_characters: int) -> st
     return f"{text[:head_characters]}\n[... {omitted:,} characters omitted ...]\n{tail}"
 
 
-def truncate_to_tokens(
-    text: str, max_tokens: int, count: Callable[[str], int], *, head_share: float = 0.6
-) -> str:
+def truncate_to_tokens(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
     """Return as much of the head and the tail as fits in `max_tokens`; empty when not even the note fits."""
     truncated, kept_characters = text, float(len(text))
     for _ in range(MAX_ATTEMPTS):
@@ -185,6 +185,6 @@ def truncate_to_tokens(
         if tokens <= max_tokens:
             return truncated
         kept_characters *= SHRINK_MARGIN * max(0, max_tokens) / max(1, tokens)
-        head = int(kept_characters * head_share)
+        head = int(kept_characters * HEAD_SHARE)
         truncated = truncate_middle(text, head, int(kept_characters) - head)
     return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from ..conversation.budget import smallest_window
+from ..conversation.budget import smallest_known
 from ..planning.plan import ModelTerms
 from ..planning.simulate import CachePrices
 from ..ports import Model
@@ -132,8 +132,15 @@ def shares_cache(setting: str, terms: ModelTerms) -> bool:
 
 
 def model_terms(model_id: str, models: Sequence[Model | None], *, output_tokens: int | None) -> ModelTerms:
-    """Return the terms of the model that is asked, the first one, with the smallest window of all that may answer."""
+    """Return the terms of the model that is asked, the first one, with the smallest sizes of all that may answer."""
     asked = models[0]
     prices = (asked.price_input, asked.price_cache_read, asked.price_cache_write) if asked else (None,) * 3
-    window_tokens = smallest_window(model.context_tokens if model else None for model in models)
-    return ModelTerms(model_id, window_tokens, output_tokens, CachePrices.of(*prices))
+    window_tokens = smallest_known(model.context_tokens if model else None for model in models)
+    max_output_tokens = smallest_known(model.max_output_tokens if model else None for model in models)
+    return ModelTerms(
+        model_id,
+        window_tokens,
+        output_tokens,
+        CachePrices.of(*prices),
+        max_output_tokens=max_output_tokens,
+    )

@@ -13,17 +13,24 @@ from itertools import accumulate
 
 from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation, DigestedItem, digest_item, is_model_input
+from ..conversation.excerpts import excerpt_text, with_text
 from ..conversation.rules import NoteWriter, omission_note, select_rules, user_rules
-from ..conversation.tokens import CALL_OVERHEAD_TOKENS, TokenCounter, truncate_to_tokens
-from ..conversation.tool_facts import output_text, state_output
-from ..responses.items import FunctionCallOutput, is_function_call_output, is_message, is_reasoning
+from ..conversation.tokens import (
+    CALL_OVERHEAD_TOKENS,
+    TokenCounter,
+    truncate_middle,
+    truncate_to_tokens,
+)
+from ..conversation.tool_facts import state_output
+from ..responses.items import is_function_call_output, is_message, is_reasoning
 from ..summaries.segments import SummaryIndex
 
 CAP_SHARE = 0.25  # of the budget: the most that one tool output takes
 ROUND_CAP_SHARE = 0.50  # of the budget: the most that all outputs of one round take
 CAP_TOKENS = 50_000
 MIN_CAP_TOKENS = 256
-HEAD_SHARE = 0.7
+EXCERPT_SHARE = 0.02  # of the budget: head and tail of a long text; twice that of what the user wrote
+MIN_EXCERPT_TOKENS = 48
 RULES_SHARE = 0.05
 RULES_TOKENS = 500
 
@@ -34,11 +41,12 @@ class DetailLevel(IntEnum):
     FULL = 0  # as it is; a single huge output is capped
     TOOL_FACTS = 1  # outputs are stated as facts
     SKELETON = 2  # facts; reasoning and assistant messages between tool calls are omitted
-    DROPPED = 3  # omitted; a note keeps the rules that the user set in it
-    SUMMARIZED = 4  # replaced by a summary, which comes before everything else of the chat
+    EXCERPTS = 3  # the same, with head and tail of each long text
+    DROPPED = 4  # omitted; a note keeps the rules that the user set in it
+    SUMMARIZED = 5  # replaced by a summary, which comes before everything else of the chat
 
 
-SENT_LEVELS = (DetailLevel.FULL, DetailLevel.TOOL_FACTS, DetailLevel.SKELETON)
+SENT_LEVELS = (DetailLevel.FULL, DetailLevel.TOOL_FACTS, DetailLevel.SKELETON, DetailLevel.EXCERPTS)
 """Levels at which some of the part's own items are sent."""
 
 
@@ -70,6 +78,11 @@ class OutputLimits:
         return max(MIN_CAP_TOKENS, min(self.cap_tokens, int(self.budget_tokens * CAP_SHARE), shared))
 
     @property
+    def excerpt_tokens(self) -> int:
+        """The most that a fact, or what is kept of a long text, may take."""
+        return max(MIN_EXCERPT_TOKENS, int(self.budget_tokens * EXCERPT_SHARE))
+
+    @property
     def rules_tokens(self) -> int:
         """The most that the rules in the note may take."""
         return min(RULES_TOKENS, int(self.budget_tokens * RULES_SHARE))
@@ -82,14 +95,14 @@ NO_LIMITS = OutputLimits(sys.maxsize, sys.maxsize)
 class PartsByDetail:
     """A conversation's parts at all levels of detail; items are built and counted on first use.
 
-    `facts` caches what stands in for outputs from request to request; it follows from content alone.
+    `texts` caches what stands in for long items from request to request; it follows from content alone.
     """
 
     def __init__(
         self,
         conversation: Conversation,
         counter: TokenCounter,
-        facts: ContentCache[str],
+        texts: ContentCache[str],
         limits: OutputLimits,
         summaries: SummaryIndex,
     ) -> None:
@@ -104,7 +117,7 @@ class PartsByDetail:
             for number, entries in enumerate(turn.rounds, start=1)
         )
         self._starts = list(accumulate((len(turn.rounds) for turn in self.turns[:-1]), initial=0))
-        self._facts = facts
+        self._texts = texts
         self._sums: dict[DetailLevel, list[int]] = {level: [0] for level in SENT_LEVELS}
         self._entries: dict[tuple[DetailLevel, int], tuple[DigestedItem, ...]] = {}
         self._notes: dict[tuple[int, int], tuple[DigestedItem, ...]] = {}
@@ -166,36 +179,45 @@ class PartsByDetail:
             case DetailLevel.SKELETON:
                 facts = self.entries(DetailLevel.TOOL_FACTS, part)
                 return tuple(entry for entry in facts if not _is_omitted(entry, ends_turn=ends_turn))
+            case DetailLevel.EXCERPTS:
+                return tuple(map(self._with_excerpt, self.entries(DetailLevel.SKELETON, part)))
             case DetailLevel.DROPPED | DetailLevel.SUMMARIZED:
                 return ()
 
     def _with_cap(self, entry: DigestedItem, cap_tokens: int) -> DigestedItem:
         """Return the entry with a tool output truncated to the cap; itself when it is smaller."""
-        item = entry.item
-        if not is_function_call_output(item) or (tokens := self.counter.entry(entry).tokens) <= cap_tokens:
-            return entry
-        digest = entry.digest + b"cap%d" % cap_tokens
-        text = self._facts.get_or_compute(digest, lambda: self._truncate(item, tokens, cap_tokens))
-        return DigestedItem({**item, "output": text}, digest)
-
-    def _truncate(self, item: FunctionCallOutput, tokens: int, cap_tokens: int) -> str:
-        whole = output_text(item["output"])
-
-        def count(text: str) -> int:
-            return tokens if text is whole else self.counter.text(text) + CALL_OVERHEAD_TOKENS
-
-        return truncate_to_tokens(whole, cap_tokens, count, head_share=HEAD_SHARE) or state_output(item)
+        return self._truncated(entry, cap_tokens) if is_function_call_output(entry.item) else entry
 
     def _with_fact(self, entry: DigestedItem, full: DigestedItem) -> DigestedItem:
-        """Return the entry with its output stated as a fact; `full` when that saves nothing."""
+        """Return the entry with its output as a fact, no longer than an excerpt; `full` when that saves nothing."""
         item = entry.item
         if not is_function_call_output(item):
             return full
-        text = self._facts.get_or_compute(entry.digest, lambda: state_output(item))
+        text = self._texts.get_or_compute(entry.digest, lambda: state_output(item))
         if text == item["output"]:
-            return full
-        fact = DigestedItem({**item, "output": text}, entry.digest + b"fact")
+            return self._with_excerpt(full)
+        fact = self._with_excerpt(DigestedItem({**item, "output": text}, entry.digest + b"fact"))
         return min(full, fact, key=lambda either: self.counter.entry(either).tokens)
+
+    def _with_excerpt(self, entry: DigestedItem) -> DigestedItem:
+        """Return the entry with head and tail of its text; itself when it is no longer than that."""
+        item, max_tokens = entry.item, self.limits.excerpt_tokens
+        is_input = is_message(item) and item["role"] != "assistant"
+        return self._truncated(entry, 2 * max_tokens if is_input else max_tokens)
+
+    def _truncated(self, entry: DigestedItem, max_tokens: int) -> DigestedItem:
+        """Return the entry with head and tail of its text, in so many tokens; itself when it is smaller."""
+        if self.counter.entry(entry).tokens <= max_tokens:
+            return entry
+        digest = entry.digest + b"truncated%d" % max_tokens
+
+        def cut(text: str) -> str:
+            shorter = truncate_to_tokens(text, max_tokens - CALL_OVERHEAD_TOKENS, self.counter.text)
+            return shorter or truncate_middle(text, 0, 0)
+
+        text = self._texts.get_or_compute(digest, lambda: excerpt_text(entry.item, cut) or "")
+        truncated = DigestedItem(with_text(entry.item, text), digest)
+        return min(entry, truncated, key=lambda either: self.counter.entry(either).tokens)
 
 
 def _is_omitted(entry: DigestedItem, *, ends_turn: bool) -> bool:

@@ -79,8 +79,9 @@ class ModelTerms:
     """What a plan needs to know of the model that serves the request.
 
     `window_tokens` is the smallest of all that may serve it, None when unknown; `output_tokens` what the request asks
-    for, None when it leaves that open; `calibration` what its bills have taught so far. `segment_window_tokens` is the
-    window that segments are cut for, where a request has to fit into less than the model's.
+    for, None when it leaves that open; `max_output_tokens` the most that each model that may serve can write, thinking
+    included; `calibration` what its bills have taught so far. `segment_window_tokens` is the window that segments are
+    cut for, where a request has to fit into less than the model's.
     """
 
     id: str
@@ -89,6 +90,7 @@ class ModelTerms:
     prices: CachePrices = field(default_factory=CachePrices)
     calibration: Calibration | None = None
     segment_window_tokens: int | None = None
+    max_output_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +236,7 @@ def _budget_and_scale(
 
     That is as much as the model's calibration says, in steps and never less than the plain count.
     """
-    output_tokens = model.output_tokens or settings.context_max_output_tokens
+    output_tokens = model.output_tokens or settings.context_max_output_tokens or model.max_output_tokens
     budget = split_window(model.window_tokens or UNKNOWN_WINDOW_TOKENS, output_tokens=output_tokens)
     if model.calibration is None:
         return budget, 1.0

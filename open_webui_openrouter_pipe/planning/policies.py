@@ -8,10 +8,12 @@ may take. So the same history is always decided alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from ..conversation.conversation import Turn
-from ..conversation.rules import NOTE_OVERHEAD_TOKENS
 from ..responses.items import is_message
 from .detail import DetailLevel
 from .simulate import Cutoffs, SimulatedRequest
@@ -20,12 +22,11 @@ SUMMARY_LOW_WATER_SHARE = 3 / 7
 """Of the trigger (30 % of the budget by default): summaries replace as many of the oldest turns as it takes."""
 MIN_SUMMARIZED_SHARE = 1 / 7
 """Of the trigger (10 % of the budget by default): summaries that free less wait until they must be made."""
-LOW_WATER_SHARE = 0.55
-"""Of the limit: pruning and eviction go down to it, so that the next turns need nothing."""
-MIN_FREED_SHARE = 0.10
-"""A change that frees less would be needed again soon: it waits until it must be."""
+LOW_WATER_SHARE = 0.5
+"""Pruning and eviction never take more than the other half of a chat at once."""
 
-_SHORTENED_LEVELS = (DetailLevel.TOOL_FACTS, DetailLevel.SKELETON)
+SHORTENED_LEVELS = (DetailLevel.TOOL_FACTS, DetailLevel.SKELETON, DetailLevel.EXCERPTS)
+"""The levels at which a turn is still sent, but not whole, the mildest first."""
 
 
 def shorten_old_tool_results(request: SimulatedRequest) -> Cutoffs:
@@ -140,69 +141,98 @@ def choose_segments(request: SimulatedRequest, eligible_turns: int, target_token
 
 
 def prune(request: SimulatedRequest) -> Cutoffs:
-    """When the budget is nearly full, shorten the turns that are not protected, only as far as needed."""
-    settings, limit_tokens = request.terms.settings, request.terms.limit_tokens
-    before = request.tokens()
-    if before <= settings.prune_trigger_ratio * limit_tokens:
+    """When the budget is nearly full, shorten the turns that are not protected, as few of the oldest as needed.
+
+    Where that is not enough to let the next turns go quietly, nothing is changed before it must be.
+    """
+    settings = request.terms.settings
+    trigger_tokens = settings.prune_trigger_ratio * request.terms.limit_tokens
+    if request.tokens() <= trigger_tokens:
         return request.cutoffs
-    shortened = request.cutoffs
-    for level in _SHORTENED_LEVELS:
-        shortened = shortened.moved(level, request.start_of_newest(settings.protected_turns))
-        if request.tokens(shortened) <= LOW_WATER_SHARE * limit_tokens:
-            return shortened
-    freed_tokens = before - request.tokens(shortened)
-    return shortened if freed_tokens >= MIN_FREED_SHARE * limit_tokens else request.cutoffs
+    end = request.start_of_newest(settings.protected_turns)
+    steps = ((level, end) for level in SHORTENED_LEVELS)
+    return _give_way(request, steps, _low_water_tokens(request, trigger_tokens)) or request.cutoffs
 
 
 def evict(request: SimulatedRequest) -> Cutoffs:
-    """When the request is over the limit, shorten and drop the oldest until it is well below.
+    """When the request is over the limit, shorten the oldest, then drop them, each only as far as needed.
 
-    The mildest candidate that is small enough wins. Where none fits (a single message larger than the window), the
+    Down to the low-water mark where earlier turns alone can give it; otherwise just below the limit. At the very last,
+    what the model has just read is stated as facts. Where nothing fits (a single message larger than the window), the
     smallest is returned: the caller has to refuse it.
     """
     limit_tokens = request.terms.limit_tokens
     if request.tokens() <= limit_tokens:
         return request.cutoffs
-    candidate = request.cutoffs
-    for candidate in _eviction_candidates(request):
-        if request.tokens(candidate) <= LOW_WATER_SHARE * limit_tokens:
-            return candidate
-    if request.tokens(candidate) <= limit_tokens:
-        return candidate
-    return min(request.cutoffs, candidate.moved(DetailLevel.TOOL_FACTS, request.end), key=request.tokens)
+    earlier, current = _eviction_steps(request)
+    fitting = _give_way(request, earlier, _low_water_tokens(request, limit_tokens))
+    fitting = fitting or _give_way(request, (*earlier, *current), limit_tokens)
+    if fitting is not None:
+        return fitting
+    dropped = request.cutoffs.moved(DetailLevel.DROPPED, request.start_of_newest(1))
+    return min(request.cutoffs, dropped.moved(DetailLevel.TOOL_FACTS, request.end), key=request.tokens)
 
 
-def _eviction_candidates(request: SimulatedRequest) -> Iterator[Cutoffs]:
-    """Yield cutoffs from the mildest to the strictest.
+_Step: TypeAlias = tuple[DetailLevel, int]
+"""What may be sent at a level at most: the parts before an end."""
 
-    The protected turns are halved down to the current one; each time, older turns are shortened and then dropped.
-    At last the earlier rounds of the current turn are stated as facts, one after the other.
+
+def _eviction_steps(request: SimulatedRequest) -> tuple[Sequence[_Step], Sequence[_Step]]:
+    """Return what gives way, the mildest first: of the earlier turns, and what is for a request that fits no other way.
+
+    The retained turns stay in some form while that is possible, the protected ones longer than the outputs of the
+    current turn's earlier rounds, which were asked for to answer the latest message.
     """
-    shortened = request.cutoffs
-    for protected in halvings(request.terms.settings.protected_turns):
-        start = request.start_of_newest(protected)
-        for level in _SHORTENED_LEVELS:
-            shortened = shortened.moved(level, start)
-            yield shortened
-        yield _drop_oldest(request, shortened, start)
-    current_start = request.start_of_newest(1)
-    current = shortened.moved(DetailLevel.DROPPED, current_start)
-    for end in range(current_start + 1, request.end):
-        yield current.moved(DetailLevel.TOOL_FACTS, end)
+    settings, current = request.terms.settings, request.start_of_newest(1)
+    protected, *fewer = [request.start_of_newest(turns) for turns in halvings(settings.protected_turns)]
+    earlier = [
+        *((level, protected) for level in SHORTENED_LEVELS),
+        (DetailLevel.DROPPED, min(request.retention_end, protected)),
+        *((level, end) for end in fewer for level in SHORTENED_LEVELS),
+        (DetailLevel.DROPPED, protected),
+    ]
+    return earlier, [
+        (DetailLevel.TOOL_FACTS, request.end - 1),
+        (DetailLevel.DROPPED, current),
+    ]
 
 
-def _drop_oldest(request: SimulatedRequest, cutoffs: Cutoffs, protected_start: int) -> Cutoffs:
-    """Keep as many of the newest turns as fit below the low-water mark, and the protected ones in any case."""
-    note_tokens = request.parts.limits.rules_tokens + NOTE_OVERHEAD_TOKENS
-    target_tokens = LOW_WATER_SHARE * request.terms.limit_tokens
-    max_tokens = target_tokens - request.fixed_tokens(cutoffs) - note_tokens
-    dropped = cutoffs.moved(DetailLevel.DROPPED, protected_start)
-    for turn in range(request.parts.parts[protected_start].turn - 1, -1, -1):
-        longer = cutoffs.moved(DetailLevel.DROPPED, request.parts.start_of(turn))
-        if request.parts_tokens(longer) > max_tokens:
-            break
-        dropped = longer
-    return dropped
+def _give_way(request: SimulatedRequest, steps: Iterable[_Step], max_tokens: float) -> Cutoffs | None:
+    """Take the steps in their order, each only as far as needed; None when all are not enough."""
+    cutoffs = request.cutoffs
+    for level, end in steps:
+        cutoffs = _moved_as_needed(request, cutoffs, (level, end), max_tokens)
+        if request.tokens(cutoffs) <= max_tokens:
+            return cutoffs
+    return None
+
+
+def _moved_as_needed(request: SimulatedRequest, cutoffs: Cutoffs, step: _Step, max_tokens: float) -> Cutoffs:
+    """Move a level over as few of the oldest turns, or rounds of the current turn, as bring the request down."""
+    (level, last), parts, current = step, request.parts, request.start_of_newest(1)
+    turns = range(parts.turns_before(cutoffs.ends[level]), request.turn + 1)
+    ends = [end for end in map(parts.start_of, turns) if end <= last]
+    ends += range(max(current, cutoffs.ends[level]) + 1, last + 1)
+    if not ends:
+        return cutoffs
+
+    def is_enough(end: int) -> bool:
+        return request.tokens(cutoffs.moved(level, end)) <= max_tokens
+
+    return cutoffs.moved(level, ends[bisect_left(ends, 1, hi=len(ends) - 1, key=is_enough)])
+
+
+def _low_water_tokens(request: SimulatedRequest, high_tokens: float) -> float:
+    """Return what a request that came to `high_tokens` is brought down to, so that the next turns need nothing.
+
+    There should be room for so many turns of the chat's mean size that reading their requests from the cache costs
+    what changing the prefix costs now; for one where nothing is cached; and never for more than half of the chat.
+    """
+    prices, parts, current = request.terms.prices, request.parts, request.start_of_newest(1)
+    growth_tokens = parts.tokens(DetailLevel.FULL, 0, current or request.end) / max(1, request.turn)
+    quiet_turns = max(1.0, (prices.write - prices.read) / prices.read) if prices.read else math.inf
+    room_tokens = high_tokens - request.fixed_tokens(request.cutoffs)
+    return high_tokens - min(LOW_WATER_SHARE * room_tokens, quiet_turns * growth_tokens)
 
 
 def halvings(turns: int) -> Iterator[int]:

@@ -15,22 +15,29 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby
 
-from ..conversation.budget import OUTPUT_SHARE, ContextSettings
+from ..conversation.budget import ContextSettings
 from ..conversation.conversation import Conversation, DigestedItem, Turn, digest_item
 from ..conversation.rules import RULE_OVERHEAD_TOKENS, user_rules
 from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter, TokenCounts
 from ..responses.items import is_reasoning
-from .summary import SUMMARY_HEADER, Summary, max_summary_tokens, summary_message
+from .summary import MIN_SIZE_TOKENS, SUMMARY_HEADER, Summary, max_summary_tokens, summary_message
 
 MAX_SOURCE_TOKENS = 32_768
-WINDOW_SHARE = 1 / 3
-"""A segment is at most this share of the budget; rounded down to a power of two, so that windows of similar size
+WINDOW_SHARE = 4 / 15
+"""A segment is at most this share of the window; rounded down to a power of two, so that windows of similar size
 divide a chat alike."""
 CLOSING_SHARE = 0.50
 MIN_SHARE = 0.25
-MIN_CLOSING_TOKENS = 2_048
-MESSAGE_SHARE = 0.12
-"""The share of the budget for all summaries together, which says how many may stand beside each other."""
+MIN_SOURCE_TOKENS = 2 * MIN_SIZE_TOKENS
+"""Of a segment that ends early, before a large turn: its summary is at most half as large."""
+MIN_CLOSING_TOKENS = 4 * MIN_SIZE_TOKENS
+"""Of any other: its summary is at most a quarter. Windows under 7,500 have no room for such segments."""
+SMALL_SEGMENT_TOKENS = 4_096
+ITEMS_PER_SMALL_SEGMENT = 12
+"""In segments up to that size (of windows under 30,720) no item counts for more than this part of one. Long items are
+cut there before turns are dropped, so that a summary is worth its room only if it replaces several turns."""
+MESSAGE_SHARE = 0.10
+"""The share of the window for all summaries together, which says how many may stand beside each other."""
 MIN_SUMMARIES = 2
 GROUP_SIZE = 4
 """How many neighbours share a summary when there are too many."""
@@ -50,7 +57,8 @@ class SegmentSizes:
     """How large segments are, in tokens of source, and how many summaries stand beside each other at most.
 
     A segment ends with the turn that brings it to `closing_tokens`, or before one that would bring it over
-    `max_tokens` once it has `min_tokens`; with `max_turns` also after so many turns (0: any number).
+    `max_tokens` once it has `min_tokens`; with `max_turns` also after so many turns (0: any number). An item counts
+    for `max_item_tokens` at most.
     """
 
     min_tokens: int
@@ -58,24 +66,25 @@ class SegmentSizes:
     max_tokens: int
     max_turns: int
     max_summaries: int
+    max_item_tokens: int = sys.maxsize
 
     @classmethod
     def of(cls, settings: ContextSettings, window_tokens: int) -> SegmentSizes:
         """Return the sizes for a window; what a request reserves of it for its answer does not change them."""
-        budget_tokens = window_tokens * (1 - OUTPUT_SHARE)
-        power_of_two = 1 << max(0, int(budget_tokens * WINDOW_SHARE).bit_length() - 1)
+        power_of_two = 1 << max(0, int(window_tokens * WINDOW_SHARE).bit_length() - 1)
         max_tokens = min(MAX_SOURCE_TOKENS, power_of_two)
-        closing_tokens = int(max_tokens * CLOSING_SHARE)
-        if closing_tokens < MIN_CLOSING_TOKENS:
+        if max_tokens < MIN_CLOSING_TOKENS:
             return NO_SEGMENTS
+        closing_tokens = max(MIN_CLOSING_TOKENS, int(max_tokens * CLOSING_SHARE))
+        is_small = max_tokens <= SMALL_SEGMENT_TOKENS
+        room = int(window_tokens * MESSAGE_SHARE) // max_summary_tokens(closing_tokens)
         return cls(
-            min_tokens=int(max_tokens * MIN_SHARE),
+            min_tokens=max(MIN_SOURCE_TOKENS, int(max_tokens * MIN_SHARE)),
             closing_tokens=closing_tokens,
             max_tokens=max_tokens,
             max_turns=settings.summary_turn_trigger,
-            max_summaries=max(
-                MIN_SUMMARIES, int(budget_tokens * MESSAGE_SHARE) // max_summary_tokens(closing_tokens)
-            ),
+            max_summaries=max(MIN_SUMMARIES, room),
+            max_item_tokens=max_tokens // ITEMS_PER_SMALL_SEGMENT if is_small else sys.maxsize,
         )
 
 
@@ -216,7 +225,8 @@ class SummaryIndex:
             [self._counter.entry(entry) for entry in turn.entries if not is_reasoning(entry.item)]
             for turn in self._conversation.turns[:-1]
         )
-        return tuple(sum(each.tokens - each.media for each in of_turn) for of_turn in counts)
+        most = self._sizes.max_item_tokens
+        return tuple(sum(min(each.tokens - each.media, most) for each in of_turn) for of_turn in counts)
 
     def _rules_tokens(self, turn: Turn) -> int:
         def count() -> TokenCounts:

@@ -253,10 +253,10 @@ async def test_two_workers_on_postgresql_make_each_summary_once(
 async def test_prefetched_summaries_spare_every_turn_a_wait(workers: Workers, standin: StandIn) -> None:
     """Each summary is used without waiting, and nineteen quiet turns follow it.
 
-    A turn adds 263 tokens; a summary is due at 70 % of 13,312 tokens (9,319), which 9,405 tokens in 37 turns and a
-    question are. Three segments of nine turns are summarized: the other ten turns and the question are about 2,700
-    tokens (9,405 less 27 turns of about 248), and with the most that three summaries may take (500 each, and a header
-    of about 70) the request counts 4,270. Nineteen turns later that is 9,267; the twentieth brings it to 9,530.
+    A turn adds 263 tokens; a summary is due at 70 % of 11,469 tokens (8,028), which 8,090 tokens in 32 turns and a
+    question are. Three segments of nine turns are summarized: the other five turns and the question are about 1,390
+    tokens (8,090 less 27 turns of about 248), and with the most that three summaries may take (500 each, and a header
+    of about 70) the request counts 2,960. Nineteen turns later that is 7,957; the twentieth brings it to 8,220.
     """
     async with workers.open(SUMMARY_AHEAD_RATIO=0.6) as pipe:
         page = LongChat(pipe, SMALL).grow(30)
@@ -265,7 +265,7 @@ async def test_prefetched_summaries_spare_every_turn_a_wait(workers: Workers, st
             answers.append(await page.ask_next())
             await workers.idle()
     noticed = [len(page.turns) - len(answers) + at for at, answer in enumerate(answers) if answer.notices]
-    assert noticed == [37, 57]
+    assert noticed == [32, 52]
     assert all(
         notice.startswith("Summarized: ") and len(answer.notices) == 1
         for answer in answers

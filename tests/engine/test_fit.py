@@ -116,8 +116,11 @@ async def test_the_user_is_shown_when_something_is_omitted() -> None:
     """Once each time that the prefix changes, and not with the turns that follow."""
     books, screen = FakeServices(), ShownNotices()
     plans = [await fit(new_fitter(books), long_chat(turns), screen) for turns in range(1, 21)]
-    omitted = "The oldest parts of this chat were omitted to fit the model's window."
-    assert screen.lines == [omitted] * len(plans[-1].prefix_breaks)
+    lines = {
+        "prune": "Older parts of this chat were shortened to fit the model's window.",
+        "evict": "The oldest parts of this chat were omitted to fit the model's window.",
+    }
+    assert screen.lines == [lines[each.reason] for each in plans[-1].prefix_breaks]
     assert 0 < len(screen.lines) < 10
 
 
@@ -126,7 +129,7 @@ async def test_the_user_is_shown_once_in_a_turn_what_is_omitted() -> None:
     screen, fitter = ShownNotices(), new_fitter(FakeServices())
     plans = [await fit(fitter, long_chat(turns), screen) for turns in range(1, 21)]
     assert len(plans[-1].prefix_breaks) > 1
-    assert screen.lines == ["The oldest parts of this chat were omitted to fit the model's window."]
+    assert screen.lines == ["Older parts of this chat were shortened to fit the model's window."]
 
 
 async def test_omitted_tools_are_reported_once_in_a_chat() -> None:
@@ -319,7 +322,9 @@ class Worker:
             record=partial(self.services.record, ORIGIN),
         )
         settings = ContextSettings(**{"summary_ahead_ratio": 1.0, **changes})
-        terms = RequestTerms(settings, ModelTerms("vendor/model", 20_000, prices=self.prices))
+        terms = RequestTerms(
+            settings, ModelTerms("vendor/model", 20_000, prices=self.prices, max_output_tokens=2_072)
+        )
         return RequestFitter(self.services, terms, ORIGIN, summarizer=summarizer)
 
     def simulations(self, turns: int) -> float:

@@ -196,11 +196,10 @@ async def test_reasoning_is_sent_once_however_often_it_is_marked(tmp_path: Path)
 
 async def test_a_repeated_call_id_is_compared_with_the_whole_chat(tmp_path: Path) -> None:
     """The host keeps a call that the request leaves out, and would take the new one for it."""
-    text = stream(message("word " * 2_500))
-    router = Router(
-        stream(call()), text, text, text, stream(call()), stream(message("end")), window_tokens=9_000
-    )
-    answers = await ask(tmp_path, router, "1", "2", "3", "4", CONTEXT_STRATEGY="prune")
+    text = stream(message("word"))
+    router = Router(stream(call()), text, text, text, stream(call()), stream(message("end")))
+    clip = {"CONTEXT_STRATEGY": "clip", "CLIP_LAST_MESSAGES": 2}
+    answers = await ask(tmp_path, router, "1", "2", "3", "4", **clip)
     assert router.sent("function_call")[4] == []
     ids = [call_id for answer in answers for call_id, _ in calls_of(answer)]
     assert (ids[0], len(set(ids))) == ("call_0", 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -154,14 +155,17 @@ def test_when_a_summary_is_asked_for_in_the_chats_own_request(
 
 
 def test_the_terms_of_a_model() -> None:
-    """The prices are those of the model that is asked, the window is the smallest of all that may answer."""
+    """The prices are those of the model that is asked, window and output the smallest of all that may answer."""
     pricing = {"prompt": "0.000002", "input_cache_read": "0.0000002", "input_cache_write": "0.0000025"}
     rows = [
         {"id": "a/m", "context_length": 900_000, "pricing": pricing},
-        {"id": "a/n", "context_length": 8_000},
+        {"id": "a/n", "context_length": 8_000, "top_provider": {"max_completion_tokens": 4_000}},
     ]
     asked, other = read_models({"data": rows})
-    assert model_terms("a/m", [asked, other], output_tokens=50) == ModelTerms("a/m", 8_000, 50, CHEAP_READS)
+    terms = ModelTerms("a/m", 8_000, 50, CHEAP_READS, max_output_tokens=4_000)
+    assert model_terms("a/m", [asked, other], output_tokens=50) == terms
+    larger = replace(other, max_output_tokens=64_000)
+    assert model_terms("a/m", [larger, other, None], output_tokens=None).max_output_tokens == 4_000
     assert model_terms("a/m", [asked, None], output_tokens=50).window_tokens == 900_000
     assert model_terms("x", [None], output_tokens=None) == ModelTerms("x")
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from open_webui_openrouter_pipe.planning.plan import StepName
 
 SMALL = ModelTerms("vendor/model", 10_000)
-BUDGET = Budget(10_000, 2000, 1024)
+BUDGET = Budget(10_000, 2500, 500)
 BILLED = Usage(input_tokens=40, cached_tokens=30, cost=0.5)
 
 
@@ -34,8 +34,8 @@ def test_a_sent_request_is_recorded() -> None:
         model="vendor/model",
         purpose="answer",
         window_tokens=10_000,
-        budget_tokens=6976,
-        limit_tokens=6976,
+        budget_tokens=7000,
+        limit_tokens=7000,
         tokens_before=plan.tokens,
         tokens_sent=plan.tokens,
         steps=tuple(AuditStep(step.name, plan.tokens, triggered=False) for step in plan.steps),
@@ -57,8 +57,8 @@ def test_a_rejected_request_is_recorded() -> None:
         model="vendor/model",
         purpose="answer",
         window_tokens=10_000,
-        budget_tokens=8488,
-        limit_tokens=8488,
+        budget_tokens=8500,
+        limit_tokens=8500,
         tokens_before=rejected.value.needed_tokens,
         tokens_sent=0,
         rejected=True,
@@ -72,8 +72,8 @@ def test_a_request_for_a_summary_is_recorded() -> None:
         model="vendor/model",
         purpose="summary_ahead",
         window_tokens=10_000,
-        budget_tokens=6976,
-        limit_tokens=6976,
+        budget_tokens=7000,
+        limit_tokens=7000,
         tokens_before=9000,
         tokens_sent=1100,
         billed_tokens=40,
@@ -90,8 +90,8 @@ def test_a_failed_request_for_a_summary_says_why() -> None:
         model="vendor/model",
         purpose="summary",
         window_tokens=10_000,
-        budget_tokens=6976,
-        limit_tokens=6976,
+        budget_tokens=7000,
+        limit_tokens=7000,
         tokens_before=9000,
         tokens_sent=0,
         failure="time-out",

@@ -31,6 +31,7 @@ from tests.support.cases import HISTORIES, SHARES
 from tests.support.chats import SYSTEM, History, Memory, histories, summarized
 
 OMISSION_LINE = re.compile(r"\[\d+ earlier turns? omitted to fit the model's context window\.\]")
+CUT_LINE = re.compile(r"\n\[\.\.\. ([\d,]+) characters omitted \.\.\.\]\n")
 thorough = settings(max_examples=HISTORIES, deadline=None, suppress_health_check=list(HealthCheck))
 
 _policies = st.builds(
@@ -128,6 +129,13 @@ def what_is_sent_is_within_the_limit(sent: Sent) -> None:
     assert fitted.tokens_before == sum(counter.item(item).tokens for item in (SYSTEM, *sent.chat.items))
 
 
+def the_current_turn_is_whole(sent: Sent) -> None:
+    """All that the model wrote in the current turn is sent as it is; nothing but outputs is ever shortened in it."""
+    current = [item for item, turn in sent.chat.numbered if turn == sent.chat.turn_of_item[-1]]
+    written = [item for item in current if not is_function_call_output(item)]
+    assert all(item in sent.items for item in written)
+
+
 def no_call_is_without_its_output(sent: Sent) -> None:
     """Calls and outputs are sent in pairs, each output after its call, each once."""
     calls = [item["call_id"] for item in sent.items if is_function_call(item)]
@@ -153,13 +161,24 @@ def what_must_not_be_dropped_is_there(sent: Sent) -> None:
 def the_newest_are_kept(sent: Sent) -> None:
     """The turns that are sent are the newest ones, without a gap, and each begins with the user's message."""
     asked = [item for item in sent.chat.items if is_message(item) and item["role"] == "user"]
-    kept = [item for item in sent.items if is_message(item) and item["role"] == "user" and item in asked]
-    assert dumped(kept) == dumped(asked[len(asked) - len(kept) :])
+    users = [item for item in sent.items if is_message(item) and item["role"] == "user"]
+    kept = [item for item in users if any(stands_for(item, each) for each in asked)]
+    assert all(map(stands_for, kept, asked[len(asked) - len(kept) :]))
     first = next(
         item for item in sent.items[1:] if not is_message(item) or not OMISSION_LINE.match(_text(item))
     )
     assert is_message(first)
     assert first["role"] == "user"
+
+
+def stands_for(item: Item, original: Item) -> bool:
+    """Whether an item is the original itself, or its head and tail with a line that says how much lies between."""
+    whole, cut = _text(original), CUT_LINE.split(_text(item))
+    if len(cut) == 1:
+        return item == original
+    head, omitted, tail = cut
+    is_cut = whole.startswith(head) and whole.endswith(tail)
+    return is_cut and len(head) + int(omitted.replace(",", "")) + len(tail) == len(whole)
 
 
 def reasoning_is_sent_for_a_whole_turn_or_not_at_all(sent: Sent) -> None:
@@ -191,6 +210,7 @@ def every_prefix_break_frees_something(sent: Sent) -> None:
 LAWS: tuple[Callable[[Sent], None], ...] = (
     what_is_sent_is_within_the_limit,
     no_call_is_without_its_output,
+    the_current_turn_is_whole,
     what_must_not_be_dropped_is_there,
     the_newest_are_kept,
     reasoning_is_sent_for_a_whole_turn_or_not_at_all,

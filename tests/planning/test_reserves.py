@@ -16,9 +16,9 @@ from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan, plan
 from tests.planning.exact import split_words, talk, words
 from tests.support.chats import call, history, output, user
 
-SMALL = ModelTerms("vendor/small", 8_000)
-"""1,600 and 1,024 tokens are reserved for the output and as a margin: 5,376 are left, or 6,688 by halves."""
-FULL, HALF = 5_376, 6_688
+SMALL = ModelTerms("vendor/small", 8_000, max_output_tokens=1_600)
+"""1,600 and 400 tokens are reserved for the output and as a margin: 6,000 are left, or 7,000 by halves."""
+FULL, HALF = 6_000, 7_000
 COUNTER = TokenCounter(ContentCache(), split_words)
 
 
@@ -46,15 +46,17 @@ def planned(conversation: Conversation, strategy: str = "summarize", model: Mode
     ("turns", "builtin_tokens", "chosen_tokens", "limit_tokens", "omitted", "sent_tokens"),
     [
         pytest.param(0, 5_000, 0, FULL, False, 5_091, id="all fits"),
-        pytest.param(0, 5_450, 0, HALF, False, 5_541, id="Hello with the default tools of the host"),
-        pytest.param(0, 6_596, 0, HALF, False, HALF - 1, id="the last token of the halved reserves"),
-        pytest.param(0, 6_598, 0, FULL, True, 91, id="more built-in tools than the window holds"),
+        pytest.param(0, 6_050, 0, HALF, False, 6_141, id="Hello with the default tools of the host"),
+        pytest.param(0, 6_908, 0, HALF, False, HALF - 1, id="the last token of the halved reserves"),
+        pytest.param(0, 6_910, 0, FULL, True, 91, id="more built-in tools than the window holds"),
         pytest.param(1, 5_000, 0, FULL, False, 5_291, id="a short chat beside them"),
-        pytest.param(6, 5_450, 0, FULL, True, 1_291, id="a longer chat is worth more than they are"),
-        pytest.param(5, 4_500, 0, FULL, True, 1_091, id="no turn is evicted for them"),
-        pytest.param(0, 6_000, 5_400, HALF, True, 5_491, id="chosen tools in the halved reserves"),
-        pytest.param(5, 0, 4_900, FULL, False, 5_205, id="chosen tools stay, and turns are evicted"),
-        pytest.param(30, 1_000, 0, FULL, False, 4_105, id="few tools stay, and turns are evicted"),
+        pytest.param(6, 6_050, 0, FULL, True, 1_291, id="a longer chat is worth more than they are"),
+        pytest.param(5, 5_100, 0, FULL, True, 1_091, id="no turn is evicted for them"),
+        pytest.param(16, 3_002, 0, FULL, True, 3_291, id="from half of the limit on"),
+        pytest.param(16, 3_000, 0, FULL, False, 5_905, id="not for less"),
+        pytest.param(0, 6_000, 6_050, HALF, True, 6_141, id="chosen tools in the halved reserves"),
+        pytest.param(5, 0, 5_100, FULL, False, 5_805, id="chosen tools stay, and turns are evicted"),
+        pytest.param(30, 1_000, 0, FULL, False, 5_905, id="few tools stay, and turns are evicted"),
     ],
 )
 def test_what_gives_way(
@@ -78,12 +80,12 @@ def test_what_gives_way(
 
 def test_the_halved_reserves_are_in_the_plan() -> None:
     """The audit records the budget that the request was fitted to."""
-    assert planned(chat(0, tools(5_450, "get_time"))).budget == Budget(8_000, 800, 512)
+    assert planned(chat(0, tools(6_050, "get_time"))).budget == Budget(8_000, 800, 200)
 
 
 def test_a_longer_chat_goes_on_without_the_tools() -> None:
     """Once they are omitted they stay so, and each request begins like the one before."""
-    offered = tools(5_450, "get_time")
+    offered = tools(6_050, "get_time")
     plans = [planned(chat(turns, offered, "get_time")) for turns in range(1, 20)]
     assert {sent.omitted_tools for sent in plans} == {frozenset({"get_time"})}
     for before, after in pairwise(plans):
@@ -113,8 +115,8 @@ def test_no_summary_is_requested_behind_a_chat_without_its_tools() -> None:
 @pytest.mark.parametrize("strategy", ["summarize", "prune", "clip", "refuse"])
 def test_what_does_not_fit_without_them_is_refused(strategy: str) -> None:
     """By the limit that the halved reserves leave."""
-    conversation = replace(chat(0, tools(5_450, "get_time"), "get_time"))
-    said = history([user(words(6_700))])
+    conversation = replace(chat(0, tools(6_050, "get_time"), "get_time"))
+    said = history([user(words(7_000))])
     turns = build_conversation(said.items, said.turn_of_item).turns
     with pytest.raises(ContextOverflow) as refused:
         planned(replace(conversation, turns=turns), strategy)
@@ -123,6 +125,27 @@ def test_what_does_not_fit_without_them_is_refused(strategy: str) -> None:
 
 def test_output_that_the_request_asks_for_stays_reserved() -> None:
     """Providers count it with the input; the margin alone gives way."""
-    model = ModelTerms("vendor/small", 8_000, output_tokens=1_600)
-    conversation = chat(0, tools(5_450, "get_time"))
-    assert planned(conversation, model=model).budget == Budget(8_000, 1_600, 512)
+    model = replace(SMALL, output_tokens=1_600)
+    conversation = chat(0, tools(6_050, "get_time"))
+    assert planned(conversation, model=model).budget == Budget(8_000, 1_600, 200)
+
+
+@pytest.mark.parametrize(
+    ("asked", "setting", "of_model", "reserved"),
+    [
+        pytest.param(None, 0, 1_200, 1_200, id="what the model can write"),
+        pytest.param(None, 0, 64_000, 2_000, id="at most a quarter of the window"),
+        pytest.param(None, 0, None, 2_000, id="a model that names no limit"),
+        pytest.param(None, 900, 1_200, 900, id="the administrator's choice goes first"),
+        pytest.param(500, 900, 1_200, 500, id="and the request's own before that"),
+        pytest.param(4_000, 900, 1_200, 2_000, id="at most a quarter of the window, too"),
+    ],
+)
+def test_the_reserve_for_an_answer(
+    asked: int | None, setting: int, of_model: int | None, reserved: int
+) -> None:
+    """What the request asks for, else the setting, else what the model can write."""
+    model = ModelTerms("vendor/model", 8_000, output_tokens=asked, max_output_tokens=of_model)
+    settings = ContextSettings(context_max_output_tokens=setting)
+    sent = plan(chat(0, ()), settings, model=model, counter=COUNTER, facts=ContentCache())
+    assert sent.budget == Budget(8_000, reserved, 400)

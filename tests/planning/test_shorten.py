@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
+from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.errors import ContextBudgetExceeded
 from open_webui_openrouter_pipe.planning.detail import OutputLimits
 from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan
-from open_webui_openrouter_pipe.responses.items import Item, is_function_call_output, is_message
-from tests.planning.exact import MODEL, new_memory, talk, words
+from open_webui_openrouter_pipe.planning.simulate import CachePrices
+from open_webui_openrouter_pipe.responses.items import (
+    Item,
+    is_function_call,
+    is_function_call_output,
+    is_message,
+)
+from tests.planning.exact import MODEL, UNCACHED, new_memory, split_words, talk, words
 from tests.support.chats import (
     History,
     answer,
@@ -33,6 +42,11 @@ PROSE = "the ship sailed north and nobody knew why it came back so late "
 def exact(chat: History, settings: ContextSettings = PRUNE) -> Plan:
     """The plan of a chat whose tokens are words, for a budget of 100,000."""
     return plan_with(chat, settings, MODEL, new_memory(), missing="skip")
+
+
+def uncached(chat: History) -> Plan:
+    """The same where nothing is cached, so that there is room for one more turn after a change."""
+    return plan_with(chat, PRUNE, replace(MODEL, prices=UNCACHED), new_memory(), missing="skip")
 
 
 def sent_turns(fitted: Plan) -> list[int]:
@@ -80,16 +94,16 @@ def level(fitted: Plan) -> str:
         (PRUNE, 90, 500, "facts"),
         (replace(PRUNE, prune_trigger_ratio=0.80), 79, 500, "full"),
         (replace(PRUNE, prune_trigger_ratio=0.80), 80, 500, "facts"),
-        (PRUNE, 90, 404, "facts"),
-        (PRUNE, 90, 403, "skeleton"),
-        (PRUNE, 90, 65, "skeleton"),
-        (PRUNE, 90, 64, "full"),
+        (PRUNE, 90, 134, "facts"),
+        (PRUNE, 90, 133, "skeleton"),
+        (PRUNE, 90, 84, "skeleton"),
+        (PRUNE, 90, 83, "full"),
     ],
 )
 def test_old_turns_are_pruned_only_as_far_as_needed(
     settings: ContextSettings, turns: int, freed_tokens: int, expected: str
 ) -> None:
-    """From the trigger on; facts if they bring the request down to 55 %, else skeletons if they free 10 %.
+    """From the trigger on; facts if they make room for eleven and a half turns below it, else skeletons, else nothing.
 
     At 90 turns 87 are not protected: each frees what its fact does, and 50 tokens more without its commentary.
     """
@@ -97,28 +111,192 @@ def test_old_turns_are_pruned_only_as_far_as_needed(
     assert (level(fitted), len(sent_turns(fitted))) == (expected, turns)
 
 
+def test_as_few_of_the_oldest_turns_are_pruned_as_needed() -> None:
+    """11,600 tokens over the mark are 24 turns of which each frees 500."""
+    fitted = exact(agent_chat(90, 500))
+    outputs = [str(item["output"]) for item in fitted.items if is_function_call_output(item)]
+    assert [text.startswith("[Tool: ") for text in outputs] == [True] * 24 + [False] * 66
+
+
 @pytest.mark.parametrize(
     ("turns", "tokens", "protected", "kept"),
-    [(99, 1_000, 4, 99), (100, 1_000, 4, 54), (100, 1_000, 60, 54), (5, 20_000, 4, 2), (2, 50_000, 4, 1)],
-    ids=["not over the limit", "over the limit", "protected turns give way", "halved", "to the last"],
+    [(99, 1_000, 4, 99), (100, 1_000, 4, 88), (100, 1_000, 89, 88), (100, 1_000, 90, 99)],
+    ids=[
+        "not over the limit",
+        "over the limit",
+        "just enough are not protected",
+        "too few are not protected",
+    ],
 )
 def test_the_oldest_turns_are_evicted_down_to_the_low_water_mark(
     turns: int, tokens: int, protected: int, kept: int
 ) -> None:
-    """Over the limit, as many of the newest turns stay as fit into 55 % of it beside the note."""
+    """Over the limit, as many of the newest turns stay as leave room for eleven and a half more beside the note.
+
+    Protected turns are not dropped for turns to come, but for the limit.
+    """
     fitted = exact(talk(turns, tokens), replace(PRUNE, protected_recent_turns=protected))
     assert sent_turns(fitted) == list(range(turns - kept, turns))
     assert [step.name for step in fitted.steps if step.triggered] == (["evict"] if kept < turns else [])
 
 
+@pytest.mark.parametrize(
+    ("prices", "kept"),
+    [
+        (CachePrices(1.0, 1.0), 98),
+        (CachePrices(0.5, 1.0), 98),
+        (CachePrices(0.25, 1.0), 96),
+        (CachePrices(0.1, 1.25), 88),
+        (CachePrices(0.01, 1.0), 49),
+        (CachePrices(0.0, 1.0), 49),
+    ],
+    ids=["no cache", "reads at half", "reads at a quarter", "reads at a tenth", "half at most", "free reads"],
+)
+def test_an_eviction_makes_room_for_turns_by_the_price_of_a_change(prices: CachePrices, kept: int) -> None:
+    """One turn where nothing is cached; more the dearer a change of the prefix is, but never more than half."""
+    fitted = plan_with(talk(100), PRUNE, replace(MODEL, prices=prices), new_memory(), missing="skip")
+    assert len(sent_turns(fitted)) == kept
+
+
 def test_after_an_eviction_the_next_turns_need_nothing() -> None:
-    """From 54 turns the chat grows to the limit again before more is evicted."""
-    fitted = exact(talk(200))
+    """From 88 turns the chat grows to the limit again before more is evicted."""
+    fitted = exact(talk(130))
     assert [(each.reason, each.turn) for each in fitted.prefix_breaks] == [
         ("evict", 100),
-        ("evict", 146),
-        ("evict", 192),
+        ("evict", 112),
+        ("evict", 124),
     ]
+
+
+def long_turn(number: int, words_each: int = 4_000, result_words: int = 0) -> list[Item]:
+    """A question and an answer of so many words, with a tool call where its result has any."""
+    called = [call(f"{number}"), output(f"{number}", words(result_words))] if result_words else []
+    return [
+        user(words(words_each, f"Q{number}")),
+        *called,
+        answer(words(words_each, f"A{number}"), f"m{number}"),
+    ]
+
+
+def shown(fitted: Plan) -> list[str]:
+    """How each earlier turn's answer is sent, the oldest first."""
+    texts = [
+        str(item["content"][0].get("text"))
+        for item in fitted.items
+        if is_message(item) and item["role"] == "assistant"
+    ]
+    return ["cut" if "characters omitted" in text else "whole" for text in texts]
+
+
+def test_long_texts_are_cut_before_any_turn_is_dropped() -> None:
+    """The oldest first, and as few as needed: each of 12 turns of 8,008 tokens frees 1,991 and 3,991 or less."""
+    chat = history(*(long_turn(number) for number in range(13)), [user("Q13 and now?")])
+    fitted = uncached(chat)
+    cut = shown(fitted).count("cut")
+    assert sent_turns(fitted) == list(range(13))
+    assert shown(fitted) == ["cut"] * cut + ["whole"] * (13 - cut)
+    assert 0 < cut <= 9
+    assert 80_000 < fitted.tokens <= 100_000
+
+
+def test_the_users_words_keep_twice_as_much_as_the_models() -> None:
+    """4,000 tokens of a budget of 100,000 are twice an excerpt."""
+    chat = history(long_turn(0, 4_200), *(long_turn(number, 12_000) for number in range(1, 5)), [user("Q5?")])
+    cut = exact(chat).items[1:3]
+    counts = [TokenCounter(ContentCache(), split_words).item(item).tokens for item in cut]
+    assert [3_400 < counts[0] <= 4_000, 1_700 < counts[1] <= 2_000] == [True, True]
+
+
+def test_short_arguments_of_a_long_call_stay() -> None:
+    """Only the texts that are long themselves are cut; numbers and names stay, and it remains JSON."""
+    arguments = json.dumps({"path": "docs/log.md", "text": words(15_000), "line": 3})
+    writing = [user("Q0 write"), call("c", arguments), output("c", "ok"), answer("Done.", "m0")]
+    chat = history(writing, *(long_turn(number, 11_000) for number in range(1, 5)), [user("Q5?")])
+    sent = next(item for item in exact(chat).items if is_function_call(item))
+    values = json.loads(sent["arguments"])
+    assert {**values, "text": ""} == {"path": "docs/log.md", "text": "", "line": 3}
+    assert "characters omitted" in values["text"]
+
+
+def test_a_fact_is_no_longer_than_an_excerpt() -> None:
+    """120 tokens of a budget of 6,000; the fact alone would be 400 and 200 characters, 138 tokens."""
+    turns = [
+        [user("Q?"), call(f"{at}"), output(f"{at}", words(300)), answer("ok", f"m{at}")] for at in range(3)
+    ]
+    settings = ContextSettings(tool_output_pruning="every_turn", tool_output_retention_turns=1)
+    model = ModelTerms("vendor/model", 8_000, max_output_tokens=1_600)
+    fitted = plan_with(history(*turns, [user("Q3?")]), settings, model, new_memory(), missing="skip")
+    counter = TokenCounter(ContentCache(), split_words)
+    stated = [item for item in fitted.items if is_function_call_output(item)]
+    assert all(str(item["output"]).startswith("[Tool: 1,499 characters]") for item in stated)
+    assert all(100 < counter.item(item).tokens <= 120 for item in stated)
+    assert len(stated) == 3
+
+
+def test_what_the_model_has_just_read_is_stated_as_facts_at_the_very_last() -> None:
+    """Rather than refusing the request, once all earlier turns are dropped."""
+    reading = [
+        user(words(75_000, "Q1")),
+        call("c"),
+        output("c", words(24_000)),
+        call("d"),
+        output("d", words(24_000)),
+    ]
+    fitted = exact(history(long_turn(0), reading))
+    outputs = [str(item["output"]) for item in fitted.items if is_function_call_output(item)]
+    assert [text.startswith("[Tool: ") for text in outputs] == [True, False]
+    both = [
+        user(words(75_000, "Q1")),
+        *(call(at) for at in "cd"),
+        *(output(at, words(24_000)) for at in "cd"),
+    ]
+    stated = [
+        str(item["output"])
+        for item in exact(history(long_turn(0), both)).items
+        if is_function_call_output(item)
+    ]
+    assert [text.startswith("[Tool: ") for text in stated] == [True, True]
+
+
+def test_retained_turns_are_kept_in_some_form_before_newer_ones_are_cut() -> None:
+    """The turns before the last ten go first, then the protected ones are cut, and only then are others dropped."""
+    old = [long_turn(number, 1_000) for number in range(10)]
+    kept = [long_turn(number, 1_900) for number in range(10, 16)]
+    newest = [long_turn(number, 10_000) for number in range(16, 19)]
+    fitted = uncached(history(*old, *kept, *newest, [user(words(20_000, "Q19"))]))
+    assert sent_turns(fitted) == list(range(10, 19))
+    assert shown(fitted) == [*["whole"] * 6, "cut", "whole", "whole"]
+
+
+def test_results_of_the_current_turn_outlast_unprotected_turns() -> None:
+    """They were asked for to answer the latest message; the last three turns stay in some form all the same."""
+    old = [long_turn(number, 1_900) for number in range(10)]
+    rounds = [[call(f"c{at}"), output(f"c{at}", words(24_000))] for at in range(3)]
+    fitted = exact(history(*old, [user("Q10 go"), *(item for each in rounds for item in each)]))
+    outputs = [str(item["output"]) for item in fitted.items if is_function_call_output(item)]
+    assert all(text == words(24_000) for text in outputs)
+    assert sent_turns(fitted)[-3:] == [7, 8, 9]
+    assert 3 <= len(sent_turns(fitted)) < 10
+
+
+def test_earlier_results_of_the_turn_become_facts_before_the_last_turns_are_dropped() -> None:
+    """As few as needed, the oldest first; the newest result, which the model has just read, is whole."""
+    old = [long_turn(number, 1_900) for number in range(10)]
+    rounds = [[call(f"c{at}"), output(f"c{at}", words(24_000))] for at in range(5)]
+    fitted = exact(history(*old, [user("Q10 go"), *(item for each in rounds for item in each)]))
+    outputs = [str(item["output"]) for item in fitted.items if is_function_call_output(item)]
+    assert [text.startswith("[Tool: ") for text in outputs] == [True, True, False, False, False]
+    assert sent_turns(fitted) == [7, 8, 9]
+
+
+def test_the_mark_is_missed_rather_than_the_current_turn_cut() -> None:
+    """Where earlier turns cannot give the room for more turns, the request goes just below the limit."""
+    old = [long_turn(number, 500) for number in range(6)]
+    rounds = [[call(f"c{at}"), output(f"c{at}", words(24_000))] for at in range(4)]
+    chat = history(*old, [user("Q6 go"), *(item for each in rounds for item in each)])
+    fitted = exact(chat)
+    assert 95_000 < fitted.tokens <= 100_000
+    assert sent_turns(fitted) == [3, 4, 5]
 
 
 def test_the_rules_of_evicted_turns_stay_in_a_note() -> None:
@@ -127,7 +305,7 @@ def test_the_rules_of_evicted_turns_stay_in_a_note() -> None:
     chat = talk(100)
     ruled = History((*rule, *chat.items), (-1, -1, *chat.turn_of_item))
     note = exact(ruled).items[1]
-    assert "47 earlier turns omitted" in str(note)
+    assert "13 earlier turns omitted" in str(note)
     assert "You must answer in French." in str(note)
 
 
@@ -147,6 +325,12 @@ def test_tool_outputs_are_capped_by_the_budget(budget_tokens: int, outputs: int,
     assert OutputLimits(budget_tokens).output_tokens(outputs) == tokens
 
 
+@pytest.mark.parametrize(("budget_tokens", "tokens"), [(100_000, 2_000), (5_000, 100), (2_000, 48)])
+def test_excerpts_are_limited_by_the_budget(budget_tokens: int, tokens: int) -> None:
+    """A fiftieth of it, and 48 tokens are always allowed."""
+    assert OutputLimits(budget_tokens).excerpt_tokens == tokens
+
+
 @pytest.mark.parametrize(("budget_tokens", "tokens"), [(100_000, 500), (8_000, 400)])
 def test_the_rules_in_a_note_are_capped_by_the_budget(budget_tokens: int, tokens: int) -> None:
     """A twentieth of it, and at most 500 tokens."""
@@ -161,7 +345,7 @@ def test_one_huge_output_is_capped_head_and_tail() -> None:
     assert sent.startswith("BEGIN ")
     assert sent.endswith(" END")
     assert "characters omitted" in sent
-    assert sent.index("\n[... ") / len(sent) == pytest.approx(0.7, abs=0.01)
+    assert sent.index("\n[... ") / len(sent) == pytest.approx(2 / 3, abs=0.01)
     assert 0.2 * fitted.budget.input_tokens <= fitted.tokens <= 0.3 * fitted.budget.input_tokens
 
 

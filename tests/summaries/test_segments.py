@@ -19,7 +19,7 @@ from open_webui_openrouter_pipe.summaries.segments import (
     group_segments,
     segment_ends,
 )
-from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary
+from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary, max_summary_tokens
 from tests.support.chats import answer, history, reasoning, user
 
 SIZES = SegmentSizes(min_tokens=20, closing_tokens=40, max_tokens=80, max_turns=0, max_summaries=4)
@@ -86,15 +86,40 @@ def test_a_group_stays_until_the_next_grouping() -> None:
 def test_windows_of_similar_size_have_equal_segments() -> None:
     """From 128,000 tokens on a segment has 8,192 to 32,768 tokens; smaller windows have smaller segments."""
     settings = ContextSettings()
-    cuts = [SegmentSizes.of(settings, window) for window in (16_384, 128_000, 1_000_000)]
-    assert [size.max_tokens for size in cuts] == [4096, 32_768, 32_768]
-    assert [size.min_tokens for size in cuts] == [1024, 8192, 8192]
-    assert [size.max_summaries for size in cuts] == [3, 5, 39]
+    cuts = [SegmentSizes.of(settings, window) for window in (8_000, 16_384, 128_000, 1_000_000)]
+    assert [size.max_tokens for size in cuts] == [2048, 4096, 32_768, 32_768]
+    assert [size.closing_tokens for size in cuts] == [2000, 2048, 16_384, 16_384]
+    assert [size.min_tokens for size in cuts] == [1000, 1024, 8192, 8192]
+    assert [size.max_summaries for size in cuts] == [2, 3, 5, 40]
+
+
+@given(st.lists(st.integers(1, 3_000), min_size=1), st.sampled_from([8_000, 8_192, 12_000, 16_384, 32_768]))
+def test_a_segment_of_a_small_window_is_worth_a_summary(turns: list[int], window: int) -> None:
+    """Its summary is at most half as large."""
+    ends = segment_ends(turns, SegmentSizes.of(ContextSettings(), window))
+    sources = [sum(turns[start:end]) for start, end in zip((0, *ends), ends, strict=False)]
+    assert all(max_summary_tokens(source) <= source / 2 for source in sources)
+
+
+@pytest.mark.parametrize(
+    ("window", "turns", "source_tokens"), [(8_192, 4, 2_040), (16_384, 3, 2_586), (32_768, 2, 4_140)]
+)
+def test_a_summary_in_a_small_window_replaces_several_turns(
+    window: int, turns: int, source_tokens: int
+) -> None:
+    """There an item counts for a twelfth of a segment at most; 2,070 tokens in three items make 510 or 862."""
+    said = [user("w " * 176), answer("w " * 896), answer("w " * 986)]
+    chat = history(*[said] * 10, [user("now?")])
+    conversation = build_conversation(chat.items, chat.turn_of_item)
+    counter = TokenCounter(ContentCache(), lambda text: range(len(text.split())))
+    index = SummaryIndex(conversation, counter, SegmentSizes.of(ContextSettings(), window), {})
+    first = index.missing(1)[0]
+    assert (first.segment.turns, first.source_tokens) == (turns, source_tokens)
 
 
 def test_a_tiny_window_has_no_segments() -> None:
     """A summary would be about as large as its source."""
-    assert segment_ends([1000] * 20, SegmentSizes.of(ContextSettings(), 8_192)) == ()
+    assert segment_ends([1000] * 20, SegmentSizes.of(ContextSettings(), 7_500)) == ()
 
 
 def chat_of(turns: int) -> Conversation:
