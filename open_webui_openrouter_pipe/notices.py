@@ -16,7 +16,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         # engine: a turn and its rounds
         "unexpected_error": "The pipe met an unexpected error; the server's log has the details.",
         "reasoning_rejected": "The provider did not accept the earlier reasoning; answering without it.",
-        "context_shortened": "The provider counted more tokens than fit; answering with less of the chat.",
+        "context_shortened": "The provider counted more tokens than fit into its window.",
         "answer_not_saved": "Parts of this answer could not be saved; later turns continue without its reasoning.",
         "answer_at_output_limit": "The answer stopped at the output limit. Press Continue, or raise max_tokens.",
         "answer_filtered": "The provider's content filter stopped the answer.",
@@ -137,6 +137,10 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "reasoning_disabled": (
             "Reasoning is not kept: the administrator has switched it off, whatever your own setting says."
         ),
+        "user_limit_has_no_effect": "It has no effect at present: the administrator does not let users set it.",
+        "user_limits_not_followed": (
+            "Some of your own settings have no effect, since the administrator does not let users set them: {names}."
+        ),
         # summaries: why one could not be written, as the end of "not_summarized" and "summarized_partly"
         "summary_failure_empty": "the model's answer was empty",
         "summary_failure_malformed": "the model's answer did not have the expected form",
@@ -155,28 +159,44 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "window_too_small": "The model's window of {window_tokens:,} tokens leaves no room for any input.",
         "window_too_small_advice": "Choose a model with a larger window.",
         "overflow": (
-            "This request needs about {needed_tokens:,} tokens, but only {limit_tokens:,} fit into the model's "
-            "window of {window_tokens:,}. The largest part is: {largest}, {largest_tokens:,} tokens."
+            "This request needs about {needed_tokens:,} tokens, but only {limit_tokens:,} fit beside the answer into "
+            "the model's window of {window_tokens:,}."
         ),
-        "overflow_instructions": "Shorten the system prompt.",
+        "overflow_largest": "The largest part that you can change is: {largest}, {tokens:,} tokens.",
+        "overflow_instructions": "Shorten the system prompt, or choose a model with a larger window.",
         "overflow_tools": "Switch off tools that this chat does not need.",
         "overflow_summaries": "Start a new chat.",
         "overflow_retrieved_text": "Attach fewer documents, or ask for fewer sources.",
         "overflow_rules": "Start a new chat.",
         "overflow_latest_message": "Shorten your message or its attachments, or send them in parts.",
         "overflow_current_tool_calls": "Ask for less in one go, so that fewer tools are called.",
-        "overflow_earlier_turns": "Start a new chat, or let the pipe shorten old turns.",
-        "fitted_retention": "Older tool results were shortened to their key facts.",
-        "fitted_clip": "Only the last messages of this chat were sent to the model.",
-        "fitted_prune": "Older parts of this chat were shortened to fit the model's window.",
-        "fitted_evict": "The oldest parts of this chat were omitted to fit the model's window.",
+        "overflow_earlier_turns": "Start a new chat, or choose a model with a larger window.",
+        # planning: what a request lacks of its chat
+        "turns_omitted": "{count} of {of} earlier turns were left out: about {tokens:,} tokens.",
+        "turns_omitted.one": "{count} of {of} earlier turns was left out: about {tokens:,} tokens.",
+        "turns_clipped": "Only the last {count} messages of this chat are sent to the model.",
+        "turns_clipped.one": "Only the last message of this chat is sent to the model.",
+        "turns_shortened": "{count} of {of} earlier turns were shortened: about {tokens:,} tokens less.",
+        "turns_shortened.one": "{count} of {of} earlier turns was shortened: about {tokens:,} tokens less.",
+        "results_stated": "{count} tool results were shortened to their key facts: about {tokens:,} tokens less.",
+        "results_stated.one": "{count} tool result was shortened to its key facts: about {tokens:,} tokens less.",
+        "results_capped": (
+            "{count} long tool results were cut to their beginning and end: about {tokens:,} tokens less."
+        ),
+        "results_capped.one": (
+            "{count} long tool result was cut to its beginning and end: about {tokens:,} tokens less."
+        ),
+        "retrieved_cut": (
+            "The retrieved text was cut to its beginning: about {tokens:,} of its {of:,} tokens were left out."
+        ),
+        "retrieved_omitted": "The retrieved text was left out: about {tokens:,} tokens.",
         "tools_omitted": (
-            "{count} built-in tools of Open WebUI were omitted to fit the model's window. An administrator can switch "
-            "them off for this model."
+            "{count} built-in tools of Open WebUI were omitted to fit the model's window: about {tokens:,} tokens. An "
+            "administrator can switch them off for this model."
         ),
         "tools_omitted.one": (
-            "{count} built-in tool of Open WebUI was omitted to fit the model's window. An administrator can switch "
-            "it off for this model."
+            "{count} built-in tool of Open WebUI was omitted to fit the model's window: about {tokens:,} tokens. An "
+            "administrator can switch it off for this model."
         ),
         "summarizing": "Summarizing conversation ({tokens:,} tokens)...",
         "summarized": "Summarized: {before_tokens:,} → {after_tokens:,} tokens",

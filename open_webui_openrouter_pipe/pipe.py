@@ -21,7 +21,7 @@ from .host.chunks import ChunkWriter, CompletionWriter, error_object, error_resp
 from .host.native import HostEvent, NativeWriter
 from .notices import notice
 from .ports import Failed
-from .settings import Settings, read_settings
+from .settings import Settings, UserValves, read_settings, user_valves_class
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,6 @@ class Pipe:
     """Every OpenRouter model in Open WebUI, over the Responses API."""
 
     Valves = settings.Valves
-    UserValves = settings.UserValves
 
     def __init__(self, build: Callable[[], App] = build_app) -> None:
         """Called by the host, without arguments, once per worker and version; `build` creates the app on first use."""
@@ -40,6 +39,11 @@ class Pipe:
         self._build = build
         self._app: App | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def UserValves(self) -> type[UserValves]:  # noqa: N802 - the name that the host looks for
+        """What the host shows each user: the texts follow what the administrator allows."""
+        return user_valves_class(self.valves)
 
     async def pipes(self) -> list[dict[str, str]]:
         """List the models for Open WebUI: `id` and `name` of each. Answers from memory."""
@@ -57,7 +61,7 @@ class Pipe:
         A bare caller's error is an HTTP response of its own when the call does not stream.
         """
         user_valves = (__user__ or {}).get("valves")
-        frozen = read_settings(self.valves, user_valves if isinstance(user_valves, self.UserValves) else None)
+        frozen = read_settings(self.valves, user_valves if isinstance(user_valves, UserValves) else None)
         try:
             call = read_call(body, user=__user__, metadata=__metadata__, task=__task__)
         except PipeError as error:

@@ -11,9 +11,9 @@ import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from .conversation.budget import CLIP_RANGE_MESSAGES, ContextSettings, Pruning, Strategy
 from .engine.recorder import Persistence, ReasoningRetention
@@ -22,6 +22,9 @@ from .notices import notice
 from .openrouter.client import DEFAULT_BASE_URL, ClientSettings
 
 _PASSWORD: dict[str, Any] = {"input": {"type": "password"}}
+
+_USER_LIMITS: Final = ("CLIP_LAST_MESSAGES", "CLIP_BYPASS", "SUMMARY_BYPASS")
+"""The user valves by which users change what the administrator has set for their chats."""
 
 
 class Valves(BaseModel):
@@ -186,6 +189,13 @@ class Valves(BaseModel):
         ),
     )
     CLIP_MIN_MESSAGES: int = Field(default=5, ge=1, description="Chats with fewer messages are not clipped.")
+    ENABLE_USER_OVERRIDE: bool = Field(
+        default=False,
+        description=(
+            f"Let users set their own {', '.join(f'`{name}`' for name in _USER_LIMITS)}. Off: what they have set there "
+            "is not followed, which the valves and a status line tell them."
+        ),
+    )
     REQUEST_TIMEOUT_SECONDS: float = Field(
         default=300.0,
         gt=0,
@@ -216,6 +226,25 @@ class UserValves(BaseModel):
     SUMMARY_BYPASS: bool = Field(
         default=False, description="Do not summarize my chats; what does not fit is shortened instead."
     )
+
+
+class _UserValvesWithoutLimits(UserValves):
+    """The same where users may not change their limits: its texts say so."""
+
+    model_config = ConfigDict(title="UserValves")
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
+        """Return what Open WebUI shows."""
+        schema = super().model_json_schema(*args, **options)
+        for name in _USER_LIMITS:
+            schema["properties"][name]["description"] += f" {notice('user_limit_has_no_effect')}"
+        return schema
+
+
+def user_valves_class(valves: Valves) -> type[UserValves]:
+    """Return the class that describes the user's valves as these valves have them."""
+    return UserValves if valves.ENABLE_USER_OVERRIDE else _UserValvesWithoutLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +283,7 @@ class Settings:
 
 def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Settings:
     """Freeze the valves into the settings of one request."""
-    user_valves = user_valves or UserValves()
+    user_valves, limit_notices = _permitted(valves, user_valves or UserValves())
     retention, notices = _reasoning_retention(valves, user_valves)
     return Settings(
         client=ClientSettings(
@@ -281,7 +310,7 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
         context=_context(valves, user_valves),
         assumed_window_tokens=valves.ASSUMED_CONTEXT_TOKENS,
         summary=SummarySettings(valves.SUMMARY_MODEL.strip(), valves.SUMMARY_TIMEOUT_SECONDS),
-        notices=notices,
+        notices=(*notices, *limit_notices),
     )
 
 
@@ -294,6 +323,15 @@ def tokenizer_folder() -> Path | None:
     default = Path(tempfile.gettempdir()) / "data-gym-cache"
     folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", str(default)))
     return Path(folder) if folder else None
+
+
+def _permitted(valves: Valves, user_valves: UserValves) -> tuple[UserValves, tuple[str, ...]]:
+    """The user's valves without limits that the administrator does not let users set, and a line that names these."""
+    chosen = user_valves.model_dump(include=set(_USER_LIMITS), exclude_defaults=True)
+    if valves.ENABLE_USER_OVERRIDE or not chosen:
+        return user_valves, ()
+    permitted = UserValves(**user_valves.model_dump(exclude=set(_USER_LIMITS)))
+    return permitted, (notice("user_limits_not_followed", names=", ".join(chosen)),)
 
 
 def _context(valves: Valves, user_valves: UserValves) -> ContextSettings:

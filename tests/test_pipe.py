@@ -57,6 +57,31 @@ async def test_every_delta_arrives_once_and_in_order(pipe: Pipe) -> None:
     assert len(deltas) < 1000
 
 
+async def test_a_users_limits_follow_the_administrator(pipe: Pipe, standin: StandIn) -> None:
+    """The host builds the form from the class on the instance; a status line says once what is not followed."""
+    pipe.valves = pipe.valves.model_copy(update={"CONTEXT_STRATEGY": "clip"})
+    assert "has no effect" in json.dumps(pipe.UserValves.model_json_schema())
+    page = LimitedPage(pipe, SCRIPTED)
+    first, second = await page.ask("one"), await page.ask("two")
+    (line,) = first.notices
+    assert line.endswith(": CLIP_LAST_MESSAGES.")
+    assert second.notices == []
+    assert len(standin.responses[-1].body["input"]) == 3
+    pipe.valves = pipe.valves.model_copy(update={"ENABLE_USER_OVERRIDE": True})
+    assert "has no effect" not in json.dumps(pipe.UserValves.model_json_schema())
+    assert (await page.ask("three")).notices == ["Only the last message of this chat is sent to the model."]
+    assert len(standin.responses[-1].body["input"]) == 1
+
+
+class LimitedPage(Page):
+    """A page whose user wants the last message alone to be sent."""
+
+    async def _call(self, body: Json) -> Any:
+        metadata = {"chat_id": self.chat_id, "message_id": f"message-{len(self.turns)}"}
+        valves = self._pipe.UserValves(CLIP_LAST_MESSAGES=1)
+        return await self._pipe.pipe(body, __user__={"id": "ada", "valves": valves}, __metadata__=metadata)
+
+
 async def test_a_message_keeps_its_phase(pipe: Pipe, standin: StandIn) -> None:
     """The host drops it; the next request carries it all the same."""
     page = Page(pipe, FAMILIES[0])

@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.settings import UserValves, Valves, read_settings, tokenizer_folder
+from open_webui_openrouter_pipe.settings import (
+    UserValves,
+    Valves,
+    read_settings,
+    tokenizer_folder,
+    user_valves_class,
+)
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 
 def test_the_defaults_of_the_context() -> None:
-    """The defaults of the valves are those of the context; a user may switch summaries off."""
+    """The defaults of the valves are those of the context; a user who may can switch summaries off."""
     assert read_settings(Valves()).context == ContextSettings()
-    bypassed = read_settings(Valves(), UserValves(SUMMARY_BYPASS=True))
+    bypassed = read_settings(Valves(ENABLE_USER_OVERRIDE=True), UserValves(SUMMARY_BYPASS=True))
     assert bypassed.context == ContextSettings(context_strategy="prune")
 
 
@@ -35,6 +41,7 @@ def test_every_valve_of_the_context_is_read() -> None:
         TOOL_OUTPUT_PRUNING="every_turn",
         CLIP_LAST_MESSAGES=6,
         CLIP_MIN_MESSAGES=7,
+        ENABLE_USER_OVERRIDE=True,
     )
     settings = read_settings(valves, UserValves(CLIP_LAST_MESSAGES=8, CLIP_BYPASS=True))
     assert settings.context == ContextSettings(
@@ -52,6 +59,49 @@ def test_every_valve_of_the_context_is_read() -> None:
         clip_user_limit=8,
         clip_bypass=True,
     )
+
+
+LIMITS = UserValves(CLIP_LAST_MESSAGES=8, CLIP_BYPASS=True, SUMMARY_BYPASS=True)
+
+
+def test_limits_that_users_may_not_set_are_not_followed() -> None:
+    """By default; one line names them all. Other valves of the user still hold."""
+    user_valves = LIMITS.model_copy(update={"PERSIST_REASONING_TOKENS": "next_reply"})
+    settings = read_settings(Valves(), user_valves)
+    assert settings.context == ContextSettings()
+    assert settings.persistence.reasoning == "next_reply"
+    (line,) = settings.notices
+    assert line.endswith(": CLIP_LAST_MESSAGES, CLIP_BYPASS, SUMMARY_BYPASS.")
+
+
+@pytest.mark.parametrize(("allowed", "limits"), [(True, LIMITS), (False, UserValves())])
+def test_nothing_is_said_where_every_limit_is_followed(allowed: bool, limits: UserValves) -> None:  # noqa: FBT001
+    """The user may set limits, or has set none."""
+    settings = read_settings(Valves(ENABLE_USER_OVERRIDE=allowed), limits)
+    assert settings.notices == ()
+    assert (settings.context == ContextSettings()) is not allowed
+
+
+def texts_of(valves: Valves) -> dict[str, str]:
+    """What Open WebUI shows beside each valve of the user."""
+    schema = user_valves_class(valves).model_json_schema()
+    assert schema["title"] == "UserValves"
+    return {name: shown["description"] for name, shown in schema["properties"].items()}
+
+
+def test_the_users_valves_say_whether_limits_are_followed() -> None:
+    """Only those that are not, and only while they are not."""
+    allowed, refused = texts_of(Valves(ENABLE_USER_OVERRIDE=True)), texts_of(Valves())
+    changed = {name for name in allowed if refused[name] != allowed[name]}
+    assert changed == set(LIMITS.model_dump(exclude_unset=True))
+    assert all(refused[name].startswith(f"{allowed[name]} It has no effect") for name in changed)
+    assert texts_of(Valves()) == refused
+
+
+def test_every_limit_is_named_to_the_administrator() -> None:
+    """In the text of the valve that lets users set them."""
+    text = Valves.model_fields["ENABLE_USER_OVERRIDE"].description or ""
+    assert all(f"`{name}`" in text for name in LIMITS.model_dump(exclude_unset=True))
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ _ADVICE = MappingProxyType(
         "earlier turns": "overflow_earlier_turns",
     }
 )
-"""The notice that advises the user, by the name of the largest share."""
+"""What the user can do about a share, by its name. Called tools of Open WebUI are not here: nobody can shorten them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,31 +104,33 @@ class ContextOverflow(ContextBudgetExceeded):
     """What has to be sent is over the limit.
 
     `needed_tokens` is what remains when all that may be dropped is dropped, `limit_tokens` the most that the request
-    may take, `shares` what takes how much, largest first. The advice is about the largest.
+    may take, `shares` what takes how much, largest first. The advice is about the largest that the user can change, if
+    changing all of these can help.
     """
 
     def __init__(self, budget: Budget, limit_tokens: int, shares: Sequence[ContextShare]) -> None:
-        """Name the largest share in the line for the user, and all of them in the detail."""
+        """Name one share in the line for the user, and all of them in the detail."""
         self.budget = budget
         self.limit_tokens = limit_tokens
         self.shares = tuple(sorted(shares, key=lambda share: -share.tokens))
         self.needed_tokens = sum(share.tokens for share in self.shares)
-        largest = self.shares[0]
+        changeable = [share for share in self.shares if share.name in _ADVICE]
+        can_help = self.needed_tokens - sum(share.tokens for share in changeable) <= limit_tokens
         listed = (
             f"{share.name} {share.tokens:,}{'' if share.droppable else ' (kept)'}" for share in self.shares
         )
-        super().__init__(
-            notice(
-                "overflow",
-                needed_tokens=self.needed_tokens,
-                limit_tokens=limit_tokens,
-                window_tokens=budget.window_tokens,
-                largest=largest.name,
-                largest_tokens=largest.tokens,
-            ),
-            advice=notice(_ADVICE[largest.name]),
-            detail=", ".join(listed),
+        reason = notice(
+            "overflow",
+            needed_tokens=self.needed_tokens,
+            limit_tokens=limit_tokens,
+            window_tokens=budget.window_tokens,
         )
+        advice = notice("window_too_small_advice")
+        if changeable and can_help:
+            largest = changeable[0]
+            reason += f" {notice('overflow_largest', largest=largest.name, tokens=largest.tokens)}"
+            advice = notice(_ADVICE[largest.name])
+        super().__init__(reason, advice=advice, detail=", ".join(listed))
 
 
 def split_window(window_tokens: int, *, output_tokens: int | None = None) -> Budget:

@@ -6,7 +6,7 @@ What is shortened, and when, is decided in `planning` alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
@@ -29,12 +29,11 @@ from ..planning.plan import (
     may_need_summaries,
     plan,
 )
-from ..planning.simulate import BreakReason
+from ..planning.reductions import Reduction, ReductionKind
 from ..ports import Audit, Audited, Calibrations, Notice, Tokenizer
 from ..responses.effects import ResponseFailed, ResponseFinished
 from ..responses.items import is_function_call, is_message, is_reasoning
 from .recorder import RequestOrigin
-from .round import SeenOnce
 from .summarizer import PromptCacheClock, Summarizer, SummaryBatch
 
 LARGE_ITEMS: Final = 200
@@ -47,13 +46,17 @@ SMALLER_SHARE: Final = 0.75
 Notify: TypeAlias = Callable[[Notice], Awaitable[None]]
 """Shows the user a line while the answer is being prepared."""
 
-_BREAK_NOTICES: Final[Mapping[BreakReason, str]] = {
-    "retention": "fitted_retention",
-    "clip": "fitted_clip",
-    "prune": "fitted_prune",
-    "evict": "fitted_evict",
+_REDUCTION_NOTICES: Final[Mapping[ReductionKind, str]] = {
+    "clipped": "turns_clipped",
+    "omitted": "turns_omitted",
+    "shortened": "turns_shortened",
+    "retrieved_cut": "retrieved_cut",
+    "retrieved_omitted": "retrieved_omitted",
+    "facts": "results_stated",
+    "capped": "results_capped",
+    "tools": "tools_omitted",
 }
-"""The line for each prefix break but for summaries, which have lines of their own."""
+"""What a user reads of each kind of reduction but summaries, which have a line of their own."""
 
 _Result = TypeVar("_Result")
 
@@ -67,8 +70,8 @@ class PlannerServices:
     tokenizer: Tokenizer
     new_id: Callable[[], str]
     cache_clock: PromptCacheClock
-    reported: SeenOnce = field(default_factory=SeenOnce)
-    """Chats whose user was informed of omitted tools."""
+    reported: ContentCache[tuple[Reduction, ...]] = field(default_factory=ContentCache)
+    """What the last request of each chat lacked, and its user was therefore informed of."""
     facts: ContentCache[str] = field(default_factory=ContentCache)
     counts: dict[tuple[Family, bool], ContentCache[TokenCounts]] = field(default_factory=dict)
     named_windows: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -120,7 +123,6 @@ class RequestFitter:
         self._terms = terms
         self._origin = origin
         self._summarizer = summarizer
-        self._shown: set[str] = set()
 
     async def fit(self, conversation: Conversation, notify: Notify) -> Plan:
         """Plan the request, have the summaries written that it requires, and show the user what is done to the chat.
@@ -129,31 +131,63 @@ class RequestFitter:
         """
         conversation = self._with_tools(conversation)
         try:
-            fitted = await self._fit(conversation, notify)
+            fitted, known = await self._fit(conversation, notify)
         except (ContextOverflow, WindowTooSmall) as overflow:
             self._services.record(self._origin, rejected_row(self._terms.model.id, overflow))
             raise
-        for name in (_BREAK_NOTICES.get(each.reason) for each in fitted.new_breaks):
-            if name and name not in self._shown:
-                self._shown.add(name)
-                await notify(Notice(notice(name)))
-        chat = f"tools_omitted {self._origin.chat_id}"
-        if fitted.omitted_tools and self._services.reported.add(self._origin.user_id, [chat]):
-            await notify(Notice(notice("tools_omitted", count=len(fitted.omitted_tools))))
+        await self.report(conversation, fitted, notify, known=known)
         return fitted
 
-    async def _fit(self, conversation: Conversation, notify: Notify) -> Plan:
-        """Plan once; and once more after required summaries have been written, with those that arrived."""
+    async def report(
+        self,
+        conversation: Conversation,
+        fitted: Plan,
+        notify: Notify,
+        *,
+        reason: str = "",
+        known: Collection[ReductionKind] = (),
+    ) -> None:
+        """Show the user what the request lacks and the chat's last one did not, and last of all the `reason` for it.
+
+        `known` are the kinds that the user was informed of otherwise. A worker that knows nothing of the chat shows
+        everything, because nobody else may have shown it. The page shows the beginning of the last line alone, until
+        one unfolds the others.
+        """
+        new = [each for each in self._unreported(conversation, fitted) if each.kind not in known]
+        lines = [_lacking(each, fitted) for each in new]
+        if reason:
+            lines[-1:] = [" ".join([*lines[-1:], reason])]
+        for line in lines:
+            await notify(Notice(line))
+
+    def _unreported(self, conversation: Conversation, fitted: Plan) -> list[Reduction]:
+        """Return what the user of this chat was not shown yet, and note that it is shown now.
+
+        A chat without an id is known by its first turn. The host's tasks are not the chat's requests.
+        """
+        if not self._terms.recorded:
+            return []
+        chat = self._origin.chat_id.encode() or b"".join(turn.chain for turn in conversation.turns[:1])
+        key = self._origin.user_id.encode() + b"\n" + chat
+        reported = self._services.reported.get(key) or ()
+        self._services.reported.put(key, fitted.reductions)
+        return [each for each in fitted.reductions if each not in reported]
+
+    async def _fit(
+        self, conversation: Conversation, notify: Notify
+    ) -> tuple[Plan, Collection[ReductionKind]]:
+        """Plan once; and once more after required summaries have been written, with those that arrived.
+
+        Return what the user was informed of meanwhile, too.
+        """
         model, summarizer = self._terms.model, self._summarizer
         if summarizer is None or not await self._run(may_need_summaries, conversation, model):
-            return await self._plan(conversation, model, NO_SUMMARIES)
+            return await self._plan(conversation, model, NO_SUMMARIES), ()
         found = await summarizer.available(conversation)
         available = AvailableSummaries(found, "request" if summarizer.may_try else "skip")
         first = await self._plan(conversation, model, available)
         if not first.required_summaries:
-            if first.adds_summaries:
-                await notify(_summarized(first.tokens_without_new_summaries, first, SummaryBatch()))
-            return first
+            return first, ()
         before_tokens = first.tokens_without_new_summaries
         await notify(Notice(notice("summarizing", tokens=before_tokens), done=False))
         is_cached = self._services.cache_clock.may_be_cached(self._origin.chat_id, model.id)
@@ -164,7 +198,7 @@ class RequestFitter:
         if fitted.required_summaries:  # real sizes or a newer calibration have moved what is summarized
             fitted = await self._plan(conversation, model, replace(arrived, if_missing="skip"))
         await notify(_summarized(before_tokens, fitted, batch))
-        return fitted
+        return fitted, ["summarized"] if batch.summaries else []
 
     def prefetch(self, sent: Plan) -> None:
         """Have the summaries written that the next requests will require; `sent` is in the provider's cache."""
@@ -233,6 +267,23 @@ class RequestFitter:
         counter = await self._services.counter(model.id)
         call = partial(work, conversation, self._terms.settings, model=model, counter=counter)
         return await asyncio.to_thread(call) if is_large(conversation) else call()
+
+
+def _lacking(reduction: Reduction, fitted: Plan) -> str:
+    """The line about a reduction."""
+    if reduction.kind == "summarized":
+        before_tokens = fitted.tokens + reduction.tokens
+        if fitted.adds_summaries:
+            before_tokens = fitted.tokens_without_new_summaries
+        return notice("summarized", before_tokens=before_tokens, after_tokens=fitted.tokens)
+    of = _about(reduction.of) if reduction.kind == "retrieved_cut" else reduction.of
+    name = _REDUCTION_NOTICES[reduction.kind]
+    return notice(name, count=reduction.count, of=of, tokens=_about(reduction.tokens))
+
+
+def _about(tokens: int) -> int:
+    """Round to two digits: a count is not exact, and the next one by another model differs a little."""
+    return round(tokens, 2 - len(str(tokens)))
 
 
 def _summarized(before_tokens: int, fitted: Plan, batch: SummaryBatch) -> Notice:

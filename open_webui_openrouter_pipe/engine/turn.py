@@ -146,7 +146,9 @@ class TurnRunner:
             named_tokens = round_.error.limit_tokens
             smaller = await self.fitter.refit_smaller(conversation, plan, named_tokens=named_tokens)
             if smaller is not None:
-                await self.channel.put(Notice(notice("context_shortened")))
+                await self.fitter.report(
+                    conversation, smaller, self.channel.put, reason=notice("context_shortened")
+                )
                 return await self._run_round(smaller, built)
         if round_.ended_turn:
             self.fitter.prefetch(plan)

@@ -3,6 +3,8 @@
     detail         the levels of detail in which parts of a conversation can be sent, and what each costs
     simulate       every past request of the chat, decided again; what changing a cached prefix costs
     policies       when and how far to prune, summarize, clip and evict
+    retrieved      the head of retrieved text that is too long
+    reductions     what a request lacks of its conversation, for its user to know
     plan           the plan of one request: what is sent, what was done to make it fit, which summaries it needs
     cache_marks    where the provider caches, and the key of a chat's cache
     audit          what is recorded of each request, and the metrics derived from it

@@ -41,6 +41,8 @@ from .policies import (
     shorten_old_tool_results,
     summarize,
 )
+from .reductions import Reduction, chat_reductions, in_order, retrieved_reduction
+from .retrieved import head_of_retrieved
 from .simulate import (
     BreakReason,
     CachePrices,
@@ -143,8 +145,8 @@ class Plan:
     `tokens_before` is the size of everything, `tokens` that of `items` with tools, by the plain count; `counts`
     divides the latter by kind, for the calibration. `prefix_breaks` are all changes of the prefix so far,
     `new_breaks` those of this request. `summarized_turns` says how many turns are replaced by summaries,
-    `tokens_without_new_summaries` how large the request would be without those that it adds. `omitted_tools` names the
-    tools that it goes without.
+    `tokens_without_new_summaries` how large the request would be without those that it adds. `reductions` are all that
+    it lacks of what the chat has, `omitted_tools` names the tools among them.
 
     The request must not be sent before `required_summaries` are there; `cached_prefix` is what they can be requested
     after, with most of it read from the cache. `prefetch_summaries` are worth making for the next requests.
@@ -167,6 +169,7 @@ class Plan:
     prefetch_summaries: tuple[SummaryTarget, ...]
     cached_prefix: CachedPrefix | None
     omitted_tools: frozenset[str]
+    reductions: tuple[Reduction, ...]
 
     @property
     def adds_summaries(self) -> bool:
@@ -202,7 +205,7 @@ def plan(
     terms = SimulationTerms(settings, model.prices, limit_tokens, budget.input_tokens, summaries.if_missing)
     # The chat is shortened for the whole reserves; half of them gives way to what is left, before anything is refused.
     last_limit_tokens = int(least.input_tokens / scale)
-    for draft in _drafts(_Draft(conversation, parts, terms)):
+    for draft in _drafts(_Draft(conversation, conversation, parts, terms)):
         request = draft.simulate()
         if not bounded or (request.tokens <= limit_tokens and not draft.is_crowded(request)):
             return draft.plan(request, model.id, budget, limit_tokens)
@@ -246,21 +249,25 @@ def _budget_and_scale(
 
 
 def _drafts(draft: _Draft) -> Iterator[_Draft]:
-    """Yield the request as it is; then without tools that the user did not choose, retrieved text, and summaries.
-
-    The latter two as the strategy allows.
-    """
+    """Yield the request as it is, then with less and less of what may give way, in this order."""
     strategy = draft.terms.settings.context_strategy
-    yield draft
-    if draft.optional_tools():
-        draft = draft.without_optional_tools()
-        yield draft
-    if strategy in EVICTING_STRATEGIES:
-        draft = replace(draft, conversation=replace(draft.conversation, volatile=()))
+    drops = strategy in EVICTING_STRATEGIES
+
+    def with_less_retrieved(whole: _Draft) -> Iterator[_Draft]:
+        yield whole
+        if drops and whole.has_long_retrieved():
+            yield whole.with_head_of_retrieved()
+
+    yield from with_less_retrieved(draft)
+    chosen_tools = draft.without_optional_tools()
+    if chosen_tools is not draft:
+        draft = chosen_tools
+        yield from with_less_retrieved(draft)
+    if drops and draft.conversation.volatile:
+        draft = draft.without_retrieved()
         yield draft
     if strategy == "summarize":
-        settings = replace(draft.terms.settings, context_strategy="prune")
-        yield replace(draft, terms=replace(draft.terms, settings=settings))
+        yield draft.without_summaries()
 
 
 def _count_all(counter: TokenCounter, conversation: Conversation) -> TokenCounts:
@@ -307,8 +314,9 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """One way to send the conversation: what of it, in which parts, under which terms."""
+    """One way to send the whole conversation: what of it, in which parts, under which terms."""
 
+    whole: Conversation
     conversation: Conversation
     parts: PartsByDetail
     terms: SimulationTerms
@@ -327,30 +335,59 @@ class _Draft:
     def without_optional_tools(self) -> _Draft:
         """Return the same with the other tools alone."""
         omitted = self.optional_tools()
+        if not omitted:
+            return self
         tools = tuple(tool for tool in self.conversation.tools if tool not in omitted)
         names = frozenset(str(tool["name"]) for tool in omitted)
         return replace(self, conversation=replace(self.conversation, tools=tools), omitted_tools=names)
 
+    def has_long_retrieved(self) -> bool:
+        """Whether the retrieved text is longer than a single tool output may be."""
+        return self._tokens(self.conversation.volatile) > self.parts.limits.output_tokens(1)
+
+    def with_head_of_retrieved(self) -> _Draft:
+        """Return the same with as much of the retrieved text as a single tool output may take."""
+        max_tokens = self.parts.limits.output_tokens(1)
+        head = head_of_retrieved(self.conversation.volatile, max_tokens, self.parts.counter)
+        return replace(self, conversation=replace(self.conversation, volatile=head))
+
+    def without_retrieved(self) -> _Draft:
+        """Return the same without any retrieved text."""
+        return replace(self, conversation=replace(self.conversation, volatile=()))
+
+    def without_summaries(self) -> _Draft:
+        """Return the same with turns omitted instead of summarized."""
+        settings = replace(self.terms.settings, context_strategy="prune")
+        return replace(self, terms=replace(self.terms, settings=settings))
+
     def is_crowded(self, request: _Request) -> bool:
-        """Whether turns were evicted in vain: optional tools alone keep every request above the low-water mark."""
+        """Whether turns were evicted for what gives way before them.
+
+        That is long retrieved text, and optional tools that alone keep every request above the low-water mark.
+        """
         if not any(each.reason == "evict" for each in request.simulation.breaks):
             return False
-        tokens, low_water_tokens = self._fixed_tokens(), LOW_WATER_SHARE * self.terms.limit_tokens
-        return tokens - self.parts.counter.tools(self.optional_tools()).tokens <= low_water_tokens < tokens
+        tokens, low_water_tokens = self._base_tokens(), LOW_WATER_SHARE * self.terms.limit_tokens
+        optional_tokens = self.parts.counter.tools(self.optional_tools()).tokens
+        return self.has_long_retrieved() or tokens - optional_tokens <= low_water_tokens < tokens
+
+    def _base_tokens(self) -> int:
+        """What every request is taken to carry beside the chat.
+
+        Retrieved text changes from request to request: the past is decided with its rounded size.
+        """
+        return self._fixed_tokens() + _rounded_up(self._tokens(self.conversation.volatile))
 
     def _fixed_tokens(self) -> int:
         tools = self.parts.counter.tools(self.conversation.tools)
         return tools.tokens + self._tokens(self.conversation.instructions)
 
     def simulate(self) -> _Request:
-        """Simulate the chat, and measure the current request as it follows.
-
-        Retrieved text changes from request to request: the past is decided with its rounded size.
-        """
-        fixed, volatile = self._fixed_tokens(), self._tokens(self.conversation.volatile)
-        terms = replace(self.terms, base_tokens=fixed + _rounded_up(volatile))
+        """Simulate the chat, and measure the current request as it follows."""
+        terms = replace(self.terms, base_tokens=self._base_tokens())
         simulation = simulate(self.parts, terms, _POLICIES[terms.settings.context_strategy])
-        actual = replace(terms, base_tokens=fixed + volatile)
+        base_tokens = self._fixed_tokens() + self._tokens(self.conversation.volatile)
+        actual = replace(terms, base_tokens=base_tokens)
         end = len(self.parts.parts)
         return _Request(simulation, SimulatedRequest(self.parts, actual, simulation.cutoffs, end))
 
@@ -371,7 +408,7 @@ class _Draft:
             marks=self._marks(cutoffs, simulation.previous, starts),
             budget=budget,
             limit_tokens=limit_tokens,
-            tokens_before=_count_all(counter, self.conversation).tokens + index.tokens(0),
+            tokens_before=_count_all(counter, self.whole).tokens + index.tokens(0),
             tokens=request.tokens,
             steps=tuple(request.steps()),
             counts=counter.entries(entries).plus(counter.tools(self.conversation.tools)),
@@ -383,7 +420,19 @@ class _Draft:
             prefetch_summaries=self._prefetch(request, segments),
             cached_prefix=self._cached_prefix(request) if required and not self.omitted_tools else None,
             omitted_tools=self.omitted_tools,
+            reductions=in_order(self._reductions(cutoffs)),
         )
+
+    def _reductions(self, cutoffs: Cutoffs) -> Iterator[Reduction]:
+        """Yield what the request lacks of the whole conversation."""
+        sent, whole = self.conversation, self.whole
+        yield from chat_reductions(self.parts, cutoffs, self.terms.settings)
+        yield from retrieved_reduction(self._tokens(whole.volatile), self._tokens(sent.volatile))
+        if self.omitted_tools:
+            tokens = (
+                self.parts.counter.tools(whole.tools).tokens - self.parts.counter.tools(sent.tools).tokens
+            )
+            yield Reduction("tools", len(self.omitted_tools), tokens)
 
     def _prefetch(self, request: _Request, segments: int) -> tuple[SummaryTarget, ...]:
         """What the next summarizing would require beyond what this request does."""
@@ -417,7 +466,10 @@ class _Draft:
             return sum(self._tokens(parts.entries(cutoffs.level_of(at), at)) for at in range(start, end))
 
         yield ContextShare("instructions", self._tokens(conversation.instructions), droppable=False)
-        yield ContextShare("tools", counter.tools(conversation.tools).tokens, droppable=False)
+        built_in = [tool for tool in conversation.tools if tool.get("name") in conversation.optional_tools]
+        chosen = [tool for tool in conversation.tools if tool not in built_in]
+        yield ContextShare("tools", counter.tools(chosen).tokens, droppable=False)
+        yield ContextShare("built-in tools", counter.tools(built_in).tokens, droppable=False)
         yield ContextShare("summaries", summaries, droppable=False)
         yield ContextShare("retrieved text", self._tokens(conversation.volatile), droppable=True)
         yield ContextShare("rules", rules, droppable=False)

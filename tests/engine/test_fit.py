@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from dataclasses import dataclass, field, replace
@@ -13,8 +14,18 @@ import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
 from open_webui_openrouter_pipe.conversation.calibration import Calibration
-from open_webui_openrouter_pipe.conversation.conversation import Conversation, build_conversation
-from open_webui_openrouter_pipe.engine.fit import RequestFitter, RequestTerms, is_large
+from open_webui_openrouter_pipe.conversation.conversation import (
+    Conversation,
+    build_conversation,
+    digest_item,
+)
+from open_webui_openrouter_pipe.engine.fit import (
+    PlannerServices,
+    RequestFitter,
+    RequestTerms,
+    _about,
+    is_large,
+)
 from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
 from open_webui_openrouter_pipe.engine.summarizer import Summarizer, SummarizerState
 from open_webui_openrouter_pipe.history.build import BuiltHistory, Options, build_input, read_history
@@ -23,7 +34,7 @@ from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, Usage
 from open_webui_openrouter_pipe.store.summaries import MemorySummaries
 from tests.engine.summary_fakes import GOOD, FakeProvider, Reply, summary_writer
-from tests.support.chats import user
+from tests.support.chats import system, user
 from tests.support.services import FakeServices, ShownNotices
 
 if TYPE_CHECKING:
@@ -66,11 +77,20 @@ async def fit(fitter: RequestFitter, chat: Conversation, screen: ShownNotices | 
     return await fitter.fit(chat, screen or ShownNotices())
 
 
-def new_fitter(
-    books: FakeServices, *, window: int | None = 10_000, strategy: Strategy = "prune"
+def new_fitter(books: FakeServices, **terms: Any) -> RequestFitter:
+    return fitter_of(books.planner(), **terms)
+
+
+def fitter_of(
+    planner: PlannerServices,
+    *,
+    window: int | None = 10_000,
+    strategy: Strategy = "prune",
+    origin: RequestOrigin = ORIGIN,
 ) -> RequestFitter:
+    """For one call; those of the same planner belong to the same worker."""
     terms = RequestTerms(ContextSettings(context_strategy=strategy), ModelTerms("vendor/model", window))
-    return RequestFitter(books.planner(), terms, ORIGIN)
+    return RequestFitter(planner, terms, origin)
 
 
 @pytest.mark.parametrize(
@@ -112,24 +132,105 @@ async def test_a_chat_that_outgrows_its_window_is_shortened() -> None:
     assert (plan.items[0], plan.items[-1]) == (chat.instructions[0].item, last_item(chat))
 
 
-async def test_the_user_is_shown_when_something_is_omitted() -> None:
-    """Once each time that the prefix changes, and not with the turns that follow."""
-    books, screen = FakeServices(), ShownNotices()
-    plans = [await fit(new_fitter(books), long_chat(turns), screen) for turns in range(1, 21)]
-    lines = {
-        "prune": "Older parts of this chat were shortened to fit the model's window.",
-        "evict": "The oldest parts of this chat were omitted to fit the model's window.",
-    }
-    assert screen.lines == [lines[each.reason] for each in plans[-1].prefix_breaks]
-    assert 0 < len(screen.lines) < 10
+LEFT_OUT = re.compile(r"(\d+) of (\d+) earlier turns were left out: about ([\d,]+) tokens\.")
 
 
-async def test_the_user_is_shown_once_in_a_turn_what_is_omitted() -> None:
-    """However many requests the turn has that break the prefix."""
-    screen, fitter = ShownNotices(), new_fitter(FakeServices())
-    plans = [await fit(fitter, long_chat(turns), screen) for turns in range(1, 21)]
-    assert len(plans[-1].prefix_breaks) > 1
-    assert screen.lines == ["Older parts of this chat were shortened to fit the model's window."]
+async def test_the_user_is_shown_what_is_omitted_once_a_batch() -> None:
+    """How many turns and tokens; not again with the turns that follow, until more is omitted."""
+    planner, screen = FakeServices().planner(), ShownNotices()
+    plans = [await fit(fitter_of(planner), long_chat(turns), screen) for turns in range(1, 41)]
+    lines = [LEFT_OUT.fullmatch(line) for line in screen.lines]
+    assert all(lines)
+    counts = [int(each[1]) for each in lines if each]
+    assert counts == sorted(set(counts))
+    assert 1 < len(counts) == len(plans[-1].prefix_breaks) < 10
+    sizes = [each[3].replace(",", "") for each in lines if each]
+    assert all(int(size) > 600 * count for size, count in zip(sizes, counts, strict=True))
+    assert {size[2:].strip("0") for size in sizes} == {""}
+
+
+async def test_a_switch_to_a_smaller_model_is_shown_at_any_turn() -> None:
+    """Also where the same chat would have been cut long ago, had it always been with the smaller model."""
+    planner, silent = FakeServices().planner(), list[int]()
+    for turns in range(20, 40):
+        screen = ShownNotices()
+        await fit(fitter_of(planner, window=100_000), long_chat(turns - 1), screen)
+        assert screen.lines == []
+        plan = await fit(fitter_of(planner, window=10_000), long_chat(turns), screen)
+        (line,) = screen.lines or [""]
+        found = LEFT_OUT.fullmatch(line)
+        silent += [] if found and int(found[1]) == plan.reductions[0].count else [turns]
+    assert silent == []
+
+
+async def test_the_way_back_to_a_larger_model_is_remembered() -> None:
+    """There is nothing to say about the larger one; the smaller one cuts anew, and that is said anew."""
+    planner, screen = FakeServices().planner(), ShownNotices()
+    for window in (10_000, 100_000, 10_000, 10_000):
+        await fit(fitter_of(planner, window=window), long_chat(30), screen)
+    assert len(screen.lines) == 2
+    assert screen.lines[0] == screen.lines[1]
+
+
+async def test_further_requests_of_a_turn_show_nothing_again() -> None:
+    """A regenerated answer, another round, another call of the host."""
+    planner, screen, chat = FakeServices().planner(), ShownNotices(), long_chat(30)
+    fitter = fitter_of(planner)
+    for each in (fitter, fitter, fitter_of(planner)):
+        await fit(each, chat, screen)
+    assert len(screen.lines) == 1
+
+
+async def test_each_user_chat_and_worker_is_shown_for_itself() -> None:
+    """A worker that knows nothing of a chat says everything: once too often rather than never."""
+    planner, screen, chat = FakeServices().planner(), ShownNotices(), long_chat(30)
+    for origin in (ORIGIN, replace(ORIGIN, user_id="bob"), replace(ORIGIN, chat_id="other"), ORIGIN):
+        await fit(fitter_of(planner, origin=origin), chat, screen)
+    assert len(screen.lines) == 3
+    await fit(fitter_of(FakeServices().planner()), chat, screen)
+    assert len(screen.lines) == 4
+
+
+async def test_chats_without_an_id_are_known_by_their_beginning() -> None:
+    """Each temporary chat has its line, once."""
+    planner, screen = FakeServices().planner(), ShownNotices()
+    nameless = replace(ORIGIN, chat_id="")
+    for chat in (long_chat(30), long_chat(30, words=601), long_chat(30), long_chat(31)):
+        await fit(fitter_of(planner, origin=nameless), chat, screen)
+    assert len(screen.lines) == 2
+
+
+async def test_a_task_of_the_host_changes_nothing_that_was_shown() -> None:
+    """It is sent whole, and is not a request of the chat."""
+    planner, screen, chat = FakeServices().planner(), ShownNotices(), long_chat(30)
+    await fit(fitter_of(planner), chat, screen)
+    terms = RequestTerms(
+        ContextSettings(context_strategy="off"), ModelTerms("vendor/model", 10_000), recorded=False
+    )
+    await fit(RequestFitter(planner, terms, ORIGIN), chat, screen)
+    await fit(fitter_of(planner), chat, screen)
+    assert len(screen.lines) == 1
+
+
+async def test_each_kind_of_cut_has_its_line() -> None:
+    """The retrieved text with its size comes last, where the page shows it: the question is about it."""
+    screen, chat = ShownNotices(), long_chat(30)
+    sources = digest_item(system("word " * 8_000))
+    await fit(new_fitter(FakeServices()), replace(chat, volatile=(sources,)), screen)
+    turns, retrieved = screen.lines
+    assert LEFT_OUT.fullmatch(turns)
+    assert re.fullmatch(
+        r"The retrieved text was cut to its beginning: about [\d,]+ of its 8,\d+ tokens were left out\.",
+        retrieved,
+    )
+
+
+async def test_a_clipped_chat_is_shown_once() -> None:
+    """That only its last messages are sent stays true with every turn."""
+    planner, screen = FakeServices().planner(), ShownNotices()
+    for turns in range(1, 9):
+        await fit(fitter_of(planner, strategy="clip"), long_chat(turns, words=9), screen)
+    assert screen.lines == ["Only the last 4 messages of this chat are sent to the model."]
 
 
 async def test_omitted_tools_are_reported_once_in_a_chat() -> None:
@@ -154,7 +255,7 @@ async def test_what_cannot_fit_is_refused_and_recorded() -> None:
     books = FakeServices()
     with pytest.raises(ContextOverflow) as refused:
         await fit(new_fitter(books), conversation([{"role": "user", "content": "word " * 20_000}]))
-    assert "The largest part is: latest message" in refused.value.user_message
+    assert "The largest part that you can change is: latest message" in refused.value.user_message
     assert "Shorten your message" in refused.value.user_message
     (record,) = books.written
     assert (record.id, record.user_id, record.chat_id, record.message_id) == ("id0", "ada", "chat", "message")
@@ -311,21 +412,21 @@ class Worker:
         self.state = SummarizerState(lambda work: self.jobs.append(asyncio.create_task(work)), time.monotonic)
         self.prices = CountingPrices(0.1, 1.25)
 
-    def new_fitter(self, **changes: Any) -> RequestFitter:
+    def new_fitter(
+        self, *, window: int = 20_000, origin: RequestOrigin = ORIGIN, **changes: Any
+    ) -> RequestFitter:
         """For the next call."""
         summarizer = Summarizer(
             self.summaries,
             summary_writer(self.provider),
             self.state,
-            origin=ORIGIN,
+            origin=origin,
             time_limit_seconds=5.0,
-            record=partial(self.services.record, ORIGIN),
+            record=partial(self.services.record, origin),
         )
         settings = ContextSettings(**{"summary_ahead_ratio": 1.0, **changes})
-        terms = RequestTerms(
-            settings, ModelTerms("vendor/model", 20_000, prices=self.prices, max_output_tokens=2_072)
-        )
-        return RequestFitter(self.services, terms, ORIGIN, summarizer=summarizer)
+        terms = RequestTerms(settings, ModelTerms("vendor/model", window, prices=self.prices))
+        return RequestFitter(self.services, terms, origin, summarizer=summarizer)
 
     def simulations(self, turns: int) -> float:
         """How often a chat of so many turns was simulated since the last look."""
@@ -408,6 +509,45 @@ async def test_a_chat_is_simulated_once_and_once_more_for_its_summaries(
     worker.state.breaker.record_failure(f"{ORIGIN.user_id} {ORIGIN.model}")
     await fit(worker.new_fitter(), chat)
     assert worker.simulations(turns) == next_simulations
+
+
+async def test_summaries_that_exist_are_shown_when_they_are_used_anew() -> None:
+    """On the way back from a larger model; with the answers that follow, and regenerated ones, they are known."""
+    worker, chat, screen = Worker(GOOD), long_chat(40), ShownNotices()
+    await fit(worker.new_fitter(), chat, screen)
+    saved = screen.lines[-1].split(" tokens")[0]
+    for window in (20_000, 100_000, 20_000, 20_000):
+        await fit(worker.new_fitter(window=window), chat, screen)
+    assert len(screen.lines) == 3
+    assert screen.lines[2] == f"{saved} tokens"
+
+
+async def test_a_copy_of_a_chat_is_shown_the_line_of_when_its_summaries_were_created() -> None:
+    """What the new ones of this request save, not what all of them do; nothing is paid again."""
+    worker, screen, batches = Worker(GOOD), ShownNotices(), list[int]()
+    for turns in range(1, 41):
+        before = len(screen.lines)
+        await fit(worker.new_fitter(), long_chat(turns), screen)
+        batches += [turns] if len(screen.lines) > before else []
+    asked, copied = len(worker.provider.requests), ShownNotices()
+    copy = worker.new_fitter(origin=replace(ORIGIN, chat_id="copy"))
+    await fit(copy, long_chat(batches[-1]), copied)
+    assert len(batches) > 1
+    assert copied.lines == [screen.lines[-1].split(" (")[0]]
+    assert len(worker.provider.requests) == asked
+
+
+def test_sizes_are_rounded_to_two_digits() -> None:
+    """As one would say them."""
+    assert [_about(tokens) for tokens in (0, 7, 94, 312, 3_149, 22_511)] == [0, 7, 94, 310, 3_100, 23_000]
+
+
+async def test_what_is_omitted_for_want_of_a_summary_is_shown_as_well() -> None:
+    """Why there is none, and then what became of the chat."""
+    worker, screen = Worker("Sorry."), ShownNotices()
+    await fit(worker.new_fitter(), long_chat(40), screen)
+    assert screen.lines[1].startswith("The conversation could not be summarized: ")
+    assert LEFT_OUT.fullmatch(screen.lines[2])
 
 
 TRIGGER_TURNS = 19

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
@@ -640,6 +641,10 @@ async def test_a_request_that_is_too_long_is_repeated_shortened() -> None:
     first, second = (body["input"] for body in setup.router.bodies)
     assert len(str(second)) < 0.75 * len(str(first))
     assert second[-1] == first[-1]
+    lines = [output.text for output in outputs if isinstance(output, Notice)]
+    assert len(lines) == 1
+    assert re.match(r"\d+ of \d+ earlier turns? w", lines[0])
+    assert lines[0].endswith(" tokens. The provider counted more tokens than fit into its window.")
     assert (kinds(outputs)[0], kinds(outputs)[-1]) == ("Notice", "ResponseFinished")
     assert len(setup.books.written) == 2
 
@@ -656,7 +661,7 @@ async def test_a_request_that_cannot_fit_is_not_sent() -> None:
     setup = TurnSetup(FakeOpenRouter(), [{"role": "user", "content": "word " * 100_000}])
     (failed,) = await setup.run()
     assert isinstance(failed, Failed)
-    assert "The largest part is: latest message" in failed.message
+    assert "The largest part that you can change is: latest message" in failed.message
     assert (setup.router.bodies, len(setup.books.written)) == ([], 1)
 
 

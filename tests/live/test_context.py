@@ -47,7 +47,7 @@ RETENTION_TURNS = 4
 def defaults_afterwards(open_webui: OpenWebUI) -> Iterator[None]:
     """Other tests find the valves as they were."""
     yield
-    names = ("CONTEXT_STRATEGY", "TOOL_OUTPUT_RETENTION_TURNS")
+    names = ("CONTEXT_STRATEGY", "TOOL_OUTPUT_RETENTION_TURNS", "ENABLE_USER_OVERRIDE")
     open_webui.admin.api.set_valves("openrouter", dict.fromkeys(names))
 
 
@@ -117,13 +117,13 @@ def test_old_tool_results_become_facts(open_webui: OpenWebUI, standin: StandIn, 
 def test_what_cannot_fit_is_said_in_the_chat(open_webui: OpenWebUI, standin: StandIn) -> None:
     """One message that is larger than the window: the error names it, and nothing is sent."""
     _, message = open_webui.admin.ask(SMALL, "word " * 20_000)
-    assert "The largest part is: latest message" in message["error"]["content"]["message"]
+    assert "The largest part that you can change is: latest message" in message["error"]["content"]["message"]
     assert "Shorten your message" in message["error"]["content"]["message"]
     assert standin.responses == []
 
 
 def test_clipping_sends_the_last_messages_alone(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """The last answer but one brings its question; a user may switch it off for themselves."""
+    """The last answer but one brings its question; a user may switch it off for themselves, if users may."""
     admin = open_webui.admin
     admin.api.set_valves("openrouter", {"CONTEXT_STRATEGY": "clip"})
     sent = None
@@ -131,6 +131,9 @@ def test_clipping_sends_the_last_messages_alone(open_webui: OpenWebUI, standin: 
         sent, _ = admin.ask(SMALL, f"question {number}", after=sent)
     assert questions(standin.responses[-1]) == ["question 2", "question 3", "question 4"]
     admin.api.set_user_valves("openrouter", {"CLIP_BYPASS": True})
+    admin.ask(SMALL, "question 5", after=sent)
+    assert questions(standin.responses[-1]) == ["question 3", "question 4", "question 5"]
+    admin.api.set_valves("openrouter", {"ENABLE_USER_OVERRIDE": True})
     try:
         admin.ask(SMALL, "question 5", after=sent)
     finally:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -207,6 +208,21 @@ def every_prefix_break_frees_something(sent: Sent) -> None:
     assert len(set(per_request)) == len(per_request)
 
 
+def what_is_lacking_is_said(sent: Sent) -> None:
+    """Whatever of the chat is not sent as it was is among the reductions, and its size; otherwise there are none."""
+    lacking = Counter(dumped(sent.chat.items)) - Counter(dumped(sent.items))
+    reductions = {each.kind: each for each in sent.plan.reductions}
+    assert len(reductions) == len(sent.plan.reductions)
+    assert bool(lacking) == bool(reductions)
+    if "clipped" in reductions:
+        return
+    lost_tokens = sent.plan.tokens_before - sent.plan.tokens
+    assert sum(each.tokens for each in reductions.values()) >= lost_tokens
+    counted = sum(each.count for kind, each in reductions.items() if kind not in {"facts", "capped"})
+    asked = [item for item in sent.chat.items if is_message(item) and item["role"] == "user"]
+    assert counted >= sum((Counter(dumped(asked)) & lacking).values())
+
+
 LAWS: tuple[Callable[[Sent], None], ...] = (
     what_is_sent_is_within_the_limit,
     no_call_is_without_its_output,
@@ -216,6 +232,7 @@ LAWS: tuple[Callable[[Sent], None], ...] = (
     reasoning_is_sent_for_a_whole_turn_or_not_at_all,
     a_request_continues_the_one_before_unless_it_says_so,
     every_prefix_break_frees_something,
+    what_is_lacking_is_said,
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -20,8 +21,23 @@ from open_webui_openrouter_pipe.planning.plan import (
     plan,
 )
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
+from open_webui_openrouter_pipe.responses.items import is_message
 from tests.planning.exact import MODEL, new_memory, split_words, talk, words
-from tests.support.chats import SYSTEM, History, history, plan_with, planned, system, user
+from tests.support.chats import (
+    SYSTEM,
+    History,
+    answer,
+    call,
+    history,
+    output,
+    plan_with,
+    planned,
+    system,
+    user,
+)
+
+if TYPE_CHECKING:
+    from open_webui_openrouter_pipe.conversation.budget import Strategy
 
 SOURCES = system("Source 1: the ship was late.")
 
@@ -63,10 +79,66 @@ def test_volatile_text_stands_before_the_current_turn() -> None:
     assert plan_of(conversation).items == (SYSTEM, *chat.items[:-1], SOURCES, chat.items[-1])
 
 
-def test_volatile_text_goes_before_the_request_is_refused() -> None:
-    """When nothing else can go, retrieved text is omitted."""
-    chat = history([user("now?")])
-    assert plan_of(whole(chat, words(105_000))).items == (SYSTEM, *chat.items)
+def texts_sent(sent: Plan) -> list[str]:
+    """The text of each message."""
+    fields = [cast("dict[str, Any]", item) for item in sent.items if is_message(item)]
+    return [item["content"][0]["text"] for item in fields]
+
+
+@pytest.mark.parametrize(("volatile_tokens", "is_cut"), [(60_000, False), (99_000, False), (105_000, True)])
+def test_retrieved_text_that_does_not_fit_is_cut_to_its_head(volatile_tokens: int, is_cut: bool) -> None:  # noqa: FBT001
+    """To what a single tool output may take, a quarter of the budget; up to then it is sent whole."""
+    sent = plan_of(whole(history([user("now?")]), words(volatile_tokens, "first")))
+    (text,) = [text for text in texts_sent(sent) if text.startswith("first")]
+    assert [each.kind for each in sent.reductions] == (["retrieved_cut"] if is_cut else [])
+    assert (22_000 < len(text.split()) <= 25_000) is is_cut
+    assert sent.tokens_before - sent.tokens == sum(each.tokens for each in sent.reductions)
+    assert sent.tokens_before >= volatile_tokens
+
+
+PRUNE = ContextSettings(context_strategy="prune")
+
+
+def test_retrieved_text_gives_way_in_two_steps() -> None:
+    """The question is about it: its head stays while old turns are omitted, and goes when nothing else can."""
+    fits = plan_of(whole(talk(60), words(30_000)), PRUNE)
+    assert fits.reductions == ()
+    cut = plan_of(whole(talk(60), words(50_000)), PRUNE)
+    assert [each.kind for each in cut.reductions] == ["retrieved_cut"]
+    shortened = plan_of(whole(talk(99), words(50_000)), PRUNE)
+    assert [each.kind for each in shortened.reductions] == ["omitted", "retrieved_cut"]
+    filled = History((user(words(89_000)),), (0,))
+    alone = plan_of(whole(filled, words(30_000)), PRUNE)
+    assert alone.items == (SYSTEM, *filled.items)
+    assert [each.kind for each in alone.reductions] == ["retrieved_omitted"]
+    assert alone.tokens_before == alone.tokens + alone.reductions[0].tokens
+
+
+def test_retrieved_text_is_cut_before_tools_are_omitted_and_stays_whole_where_these_are_enough() -> None:
+    """Whichever of the two makes the request fit; both where neither alone does."""
+    tools = ({"name": "get_time", "description": words(40_000)},)
+
+    def kinds(volatile_tokens: int) -> list[str]:
+        chat = whole(history([user("now?")]), words(volatile_tokens))
+        chat = replace(chat, tools=tools, optional_tools=frozenset({"get_time"}))
+        return [each.kind for each in plan_of(chat, PRUNE).reductions]
+
+    assert kinds(55_000) == []
+    assert kinds(70_000) == ["retrieved_cut"]
+    tools = ({"name": "get_time", "description": words(90_000)},)
+    assert kinds(70_000) == ["tools"]
+    assert kinds(105_000) == ["tools", "retrieved_cut"]
+
+
+@pytest.mark.parametrize("strategy", ["refuse", "off"])
+def test_retrieved_text_is_whole_where_nothing_is_dropped(strategy: Strategy) -> None:
+    """The request is refused, or the provider decides."""
+    chat, policy = whole(talk(2), words(105_000)), ContextSettings(context_strategy=strategy)
+    if strategy == "off":
+        assert plan_of(chat, policy).reductions == ()
+    else:
+        with pytest.raises(ContextOverflow, match="The largest part that you can change is: retrieved text"):
+            plan_of(chat, policy)
 
 
 @pytest.mark.parametrize(("volatile_tokens", "evicted"), [(2_560, False), (2_561, True), (3_072, True)])
@@ -127,6 +199,28 @@ def test_external_summaries_count_for_the_look_up() -> None:
     assert may_need_summaries(chat, ContextSettings(), model=MODEL, counter=counter)
 
 
+@pytest.mark.parametrize(
+    ("message_tokens", "tool_tokens", "advice"),
+    [
+        (30_000, 98_000, "Shorten your message or its attachments, or send them in parts."),
+        (10, 120_000, "Choose a model with a larger window."),
+    ],
+)
+def test_a_refusal_names_what_the_user_can_change(message_tokens: int, tool_tokens: int, advice: str) -> None:
+    """Not the built-in tools, though they are the largest: the user did not choose them, and they were called."""
+    called = [user("q"), call("c1", name="clock"), output("c1", "noon"), answer("It is noon.")]
+    chat = history(called, [user(words(message_tokens))])
+    tools = ({"name": "clock", "description": words(tool_tokens)},)
+    crowded = replace(whole(chat), tools=tools, optional_tools=frozenset({"clock"}))
+    with pytest.raises(ContextOverflow) as refused:
+        plan_of(crowded, PRUNE)
+    assert refused.value.shares[0].name == "built-in tools"
+    line = refused.value.user_message
+    assert line.endswith(f" {advice} (context_budget_exceeded)")
+    assert ("The largest part that you can change is: latest message" in line) == (message_tokens > 10)
+    assert "tools" not in line
+
+
 @dataclass(frozen=True, slots=True)
 class CountingPrices(CachePrices):
     """Counts the simulated requests: each is priced once."""
@@ -147,15 +241,15 @@ class CountingPrices(CachePrices):
         (70, 0, ContextSettings(), 1),
         (100, 0, ContextSettings(context_strategy="prune"), 1),
         (10, 120_000, ContextSettings(context_strategy="refuse"), 1),
-        (10, 120_000, ContextSettings(context_strategy="prune"), 2),
-        (10, 120_000, ContextSettings(), 3),
+        (10, 120_000, ContextSettings(context_strategy="prune"), 1),
+        (10, 120_000, ContextSettings(), 2),
     ],
     ids=["fits", "prefetches", "requires", "evicts", "refused", "refused prune", "refused summarize"],
 )
 def test_a_plan_simulates_the_chat_once(
     turns: int, last_tokens: int, settings: ContextSettings, simulations: int
 ) -> None:
-    """Once more only where the request does not fit: without retrieved text, then without summaries."""
+    """Once more only where the request does not fit, and only for what there is to give way: here, summaries."""
     prices = CountingPrices(0.1, 1.25)
     chat = talk(turns)
     if last_tokens:
