@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .conversation.budget import CLIP_RANGE_MESSAGES, ContextSettings, Pruning, Strategy
+from .conversation.budget import CLIP_RANGE_MESSAGES, Aim, ContextSettings, Pruning, Strategy
 from .engine.recorder import Persistence, ReasoningRetention
 from .host.native import Carrier
 from .notices import notice
@@ -23,7 +23,7 @@ from .openrouter.client import DEFAULT_BASE_URL, ClientSettings
 
 _PASSWORD: dict[str, Any] = {"input": {"type": "password"}}
 
-_USER_LIMITS: Final = ("CLIP_LAST_MESSAGES", "CLIP_BYPASS", "SUMMARY_BYPASS")
+_USER_LIMITS: Final = ("CONTEXT_AIM", "CLIP_LAST_MESSAGES", "CLIP_BYPASS", "SUMMARY_BYPASS")
 """The user valves by which users change what the administrator has set for their chats."""
 
 
@@ -106,6 +106,15 @@ class Valves(BaseModel):
             "and the provider decides."
         ),
     )
+    CONTEXT_AIM: Aim = Field(
+        default="faithful",
+        description=(
+            "How far chats are shortened. `faithful`: what fits is sent; old turns are summarized, and old tool "
+            "results shortened, only from `SUMMARY_TRIGGER_RATIO` on. `thrifty`: summaries replace old turns at the "
+            "size at which the chat costs least at the model's prices, often far below that; the newest "
+            "`PROTECTED_RECENT_TURNS` stay. With other strategies than `summarize`, only old tool results go by it."
+        ),
+    )
     CONTEXT_MAX_OUTPUT_TOKENS: int = Field(
         default=0,
         ge=0,
@@ -127,8 +136,9 @@ class Valves(BaseModel):
         gt=0,
         le=1,
         description=(
-            "Summarize old turns once a request uses this share of the input budget. Enough turns are summarized "
-            "then for the request to use 30 % of the budget."
+            "Share of the input budget from which on old turns are summarized. Below it, nothing of a `faithful` chat "
+            "is summarized or shortened. Above it, old turns make room for as many new ones as "
+            "`TOOL_OUTPUT_RETENTION_TURNS`; that many of the newest are left alone until pruning is due."
         ),
     )
     SUMMARY_AHEAD_RATIO: float = Field(
@@ -136,8 +146,9 @@ class Valves(BaseModel):
         gt=0,
         le=1,
         description=(
-            "Start the next summary in the background after an answer, once the request used this share of the "
-            "input budget, so that it is ready when the trigger is reached. 1: never."
+            "Share of the input budget from which on the next summary is written in the background after an answer, so "
+            "that it is ready when the trigger is reached. A `thrifty` chat also has it written when the next turn is "
+            "expected to need it. 1: never in advance."
         ),
     )
     SUMMARY_TURN_TRIGGER: int = Field(
@@ -174,9 +185,9 @@ class Valves(BaseModel):
     TOOL_OUTPUT_PRUNING: Pruning = Field(
         default="batched",
         description=(
-            "When older tool results are shortened to a line of facts. `batched`: in batches, when that saves more "
-            "than it costs at the model's prices. `every_turn`: as soon as they are old enough. `off`: never for "
-            "their age."
+            "When older tool results are shortened to a line of facts. `batched`: all at once, when the chat reaches "
+            "`SUMMARY_TRIGGER_RATIO`; with the aim `thrifty`, when that saves more than it costs. "
+            "`every_turn`: as soon as they are old enough. `off`: never for their age."
         ),
     )
     CLIP_LAST_MESSAGES: int = Field(
@@ -215,6 +226,13 @@ class UserValves(BaseModel):
     PERSIST_REASONING_TOKENS: Literal["inherit", "disabled", "next_reply", "conversation"] = Field(
         default="inherit",
         description="How long a model's sealed reasoning is kept for replay. `inherit`: as the administrator set it.",
+    )
+    CONTEXT_AIM: Literal["inherit", "faithful", "thrifty"] = Field(
+        default="inherit",
+        description=(
+            "How far my chats are shortened. `faithful`: not before they are large for the model's window. "
+            "`thrifty`: to the size at which they cost least. `inherit`: as the administrator set it."
+        ),
     )
     CLIP_LAST_MESSAGES: int = Field(
         default=0,
@@ -342,6 +360,7 @@ def _context(valves: Valves, user_valves: UserValves) -> ContextSettings:
         tool_output_retention_turns=valves.TOOL_OUTPUT_RETENTION_TURNS,
         tool_output_pruning=valves.TOOL_OUTPUT_PRUNING,
         context_strategy=strategy,
+        context_aim=valves.CONTEXT_AIM if user_valves.CONTEXT_AIM == "inherit" else user_valves.CONTEXT_AIM,
         context_max_output_tokens=valves.CONTEXT_MAX_OUTPUT_TOKENS,
         summary_trigger_ratio=valves.SUMMARY_TRIGGER_RATIO,
         summary_ahead_ratio=valves.SUMMARY_AHEAD_RATIO,

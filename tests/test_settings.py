@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.budget import Aim, ContextSettings
 from open_webui_openrouter_pipe.settings import (
     UserValves,
     Valves,
@@ -25,6 +25,23 @@ def test_the_defaults_of_the_context() -> None:
     assert read_settings(Valves()).context == ContextSettings()
     bypassed = read_settings(Valves(ENABLE_USER_OVERRIDE=True), UserValves(SUMMARY_BYPASS=True))
     assert bypassed.context == ContextSettings(context_strategy="prune")
+
+
+@pytest.mark.parametrize(
+    ("admin", "user", "aim"),
+    [
+        ("faithful", "inherit", "faithful"),
+        ("thrifty", "inherit", "thrifty"),
+        ("thrifty", "faithful", "faithful"),
+        ("faithful", "thrifty", "thrifty"),
+    ],
+)
+def test_users_may_choose_the_aim(
+    admin: Aim, user: Literal["inherit", "faithful", "thrifty"], aim: Aim
+) -> None:
+    """Their own choice goes before the administrator's."""
+    settings = read_settings(Valves(CONTEXT_AIM=admin), UserValves(CONTEXT_AIM=user))
+    assert settings.context == ContextSettings(context_aim=aim)
 
 
 def test_every_valve_of_the_context_is_read() -> None:

@@ -32,8 +32,11 @@ Strategy = Literal["summarize", "prune", "clip", "refuse", "off"]
 `prune` is `summarize` without summaries; `off` sends everything and lets the provider decide.
 """
 
+Aim = Literal["faithful", "thrifty"]
+"""How far a chat is shortened: not before it is large for its window, or to the size at which it costs least."""
+
 Pruning = Literal["batched", "every_turn", "off"]
-"""When old tool outputs become facts: when it pays, at once, or never."""
+"""When old tool outputs become facts: in batches, as the aim has it, or at once, or never."""
 
 
 _ADVICE = MappingProxyType(
@@ -151,12 +154,14 @@ def smallest_known(sizes_tokens: Iterable[int | None]) -> int | None:
 class ContextSettings:
     """How a conversation is fitted to its window. Ratios are shares of the input budget.
 
-    From `summary_ahead_ratio` on the next summary is made ahead of time; at `summary_trigger_ratio` it is due.
+    From `summary_ahead_ratio` on the next summary is made ahead of time; at `summary_trigger_ratio` it is due,
+    whatever `context_aim` is.
     """
 
     tool_output_retention_turns: int = 10
     tool_output_pruning: Pruning = "batched"
     context_strategy: Strategy = "summarize"
+    context_aim: Aim = "faithful"
     context_max_output_tokens: int = 0
     summary_trigger_ratio: float = 0.70
     summary_ahead_ratio: float = 0.60
@@ -186,3 +191,9 @@ class ContextSettings:
     def retention_turns(self) -> int:
         """Newest turns whose tool outputs stay verbatim; the current one is always among them."""
         return max(1, self.tool_output_retention_turns)
+
+    @property
+    def kept_turns(self) -> int:
+        """Newest turns that summaries replace only when nothing else is left."""
+        kept = self.protected_turns
+        return kept if self.context_aim == "thrifty" else max(kept, self.retention_turns)

@@ -59,6 +59,8 @@ from .simulate import (
 LIMIT_STEPS_PER_UNIT = 10
 """The limit follows the calibration in steps of a tenth, so that cutoffs do not move with each bill."""
 LEADING_BITS = 3
+THRIFTY_WINDOW_TOKENS = 128_000
+"""The window from which on segments are of full size: in larger ones only more summaries would stand side by side."""
 
 StepName = Literal["cap", "retention", "summary", "prune", "evict"]
 
@@ -198,7 +200,7 @@ def plan(
     if bounded and least.input_tokens <= 0:
         raise WindowTooSmall(budget)
     note = rules_note if settings.context_strategy == "clip" else omission_note
-    sizes = SegmentSizes.of(settings, model.segment_window_tokens or budget.window_tokens)
+    sizes = segment_sizes(settings, model.segment_window_tokens or budget.window_tokens)
     index = SummaryIndex(conversation, counter, sizes, summaries.found)
     limits = OutputLimits(budget.input_tokens, note=note) if bounded else NO_LIMITS
     parts = PartsByDetail(conversation, counter, facts, limits, index)
@@ -214,6 +216,13 @@ def plan(
     raise ContextOverflow(least, last_limit_tokens, tuple(draft.shares(request)))
 
 
+def segment_sizes(settings: ContextSettings, window_tokens: int) -> SegmentSizes:
+    """Return how a chat is divided for summaries; a thrifty one in a large window as in a smaller one."""
+    if settings.context_aim == "thrifty":
+        window_tokens = min(window_tokens, THRIFTY_WINDOW_TOKENS)
+    return SegmentSizes.of(settings, window_tokens)
+
+
 def may_need_summaries(
     conversation: Conversation, settings: ContextSettings, *, model: ModelTerms, counter: TokenCounter
 ) -> bool:
@@ -226,6 +235,8 @@ def may_need_summaries(
     limit_tokens = int(budget.input_tokens / scale)
     share = min(settings.summary_ahead_ratio, settings.summary_trigger_ratio)
     least_tokens = min(share * budget.input_tokens, settings.prune_trigger_ratio * limit_tokens)
+    if settings.context_aim == "thrifty":
+        least_tokens = segment_sizes(settings, budget.window_tokens).min_tokens
     volatile_tokens = counter.entries(conversation.volatile).tokens
     external_tokens = SummaryIndex(conversation, counter, NO_SEGMENTS, {}).tokens(0)
     tokens = _count_all(counter, replace(conversation, volatile=())).tokens + external_tokens
@@ -389,7 +400,9 @@ class _Draft:
         base_tokens = self._fixed_tokens() + self._tokens(self.conversation.volatile)
         actual = replace(terms, base_tokens=base_tokens)
         end = len(self.parts.parts)
-        return _Request(simulation, SimulatedRequest(self.parts, actual, simulation.cutoffs, end))
+        cost = simulation.unsummarized_cost
+        request = SimulatedRequest(self.parts, actual, simulation.cutoffs, end, unsummarized_cost=cost)
+        return _Request(simulation, request)
 
     def plan(self, request: _Request, model_id: str, budget: Budget, limit_tokens: int) -> Plan:
         """Put the request together."""

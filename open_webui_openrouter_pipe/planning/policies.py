@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from ..conversation.conversation import Turn
@@ -18,10 +19,6 @@ from ..responses.items import is_message
 from .detail import DetailLevel
 from .simulate import Cutoffs, SimulatedRequest
 
-SUMMARY_LOW_WATER_SHARE = 3 / 7
-"""Of the trigger (30 % of the budget by default): summaries replace as many of the oldest turns as it takes."""
-MIN_SUMMARIZED_SHARE = 1 / 7
-"""Of the trigger (10 % of the budget by default): summaries that free less wait until they must be made."""
 LOW_WATER_SHARE = 0.5
 """Pruning and eviction never take more than the other half of a chat at once."""
 
@@ -32,22 +29,24 @@ SHORTENED_LEVELS = (DetailLevel.TOOL_FACTS, DetailLevel.SKELETON, DetailLevel.EX
 def shorten_old_tool_results(request: SimulatedRequest) -> Cutoffs:
     """At the beginning of a turn, state the outputs of all turns before the retained ones as facts.
 
-    Batched: once the old outputs have cost about as much as changing the prefix costs now.
+    Batched: a faithful chat waits until it reaches the trigger, and the next turn gains from it; a thrifty one until
+    that pays.
     """
-    cutoffs, terms = request.cutoffs, request.terms
-    pruning = terms.settings.tool_output_pruning
-    if pruning == "off" or not request.opens_turn:
-        return cutoffs
-    freed_tokens = request.prunable_tokens()
+    settings, cutoffs = request.terms.settings, request.cutoffs
+    pruning = settings.tool_output_pruning
+    freed_tokens = request.prunable_tokens() if pruning != "off" and request.opens_turn else 0
     if freed_tokens <= 0:
         return cutoffs
-    if pruning == "batched":
-        frontier = cutoffs.ends[DetailLevel.TOOL_FACTS]
-        following_tokens = request.parts.tokens(DetailLevel.FULL, frontier, request.end)
-        change_cost = terms.prices.change_cost(following_tokens, freed_tokens)
-        if not terms.prices.pays(request.waiting_cost, change_cost):
-            return cutoffs
-    return cutoffs.moved(DetailLevel.TOOL_FACTS, request.retention_end)
+    shortened = cutoffs.moved(DetailLevel.TOOL_FACTS, request.retention_end)
+    if pruning == "every_turn":
+        return shortened
+    if settings.context_aim == "faithful":
+        return shortened if request.has_reached_trigger and freed_tokens >= request.turn_tokens else cutoffs
+    frontier = cutoffs.ends[DetailLevel.TOOL_FACTS]
+    following_tokens = request.parts.tokens(DetailLevel.FULL, frontier, request.end) - freed_tokens
+    newest = request.requests_in(request.start_of_newest(settings.retention_turns + 1), request.retention_end)
+    pays = request.terms.prices.pays(request.unpruned_cost, freed_tokens * newest, following_tokens)
+    return shortened if pays else cutoffs
 
 
 def clip_turns(request: SimulatedRequest) -> Cutoffs:
@@ -78,46 +77,103 @@ def count_messages(turn: Turn) -> int:
 
 
 def summarize(request: SimulatedRequest) -> Cutoffs:
-    """Replace the oldest turns by summaries when the request is large, or when the last summary is many turns ago.
+    """Replace the oldest turns by summaries, as far as the aim has it.
 
-    That is decided when a turn begins, and within a turn only when pruning is due as well: then protected turns
-    are summarized, too.
+    At the beginning of a turn, when the request has reached the trigger, when the last summary is many turns ago, or,
+    in a thrifty chat, when that pays; within a turn only when pruning is due as well. Then turns that are kept
+    otherwise are summarized, too.
     """
-    settings, terms, cutoffs = request.terms.settings, request.terms, request.cutoffs
-    tokens = request.tokens()
-    must_shrink = tokens >= settings.prune_trigger_ratio * terms.limit_tokens
+    settings, cutoffs = request.terms.settings, request.cutoffs
+    must_shrink = request.tokens() >= settings.prune_trigger_ratio * request.terms.limit_tokens
     if not (must_shrink or request.opens_turn):
         return cutoffs
     turns_since = request.turn - request.parts.turns_before(cutoffs.summarized)
     many_turns_ago = 0 < settings.summary_turn_trigger <= turns_since
-    trigger_tokens = settings.summary_trigger_ratio * terms.budget_tokens
-    if not (must_shrink or many_turns_ago or tokens >= trigger_tokens):
+    kept_turns = settings.protected_turns if many_turns_ago else settings.kept_turns
+    is_worthwhile = must_shrink or many_turns_ago or compaction_pays(request, request.turn + 1 - kept_turns)
+    surplus = surplus_tokens(request, request.tokens())
+    if not (is_worthwhile or (request.has_reached_trigger and surplus > 0)):
         return cutoffs
-    least_freed = 0 if must_shrink or many_turns_ago else MIN_SUMMARIZED_SHARE * trigger_tokens
-    target_tokens = tokens - SUMMARY_LOW_WATER_SHARE * trigger_tokens
-    for protected in halvings(settings.protected_turns) if must_shrink else [settings.protected_turns]:
-        count, freed = choose_segments(request, request.turn + 1 - protected, target_tokens)
-        if freed > least_freed:
+    least_freed = 0 if is_worthwhile else request.turn_tokens
+    attempts = _forced_attempts(request) if must_shrink else [(kept_turns, least_freed)]
+    for kept, least in attempts:
+        count, freed = choose_segments(request, request.turn + 1 - kept, surplus)
+        if freed > least:
             end = request.parts.start_of(request.parts.summaries.ends[count - 1])
             return cutoffs.moved(DetailLevel.SUMMARIZED, end)
     return cutoffs
 
 
-def segments_to_prefetch(request: SimulatedRequest) -> int:
-    """Return how many segments should have summaries before the next turn; 0 while the chat is not large enough.
+def _forced_attempts(request: SimulatedRequest) -> Iterator[tuple[int, float]]:
+    """Yield how many turns to keep when the request must become smaller, and what that has to free at least.
 
-    They are those that would be summarized if the next turn brought the request just to the trigger.
+    A thrifty chat keeps fewer rather than break the prefix again in the next turn.
     """
-    settings, budget_tokens = request.terms.settings, request.terms.budget_tokens
-    tokens = request.tokens()
-    if settings.summary_ahead_ratio >= 1 or tokens < settings.summary_ahead_ratio * budget_tokens:
+    settings = request.terms.settings
+    least = request.turn_tokens if settings.context_aim == "thrifty" else 0
+    yield from ((kept, least) for kept in halvings(settings.kept_turns))
+    yield 1, 0
+
+
+def surplus_tokens(request: SimulatedRequest, tokens: float) -> float:
+    """Return by how much a request of so many tokens is to be smaller; a thrifty one becomes as small as can be.
+
+    A faithful one leaves room below the trigger for as many turns as keep their tool outputs.
+    """
+    settings = request.terms.settings
+    if settings.context_aim == "thrifty":
+        return math.inf
+    return tokens - request.trigger_tokens + settings.retention_turns * request.turn_tokens
+
+
+def compaction_pays(request: SimulatedRequest, eligible_turns: int) -> bool:
+    """Return whether it costs a thrifty chat less to replace its oldest turns now than to go on with them.
+
+    Each segment's summary has to be read for and written some time: when that is done makes no difference to its cost,
+    which is why it does not count.
+    """
+    parts = request.parts
+    compacted = request.summarizable(eligible_turns)
+    if request.terms.settings.context_aim != "thrifty" or compacted == request.cutoffs:
+        return False
+    segments = parts.segments_before(compacted.summarized)
+    newest_start = parts.start_of(parts.summaries.ends[segments - 2]) if segments > 1 else 0
+    coming_requests = request.requests_in(newest_start, compacted.summarized)
+    following_tokens = request.tokens(compacted) - request.terms.base_tokens
+    coming_tokens = request.freed_tokens(compacted) * coming_requests
+    return request.terms.prices.pays(request.unsummarized_cost, coming_tokens, following_tokens)
+
+
+def segments_to_prefetch(request: SimulatedRequest) -> int:
+    """Return how many segments should have summaries before the next turn; 0 while that will need none.
+
+    They are those that would be summarized if the next turn brought the request just to the trigger; in a thrifty
+    chat, also those that it will pay to summarize then.
+    """
+    settings, tokens = request.terms.settings, request.tokens()
+    if settings.summary_ahead_ratio >= 1:
         return 0
-    trigger_tokens = settings.summary_trigger_ratio * budget_tokens
-    target_tokens = max(tokens, trigger_tokens) - SUMMARY_LOW_WATER_SHARE * trigger_tokens
-    next_turn = request.turn + 1
-    eligible_turns = min(request.turn, next_turn + 1 - settings.protected_turns)
-    count, freed = choose_segments(request, eligible_turns, target_tokens)
-    return count if freed > MIN_SUMMARIZED_SHARE * trigger_tokens else 0
+    eligible_turns = min(request.turn, request.turn + 2 - settings.kept_turns)
+    if compaction_pays(request, eligible_turns):
+        return choose_segments(request, eligible_turns, math.inf)[0]
+    if tokens < settings.summary_ahead_ratio * request.terms.budget_tokens:
+        return 0
+    next_tokens = max(request.trigger_tokens, tokens + request.turn_tokens)
+    if settings.context_aim == "faithful" and settings.tool_output_pruning == "batched":
+        oldest_kept = request.start_of_newest(max(1, settings.retention_turns - 1))
+        shortened = request.cutoffs.moved(DetailLevel.TOOL_FACTS, oldest_kept)
+        if request.freed_tokens(shortened) >= request.turn_tokens:
+            next_tokens -= request.freed_tokens(shortened)
+            request = replace(request, cutoffs=shortened)
+    if (surplus := surplus_tokens(request, next_tokens)) <= 0:
+        return 0
+    must_shrink = next_tokens >= settings.prune_trigger_ratio * request.terms.limit_tokens
+    attempts = _forced_attempts(request) if must_shrink else [(settings.kept_turns, request.turn_tokens)]
+    for kept, least in attempts:
+        count, freed = choose_segments(request, min(request.turn, request.turn + 2 - kept), surplus)
+        if freed > least:
+            return count
+    return 0
 
 
 def choose_segments(request: SimulatedRequest, eligible_turns: int, target_tokens: float) -> tuple[int, int]:

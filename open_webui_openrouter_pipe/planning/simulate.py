@@ -13,9 +13,6 @@ from typing import Literal, TypeAlias
 from ..conversation.budget import ContextSettings
 from .detail import SENT_LEVELS, DetailLevel, PartsByDetail
 
-CHANGE_THRESHOLD_SHARE = 0.6
-"""A change is made once waiting has cost this share of what the change costs. Below one, because a decision once a turn
-is half a turn late on average, and because each change makes the next one cheaper."""
 RATIO_DIGITS = 2
 CHEAP_READ = 0.25
 """Price up to which reading a whole chat from the cache costs less than reading its old turns alone."""
@@ -26,9 +23,10 @@ class CachePrices:
     """What a token costs when it is read from the cache and when it is written to it; plain input costs 1.
 
     Changing something old makes the provider read all that follows anew; leaving it costs its reading with each
-    request. The rule is rent-or-buy: what the waiting has cost so far is compared with what the change costs now.
-    In a chat that grows steadily, changing when the two are equal is the optimum of the economic order quantity;
-    it needs no guess of how long the chat will go on.
+    request. In a chat that grows steadily, the cheapest is to change when the waiting has cost as much as the change
+    (the economic order quantity). As there is something more to change only at times, it is to change now if the
+    waiting until the next of these times would cost as much (Silver and Meal's rule): no guess is needed of how long
+    the chat will go on.
     """
 
     read: float = 1.0
@@ -53,17 +51,17 @@ class CachePrices:
         """Whether a question about a chat costs least at the end of the cached chat itself."""
         return self.read <= CHEAP_READ
 
-    def waiting_cost(self, prunable_tokens: int) -> float:
-        """Return what one more request pays for carrying what could be pruned."""
-        return prunable_tokens * self.read
+    def waiting_cost(self, tokens: int) -> float:
+        """Return what one more request pays for carrying tokens that could be omitted."""
+        return tokens * self.read
 
-    def change_cost(self, following_tokens: int, freed_tokens: int) -> float:
-        """Return what the next request pays more for `following_tokens`, of which `freed_tokens` are removed."""
-        return (following_tokens - freed_tokens) * self.write - following_tokens * self.read
+    def pays(self, accrued_cost: float, coming_tokens: int, following_tokens: int) -> bool:
+        """Return whether to wait on would cost as much as a change that is followed by so many tokens.
 
-    def pays(self, waiting_cost: float, change_cost: float) -> bool:
-        """Return whether the waiting so far has cost enough to make the change worth it."""
-        return waiting_cost >= CHANGE_THRESHOLD_SHARE * change_cost
+        `accrued_cost` is paid already; `coming_tokens` would be carried until there is more to change.
+        """
+        change_cost = following_tokens * max(0.0, self.write - self.read)
+        return accrued_cost + self.waiting_cost(coming_tokens) >= change_cost
 
 
 BreakReason = Literal["retention", "clip", "summary", "prune", "evict"]
@@ -118,16 +116,19 @@ class SimulationTerms:
 class SimulatedRequest:
     """One request of the chat, as it is about to be sent: the parts before `end` at the levels of `cutoffs`.
 
-    `opens_turn` says that it is the first of its turn, `waiting_cost` what was paid for carrying prunable outputs
-    since the prefix last changed.
+    `previous` are the cutoffs of the request before. `opens_turn` says that it is the first of its turn,
+    `unpruned_cost` what was paid for outputs that could have been facts since the prefix last changed,
+    `unsummarized_cost` what was paid for turns that could have been summarized since others last were.
     """
 
     parts: PartsByDetail
     terms: SimulationTerms
     cutoffs: Cutoffs
     end: int
+    previous: Cutoffs = field(default_factory=Cutoffs)
     opens_turn: bool = False
-    waiting_cost: float = 0.0
+    unpruned_cost: float = 0.0
+    unsummarized_cost: float = 0.0
 
     @property
     def turn(self) -> int:
@@ -145,6 +146,10 @@ class SimulatedRequest:
         segments = self.parts.segments_before((cutoffs or self.cutoffs).summarized)
         unused = self.parts.summaries.max_tokens(segments) - self.parts.summaries.tokens(segments)
         return self.tokens(cutoffs) - unused
+
+    def freed_tokens(self, cutoffs: Cutoffs) -> int:
+        """Return how much smaller it would be with these cutoffs."""
+        return self.tokens() - self.tokens(cutoffs)
 
     def fixed_tokens(self, cutoffs: Cutoffs) -> int:
         """Return what stands before all parts: instructions, tools and summaries."""
@@ -164,6 +169,33 @@ class SimulatedRequest:
     def start_of_newest(self, turns: int) -> int:
         """Return the first part of the newest turns, of which the current one is the last."""
         return self.parts.start_of(self.turn - turns + 1)
+
+    @property
+    def trigger_tokens(self) -> float:
+        """The size from which on the chat is shortened, whatever that costs."""
+        return self.terms.settings.summary_trigger_ratio * self.terms.budget_tokens
+
+    @property
+    def has_reached_trigger(self) -> bool:
+        """Whether it would be that large, had no policy looked at it yet."""
+        return self.tokens(self.previous) >= self.trigger_tokens
+
+    @property
+    def turn_tokens(self) -> float:
+        """What the newest completed turns took on average, as many of them as keep their tool outputs."""
+        first = max(0, self.turn - self.terms.settings.retention_turns)
+        start, end = self.parts.start_of(first), self.parts.start_of(self.turn)
+        return self.parts.tokens(DetailLevel.FULL, start, end) / max(1, self.turn - first)
+
+    def summarizable(self, eligible_turns: int) -> Cutoffs:
+        """Return the cutoffs with summaries of all segments in the oldest turns."""
+        count = self.parts.summaries.count(eligible_turns)
+        end = self.parts.start_of(self.parts.summaries.ends[count - 1]) if count else 0
+        return self.cutoffs.moved(DetailLevel.SUMMARIZED, end)
+
+    def requests_in(self, start: int, end: int) -> int:
+        """Return how many requests the parts from `start` to before `end` took."""
+        return sum(part.awaits_answer for part in self.parts.parts[start:end])
 
     @property
     def retention_end(self) -> int:
@@ -193,12 +225,16 @@ class PrefixBreak:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """The last request's cutoffs, those of the `previous` one, those of retention alone, and all changes so far."""
+    """The last request's cutoffs, those of the `previous` one, those of retention alone, and all changes so far.
+
+    `unsummarized_cost` is what was paid, the last request included, for turns that could have been summarized.
+    """
 
     cutoffs: Cutoffs = field(default_factory=Cutoffs)
     previous: Cutoffs = field(default_factory=Cutoffs)
     retained: Cutoffs = field(default_factory=Cutoffs)
     breaks: tuple[PrefixBreak, ...] = ()
+    unsummarized_cost: float = 0.0
 
 
 def simulate(
@@ -207,12 +243,20 @@ def simulate(
     """Apply the policies to all requests: one after each part that awaits an answer, the current one last."""
     cutoffs = previous = retained = Cutoffs()
     breaks: list[PrefixBreak] = []
-    waiting_cost, turn = 0.0, -1
+    unpruned_cost, unsummarized_cost, turn = 0.0, 0.0, -1
     count = len(parts.parts)
     for end, part in enumerate(parts.parts, start=1):
         if not (part.awaits_answer or end == count):
             continue
-        request = SimulatedRequest(parts, terms, cutoffs, end, waiting_cost=waiting_cost)
+        request = SimulatedRequest(
+            parts,
+            terms,
+            cutoffs,
+            end,
+            cutoffs,
+            unpruned_cost=unpruned_cost,
+            unsummarized_cost=unsummarized_cost,
+        )
         request = replace(request, opens_turn=request.turn != turn)
         turn = request.turn
         breaks_before = len(breaks)
@@ -225,7 +269,10 @@ def simulate(
                 if reason == "retention":
                     retained = retained.moved(DetailLevel.TOOL_FACTS, request.retention_end)
         previous, cutoffs = cutoffs, request.cutoffs
-        if len(breaks) > breaks_before:
-            waiting_cost = 0.0
-        waiting_cost += terms.prices.waiting_cost(request.prunable_tokens())
-    return Simulation(cutoffs, previous, retained, tuple(breaks))
+        unpruned_cost = 0.0 if len(breaks) > breaks_before else unpruned_cost
+        unpruned_cost += terms.prices.waiting_cost(request.prunable_tokens())
+        if terms.settings.context_aim == "thrifty":
+            unsummarized_cost = 0.0 if cutoffs.summarized > previous.summarized else unsummarized_cost
+            compacted = request.summarizable(turn + 1 - terms.settings.kept_turns)
+            unsummarized_cost += terms.prices.read * request.freed_tokens(compacted)
+    return Simulation(cutoffs, previous, retained, tuple(breaks), unsummarized_cost)

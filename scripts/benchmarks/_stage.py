@@ -183,17 +183,16 @@ def _pay_requests(actor: Actor, pay: Pay) -> None:
 # --- in the pipe alone -----------------------------------------------------------------------------------------------
 
 
-def piped(chat: Chat, pay: Pay, *, model_id: str, strategy: str) -> None:
+def piped(chat: Chat, pay: Pay, *, model_id: str, valves: Json) -> None:
     """The chat through the pipe in this process; prices, and so its decisions, are the model's."""
-    asyncio.run(_piped(chat, pay, model_id, strategy))
+    asyncio.run(_piped(chat, pay, model_id, valves))
 
 
-async def _piped(chat: Chat, pay: Pay, model_id: str, strategy: str) -> None:
+async def _piped(chat: Chat, pay: Pay, model_id: str, valves: Json) -> None:
     outputs = chat.outputs()
     tools = {TOOL: lambda given: outputs[given["query"]]} if outputs else {}
     with tempfile.TemporaryDirectory() as folder, Actor(chat) as actor:
-        valves: Json = {"base_url": actor.base_url, "CONTEXT_STRATEGY": strategy}
-        async with PipeInProcess(Path(folder), **valves) as pipe:
+        async with PipeInProcess(Path(folder), base_url=actor.base_url, **valves) as pipe:
             page = InstructedPage(pipe, model_id, tools=tools)
             page.instructions = chat.system
             for number, turn in enumerate(chat.turns):

@@ -7,7 +7,8 @@ requests, with a tool) and a plain one (240 turns, no tools). The ways:
     open_webui     Open WebUI's own compaction with its defaults, run in a real Open WebUI on this pipe
     resummarised   over 100,000 tokens, all but the last ten messages are summarized anew on every turn; tool
                    outputs become facts
-    summarize      this pipe
+    faithful       this pipe, as it is by default
+    thrifty        this pipe with the aim to cost least
 
 All requests are priced by the stand-in's model of the providers' caches, 20 seconds apart, those for summaries
 included, with what they say. What the answers say costs the same everywhere and is omitted. Costs are thousands of
@@ -54,6 +55,7 @@ MARKETS = {
 WINDOW_TOKENS = 128_000
 AGENT_TURNS = 80
 PLAIN_TURNS = 240
+AIMS = ("faithful", "thrifty")
 WORKERS = 2
 SPANS = ("average_context_tokens", "summaries")
 
@@ -82,8 +84,12 @@ def costs(chat: Chat, markets: Mapping[str, str] = MARKETS) -> dict[str, dict[st
         shared["open_webui"] = hosted
     amounts = {name: billed(chat, policy, markets) for name, policy in shared.items()}
     with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
-        jobs = {name: pool.submit(_summarized, chat, name, model_id) for name, model_id in markets.items()}
-        return {**amounts, "summarize": {name: job.result() for name, job in jobs.items()}}
+        jobs = {
+            aim: {name: pool.submit(_own, chat, name, model_id, aim) for name, model_id in markets.items()}
+            for aim in AIMS
+        }
+        own = {aim: {name: job.result() for name, job in of_aim.items()} for aim, of_aim in jobs.items()}
+        return {**amounts, **own}
 
 
 def billed(chat: Chat, policy: Policy, markets: Mapping[str, str]) -> dict[str, Amounts]:
@@ -93,9 +99,9 @@ def billed(chat: Chat, policy: Policy, markets: Mapping[str, str]) -> dict[str, 
     return ledger.amounts()
 
 
-def _summarized(chat: Chat, market: str, model_id: str) -> Amounts:
+def _own(chat: Chat, market: str, model_id: str, aim: str) -> Amounts:
     """Prices decide what the pipe does, so each market has a chat of its own."""
-    policy = partial(piped, model_id=model_id, strategy="summarize")
+    policy = partial(piped, model_id=model_id, valves={"CONTEXT_AIM": aim})
     return billed(chat, policy, {market: model_id})[market]
 
 

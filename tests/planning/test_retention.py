@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.budget import ContextSettings, Strategy
 from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.responses.items import is_function_call_output
-from tests.support.chats import History, answer, call, history, output, planned, rows, user
+from tests.planning.exact import MODEL, new_memory, talk, words
+from tests.support.chats import History, answer, call, history, output, plan_with, planned, rows, user
 
 ANTHROPIC = ModelTerms("anthropic/model", 1_000_000, prices=CachePrices(0.1, 1.25))
 UNCACHED = ModelTerms("vendor/model", 1_000_000)
@@ -34,9 +35,14 @@ def verbatim(fitted: Plan) -> list[str]:
     ]
 
 
-def settings(pruning: Any, turns: int = 3) -> ContextSettings:
+def settings(pruning: Any, turns: int = 3, **changes: Any) -> ContextSettings:
     """Settings with a short retention."""
-    return ContextSettings(tool_output_pruning=pruning, tool_output_retention_turns=turns)
+    return ContextSettings(tool_output_pruning=pruning, tool_output_retention_turns=turns, **changes)
+
+
+def thrifty(pruning: Any) -> ContextSettings:
+    """The same for a chat that goes by prices, without summaries."""
+    return settings(pruning, context_aim="thrifty", context_strategy="prune")
 
 
 def test_the_newest_turns_stay_verbatim() -> None:
@@ -52,13 +58,13 @@ def test_nothing_is_pruned_when_pruning_is_off() -> None:
 
 def test_without_a_cache_batches_are_as_small_as_can_be() -> None:
     """Where reading from a cache saves nothing, batched is the same as every turn."""
-    batched, every = (planned(chat(12), settings(kind), UNCACHED) for kind in ("batched", "every_turn"))
+    batched, every = (planned(chat(12), thrifty(kind), UNCACHED) for kind in ("batched", "every_turn"))
     assert batched == every
 
 
 def test_with_a_cheap_cache_batches_are_few_and_large() -> None:
     """The prefix changes rarely, and each time more is freed; in between, everything since then stays verbatim."""
-    batched, every = (planned(chat(60), settings(kind), ANTHROPIC) for kind in ("batched", "every_turn"))
+    batched, every = (planned(chat(60), thrifty(kind), ANTHROPIC) for kind in ("batched", "every_turn"))
     assert len(every.prefix_breaks) == 57
     assert 1 <= len(batched.prefix_breaks) <= 12
     assert min(e.freed_tokens for e in batched.prefix_breaks) > max(
@@ -83,3 +89,35 @@ def test_old_outputs_are_facts() -> None:
     assert old == output(
         "c0", '[Tool: 100 rows | columns: id, name | first: {"id": 0, "name": "' + "n" * 20 + '"}]'
     )
+
+
+def sized_chat(turns: int) -> History:
+    """Turns of 1,000 tokens, of which 888 are an output; as a fact it would take more than 100."""
+    asked = [
+        [user(words(96, f"Q{at}")), call(f"c{at}"), output(f"c{at}", words(878, f"R{at}"))]
+        for at in range(turns)
+    ]
+    return history(*asked, talk(0).items)
+
+
+@pytest.mark.parametrize(
+    ("turns", "retained", "outputs_as_facts"),
+    [(69, 10, 0), (70, 10, 61), (70, 70, 0), (70, 69, 2), (115, 10, 61), (116, 10, 107)],
+    ids=[
+        "below the trigger",
+        "at the trigger",
+        "less than a turn is not worth it",
+        "more than a turn is",
+        "quiet afterwards",
+        "again",
+    ],
+)
+@pytest.mark.parametrize("strategy", ["prune", "refuse"])
+def test_a_faithful_chat_keeps_its_outputs_up_to_the_trigger(
+    strategy: Strategy, turns: int, retained: int, outputs_as_facts: int
+) -> None:
+    """Then all old outputs become facts at once, if the next turn gains from it."""
+    kept = ContextSettings(context_strategy=strategy, tool_output_retention_turns=retained)
+    fitted = plan_with(sized_chat(turns), kept, MODEL, new_memory(), missing="skip")
+    whole = sum(item in sized_chat(turns).items for item in fitted.items if is_function_call_output(item))
+    assert turns - whole == outputs_as_facts

@@ -26,19 +26,20 @@ def test_prices_are_relative_to_plain_input(
 
 def test_without_a_cache_a_change_always_pays() -> None:
     """What is not cached costs the same anew, so everything that can be freed is freed at once."""
-    prices = CachePrices()
-    assert prices.change_cost(100_000, 10) == -10
-    assert prices.pays(0.0, prices.change_cost(100_000, 10))
+    assert CachePrices().pays(0.0, 10, 100_000)
 
 
-def test_with_a_cheap_cache_a_change_waits() -> None:
-    """Two thirds of what the change costs now, more or less, must have been paid for waiting."""
-    prices = CachePrices(0.1, 1.25)
-    cost = prices.change_cost(70_000, 30_000)
-    assert cost == pytest.approx(43_000)
-    assert not prices.pays(25_000, cost)
-    assert prices.pays(26_000, cost)
-    assert prices.waiting_cost(30_000) == pytest.approx(3_000)
+@pytest.mark.parametrize(
+    ("accrued_cost", "coming_tokens", "pays"),
+    [(57_499, 0, False), (57_500, 0, True), (27_500, 299_999, False), (27_500, 300_000, True)],
+)
+def test_with_a_cheap_cache_a_change_waits(
+    accrued_cost: float,
+    coming_tokens: int,
+    pays: bool,  # noqa: FBT001 - the expected verdict
+) -> None:
+    """Until what was paid, and will be until there is more to change, is what writing the rest anew costs more."""
+    assert CachePrices(0.1, 1.25).pays(accrued_cost, coming_tokens, 50_000) is pays
 
 
 @pytest.mark.parametrize(("read", "shared"), [(0.1, True), (0.25, True), (0.26, False), (1.0, False)])

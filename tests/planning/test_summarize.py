@@ -10,12 +10,16 @@ from dataclasses import replace
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.budget import ContextSettings, Strategy
+from open_webui_openrouter_pipe.conversation.budget import Aim, ContextSettings, Strategy
 from open_webui_openrouter_pipe.conversation.calibration import Calibration
-from open_webui_openrouter_pipe.planning.plan import Plan
+from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
+from open_webui_openrouter_pipe.conversation.conversation import build_conversation
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
+from open_webui_openrouter_pipe.planning.plan import Plan, may_need_summaries
+from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.summaries.segments import Segment
-from tests.planning.exact import MODEL, UNCACHED, new_memory, talk, with_window
-from tests.support.chats import SYSTEM, History, call, output, plan_with, summary_of, user
+from tests.planning.exact import CACHED, MODEL, UNCACHED, new_memory, split_words, talk, with_window, words
+from tests.support.chats import SYSTEM, History, answer, call, history, output, plan_with, summary_of, user
 
 FIRST = 70
 """Turns at which a chat of 1,000 tokens a turn reaches 70 % of its budget."""
@@ -42,43 +46,84 @@ class Chat:
 
 def requested(turns: int, settings: ContextSettings | None = None) -> Plan:
     """The plan of a chat of so many turns that has no summaries yet."""
-    return plan_with(talk(turns), settings or ContextSettings(), MODEL, new_memory(), missing="request")
+    return requested_of(talk(turns), settings or ContextSettings())
+
+
+def requested_of(chat: History, settings: ContextSettings) -> Plan:
+    """The same for any chat."""
+    return plan_with(chat, settings, MODEL, new_memory(), missing="request")
+
+
+def agent_talk(turns: int) -> History:
+    """Turns of 2,500 tokens, of which 1,500 are an output."""
+    asked = [
+        [
+            user(words(96)),
+            call(f"c{at}"),
+            output(f"c{at}", words(1_490, f"R{at}")),
+            answer(words(900, f"A{at}")),
+        ]
+        for at in range(turns)
+    ]
+    return history(*asked, talk(0).items)
 
 
 @pytest.mark.parametrize(
     ("settings", "turns", "summarized_turns"),
     [
-        (ContextSettings(), 70, 54),
-        (ContextSettings(summary_trigger_ratio=0.50), 50, 36),
-        (ContextSettings(summary_trigger_ratio=0.80), 80, 54),
-        (ContextSettings(summary_trigger_ratio=0.81), 81, 63),
-        (ContextSettings(summary_trigger_ratio=0.99), 90, 63),
-        (ContextSettings(protected_recent_turns=20), 70, 45),
-        (ContextSettings(protected_recent_turns=60), 77, 18),
+        (ContextSettings(), 70, 18),
+        (ContextSettings(summary_trigger_ratio=0.50), 50, 18),
+        (ContextSettings(summary_trigger_ratio=0.80), 80, 18),
+        (ContextSettings(tool_output_retention_turns=7), 70, 9),
+        (ContextSettings(tool_output_retention_turns=8), 70, 18),
+        (ContextSettings(tool_output_retention_turns=40), 70, 27),
+        (ContextSettings(summary_trigger_ratio=0.99), 90, 9),
+        (ContextSettings(protected_recent_turns=60), 70, 9),
         (ContextSettings(summary_turn_trigger=12), 12, 9),
         (ContextSettings(context_strategy="prune"), 98, 0),
+        (ContextSettings(context_aim="thrifty"), 12, 9),
     ],
     ids=[
         "default",
         "earlier",
-        "just enough for six segments",
-        "just too much for six segments",
+        "later",
+        "room for seven turns",
+        "room for eight turns",
+        "retained turns stay",
         "when pruning is due",
         "protected turns stay",
-        "one segment alone frees too little",
         "every twelve turns",
         "another strategy",
+        "thrifty",
     ],
 )
-def test_the_trigger_decides_when_and_the_low_water_mark_how_many(
+def test_the_trigger_decides_when_and_the_growth_of_the_chat_how_many(
     settings: ContextSettings, turns: int, summarized_turns: int
 ) -> None:
-    """Nothing one turn earlier; then as many segments as bring the request down to 3/7 of the trigger."""
+    """Nothing one turn earlier; then as many segments as make room for as many turns as keep their outputs."""
     before, at = requested(turns - 1, settings), requested(turns, settings)
     assert (before.required_summaries, before.summarized_turns) == ((), 0)
     assert at.summarized_turns == summarized_turns
     assert sum(target.segment.turns for target in at.required_summaries) == summarized_turns
     assert [each.reason for each in at.new_breaks] == (["summary"] if summarized_turns else [])
+
+
+@pytest.mark.parametrize(("retained", "summarized_turns"), [(7, 10), (8, 0)])
+def test_a_summary_that_would_not_last_a_turn_waits(retained: int, summarized_turns: int) -> None:
+    """Nine turns of 1,000 tokens and seven of 9,000: the first segment alone frees less than one turn brings."""
+    small, large = talk(9).items[:-1], talk(7, 9_000).items
+    chat = History((*small, *large), (*talk(9).turn_of_item[:-1], *(9 + at for at in talk(7).turn_of_item)))
+    settings = ContextSettings(tool_output_retention_turns=retained)
+    fitted = plan_with(chat, settings, MODEL, new_memory(), missing="request")
+    assert fitted.summarized_turns == summarized_turns
+
+
+@pytest.mark.parametrize(("retained", "reasons"), [(4, ["retention"]), (12, ["retention", "summary"])])
+def test_where_facts_make_enough_room_nothing_is_summarized(retained: int, reasons: list[str]) -> None:
+    """Old outputs become facts first; turns are summarized in the same request when that leaves too little room."""
+    settings = ContextSettings(tool_output_retention_turns=retained)
+    fitted = requested_of(agent_talk(28), settings)
+    assert [each.reason for each in fitted.new_breaks] == reasons
 
 
 def test_calibration_does_not_move_the_decision() -> None:
@@ -89,7 +134,7 @@ def test_calibration_does_not_move_the_decision() -> None:
         for turns in (69, 70)
     ]
     assert [fitted.limit_tokens for fitted in plans] == [83_333, 83_333]
-    assert [fitted.summarized_turns for fitted in plans] == [0, 54]
+    assert [fitted.summarized_turns for fitted in plans] == [0, 18]
 
 
 def test_summaries_stand_between_the_instructions_and_the_other_turns() -> None:
@@ -99,10 +144,10 @@ def test_summaries_stand_between_the_instructions_and_the_other_turns() -> None:
     assert sent.items[0] == SYSTEM
     summaries = json.dumps(sent.items[1])
     assert all(summary.by_model.summary_text in summaries for summary in chat.memory.summaries.values())
-    assert sent.items[2:] == whole.items[2 * 54 :]
+    assert sent.items[2:] == whole.items[2 * 18 :]
     assert [step.name for step in sent.steps if step.triggered] == ["summary"]
     assert (sent.tokens_without_new_summaries, sent.steps[1].tokens) == (70_100, 70_100)
-    assert sent.tokens < 30_000
+    assert sent.tokens < 60_000
 
 
 def test_a_long_chat_summarizes_each_segment_once() -> None:
@@ -112,8 +157,8 @@ def test_a_long_chat_summarizes_each_segment_once() -> None:
     breaks = [
         (request.prefix_breaks[-1].turn, request.summarized_turns) for request in sent if request.new_breaks
     ]
-    assert breaks == [(18, 15), (31, 27), (43, 39), (53, 48)]
-    assert sorted(segment.turns for segment in chat.written) == [3] * 13 + [12] * 3
+    assert breaks == [(18, 9), (26, 15), (31, 21), (36, 27), (43, 33), (48, 39), (53, 42), (56, 45)]
+    assert sorted(segment.turns for segment in chat.written) == [3] * 14 + [12] * 3
     assert len(set(chat.written)) == len(chat.written)
     items = [list(map(json.dumps, request.items)) for request in sent]
     for before, after, request in zip(items, items[1:], sent[1:], strict=False):
@@ -125,10 +170,10 @@ def test_an_edit_keeps_what_lies_before_it() -> None:
     chat = Chat()
     chat.ask(talk(FIRST))
     items = list(talk(FIRST).items)
-    items[2 * 30] = user("Another question 30?")
+    items[2 * 15] = user("Another question 15?")
     edited = History(tuple(items), talk(FIRST).turn_of_item)
     required = plan_with(edited, chat.settings, MODEL, chat.memory, missing="request").required_summaries
-    assert [target.segment.turns for target in required] == [9, 9, 9]
+    assert [target.segment.turns for target in required] == [9]
 
 
 def test_a_larger_window_sends_the_originals_again() -> None:
@@ -138,13 +183,14 @@ def test_a_larger_window_sends_the_originals_again() -> None:
     large = plan_with(talk(FIRST), chat.settings, with_window(400_000), chat.memory, missing="request")
     assert (large.summarized_turns, large.items) == (0, (SYSTEM, *talk(FIRST).items))
     assert chat.ask(talk(FIRST)).items == sent.items
-    assert len(chat.written) == 6
+    assert len(chat.written) == 2
 
 
-def test_the_decision_is_the_same_before_and_after_the_summaries_are_written() -> None:
+@pytest.mark.parametrize(("aim", "least"), [("faithful", FIRST), ("thrifty", 12)])
+def test_the_decision_is_the_same_before_and_after_the_summaries_are_written(aim: Aim, least: int) -> None:
     """It follows from the turns, not from the size of what was written."""
-    for turns in (FIRST, FIRST + 9):
-        chat = Chat()
+    for turns in (least, least + 18):
+        chat = Chat(ContextSettings(context_aim=aim))
         first = plan_with(talk(turns), chat.settings, MODEL, chat.memory, missing="request")
         sent = chat.ask(talk(turns))
         assert first.required_summaries
@@ -173,9 +219,9 @@ def test_of_missing_summaries_only_those_are_skipped() -> None:
 @pytest.mark.parametrize(
     ("settings", "turns", "prefetched_turns"),
     [
-        (ContextSettings(), 60, 54),
-        (ContextSettings(summary_ahead_ratio=0.65), 65, 54),
-        (ContextSettings(summary_ahead_ratio=0.50, summary_trigger_ratio=0.55), 50, 45),
+        (ContextSettings(), 60, 18),
+        (ContextSettings(summary_ahead_ratio=0.65), 65, 18),
+        (ContextSettings(summary_ahead_ratio=0.50, summary_trigger_ratio=0.55), 50, 18),
     ],
 )
 def test_summaries_are_made_ahead_of_time(
@@ -189,20 +235,70 @@ def test_summaries_are_made_ahead_of_time(
     assert due.required_summaries == ahead.prefetch_summaries
 
 
+@pytest.mark.parametrize(
+    ("aim", "prices", "turns", "tokens"),
+    [
+        ("faithful", CACHED, 45, 4_000),
+        ("thrifty", CACHED, 45, 1_000),
+        ("thrifty", UNCACHED, 40, 1_000),
+    ],
+)
+def test_what_a_chat_will_need_is_made_ahead_of_time(
+    aim: Aim, prices: CachePrices, turns: int, tokens: int
+) -> None:
+    """Each summary was to be made after an answer before; hardly any is made that is not used."""
+    settings, model, memory = ContextSettings(context_aim=aim), replace(MODEL, prices=prices), new_memory()
+    required, prefetched = set[Segment](), set[Segment]()
+    for turn in range(1, turns):
+        chat = talk(turn, tokens)
+        fitted = plan_with(chat, settings, model, memory, missing="request")
+        needed = {target.segment: summary_of(target) for target in fitted.required_summaries}
+        assert prefetched >= needed.keys()
+        memory.summaries.update(needed)
+        required |= needed.keys()
+        if needed:
+            fitted = plan_with(chat, settings, model, memory, missing="request")
+        prefetched |= {target.segment for target in fitted.prefetch_summaries}
+    assert len(required) >= 4
+    assert len(prefetched - required) <= 2
+
+
+@pytest.mark.parametrize(("retained", "is_prefetched"), [(4, False), (12, True)])
+def test_nothing_is_made_ahead_of_time_where_facts_will_do(
+    retained: int,
+    is_prefetched: bool,  # noqa: FBT001 - the expected verdict
+) -> None:
+    """One turn before old outputs become facts."""
+    settings = ContextSettings(tool_output_retention_turns=retained)
+    assert bool(requested_of(agent_talk(27), settings).prefetch_summaries) is is_prefetched
+
+
+@pytest.mark.parametrize(("aim", "turns"), [("faithful", 1), ("thrifty", 6)])
+def test_when_protected_turns_must_be_summarized_a_thrifty_chat_makes_room_for_a_turn(
+    aim: Aim, turns: int
+) -> None:
+    """Ten turns of 9,000 tokens: one summary frees less than a turn. It is made ahead of time, too."""
+    settings = ContextSettings(context_aim=aim, protected_recent_turns=10)
+    before = requested_of(talk(9, 9_000), settings)
+    full = requested_of(talk(10, 9_000), settings)
+    assert (before.summarized_turns, full.summarized_turns) == (0, turns)
+    assert before.prefetch_summaries == full.required_summaries
+
+
 def test_nothing_is_made_ahead_of_time_at_a_ratio_of_one() -> None:
     """The setting's way to switch it off."""
     assert requested(69, ContextSettings(summary_ahead_ratio=1.0)).prefetch_summaries == ()
 
 
-def test_prices_do_not_matter() -> None:
-    """The size alone decides when turns are summarized."""
+def test_prices_do_not_matter_to_a_faithful_chat() -> None:
+    """Its size alone decides when turns are summarized."""
     plans = [
         plan_with(
             talk(turns), ContextSettings(), replace(MODEL, prices=UNCACHED), new_memory(), missing="request"
         )
         for turns in (69, 70)
     ]
-    assert [fitted.summarized_turns for fitted in plans] == [0, 54]
+    assert [fitted.summarized_turns for fitted in plans] == [0, 18]
 
 
 def test_summaries_can_be_made_every_so_many_turns() -> None:
@@ -224,7 +320,7 @@ def test_when_pruning_is_due_protected_turns_are_summarized_as_well() -> None:
     settings = ContextSettings(protected_recent_turns=100, summary_trigger_ratio=0.80)
     assert requested(89, settings).summarized_turns == 0
     full = requested(90, settings)
-    assert full.summarized_turns == 36
+    assert full.summarized_turns == 27
     turn = [*(item for at in range(9) for item in (call(f"{at}"), output(f"{at}", "word " * 2_300)))]
     grown = History(talk(70).items + tuple(turn), talk(70).turn_of_item + (70,) * len(turn))
     within = plan_with(grown, settings, MODEL, new_memory(), missing="request")
@@ -239,3 +335,79 @@ def test_summaries_are_requested_after_what_was_sent_before() -> None:
     assert at.cached_prefix.items[: len(before.items)] == before.items
     assert at.cached_prefix.items == (SYSTEM, *talk(FIRST).items[:-1])
     assert at.cached_prefix.tokens == 70_009
+
+
+# --- thrifty ---
+
+THRIFTY = ContextSettings(context_aim="thrifty")
+
+
+def summary_turns(
+    turns: int, prices: CachePrices, *, window_tokens: int = 110_000, tokens: int = 1_000
+) -> list[int]:
+    """The turns at which a thrifty chat is summarized."""
+    model = replace(with_window(window_tokens), prices=prices)
+    fitted = plan_with(talk(turns, tokens), THRIFTY, model, new_memory(), missing="request")
+    return [each.turn for each in fitted.prefix_breaks]
+
+
+@pytest.mark.parametrize(
+    ("prices", "turns"),
+    [
+        (CachePrices(0.1, 2.0), [21, 39, 66]),
+        (CachePrices(0.1, 1.25), [12, 21, 39, 57]),
+        (CachePrices(0.1, 1.0), [12, 21, 30, 48, 66]),
+        (CachePrices(0.25, 1.0), [12, 21, 30, 39, 48, 57, 66]),
+        (CachePrices(), [12, 21, 30, 39, 48, 57, 66]),
+    ],
+    ids=["dear writes", "cheap reads", "cheaper writes", "dearer reads", "no cache"],
+)
+def test_prices_decide_when_a_thrifty_chat_is_summarized(prices: CachePrices, turns: list[int]) -> None:
+    """The cheaper it is to read old turns again, and the dearer to rewrite the rest, the longer they stay.
+
+    Nine turns make a segment, of which the first can be summarized in turn 12; each nine turns bring another one.
+    """
+    assert summary_turns(69, prices) == turns
+
+
+def test_a_thrifty_chat_is_as_small_in_a_large_window() -> None:
+    """The window does not matter once segments are of full size."""
+    breaks = [summary_turns(90, CACHED, window_tokens=tokens) for tokens in (128_000, 200_000, 1_000_000)]
+    assert breaks[0] == breaks[1] == breaks[2] == [20, 37, 54, 71, 88]
+
+
+def test_summaries_of_a_thrifty_chat_stay_few_in_a_large_window() -> None:
+    """They may stand side by side as in a window of 128,000 tokens: they are carried with every request, too."""
+    chats = [Chat(THRIFTY), Chat(THRIFTY)]
+    plans = [
+        plan_with(talk(240), THRIFTY, with_window(tokens), chat.memory, missing="request")
+        for chat, tokens in zip(chats, (128_000, 2_000_000), strict=True)
+    ]
+    assert [fitted.tokens for fitted in plans] == [plans[0].tokens] * 2
+
+
+def test_protected_turns_of_a_thrifty_chat_are_never_summarized() -> None:
+    """Everything before them may be."""
+    for turns in range(1, 60):
+        fitted = requested(turns, THRIFTY)
+        assert fitted.summarized_turns <= max(0, turns + 1 - THRIFTY.protected_turns)
+    assert requested(12, THRIFTY).summarized_turns == 9
+
+
+def test_a_thrifty_chat_is_summarized_at_the_trigger_at_the_latest() -> None:
+    """Where reading old turns again costs nearly nothing; then all turns that are not protected are."""
+    model = replace(MODEL, prices=CachePrices(0.001, 1.25))
+    plans = [plan_with(talk(turns), THRIFTY, model, new_memory(), missing="request") for turns in (69, 70)]
+    assert [fitted.summarized_turns for fitted in plans] == [0, 63]
+
+
+@pytest.mark.parametrize(("turns", "needed"), [(3, False), (12, True)])
+def test_summaries_are_looked_up_for_a_thrifty_chat_that_has_a_segment(
+    turns: int,
+    needed: bool,  # noqa: FBT001 - the expected verdict
+) -> None:
+    """However far it is from the trigger."""
+    conversation = build_conversation(talk(turns).items, talk(turns).turn_of_item)
+    counter = TokenCounter(ContentCache(), split_words)
+    assert may_need_summaries(conversation, THRIFTY, model=MODEL, counter=counter) is needed
+    assert not may_need_summaries(conversation, ContextSettings(), model=MODEL, counter=counter)

@@ -68,7 +68,7 @@ def test_resummarizing_asks_again_on_every_turn() -> None:
 def test_the_pipe_plays_its_part() -> None:
     """Each turn of the chat takes four requests of the real pipe, and the last one holds the chat."""
     chat = agent_chat(2)
-    sent = requests(chat, partial(piped, model_id=MODEL, strategy="prune"))
+    sent = requests(chat, partial(piped, model_id=MODEL, valves={"CONTEXT_STRATEGY": "prune"}))
     assert [each.summary_tokens for each in sent] == [0] * 8
     assert questions(sent[-1], chat) == [0, 1]
     outputs = [item["output"] for item in sent[-1].body["input"] if item["type"] == "function_call_output"]

@@ -1,0 +1,429 @@
+"""Ways to keep a chat inside its window, what they cost, and what the model still knows.
+
+The pipe's own policies decide, in one simulation of the whole chat: it decides every request as the request's own plan
+would. Costs are thousands of tokens of plain input, requests for summaries and their output included, what the answers
+say not. The provider's cache is ideal: it holds the request before, whole, and nothing else; the rest is written.
+
+Owns the rivals (truncation, fixed thresholds, a model of Open WebUI's compaction), the bills and the fidelity, and
+stands in for the model that writes a summary. It must not change a policy of the pipe's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
+from open_webui_openrouter_pipe.conversation.conversation import build_conversation
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
+from open_webui_openrouter_pipe.planning.detail import SENT_LEVELS, DetailLevel, OutputLimits, PartsByDetail
+from open_webui_openrouter_pipe.planning.plan import ModelTerms, plan, segment_sizes
+from open_webui_openrouter_pipe.planning.policies import (
+    evict,
+    prune,
+    segments_to_prefetch,
+    shorten_old_tool_results,
+    summarize,
+)
+from open_webui_openrouter_pipe.planning.simulate import (
+    BreakReason,
+    CachePrices,
+    Cutoffs,
+    Policy,
+    SimulatedRequest,
+    SimulationTerms,
+    simulate,
+)
+from open_webui_openrouter_pipe.responses.items import is_message
+from open_webui_openrouter_pipe.summaries.completion import complete_summary
+from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryIndex, SummaryTarget
+from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary
+from scripts.benchmarks._chats import PlantedChat, sentences_with_details, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MODEL_SHARE = 0.5
+"""Of a summary's size: what the model itself writes of it; the pipe adds the rest."""
+OUTPUT_PRICE = 5.0
+"""What a token that a model writes costs, as most large models have it; a token of plain input costs 1."""
+INSTRUCTION_TOKENS = 900
+"""What a request for a summary holds beside the chat."""
+
+OPEN_WEBUI_TRIGGER_TOKENS = 80_000
+OPEN_WEBUI_WINDOW_SHARE = 0.7
+"""In smaller windows an administrator has to lower the trigger; to this share of the window, say."""
+OPEN_WEBUI_KEPT_SHARE = 0.40
+OPEN_WEBUI_SUMMARY_TOKENS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a chat cost under each list of prices, and what its requests held.
+
+    `costs` are all of them, `answers_costs` without the requests for summaries. `words` is the share of the original
+    tokens that the last request holds word for word, `mean_words` that of all requests; `facts` the share of planted
+    facts that the last one holds. `breaks` are the requests whose prefix changed, `summaries` those that were written,
+    `unforeseen` how many of these nobody had foreseen, and `unused` those that were foreseen in vain.
+    """
+
+    costs: dict[str, float]
+    answers_costs: dict[str, float]
+    words: float
+    mean_words: float
+    facts: float
+    breaks: int
+    largest_tokens: int
+    summaries: int = 0
+    unforeseen: int = 0
+    unused: int = 0
+
+
+@dataclass(slots=True)
+class _Bill:
+    """The cost of a chat so far at one list of prices."""
+
+    prices: CachePrices
+    answers_cost: float = 0.0
+    summaries_cost: float = 0.0
+
+    @property
+    def cost(self) -> float:
+        return self.answers_cost + self.summaries_cost
+
+    def pay_request(self, tokens: int, shared_tokens: int) -> None:
+        self.answers_cost += shared_tokens * self.prices.read + (tokens - shared_tokens) * self.prices.write
+
+    def pay_summary(self, prefix_tokens: int, source_tokens: int, output_tokens: int) -> None:
+        if self.prices.shares_cache:
+            self.summaries_cost += prefix_tokens * self.prices.read + INSTRUCTION_TOKENS * self.prices.write
+        else:
+            self.summaries_cost += source_tokens + INSTRUCTION_TOKENS
+        self.summaries_cost += output_tokens * OUTPUT_PRICE
+
+
+class Stage:
+    """A chat before a window: everything that is the same for all ways and prices."""
+
+    def __init__(self, chat: PlantedChat, window_tokens: int) -> None:
+        self.chat = chat
+        self.window_tokens = window_tokens
+        self.counter = TokenCounter(_COUNTS)
+        self.conversation = build_conversation(chat.items, chat.turn_of_item, instructions=[chat.system])
+        empty = plan(
+            build_conversation([], []),
+            ContextSettings(),
+            model=ModelTerms("model", window_tokens),
+            counter=self.counter,
+            facts=_FACTS,
+        )
+        self.budget_tokens = empty.budget.input_tokens
+        self.base_tokens = self.counter.entries(self.conversation.instructions).tokens
+
+    def parts(self, settings: ContextSettings, written: dict[Segment, Summary]) -> PartsByDetail:
+        """The chat's parts, with segments as the settings have them; summaries are added while it is played."""
+        sizes = segment_sizes(settings, self.window_tokens)
+        index = SummaryIndex(self.conversation, self.counter, sizes, written)
+        return PartsByDetail(self.conversation, self.counter, _FACTS, OutputLimits(self.budget_tokens), index)
+
+    def terms(self, settings: ContextSettings, prices: CachePrices) -> SimulationTerms:
+        """What the policies go by."""
+        return SimulationTerms(
+            settings, prices, self.budget_tokens, self.budget_tokens, "request", self.base_tokens
+        )
+
+    @cached_property
+    def total_tokens(self) -> list[int]:
+        """The size of all parts before each part, as they were written."""
+        parts = self.parts(ContextSettings(), {}).parts
+        return [0, *accumulate(self.counter.entries(part.entries).tokens for part in parts)]
+
+
+_COUNTS: ContentCache[TokenCounts] = ContentCache(1_000_000)
+_FACTS: ContentCache[str] = ContentCache(1_000_000)
+_SUMMARIES: dict[Segment, Summary] = {}
+"""Summaries are the same in all ways and windows: they follow from their segment."""
+
+
+def write_summary(target: SummaryTarget, counter: TokenCounter) -> Summary:
+    """A summary as a fair model writes it: every second sentence with a detail, and the pipe's own additions."""
+    if target.segment not in _SUMMARIES:
+        texts = [text_of(e.item) for turn in target.turns for e in turn.entries if is_message(e.item)]
+        details = [sentence for text in texts for sentence in sentences_with_details(text)]
+        gist = f"{len(target.turns)} turns about {texts[0][:200]}"
+        fillers = [text[:160] for text in texts[1:]]
+        model = ModelSummary(
+            gist,
+            _fit(details[::2], 0.2 * target.max_tokens, counter),
+            action_items=_fit(fillers, 0.3 * target.max_tokens, counter),
+        )
+        _SUMMARIES[target.segment] = complete_summary(
+            model, target.turns, count=counter.text, max_tokens=target.max_tokens
+        )
+    return _SUMMARIES[target.segment]
+
+
+def _fit(entries: Sequence[str], max_tokens: float, counter: TokenCounter) -> tuple[str, ...]:
+    sizes = accumulate(counter.text(entry) + 4 for entry in entries)
+    return tuple(entry for entry, size in zip(entries, sizes, strict=True) if size <= max_tokens)
+
+
+Step = tuple[BreakReason, Policy]
+
+
+def own_policies(
+    first: Sequence[Step] = (("retention", shorten_old_tool_results), ("summary", summarize)),
+) -> list[Step]:
+    """The pipe's policies, with others than its own for what is done before the window is nearly full."""
+    return [*first, ("prune", prune), ("evict", evict)]
+
+
+def fixed_threshold(threshold_tokens: int) -> list[Step]:
+    """Summarize down to the protected turns at the beginning of each turn that finds the chat so large."""
+
+    def compact(request: SimulatedRequest) -> Cutoffs:
+        settings = request.terms.settings
+        if request.opens_turn and request.tokens() >= min(threshold_tokens, request.trigger_tokens):
+            compacted = request.summarizable(request.turn + 1 - settings.protected_turns)
+            if request.freed_tokens(compacted) > 0:
+                return compacted
+        is_full = request.tokens() >= settings.prune_trigger_ratio * request.terms.limit_tokens
+        return summarize(request) if is_full else request.cutoffs
+
+    return own_policies([("summary", compact)])
+
+
+def truncate(request: SimulatedRequest) -> Cutoffs:
+    """Drop the oldest turns that do not fit, in the same request."""
+    cutoffs = request.cutoffs
+    for turn in range(request.turn + 1):
+        cutoffs = cutoffs.moved(DetailLevel.DROPPED, request.parts.start_of(turn))
+        if request.tokens(cutoffs) <= request.terms.limit_tokens:
+            break
+    return cutoffs
+
+
+@dataclass(slots=True)
+class _Request:
+    end: int
+    cutoffs: Cutoffs
+    foreseen: int
+
+
+@dataclass(slots=True)
+class _Recorder:
+    """The last policy: it changes nothing, and notes what the others decided."""
+
+    foresees: bool
+    requests: list[_Request] = field(default_factory=list)
+
+    def __call__(self, request: SimulatedRequest) -> Cutoffs:
+        foreseen = segments_to_prefetch(request) if self.foresees else 0
+        self.requests.append(_Request(request.end, request.cutoffs, foreseen))
+        return request.cutoffs
+
+
+def play(
+    stage: Stage,
+    settings: ContextSettings,
+    policies: Sequence[Step],
+    billed: Mapping[str, CachePrices],
+    prices: CachePrices | None = None,
+) -> Outcome:
+    """Play the whole chat under some policies; `prices` are what these go by, `billed` what it is billed at."""
+    written: dict[Segment, Summary] = {}
+    parts = stage.parts(settings, written)
+    recorder = _Recorder(foresees=any(policy is summarize for _, policy in policies))
+    simulate(parts, stage.terms(settings, prices or CachePrices()), [*policies, ("clip", recorder)])
+    return _Billing(stage, parts, written, billed).outcome(recorder.requests)
+
+
+class _Billing:
+    """Goes through the requests of a chat, writes the summaries that they need, and pays for all."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        parts: PartsByDetail,
+        written: dict[Segment, Summary],
+        billed: Mapping[str, CachePrices],
+    ) -> None:
+        self._stage, self._parts, self._written = stage, parts, written
+        self._bills = {name: _Bill(prices) for name, prices in billed.items()}
+        self._foreseen: set[Segment] = set()
+        self._block_tokens: dict[int, int] = {}
+        self._created = self._unforeseen = 0
+        self._verbatim = {level: [0] for level in SENT_LEVELS}
+
+    def outcome(self, requests: Sequence[_Request]) -> Outcome:
+        previous, previous_tokens = Cutoffs(), 0
+        words, largest, breaks = [], 0, 0
+        for request in requests:
+            cutoffs = request.cutoffs
+            if cutoffs.summarized != previous.summarized:
+                self._write(cutoffs, previous_tokens)
+            tokens = self._tokens(cutoffs, request.end)
+            shared = previous_tokens
+            if cutoffs != previous and previous_tokens:
+                shared = min(previous_tokens, self._shared(previous, cutoffs))
+                breaks += 1
+            for bill in self._bills.values():
+                bill.pay_request(tokens, shared)
+            words.append(self._words(cutoffs, request.end))
+            self._foresee(request)
+            largest = max(largest, tokens)
+            previous, previous_tokens = cutoffs, tokens
+        unused = sum(segment not in self._written for segment in self._foreseen)
+        return Outcome(
+            {name: bill.cost / 1000 for name, bill in self._bills.items()},
+            {name: bill.answers_cost / 1000 for name, bill in self._bills.items()},
+            words[-1],
+            sum(words) / len(words),
+            self._facts(requests[-1]),
+            breaks,
+            largest,
+            self._created,
+            self._unforeseen,
+            unused,
+        )
+
+    def _write(self, cutoffs: Cutoffs, prefix_tokens: int) -> None:
+        index, counter = self._parts.summaries, self._stage.counter
+        for target in index.desired(self._parts.segments_before(cutoffs.summarized)):
+            self._written[target.segment] = write_summary(target, counter)
+            self._created += 1
+            self._unforeseen += target.segment not in self._foreseen
+            first = target.turns[0].index
+            start = self._parts.start_of(first)
+            end = self._parts.start_of(first + len(target.turns))
+            source = self._parts.tokens(DetailLevel.TOOL_FACTS, start, end)
+            for bill in self._bills.values():
+                bill.pay_summary(prefix_tokens, source, int(MODEL_SHARE * target.max_tokens))
+        self._block_tokens.clear()
+
+    def _foresee(self, request: _Request) -> None:
+        index = self._parts.summaries
+        if request.foreseen > self._parts.segments_before(request.cutoffs.summarized):
+            self._foreseen |= {target.segment for target in index.desired(request.foreseen)}
+
+    def _block(self, cutoffs: Cutoffs) -> int:
+        if cutoffs.summarized not in self._block_tokens:
+            segments = self._parts.segments_before(cutoffs.summarized)
+            self._block_tokens[cutoffs.summarized] = self._parts.summaries.tokens(segments)
+        return self._block_tokens[cutoffs.summarized]
+
+    def _tokens(self, cutoffs: Cutoffs, end: int) -> int:
+        note = self._stage.counter.entries(self._parts.note(cutoffs.summarized, cutoffs.dropped)).tokens
+        return self._stage.base_tokens + self._block(cutoffs) + note + self._sent(cutoffs, 0, end)
+
+    def _sent(self, cutoffs: Cutoffs, start: int, end: int) -> int:
+        tokens = 0
+        for level in SENT_LEVELS:
+            first = max(start, cutoffs.ends[level + 1])
+            if first < end:
+                tokens += self._parts.tokens(level, first, end)
+                end = first
+        return tokens
+
+    def _shared(self, previous: Cutoffs, cutoffs: Cutoffs) -> int:
+        """How much of the request before this one begins with."""
+        if cutoffs.summarized != previous.summarized:
+            return self._stage.base_tokens
+        shared = self._stage.base_tokens + self._block(cutoffs)
+        if cutoffs.dropped != previous.dropped:
+            return shared
+        longest = max(cutoffs.ends)
+        changed = next(
+            at for at in range(longest + 1) if cutoffs.level_of(at) != previous.level_of(at) or at == longest
+        )
+        note = self._stage.counter.entries(self._parts.note(cutoffs.summarized, cutoffs.dropped)).tokens
+        return shared + note + self._sent(cutoffs, 0, changed)
+
+    def _words(self, cutoffs: Cutoffs, end: int) -> float:
+        tokens, total = 0, self._stage.total_tokens[end]
+        for level in SENT_LEVELS:
+            sums = self._verbatim[level]
+            for part in range(len(sums) - 1, end):
+                originals = {entry.digest for entry in self._parts.parts[part].entries}
+                same = [e for e in self._parts.entries(level, part) if e.digest in originals]
+                sums.append(sums[-1] + self._stage.counter.entries(same).tokens)
+            first = min(end, cutoffs.ends[level + 1])
+            tokens += sums[end] - sums[first]
+            end = first
+        return tokens / total
+
+    def _facts(self, request: _Request) -> float:
+        parts, chat, cutoffs = self._parts, self._stage.chat, request.cutoffs
+        segments = parts.segments_before(cutoffs.summarized)
+        block = "\n".join(text_of(e.item) for e in parts.summaries.entries(segments))
+        sent = [
+            text_of(e.item)
+            for at in range(cutoffs.dropped, request.end)
+            for e in parts.entries(cutoffs.level_of(at), at)
+        ]
+        text = "\n".join([block, *sent])
+        return sum(fact.is_in(text) for fact in chat.facts) / max(1, len(chat.facts))
+
+
+# --- Open WebUI ----------------------------------------------------------------------------------------------
+
+
+def play_open_webui(stage: Stage, billed: Mapping[str, CachePrices]) -> Outcome:
+    """A model of Open WebUI's own compaction, with its defaults.
+
+    At the beginning of a turn over 80,000 tokens, 60 % of the messages become a summary of 1,000 tokens, which is
+    written from messages without tool outputs, by a request of its own, and stands at the end of the system prompt.
+    """
+    parts = stage.parts(ContextSettings(), {})
+    counter, bills = stage.counter, [_Bill(prices) for prices in billed.values()]
+    trigger = min(OPEN_WEBUI_TRIGGER_TOKENS, OPEN_WEBUI_WINDOW_SHARE * stage.window_tokens)
+    first, turn, previous_tokens, largest, breaks = 0, -1, 0, 0, 0
+    summary: list[str] = []
+    words: list[float] = []
+
+    def messages(start: int, end: int) -> list[str]:
+        entries = (e.item for at in range(start, end) for e in parts.parts[at].entries)
+        return [text_of(item) for item in entries if is_message(item)]
+
+    for end, part in enumerate(parts.parts, start=1):
+        if not (part.awaits_answer or end == len(parts.parts)):
+            continue
+        start = parts.start_of(first)
+        fixed = stage.base_tokens + (OPEN_WEBUI_SUMMARY_TOKENS if summary else 0)
+        shared = previous_tokens
+        tokens = fixed + parts.tokens(DetailLevel.FULL, start, end)
+        if part.turn != turn and tokens > trigger and part.turn - first > 1:
+            kept_turns = max(1, int((part.turn - first) * OPEN_WEBUI_KEPT_SHARE))
+            new_first = part.turn - kept_turns
+            read = messages(start, end)
+            source = sum(map(counter.text, read)) + (OPEN_WEBUI_SUMMARY_TOKENS if summary else 0)
+            for bill in bills:
+                bill.summaries_cost += source + INSTRUCTION_TOKENS + OUTPUT_PRICE * OPEN_WEBUI_SUMMARY_TOKENS
+            replaced = messages(start, parts.start_of(new_first))
+            found = [sentence for text in replaced for sentence in sentences_with_details(text)][::2]
+            summary = list(_fit([*found[::-1], *summary[::-1]], OPEN_WEBUI_SUMMARY_TOKENS, counter))[
+                ::-1
+            ] or [""]
+            first, breaks, shared = new_first, breaks + 1, 0
+            start = parts.start_of(first)
+            tokens = (
+                stage.base_tokens + OPEN_WEBUI_SUMMARY_TOKENS + parts.tokens(DetailLevel.FULL, start, end)
+            )
+        turn = part.turn
+        for bill in bills:
+            bill.pay_request(tokens, min(shared, tokens))
+        words.append((stage.total_tokens[end] - stage.total_tokens[start]) / stage.total_tokens[end])
+        previous_tokens, largest = tokens, max(largest, tokens)
+    entries = (
+        e.item for at in range(parts.start_of(first), len(parts.parts)) for e in parts.parts[at].entries
+    )
+    text = "\n".join([*summary, *map(text_of, entries)])
+    facts = sum(fact.is_in(text) for fact in stage.chat.facts) / max(1, len(stage.chat.facts))
+    costs = {name: bill.cost / 1000 for name, bill in zip(billed, bills, strict=True)}
+    answers_costs = {name: bill.answers_cost / 1000 for name, bill in zip(billed, bills, strict=True)}
+    return Outcome(
+        costs, answers_costs, words[-1], sum(words) / len(words), facts, breaks, largest, breaks, breaks
+    )
