@@ -235,7 +235,7 @@ class App:
             composer.tools,
             call.optional_tools,
             recorded=not call.task,
-            calibrates=not composer.has_added_input,
+            calibrates=not (composer.has_added_input or call.task),
         )
         origin = RequestOrigin(call.user_id, *chat, call.model_id)
         summarizes = context.context_strategy == "summarize"

@@ -180,7 +180,7 @@ class RequestFitter:
 
         Return what the user was informed of meanwhile, too.
         """
-        model, summarizer = self._terms.model, self._summarizer
+        model, summarizer = await self._calibrated(self._terms.model), self._summarizer
         if summarizer is None or not await self._run(may_need_summaries, conversation, model):
             return await self._plan(conversation, model, NO_SUMMARIES), ()
         found = await summarizer.available(conversation)
@@ -195,7 +195,7 @@ class RequestFitter:
         complete = all(target.segment in batch.summaries for target in first.required_summaries)
         arrived = AvailableSummaries({**found, **batch.summaries}, "request" if complete else "skip")
         fitted = await self._plan(conversation, model, arrived)
-        if fitted.required_summaries:  # real sizes or a newer calibration have moved what is summarized
+        if fitted.required_summaries:  # real sizes have moved what is summarized
             fitted = await self._plan(conversation, model, replace(arrived, if_missing="skip"))
         await notify(_summarized(before_tokens, fitted, batch))
         return fitted, ["summarized"] if batch.summaries else []
@@ -219,16 +219,19 @@ class RequestFitter:
             window_tokens = limit_tokens = named_tokens or refused.tokens
             if named_tokens:
                 self._services.named_windows[self._origin.user_id, refused.model] = named_tokens
-        # with the output that it asks for, it may be too long by our count as well, which teaches nothing
-        if refused.tokens + (self._terms.model.output_tokens or 0) < window_tokens:
+        known = (await self._calibrated(self._terms.model)).calibration
+        expected_tokens = known.upper_tokens(refused.counts) if known else refused.tokens
+        # with the output that it asks for, it may be too long by what was expected as well, which teaches nothing
+        if expected_tokens + (self._terms.model.output_tokens or 0) < window_tokens:
             self._services.calibrations.learn(refused.model, refused.counts, window_tokens)
         if self._terms.settings.context_strategy not in EVICTING_STRATEGIES:
             return None
         conversation = self._with_tools(conversation)
         found = await self._summarizer.available(conversation) if self._summarizer else {}
-        share = min(1.0, refused.tokens / limit_tokens) * SMALLER_SHARE
+        # a limit that a factor below one has raised beyond the window has proved wrong for this request
+        share = min(limit_tokens, refused.tokens, window_tokens) / limit_tokens * SMALLER_SHARE
         smaller = replace(
-            self._terms.model,
+            await self._calibrated(self._terms.model),
             window_tokens=int(window_tokens * share),
             segment_window_tokens=window_tokens,
         )
@@ -253,6 +256,10 @@ class RequestFitter:
     def _with_tools(self, conversation: Conversation) -> Conversation:
         return replace(conversation, tools=self._terms.tools, optional_tools=self._terms.optional_tools)
 
+    async def _calibrated(self, model: ModelTerms) -> ModelTerms:
+        """Return the model with what its bills have taught; read once a fit, so that no bill moves it meanwhile."""
+        return replace(model, calibration=await self._services.calibrations.find(model.id))
+
     async def _plan(
         self, conversation: Conversation, model: ModelTerms, summaries: AvailableSummaries
     ) -> Plan:
@@ -263,7 +270,6 @@ class RequestFitter:
         self, work: Callable[..., _Result], conversation: Conversation, model: ModelTerms
     ) -> _Result:
         """Run what counts a conversation, in a thread of its own when that takes long."""
-        model = replace(model, calibration=await self._services.calibrations.find(model.id))
         counter = await self._services.counter(model.id)
         call = partial(work, conversation, self._terms.settings, model=model, counter=counter)
         return await asyncio.to_thread(call) if is_large(conversation) else call()

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from ..conversation.budget import (
+    OVERHEAD_SHARE,
     UNKNOWN_WINDOW_TOKENS,
     Budget,
     ContextOverflow,
@@ -57,7 +58,8 @@ from .simulate import (
 )
 
 LIMIT_STEPS_PER_UNIT = 10
-"""The limit follows the calibration in steps of a tenth, so that cutoffs do not move with each bill."""
+"""The limit follows the calibration in steps of a tenth, so that cutoffs do not move with each bill. What the provider
+counts beyond a step is within the overhead reserve."""
 LEADING_BITS = 3
 THRIFTY_WINDOW_TOKENS = 128_000
 """The window from which on segments are of full size: in larger ones only more summaries would stand side by side."""
@@ -194,7 +196,7 @@ def plan(
     limit, unless the strategy is `off`.
     """
     budget, scale = _budget_and_scale(conversation, settings, model, counter)
-    limit_tokens = int(budget.input_tokens / scale)
+    limit_tokens = scale.limit_tokens(budget)
     least = budget.with_half_reserves(output_tokens=model.output_tokens)
     bounded = settings.context_strategy != "off"
     if bounded and least.input_tokens <= 0:
@@ -206,7 +208,7 @@ def plan(
     parts = PartsByDetail(conversation, counter, facts, limits, index)
     terms = SimulationTerms(settings, model.prices, limit_tokens, budget.input_tokens, summaries.if_missing)
     # The chat is shortened for the whole reserves; half of them gives way to what is left, before anything is refused.
-    last_limit_tokens = int(least.input_tokens / scale)
+    last_limit_tokens = scale.limit_tokens(least)
     for draft in _drafts(_Draft(conversation, conversation, parts, terms)):
         request = draft.simulate()
         if not bounded or (request.tokens <= limit_tokens and not draft.is_crowded(request)):
@@ -232,7 +234,7 @@ def may_need_summaries(
     if 0 < settings.summary_turn_trigger < len(conversation.turns):
         return True
     budget, scale = _budget_and_scale(conversation, settings, model, counter)
-    limit_tokens = int(budget.input_tokens / scale)
+    limit_tokens = scale.limit_tokens(budget)
     share = min(settings.summary_ahead_ratio, settings.summary_trigger_ratio)
     least_tokens = min(share * budget.input_tokens, settings.prune_trigger_ratio * limit_tokens)
     if settings.context_aim == "thrifty":
@@ -243,20 +245,35 @@ def may_need_summaries(
     return tokens + _rounded_up(volatile_tokens) >= least_tokens
 
 
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """What the provider may count: so many tokens with every request, and so many for each of ours."""
+
+    constant_tokens: int = 0
+    factor: float = 1.0
+
+    def limit_tokens(self, budget: Budget) -> int:
+        """Return how many tokens by our count fit into the budget."""
+        return int(max(0, budget.input_tokens - self.constant_tokens) / self.factor)
+
+
 def _budget_and_scale(
     conversation: Conversation, settings: ContextSettings, model: ModelTerms, counter: TokenCounter
-) -> tuple[Budget, float]:
-    """Return the budget, and how many tokens the provider may count for one of ours.
+) -> tuple[Budget, _Scale]:
+    """Return the budget, and what the provider may count by the model's calibration, in steps.
 
-    That is as much as the model's calibration says, in steps and never less than the plain count.
+    Only the limit goes by it. When summaries begin, and which, is a share of the plain budget and never moves with a
+    bill: a factor below one leaves more room above the trigger, it does not raise the trigger.
     """
     output_tokens = model.output_tokens or settings.context_max_output_tokens or model.max_output_tokens
     budget = split_window(model.window_tokens or UNKNOWN_WINDOW_TOKENS, output_tokens=output_tokens)
-    if model.calibration is None:
-        return budget, 1.0
+    if (calibration := model.calibration) is None:
+        return budget, _Scale()
     counts = _count_all(counter, conversation)
-    ratio = model.calibration.upper_tokens(counts) / max(1, counts.tokens)
-    return budget, max(1.0, math.ceil(ratio * LIMIT_STEPS_PER_UNIT) / LIMIT_STEPS_PER_UNIT)
+    scaled_tokens = counts.text * calibration.upper_ratio + counts.media + counts.sealed
+    beyond_reserve = scaled_tokens / max(1, counts.tokens) / (1 + OVERHEAD_SHARE)
+    factor = max(1, math.ceil(beyond_reserve * LIMIT_STEPS_PER_UNIT)) / LIMIT_STEPS_PER_UNIT
+    return budget, _Scale(_rounded_up(math.ceil(calibration.constant_tokens)), factor)
 
 
 def _drafts(draft: _Draft) -> Iterator[_Draft]:

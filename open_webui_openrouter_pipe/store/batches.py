@@ -122,7 +122,7 @@ class StoredCalibrations(BatchWriter[str]):
             stored = Calibration.from_json(found[0].state) if found else Calibration()
             self._known.setdefault(model_id, stored)
         known = self._known[model_id]
-        return known if known.seen else None
+        return None if known == Calibration() else known
 
     def learn(self, model_id: str, counts: TokenCounts, billed_tokens: int) -> None:
         """Learn from what was billed for a request with these counts; before `find` has succeeded, nothing."""

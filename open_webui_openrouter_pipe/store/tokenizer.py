@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from ..conversation.estimate import estimate_tokens
 from ..ports import Encode
 
 VOCABULARIES: Final = {
@@ -19,6 +22,9 @@ VOCABULARIES: Final = {
     "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
 }
 """The SHA-256 of each vocabulary's file; the preferred one is first, Open WebUI's image brings the other."""
+
+CURRENT: Final = "o200k_base"
+"""The older vocabulary needs up to five times as many tokens for other languages than English."""
 
 _ADDRESS: Final = "https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
 
@@ -54,9 +60,15 @@ def _load(folder: Path) -> Encode | None:
             if hashlib.sha256((folder / vocabulary_file(name)).read_bytes()).hexdigest() == sha256:
                 import tiktoken
 
-                return tiktoken.get_encoding(name).encode_ordinary
+                encode = tiktoken.get_encoding(name).encode_ordinary
+                return encode if name == CURRENT else partial(_at_most_estimated, encode)
         except OSError:
             continue
         except Exception:  # noqa: BLE001 - whatever is wrong with tiktoken, tokens can be estimated
             _log.warning("tiktoken's vocabulary %s cannot be used", name, exc_info=True)
     return None
+
+
+def _at_most_estimated(encode: Encode, text: str) -> Sequence[int]:
+    """Encode with an older vocabulary; of more tokens than a current one is estimated to need, only so many."""
+    return encode(text)[: estimate_tokens(text)]

@@ -24,18 +24,19 @@ import textwrap
 import time
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.budget import OVERHEAD_SHARE, ContextSettings
 from open_webui_openrouter_pipe.conversation.calibration import Calibration
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation, is_model_input
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
 from open_webui_openrouter_pipe.conversation.tokens import NO_TOKENS, TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.planning.cache_marks import with_breakpoints
-from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan, plan
+from open_webui_openrouter_pipe.planning.plan import LIMIT_STEPS_PER_UNIT, ModelTerms, Plan, plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from scripts.benchmarks._aims import WINDOWS_TOKENS, measure_aims, tables
 from scripts.benchmarks._chats import SHAPES
@@ -287,8 +288,13 @@ def sample_texts() -> dict[str, str]:
         "markdown_chinese": (SAMPLES / "chinese.md").read_text("utf-8"),
         "json_rows": "\n".join(json.dumps(row) for row in rows),
         "json_indented": "\n".join(json.dumps(row, indent=2) for row in rows),
+        "json_minified": json.dumps(rows, separators=(",", ":")),
         "log": "\n".join(_log_line(rand) for _ in range(800)),
         "base64": base64.b64encode(rand.randbytes(60_000)).decode(),
+        "csv": "\n".join(",".join(map(str, row.values())) for row in chain.from_iterable(rows)),
+        "csv_numbers": "\n".join(
+            ",".join(f"{rand.uniform(-500, 500):.3f}" for _ in range(8)) for _ in range(300)
+        ),
     }
 
 
@@ -362,9 +368,11 @@ def _calibrated(count: Callable[[str], float]) -> dict[str, float]:
                 billed += count(text)
             if turn >= 5:
                 upper = calibration.upper_tokens(counts) / counts.tokens
-                errors.append(abs(calibration.ratio * counts.text / billed - 1))
+                expected = calibration.ratio * counts.text + calibration.constant_tokens
+                errors.append(abs(expected / billed - 1))
                 under_upper.append(upper * counts.tokens >= billed)
-                under_limit.append(max(1.0, math.ceil(upper * 10) / 10) * counts.tokens >= billed)
+                step = math.ceil(upper / (1 + OVERHEAD_SHARE) * LIMIT_STEPS_PER_UNIT) / LIMIT_STEPS_PER_UNIT
+                under_limit.append(step * (1 + OVERHEAD_SHARE) * counts.tokens >= billed)
             calibration = calibration.observed(counts, round(billed))
     return {
         "p95_error": round(statistics.quantiles(errors, n=20)[-1], 4),

@@ -69,11 +69,11 @@ async def test_each_request_is_recorded_with_its_bill(database: AppDatabase, sta
 async def test_a_calibration_outlives_the_worker(database: AppDatabase, standin: StandIn) -> None:
     """The next worker begins with the calibration that the first one stored."""
     async with database.app() as app:
-        await Chat(app, settings(standin)).ask("word " * 2000)
+        await Chat(app, settings(standin)).ask("word " * 6000)
     async with database.connect() as connection:
         known = await StoredCalibrations(connection).find(MODEL)
     assert known is not None
-    assert known.seen == 1
+    assert known.bills == 1
 
 
 async def test_a_temporary_chat_is_recorded_without_its_ids(database: AppDatabase, standin: StandIn) -> None:

@@ -487,7 +487,7 @@ async def test_no_turn_is_lost_when_the_limit_moves_while_summaries_are_made() -
 
     async def notify(shown: Notice) -> None:
         if not shown.done:
-            worker.books.known = Calibration(2.0, 0.01, 5)
+            worker.books.known = Calibration(ratio=2.0, bills=5)
 
     plan = await fitter.fit(chat, notify)
     assert (plan.required_summaries, plan.tokens <= plan.limit_tokens) == ((), True)
@@ -550,8 +550,8 @@ async def test_what_is_omitted_for_want_of_a_summary_is_shown_as_well() -> None:
     assert LEFT_OUT.fullmatch(screen.lines[2])
 
 
-TRIGGER_TURNS = 19
-"""Turns of about 648 tokens that fill 70 % of the budget of 16,928 tokens."""
+TRIGGER_TURNS = 22
+"""Turns of about 563 tokens that fill 70 % of the budget of 16,928 tokens."""
 
 
 @pytest.mark.parametrize(("is_sent", "by"), [(True, "suffix"), (False, "standalone")], ids=["warm", "cold"])
@@ -577,3 +577,54 @@ async def test_the_next_summary_is_made_in_the_background() -> None:
     plan = await fit(worker.new_fitter(), long_chat(TRIGGER_TURNS), screen)
     assert (is_summary(plan.items[1]), len(worker.provider.requests), asked > 0) == (True, asked, True)
     assert [line.split(":")[0] for line in screen.lines] == ["Summarized"]
+
+
+async def test_a_bill_with_added_input_teaches_nothing() -> None:
+    """Plugins read and write input of their own, and tasks carry none of the tools that the constant is for."""
+    books = FakeServices()
+    terms = RequestTerms(ContextSettings(), ModelTerms("vendor/model", 10_000), calibrates=False)
+    fitter = RequestFitter(books.planner(), terms, ORIGIN)
+    fitter.record_usage(await fit(fitter, long_chat(3)), finished(Usage(input_tokens=2_000)))
+    assert (len(books.written), books.learned) == (1, [])
+
+
+async def test_the_calibration_is_read_once_a_fit() -> None:
+    """However often the chat is planned: a bill in between moves nothing."""
+
+    class ReadingBooks(FakeServices):
+        reads = 0
+
+        async def find(self, model_id: str) -> Calibration | None:
+            self.reads += 1
+            return await super().find(model_id)
+
+    worker, books = Worker(GOOD), ReadingBooks()
+    worker.services = books.planner()
+    await fit(worker.new_fitter(), long_chat(40))
+    assert (len(books.written) > 0, books.reads) == (True, 1)
+
+
+async def test_what_a_provider_rejects_is_tried_again_with_three_quarters() -> None:
+    """Of what was rejected, or of the window where a factor below one let more through."""
+    chat = long_chat(9)
+    for known in (None, Calibration(ratio=0.47, bills=9)):
+        books = FakeServices()
+        books.known = known
+        fitter = new_fitter(books)
+        rejected = await fit(fitter, chat)
+        lower = await fitter.refit_smaller(chat, rejected)
+        assert lower is not None
+        least = min(rejected.tokens, rejected.limit_tokens, 10_000)
+        smaller = new_fitter(books, window=int(10_000 * least / rejected.limit_tokens * 0.75))
+        assert lower.limit_tokens == (await fit(smaller, chat)).limit_tokens
+        assert lower.tokens <= 0.75 * 10_000
+
+
+async def test_a_rejection_teaches_only_what_was_not_expected() -> None:
+    """A request that was known to be over the window says nothing new of the tokenizer."""
+    chat, books = long_chat(9), FakeServices()
+    fitter = new_fitter(books, strategy="off")
+    rejected = await fit(fitter, chat)
+    books.known = Calibration(ratio=2.4, bills=9)
+    await fitter.refit_smaller(chat, rejected)
+    assert books.learned == []

@@ -658,7 +658,7 @@ async def test_a_request_that_is_still_too_long_is_not_repeated_again() -> None:
 
 async def test_a_request_that_cannot_fit_is_not_sent() -> None:
     """The user gets one line that names the largest part."""
-    setup = TurnSetup(FakeOpenRouter(), [{"role": "user", "content": "word " * 100_000}])
+    setup = TurnSetup(FakeOpenRouter(), [{"role": "user", "content": "word " * 120_000}])
     (failed,) = await setup.run()
     assert isinstance(failed, Failed)
     assert "The largest part that you can change is: latest message" in failed.message

@@ -153,16 +153,32 @@ def test_a_little_more_volatile_text_does_not_change_the_past(volatile_tokens: i
     ("calibration", "limit_tokens"),
     [
         (None, 100_000),
-        (Calibration(0.7, 0.02, 5), 100_000),
-        (Calibration(0.97, 0.02, 5), 90_909),
-        (Calibration(1.05, 0.02, 5), 90_909),
-        (Calibration(1.07, 0.02, 5), 83_333),
-        (Calibration(1.45, 0.02, 5), 66_666),
+        (Calibration(bills=9), 100_000),
+        (Calibration(ratio=1.01, bills=9), 100_000),
+        (Calibration(ratio=1.05, bills=9), 90_909),
+        (Calibration(ratio=1.11, bills=9), 90_909),
+        (Calibration(ratio=1.13, bills=9), 83_333),
+        (Calibration(ratio=1.45, bills=9), 66_666),
+        (Calibration(constant_tokens=350), 100_000 - 384),
+        (Calibration(constant_tokens=350, ratio=1.11, bills=9), int((100_000 - 384) / 1.1)),
+        (Calibration(ratio=0.66, bills=5), 100_000),
+        (Calibration(ratio=0.66, bills=6), 142_857),
+        (Calibration(ratio=0.80, bills=6), 125_000),
     ],
 )
 def test_calibration_moves_the_limit_in_steps(calibration: Calibration | None, limit_tokens: int) -> None:
-    """By the upper bound, rounded up to a tenth; a model that counts less is not given more."""
+    """By a constant, and by the upper bound in tenths, less what the overhead reserve covers; both up and down."""
     assert plan_of(whole(talk(3)), model=replace(MODEL, calibration=calibration)).limit_tokens == limit_tokens
+
+
+def test_a_calibration_below_one_gives_a_chat_the_room_that_it_has() -> None:
+    """It is whole where the plain count would have dropped half of it, and what is summarized is the same."""
+    settings = ContextSettings(context_strategy="prune")
+    fine = replace(MODEL, calibration=Calibration(ratio=0.66, bills=6))
+    assert [bool(plan_of(whole(talk(110)), settings, model).prefix_breaks) for model in (MODEL, fine)] == [
+        True,
+        False,
+    ]
 
 
 def test_an_empty_conversation_is_planned() -> None:

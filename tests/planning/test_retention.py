@@ -121,3 +121,15 @@ def test_a_faithful_chat_keeps_its_outputs_up_to_the_trigger(
     fitted = plan_with(sized_chat(turns), kept, MODEL, new_memory(), missing="skip")
     whole = sum(item in sized_chat(turns).items for item in fitted.items if is_function_call_output(item))
     assert turns - whole == outputs_as_facts
+
+
+def test_the_frontier_does_not_move_within_a_turn() -> None:
+    """However much a turn of many requests pays for old outputs that could be freed: its prefix stays in the cache."""
+    rounds = [item for at in range(60) for item in (call(f"r{at}"), output(f"r{at}", "short"))]
+    turns = [
+        [user(f"question {at}"), call(f"c{at}"), output(f"c{at}", rows(40)), answer("done " * 300)]
+        for at in range(6)
+    ]
+    opened = planned(history(*turns, [user("go on")]), settings("batched"), ANTHROPIC)
+    within = planned(history(*turns, [user("go on"), *rounds]), settings("batched"), ANTHROPIC)
+    assert within.prefix_breaks == opened.prefix_breaks

@@ -128,7 +128,7 @@ def test_where_facts_make_enough_room_nothing_is_summarized(retained: int, reaso
 
 def test_calibration_does_not_move_the_decision() -> None:
     """A provider that counts more lowers the limit, but not the size at which a chat is summarized."""
-    coarse = replace(MODEL, calibration=Calibration(1.15, 0.01, 5))
+    coarse = replace(MODEL, calibration=Calibration(ratio=1.2, bills=5))
     plans = [
         plan_with(talk(turns), ContextSettings(), coarse, new_memory(), missing="request")
         for turns in (69, 70)

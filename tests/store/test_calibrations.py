@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-COUNTS = TokenCounts(text=1200)
+COUNTS = TokenCounts(text=12_000)
 
 
 class CalibrationContract:
@@ -27,24 +27,24 @@ class CalibrationContract:
         """Another worker begins with what the first one has learned."""
         first = StoredCalibrations(database)
         assert await first.find("vendor/model") is None
-        for billed in (1500, 1600, 1550):
+        for billed in (15_000, 16_000, 15_500):
             first.learn("vendor/model", COUNTS, billed)
         await first.idle()
-        learned = Calibration().observed(COUNTS, 1500).observed(COUNTS, 1600).observed(COUNTS, 1550)
+        learned = Calibration().observed(COUNTS, 15_000).observed(COUNTS, 16_000).observed(COUNTS, 15_500)
         assert await first.find("vendor/model") == learned
         assert await StoredCalibrations(database).find("vendor/model") == learned
 
     async def test_models_are_learned_apart(self, database: Database) -> None:
         """A vendor's tokenizer says nothing about another's."""
         one = StoredCalibrations(database)
-        for model_id, billed in (("vendor/model", 1500), ("vendor/other", 1300)):
+        for model_id, billed in (("vendor/model", 15_000), ("vendor/other", 13_000)):
             assert await one.find(model_id) is None
             one.learn(model_id, COUNTS, billed)
         await one.idle()
         again = StoredCalibrations(database)
         found = [await again.find(model_id) for model_id in ("vendor/model", "vendor/other", "vendor/third")]
         fresh = Calibration()
-        assert found == [fresh.observed(COUNTS, 1500), fresh.observed(COUNTS, 1300), None]
+        assert found == [fresh.observed(COUNTS, 15_000), fresh.observed(COUNTS, 13_000), None]
 
 
 class TestSqlite(CalibrationContract):
@@ -60,12 +60,28 @@ class TestPostgres(CalibrationContract):
         return postgres_database
 
 
-async def test_small_requests_teach_nothing(sqlite_database: Database) -> None:
+async def test_a_constant_alone_is_known(sqlite_database: Database) -> None:
+    """What small requests teach is stored as well."""
+    calibrations = StoredCalibrations(sqlite_database)
+    assert await calibrations.find("vendor/model") is None
+    for _ in range(2):
+        calibrations.learn("vendor/model", TokenCounts(text=400), 750)
+    await calibrations.idle()
+    assert await StoredCalibrations(sqlite_database).find("vendor/model") == await calibrations.find(
+        "vendor/model"
+    )
+    known = await calibrations.find("vendor/model")
+    assert known is not None
+    assert known.constant_tokens > 0
+
+
+async def test_mostly_media_teaches_nothing(sqlite_database: Database) -> None:
     """Nothing is known, and nothing is written."""
     calibrations = StoredCalibrations(sqlite_database)
-    calibrations.learn("vendor/model", TokenCounts(text=20), 60)
-    await calibrations.aclose()
     assert await calibrations.find("vendor/model") is None
+    calibrations.learn("vendor/model", TokenCounts(text=20, media=900), 60)
+    await calibrations.aclose()
+    assert await StoredCalibrations(sqlite_database).find("vendor/model") is None
 
 
 async def test_nothing_is_learned_while_the_database_is_unavailable(tmp_path: Path) -> None:
@@ -73,7 +89,7 @@ async def test_nothing_is_learned_while_the_database_is_unavailable(tmp_path: Pa
     unavailable = Database.from_url(f"sqlite:///{tmp_path}/no/such/folder/rows.db")
     calibrations = StoredCalibrations(unavailable)
     assert await calibrations.find("vendor/model") is None
-    calibrations.learn("vendor/model", COUNTS, 1500)
+    calibrations.learn("vendor/model", COUNTS, 15_000)
     await calibrations.aclose()
     assert await calibrations.find("vendor/model") is None
     await driver_threads()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
 from open_webui_openrouter_pipe.store.tokenizer import VOCABULARIES, LocalTokenizer, vocabulary_file
 
 pytestmark = pytest.mark.anyio
@@ -72,3 +73,16 @@ def test_files_have_the_names_of_tiktokens_cache() -> None:
         "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
         "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
     }
+
+
+@needs_vocabularies
+@pytest.mark.parametrize(
+    "text", ["Das Wetter ist heute schön. " * 20, "मुझे बाज़ार जाना है। " * 20, "ხვალ ერთად ვიმუშავებთ. " * 20]
+)
+async def test_an_older_vocabulary_counts_no_more_than_the_estimate(tmp_path: Path, text: str) -> None:
+    """It would count other languages than English up to five times: a chat would be shortened far too early."""
+    older = await LocalTokenizer(folder_with(tmp_path, "cl100k_base")).encode()
+    assert older is not None
+    assert len(older(text)) == estimate_tokens(text)
+    english = "The weather is fine today, and nobody has to work. " * 20
+    assert len(older(english)) <= estimate_tokens(english)

@@ -1,0 +1,114 @@
+"""The limits of summaries that nothing else would miss: each of these fails when its limit moves."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from open_webui_openrouter_pipe.conversation.conversation import build_conversation
+from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
+from open_webui_openrouter_pipe.engine.summarizer import Summarizer, SummarizerState
+from open_webui_openrouter_pipe.engine.summary_writer import MAX_ATTEMPTS
+from open_webui_openrouter_pipe.store.summaries import MemorySummaries
+from open_webui_openrouter_pipe.summaries.completion import complete_summary
+from open_webui_openrouter_pipe.summaries.summary import ModelSummary, SummaryRefused, parse_model_summary
+from tests.engine.summary_fakes import (
+    FIELDS,
+    GOOD,
+    FakeProvider,
+    cached_prefix,
+    count_tokens,
+    summary_writer,
+    target,
+)
+from tests.support.chats import answer, history, user
+
+if TYPE_CHECKING:
+    from open_webui_openrouter_pipe.summaries.segments import Segment
+
+pytestmark = pytest.mark.anyio
+
+
+class NotingSummaries(MemorySummaries):
+    """Notes for how long claims are wanted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leases_seconds: list[float] = []
+
+    async def claim(self, user_id: str, segment: Segment, *, seconds: float) -> bool:
+        """Note and claim."""
+        self.leases_seconds.append(seconds)
+        return await super().claim(user_id, segment, seconds=seconds)
+
+
+async def test_a_claim_outlasts_all_attempts() -> None:
+    """With time to store the summary: else a second worker would pay for the same one."""
+    summaries = NotingSummaries()
+    summarizer = Summarizer(
+        summaries,
+        summary_writer(FakeProvider(GOOD)),
+        SummarizerState(lambda work: work.close(), lambda: 1.0),
+        origin=RequestOrigin("ada", "chat", "message", "vendor/chat"),
+        time_limit_seconds=60.0,
+        record=lambda row: None,
+    )
+    await summarizer.make([target()], None)
+    assert summaries.leases_seconds == [pytest.approx(MAX_ATTEMPTS * 60.0 + 30.0)]
+
+
+async def test_turns_that_only_read_like_those_of_the_prefix_are_sent_by_themselves() -> None:
+    """The prefix may hold an earlier summary that quotes how they begin; a suffix would name that."""
+    part, provider = target(), FakeProvider(GOOD)
+    prefix = cached_prefix(part)
+    quoted = replace(prefix, items=copy.deepcopy(prefix.items))
+    await summary_writer(provider).write(part, quoted)
+    await summary_writer(provider).write(part, prefix)
+    assert [body["by"] for body in provider.requests] == ["standalone", "suffix"]
+
+
+async def test_a_summary_that_completion_makes_longer_than_its_source_is_refused() -> None:
+    """What the model wrote is short; with what is added to it, the turns themselves are shorter."""
+    details = " ".join(f"order-{number:05}" for number in range(40))
+    chat = history([user(details), answer("Noted.")], [user("Next?"), answer("Done.")])
+    turns = build_conversation(chat.items, chat.turn_of_item).turns
+    small = replace(target(), turns=turns, source_tokens=60)
+    result = await summary_writer(FakeProvider(GOOD)).write(small, None)
+    assert result.summary is None
+    assert {attempt.failure for attempt in result.attempts} == {"longer than its source"}
+    assert (await summary_writer(FakeProvider(GOOD)).write(replace(small, source_tokens=900), None)).summary
+
+
+@pytest.mark.parametrize(("echoes", "refused"), [(2, False), (3, True)])
+def test_an_answer_may_hold_two_sentences_of_its_instruction(echoes: int, refused: bool) -> None:  # noqa: FBT001
+    """A third one says that it repeats its prompt."""
+    sentences = [
+        f"Sentence number {at} of an instruction that is longer than sixty characters." for at in range(6)
+    ]
+    reply = json.dumps({**FIELDS, "summary_text": " ".join(["They talked.", *sentences[:echoes]])})
+
+    def parse() -> ModelSummary:
+        return parse_model_summary(
+            reply, source_tokens=9_000, count=count_tokens, instruction=" ".join(sentences)
+        )
+
+    if refused:
+        with pytest.raises(SummaryRefused, match="repeats its prompt"):
+            parse()
+    else:
+        assert parse().summary_text.startswith("They talked.")
+
+
+def test_exact_details_come_before_files_but_leave_room_for_them() -> None:
+    """Where both are too many, details have three quarters of what is left."""
+    numbers = " ".join(f"{number} EUR," for number in range(10_001, 10_400))
+    paths = " ".join(f"/srv/data/part{number}.csv" for number in range(300))
+    chat = history([user(f"{numbers} {paths}"), answer("Noted.")])
+    turns = build_conversation(chat.items, chat.turn_of_item).turns
+    summary = complete_summary(ModelSummary("They talked."), turns, count=count_tokens, max_tokens=1_000)
+    shown = [count_tokens(" ".join(each)) for each in (summary.details, summary.mentioned)]
+    assert shown[0] > shown[1] > 0
