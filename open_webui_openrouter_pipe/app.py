@@ -272,7 +272,6 @@ class App:
             suffix_model=live if policy.shares_cache(settings.summary.model, terms.model) else None,
             standalone_model=own,
             count=(await self._planner.counter(writer_id)).text,
-            time_limit_seconds=settings.summary.timeout_seconds,
         )
         return Summarizer(
             (await self._stores_of(settings.store))[1] if call.keeps else self._unsaved_summaries,

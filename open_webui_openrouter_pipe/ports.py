@@ -84,6 +84,9 @@ class Summaries(Protocol):
     async def keep(self, stored: StoredSummary) -> None:
         """Make a summary durable; the first one of a segment stays. Raises StoreError."""
 
+    async def discard(self, user_id: str, segment: Segment, unwanted: Summary) -> None:
+        """Delete a segment's summary, unless another one has taken its place. Raises StoreError."""
+
     async def claim(self, user_id: str, segment: Segment, *, seconds: float) -> bool:
         """Return whether this caller may make the summary now; a claim ends by itself. Raises StoreError."""
 

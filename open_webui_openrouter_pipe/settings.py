@@ -164,7 +164,10 @@ class Valves(BaseModel):
     SUMMARY_TIMEOUT_SECONDS: float = Field(
         default=60.0,
         gt=0,
-        description="How long writing a summary may take; after two attempts the chat is shortened without it.",
+        description=(
+            "How long writing a summary may take, and how long a user waits for summaries at most. After that the "
+            "chat is shortened without them, and they are written beside it."
+        ),
     )
     PROTECTED_RECENT_TURNS: int = Field(
         default=4,

@@ -8,6 +8,7 @@
     budget           the split of a context window, the settings of context management, and the refusal of a request
     tool_facts       tool results stated as facts
     excerpts         items that are too long: head and tail of their text
+    masking          secrets masked by the names of their fields
     rules            the user's rules, and the note that keeps them when their turns are dropped
     content_cache    a bounded cache of what follows from content
 

@@ -1,7 +1,7 @@
 """Tool results stated as facts: what they hold, in their own words, never paraphrased.
 
-Every value in a fact occurs in the result; what is not JSON, CSV, a table or an error is represented by its size, head
-and tail. No model is asked.
+Every value in a fact occurs in the result, but for secrets, which are masked. What is not JSON, CSV, a table or an
+error is represented by its size, head and tail. No model is asked.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..responses.items import FunctionCallOutput, InputPart
+from .masking import mask_secrets
 from .tokens import truncate_middle
 
 HEAD_CHARACTERS = 400
@@ -24,6 +25,8 @@ COLUMNS_SHOWN = 20
 NAME_CHARACTERS = 60
 FIRST_ROW_CHARACTERS = 600
 ERROR_CHARACTERS = 300
+MAX_ERROR_CHARACTERS = 2_000
+"""A longer text that begins like an error is one only with a traceback, a status or a count of failures."""
 SHORT_ERROR_CHARACTERS = 200
 """A text this short that speaks of a failure is one; a longer one may be a report about failures."""
 MIN_TABLE_ROWS = 3
@@ -34,12 +37,27 @@ MIN_JSON_SHARE = 0.5
 
 ROW_FIELDS = ("results", "rows", "data", "items", "records", "values", "result", "output")
 ERROR_FIELDS = ("error", "errors", "isError", "is_error", "exception")
+_FAILURES = r"(?:errors?|exceptions?|failures?|failed)"
+TRACEBACK = re.compile(r"\s*+traceback \(most recent call last\)", re.IGNORECASE)
 ERROR_BEGINNING = re.compile(
-    r"\s*+(?:[\w. ]{0,60}(?:error|exception|failure|failed)\s*[:(!]"
-    r"|traceback \(most recent call last\)|fatal:|permission denied)",
+    rf"\s*+(?:[\w. ]{{0,60}}{_FAILURES}\s*[:(!]|fatal:|permission denied)",
     re.IGNORECASE,
 )
+ERROR_STATUS = re.compile(
+    r"\b(?:http(?:/[\d.]{1,3}|s? error)?|status(?: code)?|code|error)[ :=#]{1,3}[45]\d\d\b"
+    r"|\bexit(?:ed with)?(?: code| status)?[ :=]{1,3}[1-9]"
+    rf"|\b[1-9]\d{{0,8}}(?: \w{{1,20}})? {_FAILURES}\b|\b{_FAILURES}\s{{0,3}}[:=(]\s{{0,3}}[1-9]",
+    re.IGNORECASE,
+)
+"""A status of HTTP or of a process, or a count of failures above zero."""
 ERROR_PHRASE = re.compile(r"\b(?:failed|failure|not found|timed out|denied|exception)\b", re.IGNORECASE)
+NO_FAILURE = re.compile(
+    rf"\b(?:0|no|zero)(?: \w{{1,20}})? {_FAILURES}\b|\b{_FAILURES}\s{{0,3}}[:=(]\s{{0,3}}"
+    r"(?:none\b|no errors?\b|(?:0|nil|null)(?=\s{0,3}(?:[,;)|/\n]|\Z|(?:of|tests?)\b)))",
+    re.IGNORECASE,
+)
+"""What says that nothing failed."""
+_NOTHING = frozenset({"", "0", "none", "null", "nil", "false", "no error", "no errors"})
 _TOO_DEEP = re.compile(r"(?:[\[{][^\[\]{}]*){64}")
 """Nesting that not every Python version parses alike."""
 _BRACKET = re.compile(r"[\[{]")
@@ -49,11 +67,14 @@ _DELIMITERS = (",", "\t", ";", "|")
 
 def state_fact(output: str) -> str:
     """Return the fact that stands in for a text; the text itself when the fact would not be shorter."""
-    text = _unescape(output)
+    masked = mask_secrets(output)
+    text = _unescape(masked)
     fact = next((fact for read in _READERS if (fact := read(text)) is not None), None)
     if fact is None:
-        shown = truncate_middle(output, HEAD_CHARACTERS, TAIL_CHARACTERS)
+        shown = truncate_middle(masked, HEAD_CHARACTERS, TAIL_CHARACTERS)
         fact = f"[Tool: {len(output):,} characters]\n{shown}"
+    # Once more: the first row of a table now has its columns' names beside its values.
+    fact = mask_secrets(fact)
     return fact if len(fact) < len(output) else output
 
 
@@ -223,15 +244,27 @@ def _find_rows(value: Any) -> list[Any] | None:
 
 
 def _says_error(text: str) -> bool:
+    """Whether a text reports a failure: by a traceback, a status, a count above zero, or because it is short."""
+    if TRACEBACK.match(text):
+        return True
+    head = NO_FAILURE.sub("", text[:MAX_ERROR_CHARACTERS])
+    if ERROR_BEGINNING.match(head):
+        beginning = head[:ERROR_CHARACTERS]
+        return len(text) < MAX_ERROR_CHARACTERS or ERROR_STATUS.search(beginning) is not None
     short = len(text) <= SHORT_ERROR_CHARACTERS and not _BRACKET.search(text)
-    return ERROR_BEGINNING.match(text) is not None or (short and ERROR_PHRASE.search(text) is not None)
+    return short and ERROR_PHRASE.search(head) is not None
 
 
 def _is_error(row: Any) -> bool:
     if not isinstance(row, dict):
         return isinstance(row, str) and _says_error(row)
     failed = str(row.get("status", "")).lower() in {"error", "failed", "failure"}
-    return failed or any(row.get(name) for name in ERROR_FIELDS)
+    return failed or any(_is_reported(row.get(name)) for name in ERROR_FIELDS)
+
+
+def _is_reported(value: Any) -> bool:
+    """Whether the field of an error holds one."""
+    return bool(value) and str(value).strip().rstrip(".").lower() not in _NOTHING
 
 
 # --- wording --------------------------------------------------------------------------------------------------

@@ -178,7 +178,8 @@ class RequestFitter:
     ) -> tuple[Plan, Collection[ReductionKind]]:
         """Plan once; and once more after required summaries have been written, with those that arrived.
 
-        Return what the user was informed of meanwhile, too.
+        Where the user has waited in vain in this chat, they are written beside the answer, and this request does
+        without. Return what the user was informed of meanwhile, too.
         """
         model, summarizer = await self._calibrated(self._terms.model), self._summarizer
         if summarizer is None or not await self._run(may_need_summaries, conversation, model):
@@ -188,10 +189,14 @@ class RequestFitter:
         first = await self._plan(conversation, model, available)
         if not first.required_summaries:
             return first, ()
+        is_cached = self._services.cache_clock.may_be_cached(self._origin.chat_id, model.id)
+        cached_prefix = first.cached_prefix if is_cached else None
+        if not summarizer.may_wait:
+            summarizer.prefetch(first.required_summaries, cached_prefix)
+            return await self._plan(conversation, model, AvailableSummaries(found)), ()
         before_tokens = first.tokens_without_new_summaries
         await notify(Notice(notice("summarizing", tokens=before_tokens), done=False))
-        is_cached = self._services.cache_clock.may_be_cached(self._origin.chat_id, model.id)
-        batch = await summarizer.make(first.required_summaries, first.cached_prefix if is_cached else None)
+        batch = await summarizer.make(first.required_summaries, cached_prefix)
         complete = all(target.segment in batch.summaries for target in first.required_summaries)
         arrived = AvailableSummaries({**found, **batch.summaries}, "request" if complete else "skip")
         fitted = await self._plan(conversation, model, arrived)

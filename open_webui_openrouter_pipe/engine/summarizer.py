@@ -1,8 +1,8 @@
 """Finds and makes the summaries that a plan asks for, each once in all workers.
 
-Owns the search for what exists, the claims on what is being made, the wait for what another worker makes, the pause
-after failures, the audit of each request to a summary model, and the background jobs. How a summary is written is the
-writer's business; when one is due is decided by planning alone.
+Owns the search for what exists, the claims on what is being made, the wait for what another worker makes, how long
+a user waits, the pause after failures, the audit of each request to a summary model, and the background jobs. How a
+summary is written is the writer's business; when one is due is decided by planning alone.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from ..notices import notice
 from ..planning.audit import AuditRow, SummaryOutcome, summary_row
 from ..planning.plan import CachedPrefix
 from ..ports import StoredSummary, Summaries
+from ..summaries.judge import require_content
 from ..summaries.segments import Segment, SummaryTarget
-from ..summaries.summary import Summary
+from ..summaries.summary import Summary, SummaryRefused
 from .recorder import RequestOrigin
-from .summary_writer import MAX_ATTEMPTS, SummaryWriter
+from .summary_writer import TIMED_OUT, SummaryWriter
 
 FAILURES_BEFORE_PAUSE: Final = 2
 PAUSE_SECONDS: Final = 120.0
@@ -50,7 +51,10 @@ _FAILURE_NOTICES: Final[Mapping[str, str]] = {
     "reasoning only": "summary_failure_reasoning_only",
     "refused": "summary_failure_refused",
     "not grounded": "summary_failure_not_grounded",
-    "timed out": "summary_failure_timed_out",
+    "no content": "summary_failure_no_content",
+    "too short": "summary_failure_too_short",
+    "not about its source": "summary_failure_not_about_its_source",
+    TIMED_OUT: "summary_failure_timed_out",
     "claimed elsewhere": "summary_failure_claimed_elsewhere",
     "database unavailable": "summary_failure_database_unavailable",
     "unexpected error": "summary_failure_unexpected_error",
@@ -80,7 +84,14 @@ class Breaker:
 
     def record_failure(self, name: str) -> None:
         """Count a failure; from the second in a row on, each pause is twice as long as the one before."""
-        failures = (self._failures.get(name.encode()) or (0, 0.0))[0] + 1
+        self._count(name, at_least=1)
+
+    def record_time_out(self, name: str) -> None:
+        """Count a failure that took all the time there was: the first one begins a pause."""
+        self._count(name, at_least=FAILURES_BEFORE_PAUSE)
+
+    def _count(self, name: str, *, at_least: int) -> None:
+        failures = max(at_least, (self._failures.get(name.encode()) or (0, 0.0))[0] + 1)
         doublings = min(failures - FAILURES_BEFORE_PAUSE, MAX_DOUBLINGS)
         pause_seconds = min(PAUSE_SECONDS * 2.0**doublings, MAX_PAUSE_SECONDS) if doublings >= 0 else 0.0
         self._failures.put(name.encode(), (failures, self._clock() + pause_seconds))
@@ -114,6 +125,8 @@ class SummarizerState:
         self.start = start
         self.clock = clock
         self.breaker = Breaker(clock=clock)
+        self.failing: ContentCache[bool] = ContentCache(limit=MAX_REMEMBERED)
+        """By user, model and chat: whether the last summaries that the chat required could not be had in time."""
         self.prefetches = asyncio.Semaphore(_MAX_PREFETCHES)
 
 
@@ -150,8 +163,17 @@ class Summarizer:
         return not (self._failed or self.state.breaker.is_open(self._breaker_name))
 
     @property
+    def may_wait(self) -> bool:
+        """Whether the user may be kept waiting: not in a chat whose last summaries could not be had in time."""
+        return self.may_try and not self.state.failing.get(self._chat_name)
+
+    @property
     def _breaker_name(self) -> str:
         return f"{self.origin.user_id} {self.origin.model}"
+
+    @property
+    def _chat_name(self) -> bytes:
+        return f"{self._breaker_name} {self.origin.chat_id}".encode("utf-8", "surrogatepass")
 
     async def available(self, conversation: Conversation) -> Mapping[Segment, Summary]:
         """Return all summaries of the user that fit the conversation; never raises."""
@@ -166,30 +188,35 @@ class Summarizer:
     ) -> SummaryBatch:
         """Make the summaries, or wait for them where another worker makes them.
 
-        All of them together have as long as one may take; after a failure no other is begun.
+        All of them together have as long as one may take; after a failure no other is begun. What was not ready in
+        time is then made beside the chat.
         """
+        until_seconds = self.state.clock() + self.time_limit_seconds
         limit, batches = asyncio.Semaphore(_MAX_CONCURRENT), list[SummaryBatch]()
 
         async def make_next(target: SummaryTarget) -> None:
             async with limit:
                 if not any(batch.failure for batch in batches):
-                    batches.append(await self._make_one(target, cached_prefix, prefetch=False))
+                    batches.append(await self._make_one(target, cached_prefix, until_seconds=until_seconds))
 
         try:
             async with (
-                asyncio.timeout(MAX_ATTEMPTS * self.time_limit_seconds + _GRACE_SECONDS),
+                asyncio.timeout(self.time_limit_seconds + _GRACE_SECONDS),
                 asyncio.TaskGroup() as group,
             ):
                 for target in targets:
                     group.create_task(make_next(target))
         except TimeoutError:
-            batches.append(SummaryBatch(failure=_failure_text("timed out")))
+            batches.append(SummaryBatch(failure=_failure_text(TIMED_OUT)))
         combined = SummaryBatch(
             {segment: summary for batch in batches for segment, summary in batch.summaries.items()},
             sum(batch.cost for batch in batches),
             next((batch.failure for batch in batches if batch.failure), ""),
         )
-        self._judge(combined)
+        self._record_outcome(combined)
+        if combined.failure == _failure_text(TIMED_OUT):
+            late = [target for target in targets if target.segment not in combined.summaries]
+            self.state.start(self._prefetch(late, cached_prefix))
         return combined
 
     def prefetch(self, targets: Sequence[SummaryTarget], cached_prefix: CachedPrefix | None) -> None:
@@ -200,39 +227,43 @@ class Summarizer:
     async def _prefetch(self, targets: Sequence[SummaryTarget], cached_prefix: CachedPrefix | None) -> None:
         async with self.state.prefetches:
             for target in targets:
-                batch = await self._make_one(target, cached_prefix, prefetch=True)
-                self._judge(batch)
+                batch = await self._make_one(target, cached_prefix, until_seconds=None)
+                self._record_outcome(batch)
                 if batch.failure:
                     return
 
-    def _judge(self, batch: SummaryBatch) -> None:
-        """Note a success or a failure; a batch in which something succeeded is not a failure."""
+    def _record_outcome(self, batch: SummaryBatch) -> None:
+        """Note a success or a failure; a batch in which something succeeded is not a failure of the model."""
+        if batch.failure or batch.summaries:
+            self.state.failing.put(self._chat_name, bool(batch.failure))
         if batch.summaries:
             self.state.breaker.record_success(self._breaker_name)
         elif batch.failure and batch.failure != _failure_text("claimed elsewhere"):
             self._failed = True
-            self.state.breaker.record_failure(self._breaker_name)
+            if batch.failure == _failure_text(TIMED_OUT):
+                self.state.breaker.record_time_out(self._breaker_name)
+            else:
+                self.state.breaker.record_failure(self._breaker_name)
 
     async def _make_one(
-        self, target: SummaryTarget, cached_prefix: CachedPrefix | None, *, prefetch: bool
+        self, target: SummaryTarget, cached_prefix: CachedPrefix | None, *, until_seconds: float | None
     ) -> SummaryBatch:
-        """Make one summary under a claim, or wait for whoever has the claim unless the summary is not needed yet."""
-        segment, user_id = target.segment, self.origin.user_id
-        lease_seconds = MAX_ATTEMPTS * self.time_limit_seconds + _LEASE_SLACK_SECONDS
-        until_seconds = self.state.clock() + self.time_limit_seconds
+        """Make one summary under a claim, or wait until then for whoever has the claim; None when nobody waits."""
+        segment, user_id, clock = target.segment, self.origin.user_id, self.state.clock
+        lease_seconds = self.time_limit_seconds + _LEASE_SLACK_SECONDS
         try:
             while not await self.summaries.claim(user_id, segment, seconds=lease_seconds):
-                if prefetch:
+                if until_seconds is None:
                     return SummaryBatch()
-                if self.state.clock() >= until_seconds:
+                if clock() >= until_seconds:
                     return SummaryBatch(failure=_failure_text("claimed elsewhere"))
-                await asyncio.sleep(_POLL_SECONDS)
+                await asyncio.sleep(min(_POLL_SECONDS, until_seconds - clock()))
             try:
                 # Whoever had the claim before may have finished after the conversation's summaries were looked up.
                 found = await self._find([segment.start, segment.end])
                 if segment in found:
                     return SummaryBatch({segment: found[segment]})
-                return await self._write(target, cached_prefix, prefetch=prefetch)
+                return await self._write(target, cached_prefix, until_seconds=until_seconds)
             finally:
                 await self.summaries.release(user_id, segment)
         except StoreError as error:
@@ -243,24 +274,49 @@ class Summarizer:
             return SummaryBatch(failure=_failure_text("unexpected error"))
 
     async def _find(self, chains: Sequence[bytes]) -> Mapping[Segment, Summary]:
-        return await self.summaries.find(self.origin.user_id, chains, chat_id=self.origin.chat_id)
+        """Find the user's summaries; those without content are deleted, so that others can be made."""
+        found = await self.summaries.find(self.origin.user_id, chains, chat_id=self.origin.chat_id)
+        usable: dict[Segment, Summary] = {}
+        for segment, summary in found.items():
+            try:
+                require_content(summary)
+                usable[segment] = summary
+            except SummaryRefused as refused:
+                log.warning("a stored summary is discarded: %s", refused.reason)
+                await self._discard(segment, summary)
+        return usable
+
+    async def _discard(self, segment: Segment, summary: Summary) -> None:
+        try:
+            await self.summaries.discard(self.origin.user_id, segment, summary)
+        except StoreError as error:
+            log.warning("it stays in the database, and is not used: %s", error)
 
     async def _write(
-        self, target: SummaryTarget, cached_prefix: CachedPrefix | None, *, prefetch: bool
+        self, target: SummaryTarget, cached_prefix: CachedPrefix | None, *, until_seconds: float | None
     ) -> SummaryBatch:
         """Write and keep a summary, and record each request; the last one with the summary's size and omissions."""
-        result = await self.writer.write(target, cached_prefix)
+        left_seconds = (
+            self.time_limit_seconds if until_seconds is None else until_seconds - self.state.clock()
+        )
+        if left_seconds <= 0:
+            return SummaryBatch(failure=_failure_text(TIMED_OUT))
+        result = await self.writer.write(target, cached_prefix, time_limit_seconds=left_seconds)
         last, summary, origin = result.attempts[-1], result.summary, self.origin
         for attempt in result.attempts:
             is_success = summary is not None and attempt is last
             outcome = SummaryOutcome(
                 source_tokens=target.source_tokens,
                 summary_tokens=result.tokens if is_success else 0,
-                details_omitted=len(summary.details_omitted) if summary and is_success else 0,
+                details_omitted=summary.omitted_count if summary and is_success else 0,
                 failure=attempt.failure,
             )
             model, budget = attempt.model, Budget(attempt.model.window_tokens, attempt.output_tokens, 0)
-            self.record(summary_row(model.model, outcome, ahead=prefetch, budget=budget, usage=attempt.usage))
+            self.record(
+                summary_row(
+                    model.model, outcome, ahead=until_seconds is None, budget=budget, usage=attempt.usage
+                )
+            )
         cost = sum(attempt.usage.cost for attempt in result.attempts if attempt.usage)
         if summary is None:
             return SummaryBatch(cost=cost, failure=_failure_text(last.failure))

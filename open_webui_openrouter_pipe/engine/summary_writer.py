@@ -28,7 +28,8 @@ from ..responses.effects import ResponseFailed, ResponseFinished, Usage
 from ..responses.items import Item
 from ..responses.reducer import reduce_response
 from ..summaries.completion import complete_summary
-from ..summaries.prompt import identifies_turns, standalone_request, suffix_instruction
+from ..summaries.judge import judge_content, require_content
+from ..summaries.prompt import all_texts, identifies_turns, standalone_request, suffix_instruction
 from ..summaries.segments import SummaryTarget
 from ..summaries.summary import (
     Summary,
@@ -40,6 +41,7 @@ from ..summaries.summary import (
 )
 
 MAX_ATTEMPTS: Final = 2
+TIMED_OUT: Final = "timed out"
 MODEL_SHARE: Final = 0.5
 """What of a summary's allowance the model may fill; the rest is for what is added word for word."""
 OUTPUT_SLACK: Final = 2
@@ -112,23 +114,28 @@ class _SummaryRequest:
 class SummaryWriter:
     """Writes summaries for one call of the host.
 
-    `suffix_model` is asked as the chat asks its model, None where that costs more; the limit is per attempt.
+    `suffix_model` is asked as the chat asks its model, None where that costs more.
     """
 
     responses: Responses
     suffix_model: SummaryModel | None
     standalone_model: SummaryModel
     count: Callable[[str], int]
-    time_limit_seconds: float
 
-    async def write(self, target: SummaryTarget, cached_prefix: CachedPrefix | None) -> WriterResult:
-        """Ask for a summary of the target, after the cached prefix if that is possible; twice at most."""
+    async def write(
+        self, target: SummaryTarget, cached_prefix: CachedPrefix | None, *, time_limit_seconds: float
+    ) -> WriterResult:
+        """Ask for a summary of the target, after the cached prefix if that is possible; twice at most.
+
+        Both attempts together have so many seconds, and none follows one that took too long.
+        """
+        until_seconds = asyncio.get_running_loop().time() + time_limit_seconds
         attempts: list[Attempt] = []
         requests = self._requests(target, cached_prefix)
         while request := await asyncio.to_thread(next, requests, None):
             attempt = Attempt(request.model, request.output_tokens)
             try:
-                async with asyncio.timeout(self.time_limit_seconds):
+                async with asyncio.timeout_at(until_seconds):
                     response = await self.responses.create(
                         request.model.requests.build_summary_request(
                             request.items, request.marks, output_tokens=request.output_tokens
@@ -144,7 +151,7 @@ class SummaryWriter:
             except SummaryRefused as refused:
                 attempt = replace(attempt, failure=refused.reason)
             except TimeoutError:
-                attempt = replace(attempt, failure="timed out")
+                return WriterResult((*attempts, replace(attempt, failure=TIMED_OUT)))
             except PipeError as error:
                 log.warning("a summary was not written: %s", error)
                 words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
@@ -186,9 +193,12 @@ class SummaryWriter:
             count=self.count,
             instruction=request.instruction,
         )
+        source = all_texts(target.turns)
+        judge_content(model_summary, source, source_tokens=target.source_tokens, count=self.count)
         summary = complete_summary(
             model_summary, target.turns, count=self.count, max_tokens=target.max_tokens
         )
+        require_content(summary)  # what is kept is judged alike whenever it is found again
         tokens = self.count(render_summary(summary))
         if tokens >= target.source_tokens:
             raise SummaryRefused("longer than its source")

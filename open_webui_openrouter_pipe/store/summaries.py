@@ -36,7 +36,7 @@ from .sealing import (
 from .tasks import BackgroundTasks, Leases
 
 MAX_SUMMARY_BYTES: Final = 4 * 1024 * 1024
-"""How large a summary may be as JSON: it repeats all of the user's rules, which have no other limit."""
+"""How large a summary may be as JSON, far above what one is made of: what it omits is counted, not repeated."""
 
 MAX_SUMMARIES_IN_MEMORY: Final = 512
 """A few megabytes of text."""
@@ -110,6 +110,11 @@ class SummaryRows(BackgroundTasks):
         may_replace = self._table.c.payload == unreadable.payload if unreadable else sa.false()
         await self._database.change(self._database.insert_or_replace(self._table, may_replace), row._asdict())
 
+    async def delete(self, row: SummaryRow) -> None:
+        """Delete a row, unless its payload is another one by now."""
+        is_row = sa.tuple_(*self._table.primary_key) == row[:3], self._table.c.payload == row.payload
+        await self._database.change(sa.delete(self._table).where(*is_row))
+
     async def _stamp_use(self, user_id: str, rows: Sequence[SummaryRow], chat_id: str) -> None:
         now = self._clock()
         ends = sorted({end for row in rows for end in (row.start_chain, row.end_chain)})
@@ -153,6 +158,12 @@ class SealedSummaries:
         first = await self._rows.get(row[:3])
         if first is None or self._open(first) is None:
             await self._rows.add(row, unreadable=first)
+
+    async def discard(self, user_id: str, segment: Segment, unwanted: Summary) -> None:
+        """Delete a segment's summary, unless another one has taken its place. Raises StoreUnavailable."""
+        row = await self._rows.get(_key(user_id, segment))
+        if row is not None and self._open(row) == unwanted:
+            await self._rows.delete(row)
 
     async def claim(self, user_id: str, segment: Segment, *, seconds: float) -> bool:
         """Return whether this caller may make the summary of a segment now. Raises StoreUnavailable."""
@@ -210,6 +221,12 @@ class MemorySummaries:
         self._stored.setdefault(_key(stored.user_id, stored.segment), stored)
         while len(self._stored) > self._limit:
             self._stored.popitem(last=False)
+
+    async def discard(self, user_id: str, segment: Segment, unwanted: Summary) -> None:
+        """Delete a segment's summary, unless another one has taken its place."""
+        key = _key(user_id, segment)
+        if key in self._stored and self._stored[key].summary == unwanted:
+            del self._stored[key]
 
     async def claim(self, user_id: str, segment: Segment, *, seconds: float) -> bool:
         """Return whether this caller may make the summary of a segment now."""

@@ -17,6 +17,7 @@ from ..conversation.tokens import truncate_to_tokens
 from .details import UNVERIFIED, exact_details, mark_ungrounded, mentioned_paths, missing_details
 from .prompt import all_texts, attachment_names, tool_lines, turn_text
 from .summary import HEADINGS, MODEL_LISTS, ModelSummary, Summary, one_line, render_summary
+from .tool_lines import group_tool_lines
 
 TEXT_SHARE = 0.6
 SHARES = {**dict.fromkeys(MODEL_LISTS, 0.5), "tool_facts": 0.6, "details": 0.75, "mentioned": 1.0}
@@ -27,6 +28,10 @@ ENTRY_OVERHEAD_TOKENS = 4
 """What an entry costs beside its words: its mark and its line's end, or the separator from the next one."""
 CLOSING_TOKENS = 60
 """What the lines that count omitted details and marked statements take, at most."""
+
+MAX_OMITTED_LISTED = 500
+MAX_OMITTED_CHARACTERS = 300
+"""What a summary lists of the details that it omits, however many its source has."""
 
 Entry = TypeVar("Entry")
 ListEntry = tuple[str, str]
@@ -39,32 +44,36 @@ def complete_summary(
     """Add to a model's words the rules, facts of tool calls, files and links, and exact details they miss.
 
     The rules stay, all of them. All else renders within `max_tokens` together with them, in this order: the
-    text, entries of the model's lists, facts of the newest calls, details (the user's before the model's), files
-    and links; what does not fit is in `details_omitted`. Statements with details that stand nowhere in the
-    turns are marked. Raises SummaryRefused when the turns support none of the statements.
+    text, entries of the model's lists, facts of the newest calls, details (the model's before the user's), files
+    and links; what does not fit is counted, and the first of it listed. Statements with details that stand
+    nowhere in the turns are marked. Raises SummaryRefused when the turns support none of the statements.
     """
     rules = tuple(dict.fromkeys(rule for turn in turns for rule in user_rules(turn)))
-    calls = tool_lines(turns)
+    every_call = tool_lines(turns)
+    calls = group_tool_lines(every_call)
     attached = attachment_names(entry.item for turn in turns for entry in turn.entries)
     paths = dict.fromkeys([*attached, *_read_in_turns(turns, mentioned_paths)])
-    found = dict.fromkeys(_read_in_turns(turns, exact_details))
-    details = [detail for detail in found if detail not in paths]
-    marked, ungrounded = mark_ungrounded(model_summary, [*all_texts(turns), *calls, *paths])
+    found = dict(_read_in_turns(turns, lambda text: exact_details(text).items()))
+    details = {detail: words for detail, words in found.items() if detail not in paths}
+    marked, ungrounded = mark_ungrounded(model_summary, [*all_texts(turns), *every_call, *paths])
     fixed = count(render_summary(Summary(ModelSummary(""), rules))) + CLOSING_TOKENS
     available = max_tokens - fixed if fixed <= max_tokens else int(max_tokens * BEYOND_RULES_SHARE)
     filling = _Filling(count, available)
     text = filling.take_text(marked.summary_text)
     by_model = {name: getattr(marked, name) for name in MODEL_LISTS}
-    added = {"tool_facts": calls, "mentioned": paths, "details": details}
+    added = {"tool_facts": calls, "mentioned": paths, "details": dict.fromkeys(details.values())}
 
     def assembled() -> Summary:
-        return Summary(ModelSummary(text, **filling.chosen(by_model)), rules, **filling.chosen(added))
+        chosen = filling.chosen({**by_model, **added})
+        written = ModelSummary(text, *(chosen[name] for name in by_model))
+        return Summary(written, rules, chosen["tool_facts"], chosen["mentioned"], chosen["details"])
 
     entries = [*_interleave([(name, entry) for entry in by_model[name]] for name in MODEL_LISTS)]
     newest_calls = [("tool_facts", line) for line in reversed(calls)]
     filling.take(entries, SHARES[MODEL_LISTS[0]])
     filling.take(newest_calls, SHARES["tool_facts"])
-    missing = [("details", detail) for detail in missing_details(details, render_summary(assembled()))]
+    words = (details[detail] for detail in missing_details(details, render_summary(assembled())))
+    missing = [("details", each) for each in dict.fromkeys(words) if each]
     filling.take(missing, SHARES["details"])
     filling.take([("mentioned", path) for path in paths], SHARES["mentioned"])
     for rest in (entries, newest_calls, missing):
@@ -72,11 +81,13 @@ def complete_summary(
 
     summary = assembled()
     shown = render_summary(summary)
-    calls_omitted = (line for line in calls if line not in summary.tool_facts)
+    omitted = missing_details((*paths, *details), shown)
+    omitted += tuple(line for line in calls if line not in summary.tool_facts)
     unverified = (each for each in ungrounded if one_line(f"{each} {UNVERIFIED}") in shown)
     return replace(
         summary,
-        details_omitted=(*missing_details((*paths, *details), shown), *calls_omitted),
+        details_omitted=tuple(each[:MAX_OMITTED_CHARACTERS] for each in omitted[:MAX_OMITTED_LISTED]),
+        details_not_listed=max(0, len(omitted) - MAX_OMITTED_LISTED),
         unverified=tuple(unverified),
     )
 
@@ -126,9 +137,9 @@ class _Filling:
         }
 
 
-def _read_in_turns(turns: Sequence[Turn], read: Callable[[str], Iterable[str]]) -> Iterator[str]:
-    """Yield what is read in the users' texts, then in the models'; each time the first of every turn first."""
-    for role in ("user", "assistant"):
+def _read_in_turns(turns: Sequence[Turn], read: Callable[[str], Iterable[Entry]]) -> Iterator[Entry]:
+    """Yield what is read in the models' texts, then in the users'; each time the first of every turn first."""
+    for role in ("assistant", "user"):
         yield from _interleave(read(turn_text(turn, role)) for turn in turns)
 
 

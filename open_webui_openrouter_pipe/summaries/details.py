@@ -8,27 +8,36 @@ reads by rules alone and in linear time; it must not judge what matters, nor cor
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ..conversation.masking import MASK, mask_secrets
+from .dates import DATE, DATES, TIME, TIMES, Date, read_date, read_dates, read_time
+from .quantities import LETTERS, NUMBER, Quantity, number_values, plain_decimal, quantities, spelled_numbers
 from .summary import MODEL_LISTS, ModelSummary, SummaryRefused
 
 UNVERIFIED: Final = "(unverified)"
 """Follows each statement with a number, date, path or name that the source does not hold."""
 INFERRED: Final = "INFERRED:"
 """By this a model marks its own conclusions, which may hold numbers of their own."""
+WORDS_CHARACTERS: Final = 80
+"""Of a detail and the words around it; a longer detail stands alone."""
 MAX_LINK_CHARACTERS: Final = 2_000
 MAX_WORD_CHARACTERS: Final = 300
 """A longer word is data, such as a picture in base64, and not a detail."""
 
-_LETTER = r"A-Za-z0-9_\u00c0-\u024f\u0370-\u052f"
-"""What words are made of in scripts that put spaces between them; other scripts end a word."""
+_LETTER = rf"0-9{LETTERS}"
 _GAP = "[ \u00a0\u202f]"
-_NUMBER = rf"(?:\d{{1,3}}(?:[,.'\u2019_]\d{{3}}|{_GAP}\d{{3}}){{1,9}}+(?!\d)|\d++)(?:[.,]\d{{1,30}}+)?"
+_NUMBER = NUMBER
 _MULTIPLES = {"k": 3, "thousand": 3, "m": 6, "mio": 6, "million": 6, "b": 9, "bn": 9, "billion": 9}
+_MULTIPLES |= {"tsd": 3, "tausend": 3, "mil": 3, "millionen": 6, "millione": 6, "milhõe": 6, "milioni": 6}
+_MULTIPLES |= {"mrd": 9, "milliard": 9, "milliarde": 9, "milliarden": 9, "万": 4, "萬": 4, "億": 8, "亿": 8}
 """What a number is multiplied by when this follows it, as a number of zeros."""
-_MULTIPLE = r"(?:[kKMB]|bn|Mio\.?|(?:thousand|million|billion)s?)"
+_MULTIPLE = (
+    r"(?:[kKMB]|bn|Mio\.?|Mrd\.?|Tsd\.?|(?:thousand|million|billion|milliard)s?|Tausend|Millionen|Milliarden?"
+    r"|mil|millones|milhões|milioni|[万萬億亿])"
+)
 _NO_UNIT = "all|and|any|are|as|at|be|but|by|can|for|had|has|if|in|is|it|its|not|of|on|or|so|the|this|to|us|was|we|who"
 _UNIT = (
     rf"(?:{_GAP}?(?!(?:{_NO_UNIT})\b)(?:%|‰|°[CF]?|[€$£¥]|[A-Za-zµμΩ]{{1,3}}[²³23]?|[a-z]{{4,24}}(?<=s)|people)"
@@ -38,24 +47,6 @@ _AMOUNT = (
     rf"(?!\d{{1,3}}(?:\.\d{{1,3}}){{3}})(?:(?:[A-Z]{{3}}|[A-Z]{{0,3}}[$€£¥₹]){_GAP}?)?[-+\u2212±]?{_NUMBER}"
     rf"(?:[-/\u2013]{_NUMBER})?(?:{_GAP}?{_MULTIPLE}(?![{_LETTER}]))?(?:{_UNIT})?"
     rf"(?![{_LETTER}]|[./\\@#+:'\u2019~-]\w)"
-)
-_HALF = rf"{_GAP}?[AaPp]\.?[Mm]\b\.?"
-_TIME = (
-    rf"(?<!\d)(?:\d{{1,2}}:\d{{2}}(?::\d{{2}}(?:[.,]\d{{1,9}})?)?(?:Z|[-+]\d{{2}}:?\d{{2}})?(?:{_HALF})?|\d{{1,2}}{_HALF})"
-    rf"(?![{_LETTER}:])(?: (?:UTC|GMT|[A-Z]{{1,3}}T)\b)?"
-)
-_MONTH = (
-    "(?i:jan(?:uary|uar)?|feb(?:ruary|ruar)?|mar(?:ch)?|märz|apr(?:il)?|may|mai|june?|juni|july?|juli|aug(?:ust)?"
-    r"|sept?(?:ember)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?)\b\.?"
-)
-_MONTHS = {"jan": 1, "feb": 2, "mar": 3, "mär": 3, "apr": 4, "may": 5, "mai": 5, "jun": 6, "jul": 7, "aug": 8}
-_MONTHS |= {"sep": 9, "oct": 10, "okt": 10, "nov": 11, "dec": 12, "dez": 12}
-_DAY = r"\d{1,2}(?:st|nd|rd|th|\.)?(?![\d:])"
-_DAYS = rf"{_DAY}(?:{_GAP}?(?:[-\u2013]|to|bis){_GAP}?{_DAY})?"
-_DATE = (
-    r"(?<!\d)(?:\d{4}(?P<mark>[-/.])\d{1,2}(?P=mark)\d{1,2}|\d{1,2}(?P<sign>[-/.])\d{1,2}(?P=sign)(?:\d{4}|\d{2})"
-    rf"|{_DAYS}(?:{_GAP}|-)(?:of )?{_MONTH}(?:(?:,?{_GAP}|-)\d{{4}})?|{_MONTH}{_GAP}{_DAYS}(?:,?{_GAP}\d{{4}})?)"
-    rf"(?![\d/-]|\.\d|[{_LETTER}](?<!T))"
 )
 _LINK = r"(?i:[a-z][a-z0-9+.-]{1,15}://|www\.|mailto:)(?:[^\s<>\"`()\[\]]|\([^\s<>\"`()]{0,200}\))++"
 _QUOTED = (
@@ -73,8 +64,8 @@ _WORD = rf"[{_LETTER}./\\@#$+~-](?:[{_LETTER}./\\@#$+:'\u2019~-]|\(\))*+"
 _KINDS = {
     "link": _LINK,
     "quoted": _QUOTED,
-    "date": rf"{_DATE}(?:(?:T|,?{_GAP}(?:(?:at|um){_GAP})?){_TIME})?",
-    "time": _TIME,
+    "date": rf"{DATE}(?:(?:T|,?{_GAP}(?:(?:at|um){_GAP})?){TIME})?",
+    "time": TIME,
     "path": _WINDOWS_PATH,
     "groups": _GROUPS,
     "amount": _AMOUNT,
@@ -91,24 +82,66 @@ _FILE = re.compile(
 _CODE_NAME = re.compile(
     r"\w_\w|^__\w|[a-zà-ÿ][A-ZÀ-Þ]|\w\.\w\w|\w\w\.\w|\w::\w|\w->\w|\w\(\)|^--\w|^@\w|\w@\w|^\$\w"
 )
+_OWNED_KINDS = frozenset({"amount", "date", "time"})
+_BARE = re.compile(f"{DATE}|{TIME}|{_AMOUNT}")
+_OWNER = re.compile(rf"[^\W\d_]{{3}}|[^\W{_LETTER}]")
+"""A word that may say what a number is of."""
+_TRIMMED = " \t,;:|·"
 _DIGIT = re.compile(r"\d")
 _WORDLIKE = re.compile(f"[{_LETTER}]")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
 _SMALL = re.compile(rf"[-+\u2212]?\d{{1,2}}|{_ORDINAL.pattern}")
 
 
-def exact_details(text: str) -> tuple[str, ...]:
-    """Return the exact details of a text, in their order, each once; quotations keep their marks.
+def exact_details(text: str) -> Mapping[str, str]:
+    """Return the exact details of a text in their order, each with the words around it, on one line.
 
-    Numbers without a unit count from three digits on.
+    Quotations keep their marks. Numbers without a unit count from three digits on. The words are "" for an amount, a
+    date or a time of which the text does not say what it is of: nobody could use it. Secrets are none.
     """
-    return tuple(dict.fromkeys(detail for _, detail in _find_details(text)))
+    text = mask_secrets(text)
+    details: dict[str, str] = {}
+    words, end = "", -1
+    for kind, detail, start in _find_details(text):
+        if MASK in detail:
+            continue
+        if start + len(detail) > end:
+            words, end = _with_words(text, start, start + len(detail), after=end)
+        has_owner = kind not in _OWNED_KINDS or _OWNER.search(_BARE.sub(" ", words))
+        details[detail] = (words if has_owner else "") or details.get(detail, "")
+    return details
 
 
 def mentioned_paths(text: str) -> tuple[str, ...]:
     """Return the links and the files that a text names, in their order, each once."""
-    found = (detail for kind, detail in _find_details(text) if kind in {"link", "path"})
+    found = (detail for kind, detail, _ in _find_details(mask_secrets(text)) if kind in {"link", "path"})
     return tuple(dict.fromkeys(found))
+
+
+def _with_words(text: str, start: int, end: int, *, after: int) -> tuple[str, int]:
+    """Return the words around a detail within its line, none of those before `after`, and where they end.
+
+    Words are not cut; scripts without spaces between words are cut anywhere.
+    """
+    room = max(0, WORDS_CHARACTERS - (end - start))
+    first = max(text.rfind("\n", max(0, start - room), start) + 1, after)
+    line_end = text.find("\n", end, end + room)
+    last = line_end if line_end >= 0 else min(len(text), end + room)
+    left = max(first, start - max(room // 2, room - (last - end)))
+    right = min(last, end + room - (start - left))
+    if left > first:
+        while left < start and _is_in_word(text, left):
+            left += 1
+    if right < last or line_end < 0:
+        while right > end and _is_in_word(text, right):
+            right -= 1
+    words = text[left:start].lstrip(_TRIMMED) + text[start:end] + text[end:right].rstrip(_TRIMMED)
+    return " ".join(words.split()), right
+
+
+def _is_in_word(text: str, position: int) -> bool:
+    """Whether a cut here would divide a word of a script with spaces between words."""
+    return all(char < "\u2e80" and not char.isspace() for char in text[position - 1 : position + 1].ljust(2))
 
 
 def missing_details(details: Iterable[str], text: str) -> tuple[str, ...]:
@@ -116,23 +149,23 @@ def missing_details(details: Iterable[str], text: str) -> tuple[str, ...]:
     return tuple(detail for detail in details if not _occurs(detail, text))
 
 
-def _find_details(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each detail with its kind; words are paths, names, or not a detail."""
+def _find_details(text: str) -> Iterator[tuple[str, str, int]]:
+    """Yield each detail with its kind and where it begins; words are paths, names, or not a detail."""
     for match in _DETAIL.finditer(text):
         kind, detail = match.lastgroup, match[0]
         if kind in {"link", "path"}:
             detail = detail.rstrip(".,;:!?'\u2019*_~")
             if len(detail) <= MAX_LINK_CHARACTERS:
-                yield kind, detail
+                yield kind, detail, match.start()
         elif kind == "word":
             word = detail.rstrip(".:'\u2019+-\u2212\\~$#@")
             if word and len(word) <= MAX_WORD_CHARACTERS:
                 if _is_path(word):
-                    yield "path", word
+                    yield "path", word, match.start()
                 elif _CODE_NAME.search(word) or (_DIGIT.search(word) and not _SMALL.fullmatch(word)):
-                    yield "name", word
+                    yield "name", word, match.start()
         elif kind and not _SMALL.fullmatch(detail):
-            yield kind, detail
+            yield kind, detail, match.start()
 
 
 def _is_path(word: str) -> bool:
@@ -155,21 +188,10 @@ def _occurs(detail: str, text: str) -> bool:
     return re.search(f"{before}{re.escape(detail)}{after}", text) is not None
 
 
-_NUMBER_WORDS: Final = {
-    word: str(number)
-    for numbers, words in (
-        (range(10, 20), "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"),
-        (range(20, 100, 10), "twenty thirty forty fifty sixty seventy eighty ninety"),
-        ((12, 100, 1_000, 1_000_000), "dozen hundred thousand million"),
-    )
-    for number, word in zip(numbers, words.split(), strict=True)
-}
 _MULTIPLIED = rf"({_NUMBER})(?:[ \u00a0\u202f-]?({_MULTIPLE})(?![{_LETTER}]))?"
 _NUMBERS = re.compile(_MULTIPLIED)
 _ALL_NUMBERS = re.compile(rf"(?<!\d)(?={_MULTIPLIED})")
 """The numbers that begin at each run of digits, also inside of others: "12 345" may be one number or two."""
-_DATES = re.compile(_DATE)
-_TIMES = re.compile(_TIME)
 _QUANTITY = re.compile(
     rf"(?:[A-Za-z]{{1,2}}(?=\d)|[a-z]{{2,5}}-)?{_NUMBER}(?:[-x/]{_NUMBER})?(?:[-./]?[^\W\d_]++)*+"
 )
@@ -198,8 +220,9 @@ class GroundingSource:
     """
 
     numbers: frozenset[str]
-    dates: frozenset[tuple[str, tuple[int, ...]]]
+    dates: frozenset[Date]
     times: frozenset[str]
+    quantities: frozenset[Quantity]
     pieces: str
 
     @classmethod
@@ -207,21 +230,35 @@ class GroundingSource:
         """Read some texts once."""
         text = _plain("\n".join(texts))
         pieces = _pieces(text)
-        words = {value for word, value in _NUMBER_WORDS.items() if f" {word} " in pieces}
-        numbers = words.union(map(_decimal, set(re.findall(r"\d+", text))), *_numbers(text, _ALL_NUMBERS))
+        digits = map(plain_decimal, set(re.findall(r"\d+", text)))
+        numbers = spelled_numbers(text, pieces).union(digits, *_numbers(text, _ALL_NUMBERS))
         dates = {
             (known, day)
-            for found in _DATES.finditer(text)
-            for year, day in _read_date(found[0])
+            for year, day in read_dates(text)
             for known in ("any", year, year[-2:], *((f"19{year}", f"20{year}") if len(year) == 2 else ()))
         }
-        times = {time for found in _TIMES.finditer(text) for time in _read_time(found[0])}
-        return cls(frozenset(numbers), frozenset(dates), frozenset(times), pieces)
+        times = {time for found in TIMES.finditer(text) for time in read_time(found[0])}
+        amounts = (amount for _, _, each in quantities(text) for amount in each)
+        return cls(numbers, frozenset(dates), frozenset(times), frozenset(amounts), pieces)
 
     def supports(self, statement: str) -> bool:
         """Whether all numbers, dates, paths and identifiers of a statement stand here, perhaps written otherwise."""
         text = _LIST_NUMBER.sub("", _plain(statement))
+        return self._has_all(text) or self._has_all(self._without_known_quantities(text))
+
+    def _has_all(self, text: str) -> bool:
         return all(self._has(found.lastgroup or "", found[0]) for found in _DETAIL.finditer(text))
+
+    def _without_known_quantities(self, text: str) -> str:
+        """Return the text without the quantities that stand here, perhaps in other units."""
+        known = [
+            (start, end) for start, end, each in quantities(text) if not each.isdisjoint(self.quantities)
+        ]
+        left, position = [], 0
+        for start, end in known:
+            left.append(text[position:start])
+            position = max(position, end)
+        return " ".join([*left, text[position:]])
 
     def _has(self, kind: str, detail: str) -> bool:
         if kind == "word":
@@ -232,10 +269,10 @@ class GroundingSource:
             return self.supports(detail[1:-1])
         if kind not in {"date", "time"}:
             return not kind or self._has_pieces(detail)
-        date = _DATES.match(detail) if kind == "date" else None
-        times = _TIMES.findall(detail, date.end() if date else 0)
+        date = DATES.match(detail) if kind == "date" else None
+        times = TIMES.findall(detail, date.end() if date else 0)
         return (not date or self._has_date(date[0])) and not any(
-            self.times.isdisjoint(_read_time(time)) for time in times
+            self.times.isdisjoint(read_time(time)) for time in times
         )
 
     def _has_word(self, word: str) -> bool:
@@ -263,11 +300,8 @@ class GroundingSource:
         )
 
     def _has_date(self, text: str) -> bool:
-        """Whether a day stands here in its year, or without one while the year stands elsewhere."""
-        return all(
-            (year or "any", day) in self.dates or (("", day) in self.dates and year in self.numbers)
-            for year, day in _read_date(text)
-        )
+        """Whether each day stands here, and its year beside it if the text has one."""
+        return all((year or "any", day) in self.dates for year, day in read_date(text))
 
 
 def mark_ungrounded(summary: ModelSummary, texts: Iterable[str]) -> tuple[ModelSummary, tuple[str, ...]]:
@@ -284,11 +318,12 @@ def mark_ungrounded(summary: ModelSummary, texts: Iterable[str]) -> tuple[ModelS
         nonlocal grounded
         if not statement.strip():
             return statement
+        shown = mask_secrets(statement)
         if INFERRED in statement or source.supports(statement):
             grounded += 1
-            return statement
-        ungrounded.append(statement)
-        return f"{statement} {UNVERIFIED}"
+            return shown
+        ungrounded.append(shown)
+        return f"{shown} {UNVERIFIED}"
 
     parts = _SENTENCE_END.split(summary.summary_text)
     text = "".join(part if position % 2 else marked(part) for position, part in enumerate(parts))
@@ -310,49 +345,13 @@ def _pieces(text: str) -> str:
 def _numbers(text: str, pattern: re.Pattern[str] = _NUMBERS) -> Iterator[frozenset[str]]:
     """Yield the values that each number of a text may have; "1,234" is 1234 or 1.234."""
     for number, multiple in pattern.findall(text):
-        plain = re.sub(r"['\u2019_\s]", "", number)
-        whole, mark, rest = re.fullmatch(r"([\d.,]*?)([.,]?)(\d*)", plain).groups()  # type: ignore[union-attr]
-        values = set()
-        if not mark:
-            values.add(_decimal(plain))
-        elif mark not in whole:
-            values.add(_decimal(re.sub(r"\D", "", whole), rest))
-        if mark and len(rest) == 3 and not set(whole) & ({".", ","} - {mark}):
-            values.add(_decimal(re.sub(r"\D", "", plain)))
+        values = number_values(number)
         if multiple:
             zeros = _MULTIPLES[multiple.casefold().rstrip("s.")]
             values |= {_shifted(value, zeros) for value in values}
-        yield frozenset(values)
-
-
-def _decimal(whole: str, rest: str = "") -> str:
-    return f"{whole.lstrip('0') or '0'}.{rest.rstrip('0')}".rstrip(".")
+        yield values
 
 
 def _shifted(value: str, zeros: int) -> str:
     whole, _, rest = value.partition(".")
-    return _decimal(whole + rest[:zeros].ljust(zeros, "0"), rest[zeros:])
-
-
-def _read_date(text: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield the days of a date, each with the year as written and day and month, the smaller first."""
-    numbers = re.findall(r"\d+", text)
-    names = (word[:3].casefold() for word in re.findall(r"[^\W\d]{3,}", text))
-    month = next((_MONTHS[name] for name in names if name in _MONTHS), 0)
-    year = next((number for number in numbers if len(number) == 4), "" if month else numbers[-1])
-    days = [int(number) for number in numbers if number is not year]
-    if month:
-        yield from ((year, (min(day, month), max(day, month))) for day in days)
-    else:
-        yield year, tuple(sorted(days))
-
-
-def _read_time(text: str) -> Iterator[str]:
-    """Yield the times on a clock of 24 hours that a time of day may mean."""
-    hour, minute = (int(number) for number in (*re.findall(r"\d+", text), "0")[:2])
-    half = re.search(r"[AaPp](?=\.?[Mm])", text)
-    if half:
-        hour = hour % 12 + (12 if half[0] in "Pp" else 0)
-    yield f"{hour:02}:{minute:02}"
-    if not half and 0 < hour < 12 and text[0] != "0":
-        yield f"{hour + 12:02}:{minute:02}"
+    return plain_decimal(whole + rest[:zeros].ljust(zeros, "0"), rest[zeros:])

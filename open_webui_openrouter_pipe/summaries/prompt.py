@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from ..conversation.conversation import Turn
+from ..conversation.masking import mask_secrets
 from ..conversation.tokens import truncate_to_tokens
 from ..conversation.tool_facts import state_output
 from ..responses.items import (
@@ -79,6 +80,8 @@ exactly these five fields:
 - "decisions": a list of strings, what was decided and why;
 - "action_items": a list of strings, what is still to be done and by whom.
 A list may be empty. Do not repeat anything in two fields."""
+INSTRUCTION = f"{_TASK}\n\n{_RULES}\n\n{_FORM}"
+"""What every request for a summary says in these words."""
 
 
 def suffix_instruction(turns: Sequence[Turn], *, max_tokens: int) -> InputMessage:
@@ -228,11 +231,12 @@ def _calls(turn: Turn) -> Iterator[tuple[str, str]]:
     for item in _items(turn):
         if is_function_call(item):
             result = results.get(item["call_id"])
-            fact = state_output(result) if result else ""
-            yield f"{_one_line(item['name'])}({_truncated(_one_line(item['arguments']))})", _one_line(fact)
+            fact = mask_secrets(state_output(result)) if result else ""
+            arguments = _truncated(_one_line(mask_secrets(item["arguments"])))
+            yield f"{_one_line(item['name'])}({arguments})", _one_line(fact)
         elif item["type"].endswith("_call"):
             shown = {name: value for name, value in item.items() if name not in _UNNAMED_FIELDS}
-            arguments = json.dumps(shown, ensure_ascii=False)
+            arguments = mask_secrets(json.dumps(shown, ensure_ascii=False))
             yield f"{item['type'].removesuffix('_call')}({_truncated(arguments)})", ""
 
 

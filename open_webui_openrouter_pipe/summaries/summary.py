@@ -37,6 +37,9 @@ RefusalReason: TypeAlias = Literal[
     "reasoning only",
     "refused",
     "not grounded",
+    "no content",
+    "too short",
+    "not about its source",
 ]
 
 
@@ -66,9 +69,9 @@ class Summary:
     """What replaces a segment: what a model wrote, and what the segment itself says, word for word.
 
     `constraints` are the user's rules, all of them. `tool_facts` has one line for each tool call, `mentioned`
-    names files and links, `details` are exact details that the model's words miss. `details_omitted` are those
-    that did not fit, and `unverified` the statements that are marked because the segment does not
-    support them: both are counted in the rendering.
+    names files and links, `details` are exact details that the model's words miss. `details_omitted` are the
+    first of those that did not fit, `details_not_listed` says how many more there are, and `unverified` are the
+    statements that are marked because the segment does not support them: all are counted in the rendering.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -80,6 +83,12 @@ class Summary:
     details: tuple[str, ...] = ()
     details_omitted: tuple[str, ...] = ()
     unverified: tuple[str, ...] = ()
+    details_not_listed: int = 0
+
+    @property
+    def omitted_count(self) -> int:
+        """How many details did not fit."""
+        return len(self.details_omitted) + self.details_not_listed
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary as a JSON value."""
@@ -161,7 +170,7 @@ def render_summary(summary: Summary) -> str:
         lines.append(
             f"({statements} marked as unverified: the original messages do not contain their details.)"
         )
-    if omitted := len(summary.details_omitted):
+    if omitted := summary.omitted_count:
         lines.append(f"({omitted} further detail{'' if omitted == 1 else 's'} omitted for length.)")
     return "\n".join([*lines, "[End of this summary]"])
 

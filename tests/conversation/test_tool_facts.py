@@ -105,6 +105,7 @@ def test_parts_are_stated_and_attachments_named() -> None:
 
 
 PAD = " line 3\n" * 60
+LONG = " line ok\n" * 300
 
 
 @pytest.mark.parametrize(
@@ -119,11 +120,49 @@ PAD = " line 3\n" * 60
         (json.dumps({"error": None, "rows": [1, 2], "log": PAD}), False),
         (json.dumps({"results": ROWS, "errors": ["one of many"]}), False),
         ("all good" + PAD, False),
+        ("Failed: 0, passed: 300" + PAD, False),
+        ("Error: none so far" + PAD, False),
+        ("0 errors, 0 failed: all good" + PAD, False),
+        ("Error: 0x80070005 access denied" + PAD, True),
+        (json.dumps({"errors": 0, "log": PAD}), False),
+        (json.dumps({"error": "none", "log": PAD}), False),
+        ("Error: something" + LONG, False),
+        ("Failed: 3, passed: 297" + LONG, True),
+        ("Build failed (exit code 2):" + LONG, True),
+        ("Error: the request failed with status 503" + LONG, True),
+        ("Traceback (most recent call last):\n" + LONG, True),
     ],
 )
 def test_failures_are_recognized(written: str, failed: bool) -> None:  # noqa: FBT001 - the expected verdict
-    """An error with nothing else is a failure; data with errors in it is not."""
+    """An error with nothing else is a failure; data with errors in it, a count of none, and a long text are not."""
     assert state_fact(written).startswith("[Tool: error | ") is failed
+
+
+def test_a_long_text_needs_more_than_an_errors_beginning() -> None:
+    """From 2,000 characters on."""
+    facts = [state_fact("Error: ".ljust(size, "x")) for size in (1_999, 2_000)]
+    assert [fact.startswith("[Tool: error | ") for fact in facts] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        json.dumps([{"user": "ada", "password": "hunter2-9Zq"}] * 40),
+        json.dumps({"a": {"db": {"password": "hunter2-9Zq"}}, "text": "t" * 500}),
+        "user,password\n" + "ada,hunter2-9Zq\n" * 40,
+        "| user | api_key |\n|---|---|\n" + "| ada | hunter2-9Zq |\n" * 40,
+        "Error: login failed for password=hunter2-9Zq\n" + "at line 3\n" * 100,
+        "password: hunter2-9Zq\n" + "line: 3\n" * 200,
+        json.dumps(json.dumps([{"user": "ada", "password": "hunter2-9Zq"}] * 40)),
+        "password: a\n" + "line: 3\n" * 200 + "api_key=" + "hunter2" * 60,
+    ],
+    ids=["rows", "nested", "csv", "markdown", "error", "text", "escaped", "longer than the tail"],
+)
+def test_secrets_are_masked_in_facts(written: str) -> None:
+    """By the names of their fields, and of their columns."""
+    fact = state_fact(written)
+    assert "[masked]" in fact
+    assert "hunter2" not in fact
 
 
 _VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=200)

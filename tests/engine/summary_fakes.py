@@ -24,7 +24,11 @@ Reply: TypeAlias = "str | PipeError | Mapping[str, Any] | None"
 """A text, an error to raise, a whole response, or None for no answer at all."""
 
 FIELDS = {
-    "summary_text": "They talked.",
+    "summary_text": (
+        "They talked. The user asked one question after the other, and the assistant answered each of them with the "
+        "same word over and over. Nothing was decided, nothing failed, and nobody minded. The user is expected to ask "
+        "the next question, to which the answer is likely to be that very word again."
+    ),
     "key_facts": ["one fact"],
     "open_questions": [],
     "decisions": [],
@@ -123,7 +127,6 @@ def summary_writer(
     uses_suffix: bool = True,
     window: int = 100_000,
     standalone_window: int = 100_000,
-    seconds: float = 5.0,
     reasons: bool = False,
 ) -> SummaryWriter:
     """A writer that asks the provider as "suffix" (unless it does not pay) or "standalone"."""
@@ -133,5 +136,4 @@ def summary_writer(
         suffix_model=suffix_model if uses_suffix else None,
         standalone_model=SummaryModel("vendor/own", FakeRequests("standalone"), standalone_window, reasons),
         count=count_tokens,
-        time_limit_seconds=seconds,
     )

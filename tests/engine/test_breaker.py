@@ -43,6 +43,22 @@ def test_the_second_failure_in_a_row_opens_the_breaker() -> None:
     assert not breaker.is_open("m")
 
 
+def test_the_first_time_out_opens_the_breaker() -> None:
+    """It has cost as much as anybody may have to wait; the next failure doubles the pause."""
+    clock = FakeClock()
+    breaker = Breaker(clock=clock)
+    breaker.record_time_out("m")
+    clock.seconds = PAUSE_SECONDS - 1
+    assert breaker.is_open("m")
+    clock.seconds = PAUSE_SECONDS
+    assert not breaker.is_open("m")
+    breaker.record_time_out("m")
+    clock.seconds += 2 * PAUSE_SECONDS - 1
+    assert breaker.is_open("m")
+    clock.seconds += 1
+    assert not breaker.is_open("m")
+
+
 def test_each_further_pause_is_longer_up_to_a_limit() -> None:
     """Each pause is twice as long as the one before, and never longer than the limit."""
     clock = FakeClock()

@@ -471,6 +471,19 @@ async def test_without_a_summary_old_turns_are_dropped() -> None:
     assert screen.lines[1].startswith("The conversation could not be summarized: ")
 
 
+async def test_the_user_waits_in_vain_once() -> None:
+    """The next turn does without, while the summaries are made beside it; the one after that has them."""
+    worker, chat, screen = Worker(*["Sorry."] * 6, GOOD), long_chat(40), ShownNotices()
+    plan = await fit(worker.new_fitter(), chat, screen)
+    assert screen.lines[1].startswith("The conversation could not be summarized: ")
+    screen.lines.clear()
+    again = await fit(worker.new_fitter(), chat, screen)
+    assert (again.items, [line for line in screen.lines if "ummariz" in line]) == (plan.items, [])
+    await asyncio.gather(*worker.jobs)
+    third = await fit(worker.new_fitter(), chat, screen)
+    assert (is_summary(third.items[1]), any(map(is_summary, plan.items))) == (True, False)
+
+
 async def test_a_part_that_could_not_be_summarized_is_named() -> None:
     """Beside what the others have saved."""
     worker, screen = Worker(GOOD, "Sorry."), ShownNotices()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +19,10 @@ from open_webui_openrouter_pipe.engine.summarizer import (
     SummaryBatch,
 )
 from open_webui_openrouter_pipe.errors import StoreUnavailable
+from open_webui_openrouter_pipe.ports import StoredSummary
 from open_webui_openrouter_pipe.store.summaries import MemorySummaries
+from open_webui_openrouter_pipe.summaries.segments import Segment
+from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary
 from tests.engine.summary_fakes import (
     COST,
     GOOD,
@@ -35,15 +39,14 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
     from open_webui_openrouter_pipe.planning.audit import AuditRow
-    from open_webui_openrouter_pipe.ports import StoredSummary, Summaries
-    from open_webui_openrouter_pipe.summaries.segments import Segment
-    from open_webui_openrouter_pipe.summaries.summary import Summary
+    from open_webui_openrouter_pipe.ports import Summaries
 
 pytestmark = pytest.mark.anyio
 
 ORIGIN = RequestOrigin("ada", "chat", "message", "vendor/chat")
 ONE, TWO, THREE = (target(start=at) for at in (0, 4, 8))
 MALFORMED = "the model's answer did not have the expected form"
+SLOW = "the model took too long"
 CLAIMED = "another server process is already doing it"
 
 
@@ -69,7 +72,7 @@ class FakeWorker:
         """The summarizer of one call of the host."""
         return Summarizer(
             self.summaries,
-            summary_writer(self.provider, seconds=seconds),
+            summary_writer(self.provider),
             self.state,
             origin=origin,
             time_limit_seconds=seconds,
@@ -169,6 +172,116 @@ async def test_two_failed_batches_open_the_breaker() -> None:
     assert not worker.summarizer().may_try
     worker.seconds = asyncio.get_running_loop().time() + PAUSE_SECONDS
     assert worker.summarizer().may_try
+
+
+async def test_a_time_out_costs_the_user_one_time_limit() -> None:
+    """One attempt for each, none while the breaker is open; beside the chat it is tried once more."""
+    worker = FakeWorker(None)
+    summarizer = worker.summarizer(seconds=2.0)
+    batch = await summarizer.make([ONE, TWO, THREE, target(start=12)], None)
+    assert (batch.failure, len(worker.provider.requests)) == (SLOW, 3)
+    await asyncio.gather(*worker.tasks)
+    assert len(worker.provider.requests) == 4
+    assert [row.purpose for row in worker.rows] == [*["summary"] * 3, "summary_ahead"]
+    later = worker.summarizer()
+    assert (later.may_wait, later.may_try, len(worker.tasks)) == (False, False, 1)
+
+
+async def test_what_was_late_is_made_beside_the_chat() -> None:
+    """The next turn finds it, and waits for others again."""
+    worker = FakeWorker(None, None, GOOD)
+    batch = await worker.summarizer(seconds=2.0).make([ONE, TWO], None)
+    assert batch == SummaryBatch(failure=SLOW)
+    await asyncio.gather(*worker.tasks)
+    found = await worker.summaries.find("ada", [b"0", b"4", b"8"], chat_id="chat")
+    assert (set(found), worker.summarizer().may_wait) == ({ONE.segment, TWO.segment}, True)
+
+
+async def test_after_a_failure_nobody_waits_in_that_chat() -> None:
+    """Other chats wait as before; a success beside the chat ends it."""
+    worker = FakeWorker("no JSON", "no JSON", GOOD)
+    await worker.summarizer().make([ONE], None)
+    other = worker.summarizer(origin=RequestOrigin("ada", "other", "message", "vendor/chat"))
+    summarizer = worker.summarizer()
+    assert (summarizer.may_wait, summarizer.may_try, other.may_wait, worker.tasks) == (False, True, True, [])
+    summarizer.prefetch([ONE], None)
+    await asyncio.gather(*worker.tasks)
+    assert worker.summarizer().may_wait
+
+
+async def test_a_part_that_fails_ends_the_waiting_in_that_chat() -> None:
+    """The model works, and is asked again, but not while the user waits."""
+    worker = FakeWorker(GOOD, None)
+    batch = await worker.summarizer(seconds=2.0).make([ONE, TWO], None)
+    assert (set(batch.summaries), batch.failure) == ({ONE.segment}, SLOW)
+    summarizer = worker.summarizer()
+    assert (summarizer.may_wait, summarizer.may_try) == (False, True)
+
+
+class SlowClaims(MemorySummaries):
+    """A store in which another worker has a claim until the clock has been moved by so many seconds."""
+
+    def __init__(self, worker: FakeWorker, seconds: float) -> None:
+        super().__init__()
+        self._worker, self._left = worker, seconds
+
+    async def claim(self, user_id: str, segment: Segment, *, seconds: float) -> bool:
+        self._worker.seconds += self._left
+        is_free, self._left = self._left == 0.0, 0.0
+        return is_free and await super().claim(user_id, segment, seconds=seconds)
+
+
+@pytest.mark.parametrize(("elapsed_seconds", "requests"), [(999.98, 1), (1_000.0, 0)])
+async def test_the_wait_for_another_worker_is_part_of_the_time_limit(
+    elapsed_seconds: float, requests: int
+) -> None:
+    """The model has what is left of it; when nothing is, it is not asked."""
+    worker = FakeWorker(None)
+    worker.seconds = 1.0
+    worker.summaries = SlowClaims(worker, elapsed_seconds)
+    async with asyncio.timeout(30):
+        batch = await worker.summarizer(seconds=1_000.0).make([ONE], None)
+    assert batch.failure in {SLOW, CLAIMED}
+    assert len(worker.provider.requests) == requests
+
+
+WANTING = (
+    "N/A",
+    "...",
+    "I'm sorry, but I can't help with that.",
+    "a string, what happened",
+    '{"summary_text": "x"}',
+)
+
+
+@pytest.mark.parametrize("text", WANTING)
+async def test_a_stored_summary_without_content_is_made_again(text: str) -> None:
+    """It counts as missing, is deleted, and the next one of its segment stays."""
+    worker = FakeWorker(GOOD)
+    chat = build_conversation([user("one")], [0])
+    segment = Segment(chat.before, chat.turns[-1].chain, 1)
+    wanting = StoredSummary("ada", "chat", segment, Summary(ModelSummary(text)), "m", 100)
+    await worker.summaries.keep(wanting)
+    await worker.summaries.keep(replace(wanting, segment=ONE.segment))
+    assert await worker.summarizer().available(chat) == {}
+    assert await worker.summaries.find("ada", [segment.start, segment.end], chat_id="chat") == {}
+    await worker.summarizer().make([ONE], None)
+    found = await worker.summaries.find("ada", [b"0", b"4"], chat_id="chat")
+    assert [each.by_model.key_facts for each in found.values()] == [("one fact",)]
+
+
+async def test_a_summary_that_cannot_be_discarded_is_not_used() -> None:
+    """The database is unavailable just then."""
+
+    class Undeletable(MemorySummaries):
+        async def discard(self, user_id: str, segment: Segment, unwanted: Summary) -> None:
+            raise StoreUnavailable("away")
+
+    worker = FakeWorker(GOOD, summaries=Undeletable())
+    chat = build_conversation([user("one")], [0])
+    segment = Segment(chat.before, chat.turns[-1].chain, 1)
+    await worker.summaries.keep(StoredSummary("ada", "c", segment, Summary(ModelSummary(".")), "m", 100))
+    assert await worker.summarizer().available(chat) == {}
 
 
 class UnavailableSummaries(MemorySummaries):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,7 +25,19 @@ from tests.engine.summary_fakes import (
 )
 from tests.support.chats import call, reasoning
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from open_webui_openrouter_pipe.ports import RequestBody
+
 pytestmark = pytest.mark.anyio
+
+BAKING = (
+    "Anna and her grandmother baked almond cookies with cinnamon, honey and roasted walnuts for Christmas "
+    "while the children decorated the garden with lanterns, candles and paper stars, and afterwards "
+    "everybody listened to ancient records beside the fireplace until midnight, drinking hot chocolate."
+)
+"""A summary of another conversation."""
 
 
 def by(provider: FakeProvider) -> list[str]:
@@ -36,7 +49,7 @@ async def test_the_suffix_follows_the_cached_request() -> None:
     """It keeps its marks, so that its cached beginning is found; the bill and the size are returned."""
     provider, part = FakeProvider(GOOD), target()
     request = cached_prefix(part)
-    result = await summary_writer(provider).write(part, request)
+    result = await summary_writer(provider).write(part, request, time_limit_seconds=5.0)
     (asked,) = provider.requests
     assert (asked["by"], asked["marks"]) == ("suffix", request.marks)
     assert tuple(asked["input"][:-1]) == request.items
@@ -61,7 +74,7 @@ async def test_the_suffix_follows_the_cached_request() -> None:
 async def test_otherwise_the_request_is_standalone(request_of: Any, options: dict[str, Any]) -> None:
     """It has the transcript alone, as data behind an instruction."""
     provider, part = FakeProvider(GOOD), target()
-    result = await summary_writer(provider, **options).write(part, request_of(part))
+    result = await summary_writer(provider, **options).write(part, request_of(part), time_limit_seconds=5.0)
     (asked,) = provider.requests
     assert (asked["by"], asked["marks"], [item["role"] for item in asked["input"]]) == (
         "standalone",
@@ -74,7 +87,7 @@ async def test_otherwise_the_request_is_standalone(request_of: Any, options: dic
 async def test_a_failed_suffix_is_followed_by_a_standalone_request() -> None:
     """Both attempts are returned, the failed one with its reason and its bill."""
     provider, part = FakeProvider("no JSON", GOOD), target()
-    result = await summary_writer(provider).write(part, cached_prefix(part))
+    result = await summary_writer(provider).write(part, cached_prefix(part), time_limit_seconds=5.0)
     assert by(provider) == ["suffix", "standalone"]
     assert [attempt.failure for attempt in result.attempts] == ["malformed", ""]
     assert [attempt.usage.cost for attempt in result.attempts if attempt.usage] == [COST, COST]
@@ -94,14 +107,13 @@ async def test_a_failed_suffix_is_followed_by_a_standalone_request() -> None:
         ),
         ({**response(), "status": "failed", "error": {"code": "x", "message": "boom"}}, "pipe error"),
         (ProviderUnavailable("away"), "provider unavailable"),
-        (None, "timed out"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 async def test_an_answer_that_is_not_a_summary_is_asked_for_twice(reply: Reply, failure: str) -> None:
     """After that it has failed, with the reason of each attempt."""
     provider = FakeProvider(reply)
-    result = await summary_writer(provider, seconds=0.1 if reply is None else 5.0).write(target(), None)
+    result = await summary_writer(provider).write(target(), None, time_limit_seconds=5.0)
     assert (len(provider.requests), result.summary) == (2, None)
     assert [attempt.failure for attempt in result.attempts] == [failure] * 2
 
@@ -110,14 +122,16 @@ async def test_an_answer_that_is_not_a_summary_is_asked_for_twice(reply: Reply, 
 async def test_an_error_that_would_occur_again_ends_the_attempts(error: PipeError) -> None:
     """Money and limits do not come back within a second."""
     provider = FakeProvider(error, GOOD)
-    result = await summary_writer(provider).write(target(), None)
+    result = await summary_writer(provider).write(target(), None, time_limit_seconds=5.0)
     assert (len(provider.requests), len(result.attempts), result.summary) == (1, 1, None)
 
 
 async def test_a_transcript_is_truncated_to_a_small_window() -> None:
     """Its beginning and its end are summarized in one request."""
     provider = FakeProvider(GOOD)
-    result = await summary_writer(provider, standalone_window=8_000).write(target(8, characters=8_000), None)
+    result = await summary_writer(provider, standalone_window=8_000).write(
+        target(8, characters=8_000), None, time_limit_seconds=5.0
+    )
     (request,) = provider.requests
     text = request["input"][1]["content"][0]["text"]
     assert ("Question 0." in text, "Question 4." in text) == (True, False)
@@ -127,11 +141,50 @@ async def test_a_transcript_is_truncated_to_a_small_window() -> None:
     assert result.summary is not None
 
 
-async def test_a_time_limit_holds_for_each_attempt() -> None:
-    """Another attempt follows one that took too long."""
+async def test_an_answer_that_takes_too_long_is_not_asked_for_again() -> None:
+    """Whoever waits has waited long enough."""
     provider = FakeProvider(None, GOOD)
-    result = await summary_writer(provider, seconds=1.0).write(target(), None)
-    assert [attempt.failure for attempt in result.attempts] == ["timed out", ""]
+    result = await summary_writer(provider).write(target(), None, time_limit_seconds=0.05)
+    assert ([attempt.failure for attempt in result.attempts], result.summary) == (["timed out"], None)
+
+
+async def test_both_attempts_share_the_time_limit() -> None:
+    """The second one has what the first has left of it, which is far less than the whole."""
+    limit_seconds, first_seconds = 4.0, 2.0
+    took_seconds: list[float] = []
+
+    class SlowProvider(FakeProvider):
+        async def create(self, body: RequestBody) -> Mapping[str, Any]:
+            start = asyncio.get_running_loop().time()
+            try:
+                if not took_seconds:
+                    await asyncio.sleep(first_seconds)
+                return await super().create(body)
+            finally:
+                took_seconds.append(asyncio.get_running_loop().time() - start)
+
+    provider = SlowProvider("no JSON", None)
+    result = await summary_writer(provider).write(target(), None, time_limit_seconds=limit_seconds)
+    assert [attempt.failure for attempt in result.attempts] == ["malformed", "timed out"]
+    assert took_seconds[1] < limit_seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "failure"),
+    [
+        ("N/A", "no content"),
+        ("I'm sorry, but I can't assist with that request.", "refused"),
+        ("Something was said.", "too short"),
+        ("what happened in the order of events", "repeats its prompt"),
+        (BAKING, "not about its source"),
+    ],
+)
+async def test_an_answer_without_content_is_asked_for_twice(text: str, failure: str) -> None:
+    """Its form is right, and it is billed; what remains is the reason."""
+    empty = json.dumps({**FIELDS, "summary_text": text, "key_facts": []})
+    provider, part = FakeProvider(empty, GOOD), target()
+    result = await summary_writer(provider).write(part, None, time_limit_seconds=5.0)
+    assert [attempt.failure for attempt in result.attempts] == [failure, ""]
     assert result.summary is not None
 
 
@@ -152,24 +205,25 @@ async def test_a_model_that_reasons_may_answer_at_more_length() -> None:
     limits = []
     for reasons in (False, True):
         provider = FakeProvider(GOOD)
-        await summary_writer(provider, reasons=reasons).write(target(), None)
+        await summary_writer(provider, reasons=reasons).write(target(), None, time_limit_seconds=5.0)
         limits += [body["limit"] for body in provider.requests]
     assert limits[1] - limits[0] == THINKING_TOKENS
 
 
 async def test_a_summary_without_grounded_statements_is_asked_for_twice() -> None:
     """It is not a summary, and billed all the same."""
-    lie = json.dumps({**FIELDS, "summary_text": "It took 7341 ms.", "key_facts": ["It cost $9,120.55."]})
+    lies = " ".join(f"Step {at} took {at}7341 ms and cost ${at},120.55." for at in range(1, 12))
+    lie = json.dumps({**FIELDS, "summary_text": lies, "key_facts": ["It cost $9,120.55."]})
     provider = FakeProvider(lie, GOOD)
     part = target()
-    result = await summary_writer(provider).write(part, cached_prefix(part))
+    result = await summary_writer(provider).write(part, cached_prefix(part), time_limit_seconds=5.0)
     assert by(provider) == ["suffix", "standalone"]
     assert [(attempt.failure, attempt.usage and attempt.usage.cost) for attempt in result.attempts] == [
         ("not grounded", COST),
         ("", COST),
     ]
     assert result.summary is not None
-    again = await summary_writer(FakeProvider(lie)).write(part, cached_prefix(part))
+    again = await summary_writer(FakeProvider(lie)).write(part, cached_prefix(part), time_limit_seconds=5.0)
     assert (again.summary, [attempt.failure for attempt in again.attempts]) == (
         None,
         ["not grounded"] * 2,

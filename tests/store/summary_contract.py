@@ -112,6 +112,20 @@ class SummariesContract:
         await store.keep(stored(0, 5, "a late one"))
         assert await store.find("ada", chains(0, 5), chat_id="chat-1") == {segment(0, 5): first}
 
+    async def test_a_discarded_summary_makes_room_for_another(self, store: Summaries) -> None:
+        """Only the one that was found wanting goes, and only the user's own."""
+        for each in (stored(0, 5, "wanting"), stored(5, 9), stored(0, 5, "hers", user_id="eve")):
+            await store.keep(each)
+        await store.discard("ada", segment(0, 5), summary("another"))
+        await store.discard("eve", segment(0, 5), summary("wanting"))
+        await store.discard("ada", segment(3, 5), summary("wanting"))
+        assert len(await store.find("ada", chains(0, 5, 9), chat_id="chat-1")) == 2
+        await store.discard("ada", segment(0, 5), summary("wanting"))
+        assert (await store.find("ada", chains(0, 5, 9), chat_id="chat-1")).keys() == {segment(5, 9)}
+        await store.keep(stored(0, 5, "again"))
+        found = [await store.find(user, chains(0, 5), chat_id="chat-1") for user in ("ada", "eve")]
+        assert found == [{segment(0, 5): summary("again")}, {segment(0, 5): summary("hers")}]
+
     async def test_conversations_of_any_length(self, store: Summaries) -> None:
         """Five thousand turns, or none at all; the database's limit of parameters does not count."""
         kept = [stored(start, start + 50) for start in range(0, 5000, 50)]

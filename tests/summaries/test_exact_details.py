@@ -192,7 +192,7 @@ def _link(random: Random) -> str:
             f"http://localhost:{random.randint(1000, 9999)}/{one}",
             f"https://en.example.org/wiki/{one}_({two})",
             f"www.{one}-{two}.com/{three}",
-            f"postgres://{one}:{two}@db.{three}.io/main",
+            f"postgres://{one}@db.{three}.io/main",
             f"{one}.{two}@{three}.example.org",
         ]
     )
@@ -263,13 +263,85 @@ def test_plain_prose_has_no_details() -> None:
         "1. First, e.g. this and/or that.\n2) The users' wishes don't matter, it's fine, i.e. 3 of them.\n"
         "## A heading\n---\nI SAID THAT LOUDLY, rock and roll; the 2nd time it was 'n' again... ok?"
     )
-    assert exact_details(text) == ()
+    assert exact_details(text) == {}
 
 
 def test_details_stand_once_in_their_order() -> None:
     """What is said twice is one detail, and a quotation is one detail with all that it holds."""
     text = 'Set max_tokens to 4,096 tokens, "not 8192 in app.py", and max_tokens again. 我们有48GB内存, see 「報告書」.'
-    assert exact_details(text) == ("max_tokens", "4,096 tokens", '"not 8192 in app.py"', "48GB", "「報告書」")
+    assert tuple(exact_details(text)) == (
+        "max_tokens",
+        "4,096 tokens",
+        '"not 8192 in app.py"',
+        "48GB",
+        "「報告書」",
+    )
+
+
+LINE = (
+    "The pool in src/pool.py leaks 131 handles after 42 s, because nobody awaits its close() method; the limit is "
+    "MAX_OPEN=4,096 tokens, as the manual says on its last page, which hardly anybody has read so far."
+)
+
+
+def test_details_stand_with_the_words_around_them() -> None:
+    """Up to 80 characters of their line, without cut words; neighbours share them, and nothing is said twice."""
+    first = "The pool in src/pool.py leaks 131 handles after 42 s, because nobody awaits its"
+    second = "close() method; the limit is MAX_OPEN=4,096 tokens, as the manual says on its"
+    assert exact_details(f"Before.\n{LINE}\nAfter.") == {
+        "src/pool.py": first,
+        "131 handles": first,
+        "42 s": first,
+        "close()": second,
+        "MAX_OPEN": second,
+        "4,096 tokens": second,
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LINE,
+        LINE * 3,
+        "一" * 100 + "共有48GB内存" + "二" * 100,
+        f"{'x' * 300} MAX_ROWS {'y' * 300}",
+        f"see {'a/' * 60}b.py",
+    ],
+    ids=["line", "longer", "unspaced", "long words", "long detail"],
+)
+def test_the_words_have_a_length(text: str) -> None:
+    """A detail that is longer stands alone; where no spaces divide words, they are cut anywhere."""
+    for detail, words in exact_details(text).items():
+        assert detail in words
+        assert words == detail if len(detail) > 80 else len(words) <= 80
+    assert len(exact_details("一" * 100 + "共有48GB内存" + "二" * 100)["48GB"]) == 80
+
+
+def test_words_are_not_cut() -> None:
+    """Neither before nor behind a detail, wherever it stands in a line."""
+    for before in range(20, 30):
+        line = "alphabet " * before + "x" * (before % 9) + " MAX_ROWS " + "alphabet " * 30
+        (words,) = exact_details(line).values()
+        assert set(words.split()) <= {"alphabet", "MAX_ROWS", "x" * (before % 9)}
+        assert len(words) > 60
+
+
+def test_a_number_without_an_owner_has_no_words() -> None:
+    """Nobody could say what it is of; a name or a path needs no owner."""
+    text = "42 s · 31 s · 20 s · 131 · 191\n| 17.5 | 2024-05-01 | 10:30 |\nMAX_ROWS\nretries: 131"
+    details = exact_details(text)
+    assert {detail for detail, words in details.items() if not words} == {
+        "42 s", "31 s", "20 s", "191", "17.5", "2024-05-01", "10:30"
+    }  # fmt: skip
+    assert (details["MAX_ROWS"], details["131"]) == ("MAX_ROWS", "retries: 131")
+
+
+def test_secrets_are_no_details() -> None:
+    """Neither the value nor a link's password; the words around a detail have them masked."""
+    text = "It uses password=hunter2-9Zq on port 8080 of postgres://ada:pw-9Zq@db.example/main_db."
+    assert "9Zq" not in str(exact_details(text))
+    assert "9Zq" not in str(mentioned_paths(text))
+    assert "[masked]" in exact_details(text)["8080"]
 
 
 def test_mentions_are_files_and_links() -> None:
@@ -292,7 +364,7 @@ def test_a_part_of_a_longer_number_or_word_is_no_occurrence() -> None:
 def test_data_is_no_detail() -> None:
     """A picture as base64 or a token longer than any name is omitted."""
     text = f"data:image/png;base64,{'iVBORw0KGgo1' * 200} and {'a1' * 400}"
-    assert exact_details(text) == ()
+    assert exact_details(text) == {}
 
 
 _HOSTILE = (

@@ -17,6 +17,7 @@ from open_webui_openrouter_pipe.conversation.rules import user_rules
 from open_webui_openrouter_pipe.conversation.tool_facts import state_fact
 from open_webui_openrouter_pipe.responses.items import InputMessage, Item, is_message
 from open_webui_openrouter_pipe.summaries.completion import CLOSING_TOKENS, complete_summary
+from open_webui_openrouter_pipe.summaries.details import missing_details
 from open_webui_openrouter_pipe.summaries.prompt import (
     SUMMARY_SCHEMA,
     standalone_request,
@@ -247,8 +248,8 @@ def test_a_summary_is_completed_with_rules_facts_paths_and_details() -> None:
             "You must never use tables.",
         ),
         tool_facts=(f'search({{"q": "beds"}}): {state_fact(rows(60))}',),
-        mentioned=("src/app.py", "https://ex.org/a"),
-        details=("MAX_ROWS", "`load_all`"),
+        mentioned=("https://ex.org/a", "src/app.py"),
+        details=("I used `load_all` and saw 3.5 ms.", "Good. The key is MAX_ROWS."),
     )
 
 
@@ -299,27 +300,28 @@ def test_attachments_are_named() -> None:
 
 
 def test_a_small_allowance_is_shared_between_turns() -> None:
-    """Each turn keeps some details, the user's before the model's; what does not fit is omitted and counted."""
+    """Each turn keeps some details, the model's before the user's; what does not fit is omitted and counted."""
+    sides = ("user", "model")
+    names = [[f"{side}_{turn}_{at}" for at in range(40)] for turn in range(5) for side in sides]
     of = [
-        [
-            user(" and ".join(f"user_{turn}_{at}" for at in range(40))),
-            answer(" and ".join(f"model_{turn}_{at}" for at in range(40))),
-        ]
-        for turn in range(5)
+        [user(" and ".join(said)), answer(" and ".join(replied))]
+        for said, replied in zip(names[::2], names[1::2], strict=True)
     ]
     summary = complete(TRIP, *of, max_tokens=600)
-    kept = [sum(detail.startswith(f"user_{turn}_") for detail in summary.details) for turn in range(5)]
+    kept = [sum(f"model_{turn}_" in words for words in summary.details) for turn in range(5)]
     assert min(kept) >= max(kept) - 1 > 0
-    assert not any(detail.startswith("model_") for detail in summary.details)
-    assert len(summary.details) + len(summary.details_omitted) == 400
-    assert f"({len(summary.details_omitted)} further details omitted for length.)" in render_summary(summary)
+    assert not any("user_" in words for words in summary.details)
+    missing = missing_details([name for each in names for name in each], render_summary(summary))
+    assert set(summary.details_omitted) == set(missing)
+    assert f"({len(missing)} further details omitted for length.)" in render_summary(summary)
 
 
 def test_the_newest_tool_calls_are_kept_first() -> None:
     """The others are counted as omitted; the model's words and some details keep their share."""
     turn: list[Item] = [user("Find 48 GB, 49 GB and 50 GB.")]
     for number in range(60):
-        turn += [call(str(number), f'{{"page": {number}}}'), output(str(number), rows(number + 5))]
+        name = f"search_{'abcdefgh'[number % 8]}{'abcdefgh'[number // 8]}"
+        turn += [call(str(number), f'{{"page": {number}}}', name), output(str(number), rows(number + 5))]
     summary = complete(TRIP, turn, max_tokens=1_000)
     assert 3 <= len(summary.tool_facts) < 60
     assert (
@@ -329,7 +331,46 @@ def test_the_newest_tool_calls_are_kept_first() -> None:
         ]
     )
     assert (summary.by_model, len(summary.details_omitted)) == (TRIP, 60 - len(summary.tool_facts))
-    assert summary.details == ("48 GB", "49 GB", "50 GB")
+    assert summary.details == ("Find 48 GB, 49 GB and 50 GB.",)
+
+
+@pytest.mark.parametrize("size", [400, 600, 9_000])
+def test_the_first_omitted_details_are_listed_and_all_are_counted(size: int) -> None:
+    """However large a log the user has pasted."""
+    names = [f"name_{at}" for at in range(size)]
+    summary = complete(ModelSummary("Fine."), [user(" ".join(names))], max_tokens=CLOSING_TOKENS)
+    omitted = len(missing_details(names, render_summary(summary)))
+    assert (summary.omitted_count, len(summary.details_omitted)) == (omitted, min(omitted, 500))
+    assert omitted > 0.9 * size
+    assert len(json.dumps(summary.as_json())) < 200_000
+    assert f"({omitted} further details omitted for length.)" in render_summary(summary)
+
+
+def test_grouped_calls_support_what_a_model_wrote_of_them() -> None:
+    """The number of rows stands in their facts alone."""
+    items: list[Item] = [user("Go.")]
+    for number in range(9):
+        items += [call(str(number), f'{{"page": {number}}}'), output(str(number), rows(number + 50))]
+    summary = complete(ModelSummary("All is well. The fourth search had 53 rows, another 99."), items)
+    assert (len(summary.tool_facts), summary.by_model.summary_text[-12:]) == (2, "(unverified)")
+    true = complete(ModelSummary("The fourth search had 53 rows."), items)
+    assert true.unverified == ()
+
+
+def test_secrets_in_calls_and_results_are_masked() -> None:
+    """In the arguments, in a short result and in the model's words; also for the model that writes the summary."""
+    of = [
+        [
+            user("Log in."),
+            call("1", '{"password": "hunter2-9Zq"}'),
+            output("1", "token=9Zq-abcdef ok"),
+            answer("ok"),
+        ]
+    ]
+    summary = complete(ModelSummary("Logged in with password=hunter2-9Zq."), *of)
+    assert summary.tool_facts == ('search({"password": "[masked]"}): token=[masked] ok',)
+    assert "9Zq" not in render_summary(summary)
+    assert "9Zq" not in text_of(standalone_request(turns(*of), max_tokens=MAX_TOKENS)[1])
 
 
 def test_a_verbose_summary_is_truncated() -> None:
@@ -338,7 +379,7 @@ def test_a_verbose_summary_is_truncated() -> None:
         "Word after word. " * 2_000, tuple(f"INFERRED: the fact of number {at}" for at in range(900))
     )
     summary = complete(written, [user("It has 48 GB."), answer("ok")], max_tokens=800)
-    assert summary.details == ("48 GB",)
+    assert summary.details == ("It has 48 GB.",)
     assert summary.by_model.key_facts == written.key_facts[: len(summary.by_model.key_facts)] != ()
     assert summary.by_model.summary_text.startswith("Word after")
     assert "characters omitted" in summary.by_model.summary_text
