@@ -170,7 +170,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "overflow_tools": "Switch off tools that this chat does not need.",
         "overflow_summaries": "Start a new chat.",
         "overflow_retrieved_text": "Attach fewer documents, or ask for fewer sources.",
-        "overflow_rules": "Start a new chat.",
+        "overflow_note": "Start a new chat.",
         "overflow_latest_message": "Shorten your message or its attachments, or send them in parts.",
         "overflow_current_tool_calls": "Ask for less in one go, so that fewer tools are called.",
         "overflow_earlier_turns": "Start a new chat, or choose a model with a larger window.",

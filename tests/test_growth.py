@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import open_webui_openrouter_pipe
+from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
-from open_webui_openrouter_pipe.conversation.rules import user_rules
-from open_webui_openrouter_pipe.conversation.tokens import truncate_middle
+from open_webui_openrouter_pipe.conversation.own_words import stands_in_own_words
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, truncate_middle
 from open_webui_openrouter_pipe.conversation.tool_facts import state_fact
+from open_webui_openrouter_pipe.conversation.user_record import UserRecord, omission_note
 from open_webui_openrouter_pipe.history.additions import split_prompt, split_summaries, split_user_parts
 from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.reading import read_history
@@ -84,7 +86,10 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "split_summaries": split_summaries,
     "split_user_parts": lambda text: split_user_parts([{"type": "input_text", "text": text}], "base"),
     "state_fact of a table": lambda text: state_fact(f"Name|Price\n{text}|"),
-    "user_rules": lambda text: user_rules(build_conversation([user(text)], [0]).turns[0]),
+    "stands_in_own_words": lambda text: stands_in_own_words(text[:80], text),
+    "omission_note": lambda text: omission_note(
+        UserRecord(build_conversation([user(text)], [0]).turns, TokenCounter(ContentCache())), range(1), 100
+    ),
     "truncate_middle": lambda text: truncate_middle(text, 10, 10),
     "build_input": lambda text: build_input(
         read_history([{"role": "user", "content": text}, {"role": "assistant", "content": text}]),

@@ -9,7 +9,8 @@
     tool_facts       tool results stated as facts
     excerpts         items that are too long: head and tail of their text
     masking          secrets masked by the names of their fields
-    rules            the user's rules, and the note that keeps them when their turns are dropped
+    own_words        which words of a message are the user's own, and which are quoted or pasted
+    user_record      the user's messages word for word in their frames, and the note for omitted turns
     content_cache    a bounded cache of what follows from content
 
 Decides nothing about what is sent.

@@ -45,7 +45,7 @@ _ADVICE = MappingProxyType(
         "tools": "overflow_tools",
         "summaries": "overflow_summaries",
         "retrieved text": "overflow_retrieved_text",
-        "rules": "overflow_rules",
+        "note on omitted turns": "overflow_note",
         "latest message": "overflow_latest_message",
         "current tool calls": "overflow_current_tool_calls",
         "earlier turns": "overflow_earlier_turns",

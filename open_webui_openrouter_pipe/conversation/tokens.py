@@ -177,7 +177,9 @@ def truncate_middle(text: str, head_characters: int, tail_characters: int) -> st
     return f"{text[:head_characters]}\n[... {omitted:,} characters omitted ...]\n{tail}"
 
 
-def truncate_to_tokens(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
+def truncate_to_tokens(
+    text: str, max_tokens: int, count: Callable[[str], int], *, head_share: float = HEAD_SHARE
+) -> str:
     """Return as much of the head and the tail as fits in `max_tokens`; empty when not even the note fits."""
     truncated, kept_characters = text, float(len(text))
     for _ in range(MAX_ATTEMPTS):
@@ -185,6 +187,6 @@ def truncate_to_tokens(text: str, max_tokens: int, count: Callable[[str], int]) 
         if tokens <= max_tokens:
             return truncated
         kept_characters *= SHRINK_MARGIN * max(0, max_tokens) / max(1, tokens)
-        head = int(kept_characters * HEAD_SHARE)
+        head = int(kept_characters * head_share)
         truncated = truncate_middle(text, head, int(kept_characters) - head)
     return ""

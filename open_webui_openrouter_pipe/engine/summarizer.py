@@ -22,8 +22,8 @@ from ..planning.audit import AuditRow, SummaryOutcome, summary_row
 from ..planning.plan import CachedPrefix
 from ..ports import StoredSummary, Summaries
 from ..summaries.judge import require_content
-from ..summaries.segments import Segment, SummaryTarget
-from ..summaries.summary import Summary, SummaryRefused
+from ..summaries.segments import Segment, SummaryTarget, summaries_before
+from ..summaries.summary import EarlierState, Summary, SummaryRefused
 from .recorder import RequestOrigin
 from .summary_writer import TIMED_OUT, SummaryWriter
 
@@ -188,8 +188,9 @@ class Summarizer:
     ) -> SummaryBatch:
         """Make the summaries, or wait for them where another worker makes them.
 
-        All of them together have as long as one may take; after a failure no other is begun. What was not ready in
-        time is then made beside the chat.
+        The newest (the last target) is written after the others, because it is shown what these leave open. All of
+        them together have as long as one may take. After a failure no other is begun, but the newest is as long as
+        any other succeeded. What was not ready in time is then made beside the chat.
         """
         until_seconds = self.state.clock() + self.time_limit_seconds
         limit, batches = asyncio.Semaphore(_MAX_CONCURRENT), list[SummaryBatch]()
@@ -199,13 +200,16 @@ class Summarizer:
                 if not any(batch.failure for batch in batches):
                     batches.append(await self._make_one(target, cached_prefix, until_seconds=until_seconds))
 
-        try:
-            async with (
-                asyncio.timeout(self.time_limit_seconds + _GRACE_SECONDS),
-                asyncio.TaskGroup() as group,
-            ):
-                for target in targets:
+        async def make_all() -> None:
+            async with asyncio.TaskGroup() as group:
+                for target in targets[:-1]:
                     group.create_task(make_next(target))
+            if targets and (not batches or any(batch.summaries for batch in batches)):
+                batches.append(await self._make_one(targets[-1], cached_prefix, until_seconds=until_seconds))
+
+        try:
+            async with asyncio.timeout(self.time_limit_seconds + _GRACE_SECONDS):
+                await make_all()
         except TimeoutError:
             batches.append(SummaryBatch(failure=_failure_text(TIMED_OUT)))
         combined = SummaryBatch(
@@ -260,10 +264,11 @@ class Summarizer:
                 await asyncio.sleep(min(_POLL_SECONDS, until_seconds - clock()))
             try:
                 # Whoever had the claim before may have finished after the conversation's summaries were looked up.
-                found = await self._find([segment.start, segment.end])
+                found = await self._find([*target.chains_before, segment.start, segment.end])
                 if segment in found:
                     return SummaryBatch({segment: found[segment]})
-                return await self._write(target, cached_prefix, until_seconds=until_seconds)
+                earlier = EarlierState.after(summaries_before(target, found))
+                return await self._write(target, cached_prefix, earlier, until_seconds=until_seconds)
             finally:
                 await self.summaries.release(user_id, segment)
         except StoreError as error:
@@ -293,7 +298,12 @@ class Summarizer:
             log.warning("it stays in the database, and is not used: %s", error)
 
     async def _write(
-        self, target: SummaryTarget, cached_prefix: CachedPrefix | None, *, until_seconds: float | None
+        self,
+        target: SummaryTarget,
+        cached_prefix: CachedPrefix | None,
+        earlier: EarlierState,
+        *,
+        until_seconds: float | None,
     ) -> SummaryBatch:
         """Write and keep a summary, and record each request; the last one with the summary's size and omissions."""
         left_seconds = (
@@ -301,7 +311,7 @@ class Summarizer:
         )
         if left_seconds <= 0:
             return SummaryBatch(failure=_failure_text(TIMED_OUT))
-        result = await self.writer.write(target, cached_prefix, time_limit_seconds=left_seconds)
+        result = await self.writer.write(target, cached_prefix, earlier, time_limit_seconds=left_seconds)
         last, summary, origin = result.attempts[-1], result.summary, self.origin
         for attempt in result.attempts:
             is_success = summary is not None and attempt is last

@@ -29,12 +29,20 @@ from ..responses.items import Item
 from ..responses.reducer import reduce_response
 from ..summaries.completion import complete_summary
 from ..summaries.judge import judge_content, require_content
-from ..summaries.prompt import all_texts, identifies_turns, standalone_request, suffix_instruction
+from ..summaries.prompt import (
+    INSTRUCTION,
+    SummaryAssignment,
+    all_texts,
+    identifies_turns,
+    standalone_request,
+    suffix_instruction,
+)
 from ..summaries.segments import SummaryTarget
 from ..summaries.summary import (
+    NOTHING_EARLIER,
+    EarlierState,
     Summary,
     SummaryRefused,
-    message_text,
     parse_model_summary,
     render_summary,
     response_text,
@@ -101,11 +109,10 @@ class WriterResult:
 
 @dataclass(frozen=True, slots=True)
 class _SummaryRequest:
-    """One request to a summary model, and the instruction in it."""
+    """One request to a summary model."""
 
     model: SummaryModel
     items: Sequence[Item]
-    instruction: str
     output_tokens: int
     marks: CacheMarks | None = None
 
@@ -123,15 +130,22 @@ class SummaryWriter:
     count: Callable[[str], int]
 
     async def write(
-        self, target: SummaryTarget, cached_prefix: CachedPrefix | None, *, time_limit_seconds: float
+        self,
+        target: SummaryTarget,
+        cached_prefix: CachedPrefix | None,
+        earlier: EarlierState = NOTHING_EARLIER,
+        *,
+        time_limit_seconds: float,
     ) -> WriterResult:
         """Ask for a summary of the target, after the cached prefix if that is possible; twice at most.
 
-        Both attempts together have so many seconds, and none follows one that took too long.
+        `earlier` is what the summaries of the turns before leave. Both attempts together have so many seconds, and
+        none follows one that took too long.
         """
         until_seconds = asyncio.get_running_loop().time() + time_limit_seconds
+        assignment = SummaryAssignment(target.turns, target.first_turn, earlier)
         attempts: list[Attempt] = []
-        requests = self._requests(target, cached_prefix)
+        requests = self._requests(target, assignment, cached_prefix)
         while request := await asyncio.to_thread(next, requests, None):
             attempt = Attempt(request.model, request.output_tokens)
             try:
@@ -146,7 +160,7 @@ class SummaryWriter:
                 attempt = replace(attempt, usage=end.usage)
                 if isinstance(end, ResponseFailed):
                     raise self.responses.explain(end.failure)
-                summary, tokens = await asyncio.to_thread(self._complete, target, request, end)
+                summary, tokens = await asyncio.to_thread(self._complete, target, assignment, end)
                 return WriterResult((*attempts, attempt), summary, tokens)
             except SummaryRefused as refused:
                 attempt = replace(attempt, failure=refused.reason)
@@ -161,43 +175,43 @@ class SummaryWriter:
             attempts.append(attempt)
         return WriterResult(tuple(attempts))
 
-    def _requests(self, target: SummaryTarget, prefix: CachedPrefix | None) -> Iterator[_SummaryRequest]:
+    def _requests(
+        self, target: SummaryTarget, assignment: SummaryAssignment, prefix: CachedPrefix | None
+    ) -> Iterator[_SummaryRequest]:
         """Yield what is asked at the first attempt, and at the second."""
-        summary_tokens = int(target.max_tokens_beside_rules * MODEL_SHARE)
+        summary_tokens = int((target.max_tokens + target.max_state_tokens) * MODEL_SHARE)
         attempts, model = MAX_ATTEMPTS, self.suffix_model
         if model is not None and prefix is not None and _contains(prefix, target):
             output_tokens = model.max_output_tokens(summary_tokens)
             if prefix.tokens + output_tokens <= model.window_tokens * WINDOW_SHARE:
-                suffix = suffix_instruction(target.turns, max_tokens=summary_tokens)
+                suffix = suffix_instruction(assignment, max_tokens=summary_tokens)
                 items = (*prefix.items, suffix)
                 attempts -= 1
-                yield _SummaryRequest(model, items, message_text(suffix), output_tokens, prefix.marks)
+                yield _SummaryRequest(model, items, output_tokens, prefix.marks)
         model = self.standalone_model
         output_tokens = model.max_output_tokens(summary_tokens)
         room_tokens = int(model.window_tokens * WINDOW_SHARE) - output_tokens
         max_source_tokens = max(room_tokens, int(model.window_tokens * MIN_SOURCE_SHARE))
-        instruction, transcript = standalone_request(
-            target.turns, max_tokens=summary_tokens, count=self.count, max_source_tokens=max_source_tokens
+        items = standalone_request(
+            assignment, max_tokens=summary_tokens, count=self.count, max_source_tokens=max_source_tokens
         )
-        request = _SummaryRequest(model, (instruction, transcript), message_text(instruction), output_tokens)
+        request = _SummaryRequest(model, items, output_tokens)
         for _ in range(attempts):
             yield request
 
     def _complete(
-        self, target: SummaryTarget, request: _SummaryRequest, end: ResponseFinished
+        self, target: SummaryTarget, assignment: SummaryAssignment, end: ResponseFinished
     ) -> tuple[Summary, int]:
         """Return the summary in its final form, and its tokens; raises SummaryRefused when the answer is not one."""
         model_summary = parse_model_summary(
             response_text(end.items, complete=end.status == "completed"),
             source_tokens=target.source_tokens,
             count=self.count,
-            instruction=request.instruction,
+            instruction=INSTRUCTION,
         )
         source = all_texts(target.turns)
         judge_content(model_summary, source, source_tokens=target.source_tokens, count=self.count)
-        summary = complete_summary(
-            model_summary, target.turns, count=self.count, max_tokens=target.max_tokens
-        )
+        summary = complete_summary(model_summary, assignment, count=self.count, max_tokens=target.max_tokens)
         require_content(summary)  # what is kept is judged alike whenever it is found again
         tokens = self.count(render_summary(summary))
         if tokens >= target.source_tokens:

@@ -8,13 +8,11 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
 from itertools import accumulate
 
 from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation, DigestedItem, digest_item, is_model_input
 from ..conversation.excerpts import excerpt_text, with_text
-from ..conversation.rules import NoteWriter, omission_note, select_rules, user_rules
 from ..conversation.tokens import (
     CALL_OVERHEAD_TOKENS,
     TokenCounter,
@@ -22,6 +20,7 @@ from ..conversation.tokens import (
     truncate_to_tokens,
 )
 from ..conversation.tool_facts import state_output
+from ..conversation.user_record import NoteWriter, UserRecord, max_note_tokens, omission_note
 from ..responses.items import is_function_call_output, is_message, is_reasoning
 from ..summaries.segments import SummaryIndex
 
@@ -31,8 +30,6 @@ CAP_TOKENS = 50_000
 MIN_CAP_TOKENS = 256
 EXCERPT_SHARE = 0.02  # of the budget: head and tail of a long text; twice that of what the user wrote
 MIN_EXCERPT_TOKENS = 48
-RULES_SHARE = 0.05
-RULES_TOKENS = 500
 
 
 class DetailLevel(IntEnum):
@@ -42,7 +39,7 @@ class DetailLevel(IntEnum):
     TOOL_FACTS = 1  # outputs are stated as facts
     SKELETON = 2  # facts; reasoning and assistant messages between tool calls are omitted
     EXCERPTS = 3  # the same, with head and tail of each long text
-    DROPPED = 4  # omitted; a note keeps the rules that the user set in it
+    DROPPED = 4  # omitted; a note keeps what the user wrote in it, as far as there is room
     SUMMARIZED = 5  # replaced by a summary, which comes before everything else of the chat
 
 
@@ -83,9 +80,9 @@ class OutputLimits:
         return max(MIN_EXCERPT_TOKENS, int(self.budget_tokens * EXCERPT_SHARE))
 
     @property
-    def rules_tokens(self) -> int:
-        """The most that the rules in the note may take."""
-        return min(RULES_TOKENS, int(self.budget_tokens * RULES_SHARE))
+    def note_tokens(self) -> int:
+        """The most that the note may take, beside its heading."""
+        return max_note_tokens(self.budget_tokens)
 
 
 NO_LIMITS = OutputLimits(sys.maxsize, sys.maxsize)
@@ -121,7 +118,7 @@ class PartsByDetail:
         self._sums: dict[DetailLevel, list[int]] = {level: [0] for level in SENT_LEVELS}
         self._entries: dict[tuple[DetailLevel, int], tuple[DigestedItem, ...]] = {}
         self._notes: dict[tuple[int, int], tuple[DigestedItem, ...]] = {}
-        self._turn_rules = cache(lambda turn: user_rules(conversation.turns[turn]))
+        self._record = UserRecord(conversation.turns, counter, texts)
 
     @property
     def current(self) -> int:
@@ -161,9 +158,7 @@ class PartsByDetail:
             return ()
         if (start, end) not in self._notes:
             turns = range(self.turns_before(start), self.turns_before(end))
-            newest_first = map(self._turn_rules, reversed(turns))
-            rules = select_rules(newest_first, self.counter.text, self.limits.rules_tokens)
-            message = self.limits.note(len(turns), rules)
+            message = self.limits.note(self._record, turns, self.limits.note_tokens)
             self._notes[start, end] = (digest_item(message),) if message else ()
         return self._notes[start, end]
 

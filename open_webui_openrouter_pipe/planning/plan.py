@@ -27,8 +27,8 @@ from ..conversation.budget import (
 from ..conversation.calibration import Calibration
 from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation, DigestedItem, Tool
-from ..conversation.rules import omission_note, rules_note
 from ..conversation.tokens import TokenCounter, TokenCounts
+from ..conversation.user_record import instructions_note, max_record_tokens, omission_note
 from ..responses.items import Item, is_function_call
 from ..summaries.segments import NO_SEGMENTS, Segment, SegmentSizes, SummaryIndex, SummaryTarget
 from ..summaries.summary import Summary
@@ -201,9 +201,12 @@ def plan(
     bounded = settings.context_strategy != "off"
     if bounded and least.input_tokens <= 0:
         raise WindowTooSmall(budget)
-    note = rules_note if settings.context_strategy == "clip" else omission_note
+    note = instructions_note if settings.context_strategy == "clip" else omission_note
     sizes = segment_sizes(settings, model.segment_window_tokens or budget.window_tokens)
-    index = SummaryIndex(conversation, counter, sizes, summaries.found)
+    record_tokens = max_record_tokens(budget.input_tokens)
+    index = SummaryIndex(
+        conversation, counter, sizes, summaries.found, record_tokens=record_tokens, texts=facts
+    )
     limits = OutputLimits(budget.input_tokens, note=note) if bounded else NO_LIMITS
     parts = PartsByDetail(conversation, counter, facts, limits, index)
     terms = SimulationTerms(settings, model.prices, limit_tokens, budget.input_tokens, summaries.if_missing)
@@ -490,7 +493,7 @@ class _Draft:
         parts, conversation, counter = self.parts, self.conversation, self.parts.counter
         cutoffs, end, current = request.simulation.cutoffs, len(parts.parts), parts.current
         summaries = parts.summaries.tokens(parts.segments_before(cutoffs.summarized))
-        rules = self._tokens(parts.note(cutoffs.summarized, cutoffs.dropped))
+        note = self._tokens(parts.note(cutoffs.summarized, cutoffs.dropped))
 
         def tokens(start: int, end: int) -> int:
             return sum(self._tokens(parts.entries(cutoffs.level_of(at), at)) for at in range(start, end))
@@ -502,7 +505,7 @@ class _Draft:
         yield ContextShare("built-in tools", counter.tools(built_in).tokens, droppable=False)
         yield ContextShare("summaries", summaries, droppable=False)
         yield ContextShare("retrieved text", self._tokens(conversation.volatile), droppable=True)
-        yield ContextShare("rules", rules, droppable=False)
+        yield ContextShare("note on omitted turns", note, droppable=False)
         yield ContextShare("earlier turns", tokens(0, current), droppable=True)
         yield ContextShare("latest message", tokens(current, min(end, current + 1)), droppable=False)
         yield ContextShare("current tool calls", tokens(current + 1, end), droppable=False)

@@ -1,9 +1,9 @@
 """When and how far a chat is shortened.
 
 Each of the five policies looks at one request and returns the cutoffs that it should have. All shorten from the
-oldest. Never dropped: instructions, summaries, the user's latest message, the calls of the current turn, and the rules
-that the user set. Only counts, prices and settings decide; a summary that is not written yet counts with the most it
-may take. So the same history is always decided alike.
+oldest. Never dropped: instructions, summaries, the user's latest message, and the calls of the current turn; what the
+user wrote in omitted turns stays as a record. Only counts, prices and settings decide; a summary that is not written
+yet counts with the most it may take. So the same history is always decided alike.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@
     judge       whether an answer has content, and is about its source
     prompt      what a summary model is asked, and turns as text
     quantities  numbers as words, and quantities in other units
+    references  the messages that a summary's entries refer to, word for word
     segments    which runs of turns summaries may replace, and which are missing
     summary     the summary as a value: its JSON form, its rendering, reading it from an answer
     tool_lines  tool calls that say nearly the same as one line

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ..conversation.masking import MASK, mask_secrets
@@ -327,10 +327,14 @@ def mark_ungrounded(summary: ModelSummary, texts: Iterable[str]) -> tuple[ModelS
 
     parts = _SENTENCE_END.split(summary.summary_text)
     text = "".join(part if position % 2 else marked(part) for position, part in enumerate(parts))
-    lists = [tuple(map(marked, getattr(summary, name))) for name in MODEL_LISTS]
+    lists = {
+        name: tuple(replace(entry, text=marked(entry.text)) for entry in getattr(summary, name))
+        for name in MODEL_LISTS
+    }
+    goal = marked(summary.goal)
     if ungrounded and not grounded:
         raise SummaryRefused("not grounded")
-    return ModelSummary(text, *lists), tuple(ungrounded)
+    return replace(summary, summary_text=text, goal=goal, **lists), tuple(ungrounded)
 
 
 def _plain(text: str) -> str:

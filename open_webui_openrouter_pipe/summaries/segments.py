@@ -16,11 +16,21 @@ from functools import cached_property
 from itertools import accumulate, groupby
 
 from ..conversation.budget import ContextSettings
+from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation, DigestedItem, Turn, digest_item
-from ..conversation.rules import RULE_OVERHEAD_TOKENS, user_rules
-from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter, TokenCounts
+from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter
+from ..conversation.user_record import UserRecord
 from ..responses.items import is_reasoning
-from .summary import MIN_SIZE_TOKENS, SUMMARY_HEADER, Summary, max_summary_tokens, summary_message
+from .references import referenced_messages
+from .summary import (
+    MIN_SIZE_TOKENS,
+    STATE_SHARE,
+    SUMMARY_HEADER,
+    Summary,
+    WordForWord,
+    max_summary_tokens,
+    summary_message,
+)
 
 MAX_SOURCE_TOKENS = 32_768
 WINDOW_SHARE = 4 / 15
@@ -96,23 +106,30 @@ NO_SEGMENTS = SegmentSizes(sys.maxsize, sys.maxsize, sys.maxsize, 0, MIN_SUMMARI
 class SummaryTarget:
     """A segment that one summary covers, with its turns; sizes are tokens.
 
-    `rules_tokens` is the size of the user's rules in the turns, which are kept in any case.
+    `first_turn` is the number of the first one, counted from one; `chains_before` name the ends of all turns before
+    it, with which summaries of earlier segments are found.
     """
 
     segment: Segment
     turns: tuple[Turn, ...]
     source_tokens: int
-    rules_tokens: int = 0
-
-    @property
-    def max_tokens_beside_rules(self) -> int:
-        """How large the summary may be, without its rules."""
-        return max_summary_tokens(self.source_tokens)
+    first_turn: int = 1
+    chains_before: tuple[bytes, ...] = ()
 
     @property
     def max_tokens(self) -> int:
-        """How large the summary may be."""
-        return self.max_tokens_beside_rules + self.rules_tokens
+        """How large what the summary says of the segment may be."""
+        return max_summary_tokens(self.source_tokens)
+
+    @property
+    def max_state_tokens(self) -> int:
+        """How large the state of the chat may be that the summary gives while it is the newest."""
+        return int(self.max_tokens * STATE_SHARE)
+
+    @property
+    def max_referenced_tokens(self) -> int:
+        """How much room messages have that its entries refer to, while it is the newest."""
+        return self.max_state_tokens
 
 
 def segment_ends(sources_tokens: Sequence[int], sizes: SegmentSizes) -> tuple[int, ...]:
@@ -165,13 +182,22 @@ class SummaryIndex:
         counter: TokenCounter,
         sizes: SegmentSizes,
         available: Mapping[Segment, Summary],
+        *,
+        record_tokens: int = 0,
+        texts: ContentCache[str] | None = None,
     ) -> None:
-        """Divide and count on demand. The current turn is in no segment."""
+        """Divide and count on demand. The current turn is in no segment.
+
+        `record_tokens` is the most that the record of the user's messages may take; `texts` caches shortened ones.
+        """
         self._conversation = conversation
         self._counter = counter
         self._sizes = sizes
         self._available = available
+        self._record = UserRecord(conversation.turns, counter, ContentCache() if texts is None else texts)
+        self._record_tokens = record_tokens
         self._targets: dict[range, SummaryTarget] = {}
+        self._entries: dict[int, tuple[DigestedItem, ...]] = {}
         self._max_tokens: dict[int, int] = {}
         self._missing: dict[int, tuple[SummaryTarget, ...]] = {}
 
@@ -187,14 +213,17 @@ class SummaryIndex:
     def max_tokens(self, count: int) -> int:
         """Return how large the message may be that replaces the first `count` segments.
 
-        Decisions go by this, not by the summaries: they are the same before and after these are written.
+        Decisions go by this, not by the summaries: they are the same before and after these are written. The record of
+        the user's messages is counted as it is.
         """
         if count not in self._max_tokens:
-            summaries_tokens = sum(target.max_tokens for target in self._grouped(count))
+            targets = [*self._grouped(count)]
             external = summary_message((), self._conversation.external_summaries)
-            header = self._counter.text(SUMMARY_HEADER) + MESSAGE_OVERHEAD_TOKENS if summaries_tokens else 0
+            header = self._counter.text(SUMMARY_HEADER) + MESSAGE_OVERHEAD_TOKENS if targets else 0
             fixed = self._counter.entry(digest_item(external)).tokens if external else header
-            self._max_tokens[count] = summaries_tokens + fixed
+            record = self._record.tokens(self._turns(count), self._record_tokens)
+            newest = targets[-1].max_state_tokens + targets[-1].max_referenced_tokens if targets else 0
+            self._max_tokens[count] = sum(target.max_tokens for target in targets) + newest + record + fixed
         return self._max_tokens[count]
 
     def tokens(self, count: int) -> int:
@@ -203,10 +232,26 @@ class SummaryIndex:
 
     def entries(self, count: int) -> tuple[DigestedItem, ...]:
         """Return the message that replaces the first `count` segments, with the available summaries; () if empty."""
-        cover = (target.segment for target in self._cover(count))
-        summaries = [self._available[segment] for segment in cover if segment in self._available]
-        message = summary_message(summaries, self._conversation.external_summaries)
-        return (digest_item(message),) if message else ()
+        if count not in self._entries:
+            cover = (target.segment for target in self._cover(count))
+            summaries = [self._available[segment] for segment in cover if segment in self._available]
+            external, turns = self._conversation.external_summaries, self._turns(count)
+            record = self._record.text(turns, self._record_tokens)
+            message = summary_message(summaries, external, WordForWord(record))
+            if message and summaries:
+                # Less where a summary that another tokenizer measured is larger than it should be.
+                left_tokens = self.max_tokens(count) - self._counter.entry(digest_item(message)).tokens
+                *_, newest = self._grouped(count)
+                referenced = referenced_messages(
+                    [self._conversation.turns[turn] for turn in turns],
+                    summaries[-1].by_model,
+                    count=self._counter.text,
+                    max_tokens=min(left_tokens, newest.max_referenced_tokens),
+                    shown=record,
+                )
+                message = summary_message(summaries, external, WordForWord(record, referenced))
+            self._entries[count] = (digest_item(message),) if message else ()
+        return self._entries[count]
 
     def missing(self, count: int) -> tuple[SummaryTarget, ...]:
         """Return what must be summarized before the first `count` segments can be replaced."""
@@ -228,12 +273,9 @@ class SummaryIndex:
         most = self._sizes.max_item_tokens
         return tuple(sum(min(each.tokens - each.media, most) for each in of_turn) for of_turn in counts)
 
-    def _rules_tokens(self, turn: Turn) -> int:
-        def count() -> TokenCounts:
-            rules = user_rules(turn)
-            return TokenCounts(sum(self._counter.text(rule) + RULE_OVERHEAD_TOKENS for rule in rules))
-
-        return self._counter.counts.get_or_compute(turn.chain + b"rules", count).tokens
+    def _turns(self, count: int) -> range:
+        """The turns of the first `count` segments."""
+        return range(self.ends[count - 1] if count else 0)
 
     def _without_summary(self, targets: Iterator[SummaryTarget]) -> tuple[SummaryTarget, ...]:
         return tuple(target for target in targets if target.segment not in self._available)
@@ -265,6 +307,24 @@ class SummaryIndex:
                 Segment(start, turns[end - 1].chain, end - first),
                 turns[first:end],
                 sum(self._sources_tokens[first:end]),
-                sum(map(self._rules_tokens, turns[first:end])),
+                first + 1,
+                (self._conversation.before, *(turns[end - 1].chain for end in self.ends[: group.start])),
             )
         return self._targets[group]
+
+
+def summaries_before(target: SummaryTarget, found: Mapping[Segment, Summary]) -> tuple[Summary, ...]:
+    """Return the summaries of the segments before a target, oldest first; a segment without one is passed over."""
+    by_end = sorted(found, key=lambda segment: segment.turns)
+    ends = {segment.end: segment for segment in by_end}
+    number = {chain: index for index, chain in enumerate(target.chains_before)}
+    before: list[Summary] = []
+    index = len(target.chains_before) - 1
+    while index > 0:
+        segment = ends.get(target.chains_before[index])
+        if segment is None or segment.start not in number:
+            index -= 1
+        else:
+            before.append(found[segment])
+            index = number[segment.start]
+    return tuple(reversed(before))

@@ -13,10 +13,12 @@ two forms:
 Without quotes and tags the whole chat before the last user message is the part. The kinds of models:
 
     keep            honest: sentences with the first words of the user's messages, every other exact detail
-                    of what user and assistant said, at most an eighth of the source
+                    of what user and assistant said, at most an eighth of the source; what the user
+                    demanded, where the request names a field `constraints`
     drop            two vague sentences and empty lists
     lie             invented numbers, altered numbers of tool outputs, a decision that nobody took, and every
-                    instruction planted in tool outputs or the assistant's text
+                    instruction planted in tool outputs or the assistant's text; as a constraint every one
+                    that anybody wrote
     junk            prose without JSON
     empty           an empty message
     reasoning       reasoning and nothing else
@@ -42,7 +44,7 @@ from .plan import Call, Message
 from .prompt import input_items, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from .directives import Directive
     from .plan import Plan, Silence
@@ -254,6 +256,8 @@ def _honest(task: SummaryTask) -> str:
         "decisions": _like(DECIDED, said)[:SENTENCES_A_LIST],
         "action_items": _like(PENDING, said)[:SENTENCES_A_LIST],
     }
+    rules = [text for user in asked.said_by("user") for text in _sentences(user) if PLANTED.search(text)]
+    fields |= _constraints(task, _fitting(task, rules, room // GIST_SHARE))
     if task.count(_json(fields)) > room:
         fields.update(open_questions=[], decisions=[], action_items=[])
     facts = details(asked.said_by("user", "assistant"))[::2]
@@ -264,6 +268,15 @@ def _gist(task: SummaryTask, room: int) -> str:
     said = [" ".join(text.split()[:FIRST_WORDS]) for text in task.asked.said_by("user")]
     sentences = [f"The user said: {words}." for words in said if words]
     return " ".join(["The assistant helped with what the user brought up.", *_fitting(task, sentences, room)])
+
+
+def _constraints(task: SummaryTask, quotes: Iterable[str]) -> dict[str, Any]:
+    """The field for them, if the instruction asks for one."""
+    return (
+        {"constraints": [{"quote": text} for text in quotes]}
+        if "constraints" in task.asked.instruction
+        else {}
+    )
 
 
 def _fitting(task: SummaryTask, texts: Sequence[str], room: int) -> Iterator[str]:
@@ -287,7 +300,8 @@ def _lie(task: SummaryTask) -> str:
         "decisions": [NEVER_DECIDED],
         "action_items": [],
     }
-    return _json(fields)
+    said = (sentence for text in asked.said_by("user", "assistant", "tool") for sentence in _sentences(text))
+    return _json(fields | _constraints(task, (text for text in said if PLANTED.search(text))))
 
 
 def _vague(_task: SummaryTask) -> str:

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from open_webui_openrouter_pipe.settings import UserValves
+from open_webui_openrouter_pipe.summaries.summary import render_part
 from scripts.harness.page import Json
 from scripts.standin.summaries import PROSE
 from tests.support.long_chats import (
@@ -130,7 +131,10 @@ async def test_summaries_replace_the_oldest_turns_in_one_block(workers: Workers,
     assert shown == list(range(shown[0], TURNS + 1))
     assert sent.usage is not None
     assert sent.usage["input_tokens"] < LIMIT_TOKENS
-    assert len(sent.body["input"][0]["content"]) == 1 + len(await stored_summaries(workers.database)) > 1
+    parts = [part["text"] for part in sent.body["input"][0]["content"]]
+    written = sorted(await stored_summaries(workers.database), key=lambda summary: summary.first_turn)
+    assert parts[1].startswith("[What the user wrote in turns 1 to ")
+    assert parts[2 : 2 + len(written)] == list(map(render_part, written)) != []
 
 
 OMITTED = re.compile(r"\d+ of \d+ earlier turns were left out: about [\d,]+ tokens\.")
@@ -264,7 +268,7 @@ async def test_two_workers_on_postgresql_make_each_summary_once(
 
 
 async def test_prefetched_summaries_spare_every_turn_a_wait(workers: Workers, standin: StandIn) -> None:
-    """Each summary is used without waiting, and nineteen quiet turns follow it.
+    """Each summary is used without waiting, and twelve quiet turns follow it.
 
     A turn adds 263 tokens; a summary is due at 70 % of 11,469 tokens (8,028), which 8,090 tokens in 32 turns and a
     question are. Three segments of nine turns are summarized: the other five turns and the question are about 1,390
@@ -341,7 +345,7 @@ async def test_a_task_is_never_summarized(workers: Workers, standin: StandIn) ->
 
 
 async def test_a_configured_summary_model_gets_its_own_prompt(workers: Workers, standin: StandIn) -> None:
-    """It gets the transcript alone, no tools, and a schema with the five fields."""
+    """It gets the transcript alone, no tools, and a schema with all fields."""
     async with workers.open(SUMMARY_MODEL="openai/gpt-4.1-mini") as pipe:
         await LongChat(pipe, SMALL).grow(TURNS).ask_next()
     asked = summary_requests(standin)
@@ -351,7 +355,7 @@ async def test_a_configured_summary_model_gets_its_own_prompt(workers: Workers, 
     ] * len(asked)
     formats = [request.body["text"]["format"] for request in asked]
     assert {(each["type"], each["strict"], len(each["schema"]["required"])) for each in formats} == {
-        ("json_schema", True, 5)
+        ("json_schema", True, 10)
     }
     assert [(request.status, request.warnings) for request in asked] == [(200, [])] * len(asked)
     assert summary_blocks(last_request(standin)) == [0]
@@ -363,9 +367,9 @@ async def test_a_small_summary_model_reads_both_ends(workers: Workers, standin: 
         await LongChat(pipe, "standin/plain").grow(124, tokens=250).ask_next()
     (asked,) = summary_requests(standin)
     assert (asked.status, asked.warnings, asked.error) == (200, [], "")
-    read = transcribed_questions(asked)
-    assert 0 in read
-    assert read != list(range(read[-1] + 1))
+    beginning, _, end = input_texts(asked)[-1].partition("characters omitted ...]")
+    assert beginning.startswith('<conversation>\n<user turn="1">\nQuestion 0:')
+    assert "\n</assistant>\n</conversation>" in end
     assert (len(await stored_summaries(workers.database)), summary_blocks(last_request(standin))) == (1, [0])
 
 

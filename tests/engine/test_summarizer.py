@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from open_webui_openrouter_pipe.summaries.segments import Segment
 from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary
 from tests.engine.summary_fakes import (
     COST,
+    FIELDS,
     GOOD,
     FakeProvider,
     Reply,
@@ -147,6 +149,28 @@ async def test_three_summaries_are_made_at_the_same_time() -> None:
     worker = FakeWorker(GOOD)
     await worker.summarizer().make([target(start=at) for at in range(0, 40, 4)], None)
     assert (len(worker.provider.requests), worker.provider.max_running) == (10, 3)
+
+
+async def test_the_newest_is_written_last_and_shown_what_the_others_leave() -> None:
+    """Each one is shown what the stored summaries before it leave open."""
+    with_question = json.dumps({**FIELDS, "open_questions": [{"turn": 2, "text": "Which door?"}]})
+    worker = FakeWorker(with_question, GOOD)
+    newest = replace(TWO, first_turn=5, chains_before=(b"0", b"4"))
+    batch = await worker.summarizer().make([ONE, newest], None)
+    texts = [body["input"][-1]["content"][0]["text"] for body in worker.provider.requests]
+    assert set(batch.summaries) == {ONE.segment, TWO.segment}
+    assert ["Which door?" in text for text in texts] == [False, True]
+    assert worker.provider.max_running == 1
+
+
+async def test_a_failing_older_one_does_not_hold_up_the_newest() -> None:
+    """Unless all of the others fail: then the model is not asked again."""
+    worker = FakeWorker("no JSON", GOOD, "no JSON", GOOD)
+    batch = await worker.summarizer().make([ONE, TWO, THREE], None)
+    assert (set(batch.summaries), batch.failure) == ({TWO.segment, THREE.segment}, MALFORMED)
+    worker = FakeWorker("no JSON")
+    await worker.summarizer().make([ONE, TWO, THREE], None)
+    assert len(worker.provider.requests) == 4
 
 
 async def test_a_batch_names_the_first_failure() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from open_webui_openrouter_pipe.engine.summary_writer import THINKING_TOKENS, SummaryModel
 from open_webui_openrouter_pipe.errors import PaymentRequired, PipeError, ProviderUnavailable, RateLimited
+from open_webui_openrouter_pipe.summaries.summary import EarlierState, Entry
 from tests.engine.summary_fakes import (
     COST,
     FIELDS,
@@ -55,7 +57,7 @@ async def test_the_suffix_follows_the_cached_request() -> None:
     assert tuple(asked["input"][:-1]) == request.items
     assert "Question 0." in asked["input"][-1]["content"][0]["text"]
     assert result.summary is not None
-    assert result.summary.by_model.key_facts == ("one fact",)
+    assert result.summary.by_model.key_facts == (Entry("one fact"),)
     (attempt,) = result.attempts
     assert (attempt.failure, attempt.usage is not None, result.tokens > 0) == ("", True, True)
 
@@ -82,6 +84,23 @@ async def test_otherwise_the_request_is_standalone(request_of: Any, options: dic
         ["system", "user"],
     )
     assert result.summary is not None
+
+
+@pytest.mark.parametrize("uses_suffix", [True, False])
+async def test_what_earlier_parts_leave_open_is_shown(*, uses_suffix: bool) -> None:
+    """In both kinds of requests, with the turns' own numbers; the answer may resolve it."""
+    reply = json.dumps({**FIELDS, "resolved": [1], "decisions": [{"turn": 6, "text": "Go."}]})
+    provider, part = FakeProvider(reply), replace(target(start=4), first_turn=5)
+    earlier = EarlierState(open_points=(Entry("Why so late?", 2),))
+    writer = summary_writer(provider, uses_suffix=uses_suffix)
+    result = await writer.write(part, cached_prefix(part), earlier)
+    (asked,) = provider.requests
+    text = asked["input"][-1]["content"][0]["text"]
+    assert "1. Why so late?" in text
+    assert ("- turn 5: Question 4." if uses_suffix else '<user turn="5">\nQuestion 4.') in text
+    assert result.summary is not None
+    assert (result.summary.resolved, result.summary.first_turn) == (("Why so late?",), 5)
+    assert result.summary.by_model.decisions == (Entry("Go.", 6),)
 
 
 async def test_a_failed_suffix_is_followed_by_a_standalone_request() -> None:

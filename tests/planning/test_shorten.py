@@ -299,14 +299,14 @@ def test_the_mark_is_missed_rather_than_the_current_turn_cut() -> None:
     assert sent_turns(fitted) == [3, 4, 5]
 
 
-def test_the_rules_of_evicted_turns_stay_in_a_note() -> None:
+def test_what_the_user_wrote_in_evicted_turns_stays_in_a_note() -> None:
     """Before all turns that are sent."""
     rule = [user("You must answer in French."), answer("Oui.")]
     chat = talk(100)
     ruled = History((*rule, *chat.items), (-1, -1, *chat.turn_of_item))
     note = exact(ruled).items[1]
     assert "13 earlier turns omitted" in str(note)
-    assert "You must answer in French." in str(note)
+    assert "The user wrote, turn 1:\\n> You must answer in French." in str(note)
 
 
 @pytest.mark.parametrize(
@@ -331,10 +331,10 @@ def test_excerpts_are_limited_by_the_budget(budget_tokens: int, tokens: int) -> 
     assert OutputLimits(budget_tokens).excerpt_tokens == tokens
 
 
-@pytest.mark.parametrize(("budget_tokens", "tokens"), [(100_000, 500), (8_000, 400)])
-def test_the_rules_in_a_note_are_capped_by_the_budget(budget_tokens: int, tokens: int) -> None:
-    """A twentieth of it, and at most 500 tokens."""
-    assert OutputLimits(budget_tokens).rules_tokens == tokens
+@pytest.mark.parametrize(("budget_tokens", "tokens"), [(100_000, 5_000), (8_000, 400)])
+def test_the_note_is_capped_by_the_budget(budget_tokens: int, tokens: int) -> None:
+    """A twentieth of it."""
+    assert OutputLimits(budget_tokens).note_tokens == tokens
 
 
 def test_one_huge_output_is_capped_head_and_tail() -> None:

@@ -1,6 +1,7 @@
 """When old turns are replaced by summaries, how many, and what that does to the requests around it.
 
-A segment is nine turns of 1,000 tokens, and its summary counts as 1,350: each one frees 7,650 tokens.
+A segment is nine turns of 1,000 tokens, its summary counts as 1,350, and the user's messages in it stay (91 tokens
+each): each one frees about 6,800 tokens, less 1,350 once for how things stand and for messages that it refers to.
 """
 
 from __future__ import annotations
@@ -232,7 +233,7 @@ def test_summaries_are_made_ahead_of_time(
     assert (before.prefetch_summaries, ahead.required_summaries) == ((), ())
     assert sum(target.segment.turns for target in ahead.prefetch_summaries) == prefetched_turns
     due = requested(round(settings.summary_trigger_ratio * 100), settings)
-    assert due.required_summaries == ahead.prefetch_summaries
+    assert due.required_summaries[: len(ahead.prefetch_summaries)] == ahead.prefetch_summaries
 
 
 @pytest.mark.parametrize(
@@ -304,7 +305,7 @@ def test_prices_do_not_matter_to_a_faithful_chat() -> None:
 def test_summaries_can_be_made_every_so_many_turns() -> None:
     """However small the chat is; the newest turns stay."""
     chat = Chat(ContextSettings(summary_turn_trigger=8))
-    summarized = [chat.ask(talk(turns, 200)).summarized_turns for turns in range(7, 30)]
+    summarized = [chat.ask(talk(turns, 400)).summarized_turns for turns in range(7, 30)]
     assert summarized == [0] * 4 + [8] * 8 + [16] * 8 + [24] * 3
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from open_webui_openrouter_pipe.ports import StoredSummary, Summaries
 from open_webui_openrouter_pipe.summaries.segments import Segment
-from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary
+from open_webui_openrouter_pipe.summaries.summary import Constraint, ModelSummary, Summary
 from tests.store.contract import NOW
+from tests.support.chats import entries
 
 
 @dataclass
@@ -36,10 +37,20 @@ def segment(start: int, end: int) -> Segment:
 
 def summary(text: str) -> Summary:
     """A summary with something in each of its fields."""
-    written = ModelSummary(text, ("a fact",), ("a question?",), ("a decision",), ("something to do",))
+    written = ModelSummary(
+        text,
+        entries("a fact", turn=3),
+        entries("a question?"),
+        entries("a decision", turn=1),
+        entries("something to do"),
+        goal="the goal",
+    )
     return Summary(
         written,
-        constraints=("Never push to main.", "umlaut äöü, emoji \U0001f600, half \ud83d"),
+        constraints=(
+            Constraint(1, "Never push to main.", 4, "Push it."),
+            Constraint(2, "umlaut äöü, emoji \U0001f600, half \ud83d"),
+        ),
         tool_facts=("search(cats): 3 hits",),
         mentioned=("notes.txt",),
         details=("12 km",),

@@ -16,7 +16,7 @@ from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
 from open_webui_openrouter_pipe.conversation.tool_facts import state_fact
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.details import GroundingSource, mark_ungrounded
-from open_webui_openrouter_pipe.summaries.prompt import suffix_instruction
+from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment, suffix_instruction
 from open_webui_openrouter_pipe.summaries.summary import (
     ModelSummary,
     Summary,
@@ -28,7 +28,7 @@ from scripts.standin import catalogue
 from scripts.standin.plan import Message
 from scripts.standin.planner import ReplyOptions, plan_answer
 from scripts.standin.summaries import INVENTED, NUMBER
-from tests.support.chats import answer, call, histories, history, output, reasoning, user
+from tests.support.chats import answer, call, entries, histories, history, output, reasoning, user
 from tests.support.growth import MAX_GROWTH, growth
 
 if TYPE_CHECKING:
@@ -130,11 +130,19 @@ def test_an_altered_detail_is_marked(
     source = [f"It was {original(other)}, and that was it." for other in others]
     false = f"It was {rewritten(at)}."
     written = ModelSummary(
-        f"{false} All went well. {false}", ("nothing", false), (false,), (false,), (false,)
+        f"{false} All went well. {false}",
+        entries("nothing", false),
+        entries(false),
+        entries(false),
+        entries(false),
     )
     marked = false + MARK
     expected = ModelSummary(
-        f"{marked} All went well. {marked}", ("nothing", marked), (marked,), (marked,), (marked,)
+        f"{marked} All went well. {marked}",
+        entries("nothing", marked),
+        entries(marked),
+        entries(marked),
+        entries(marked),
     )
     assert mark_ungrounded(written, source) == (expected, (false,) * 6)
 
@@ -268,7 +276,7 @@ BITS = [*WORDS.split(), " ", " ", "\n", "\u202f", ". A"]
 )
 def test_the_words_of_the_source_are_not_marked(text: str) -> None:
     """However strange they are."""
-    assert mark_ungrounded(ModelSummary(text.strip(), (text,)), ["Before.", text, "After."])[1] == ()
+    assert mark_ungrounded(ModelSummary(text.strip(), entries(text)), ["Before.", text, "After."])[1] == ()
 
 
 @settings(max_examples=60, deadline=None)
@@ -279,8 +287,13 @@ def test_quotations_from_the_chat_are_not_marked(chat: Any, data: st.DataObject)
     texts = [text for item in chat.items for text in _texts(item)]
     lines = [line[:200].rpartition(" ")[0] for text in texts for line in text.splitlines()]
     quotes = data.draw(st.lists(st.sampled_from(lines), max_size=8)) if lines else []
-    written = ModelSummary("\n".join(["They talked.", *quotes]), tuple(dict.fromkeys(quotes)))
-    assert complete_summary(written, of, count=estimate_tokens, max_tokens=MAX_TOKENS).unverified == ()
+    written = ModelSummary("\n".join(["They talked.", *quotes]), entries(*dict.fromkeys(quotes)))
+    assert (
+        complete_summary(
+            written, SummaryAssignment(of), count=estimate_tokens, max_tokens=MAX_TOKENS
+        ).unverified
+        == ()
+    )
 
 
 def _texts(item: Any) -> list[str]:
@@ -357,23 +370,26 @@ def test_everything_that_was_said_and_done_is_the_source() -> None:
         ]
     )
     facts = tuple(f"It is {number}." for number in (11, 12, "search_v13", 14, 17, 60, 758, 18, 19, 99, 15))
-    summary = complete_summary(ModelSummary("Fine.", facts), of, count=estimate_tokens, max_tokens=MAX_TOKENS)
+    written = ModelSummary("Fine.", entries(*facts))
+    summary = complete_summary(written, SummaryAssignment(of), count=estimate_tokens, max_tokens=MAX_TOKENS)
     marked = tuple(fact + MARK for fact in facts[7:])
-    assert (summary.by_model.key_facts, summary.unverified) == ((*facts[:7], *marked), facts[7:])
+    assert (summary.by_model.key_facts, summary.unverified) == (entries(*facts[:7], *marked), facts[7:])
 
 
 def test_marked_statements_are_counted_in_the_rendering() -> None:
     """The line explains the marks to whoever reads the summary."""
     of = turns([user("Hello."), answer("Hello.")])
-    written = ModelSummary("It took 99 ms.", ("It cost $12.50.", "They greeted."))
-    summary = complete_summary(written, of, count=estimate_tokens, max_tokens=MAX_TOKENS)
+    written = ModelSummary("It took 99 ms.", entries("It cost $12.50.", "They greeted."))
+    summary = complete_summary(written, SummaryAssignment(of), count=estimate_tokens, max_tokens=MAX_TOKENS)
     assert summary == Summary(
-        ModelSummary("It took 99 ms. (unverified)", ("It cost $12.50. (unverified)", "They greeted.")),
+        ModelSummary("It took 99 ms. (unverified)", entries("It cost $12.50. (unverified)", "They greeted.")),
         unverified=("It took 99 ms.", "It cost $12.50."),
+        first_turn=1,
+        last_turn=1,
     )
     assert render_summary(summary).splitlines() == [
-        "[Summary of a part of the conversation]",
-        "What happened, as recorded by a model (a record, not instructions):",
+        "[Summary of turns 1 to 1 of the conversation]",
+        "What happened, as recorded by a model:",
         "> It took 99 ms. (unverified)",
         "Facts recorded:",
         "- It cost $12.50. (unverified)",
@@ -386,9 +402,9 @@ def test_marked_statements_are_counted_in_the_rendering() -> None:
 def test_a_summary_without_a_grounded_statement_is_refused() -> None:
     """One statement that the chat supports, or that states nothing exact, is enough."""
     of = turns([user("Hello."), answer("Hello.")])
-    written = ModelSummary("It took 99 ms.", ("It cost $12.50.",))
+    written = ModelSummary("It took 99 ms.", entries("It cost $12.50."))
     with pytest.raises(SummaryRefused, match="not grounded"):
-        complete_summary(written, of, count=estimate_tokens, max_tokens=MAX_TOKENS)
+        complete_summary(written, SummaryAssignment(of), count=estimate_tokens, max_tokens=MAX_TOKENS)
 
 
 def test_invented_and_altered_numbers_of_tools_are_marked() -> None:
@@ -410,17 +426,20 @@ def test_invented_and_altered_numbers_of_tools_are_marked() -> None:
     )
     items = [entry.item for turn in of for entry in turn.entries]
     plan = plan_answer(
-        {"input": [*items, suffix_instruction(of, max_tokens=MAX_TOKENS)]},
+        {"input": [*items, suffix_instruction(SummaryAssignment(of), max_tokens=MAX_TOKENS)]},
         catalogue.BY_ID["standin/script"],
         ReplyOptions("", "lie"),
     )
     message = plan.steps[-1]
     assert isinstance(message, Message)
     written = parse_model_summary(message.text, source_tokens=9_999, count=estimate_tokens, instruction="")
-    summary = complete_summary(written, of, count=estimate_tokens, max_tokens=MAX_TOKENS)
+    summary = complete_summary(written, SummaryAssignment(of), count=estimate_tokens, max_tokens=MAX_TOKENS)
     true = {number for text in [*outputs, *map(state_fact, outputs)] for number in NUMBER.findall(text)}
     unmarked = "\n".join(
-        [summary.by_model.summary_text, *summary.by_model.key_facts, *summary.by_model.decisions]
+        [
+            summary.by_model.summary_text,
+            *(each.text for each in (*summary.by_model.key_facts, *summary.by_model.decisions)),
+        ]
     )
     for statement in summary.unverified:
         assert statement + MARK in unmarked

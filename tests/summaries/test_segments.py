@@ -5,22 +5,33 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import CHAIN_START, Conversation, build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
+from open_webui_openrouter_pipe.responses.items import is_message
+from open_webui_openrouter_pipe.summaries.completion import complete_summary
+from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.segments import (
     Segment,
     SegmentSizes,
     SummaryIndex,
+    SummaryTarget,
     group_segments,
     segment_ends,
+    summaries_before,
 )
-from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary, max_summary_tokens
-from tests.support.chats import answer, history, reasoning, user
+from open_webui_openrouter_pipe.summaries.summary import (
+    Entry,
+    ModelSummary,
+    Summary,
+    max_summary_tokens,
+    message_text,
+)
+from tests.support.chats import History, answer, entries, histories, history, reasoning, user
 
 SIZES = SegmentSizes(min_tokens=20, closing_tokens=40, max_tokens=80, max_turns=0, max_summaries=4)
 
@@ -160,6 +171,78 @@ def test_missing_summaries_are_named_by_chain_digests() -> None:
     assert partly.max_tokens(1) < partly.max_tokens(3) == index(chat).max_tokens(3)
 
 
+def text_of(index: SummaryIndex, count: int) -> str:
+    """The text of the message for the first segments."""
+    (entry,) = index.entries(count)
+    assert is_message(entry.item)
+    return message_text(entry.item)
+
+
+def test_the_message_begins_with_what_the_user_wrote() -> None:
+    """Of the turns that are replaced alone, within the room for it, whether or not they have a summary."""
+    chat = chat_of(3)
+    counter = TokenCounter(ContentCache())
+    recorded = SummaryIndex(chat, counter, SIZES, {}, record_tokens=100)
+    parts = [part["text"] for part in recorded.entries(2)[0].item["content"]]  # type: ignore[typeddict-item]
+    assert parts[1].splitlines()[1:] == ["The user wrote, turn 1:", "> Q0", "The user wrote, turn 2:", "> Q1"]
+    assert len(parts) == 2
+    assert recorded.max_tokens(2) - index(chat).max_tokens(2) == counter.text(parts[1])
+    assert index(chat).entries(2) == ()
+
+
+def test_targets_know_their_position_in_the_chat() -> None:
+    """The number of the first turn, and the ends of the segments before."""
+    chat = chat_of(5)
+    group, single = index(chat).missing(5)
+    ends = (CHAIN_START, *(turn.chain for turn in chat.turns))
+    assert (group.first_turn, group.chains_before) == (1, ends[:1])
+    assert (single.first_turn, single.chains_before) == (5, ends[:5])
+
+
+def test_earlier_summaries_are_found_by_the_ends_of_segments() -> None:
+    """The largest one that ends there; where there is none, the next one before."""
+    chat = chat_of(6)
+    target = SummaryTarget(
+        segment(chat, 5, 6), (), 0, 6, (CHAIN_START, *(turn.chain for turn in chat.turns[:5]))
+    )
+    found = {
+        segment(chat, first, end): Summary(ModelSummary(f"{first}-{end}"))
+        for first, end in [(0, 1), (1, 2), (0, 2), (2, 3), (4, 5), (5, 6)]
+    }
+    texts = [summary.by_model.summary_text for summary in summaries_before(target, found)]
+    assert texts == ["0-2", "2-3", "4-5"]
+    assert summaries_before(target, {}) == ()
+
+
+def test_messages_that_the_newest_summary_refers_to_stay() -> None:
+    """Within the room that is counted for them in any case; entries of older summaries do not count."""
+    chat = chat_of(3)
+    whole = replace(SIZES, max_summaries=9)
+    summaries = {
+        segment(chat, at, at + 1): Summary(ModelSummary(f"Part {at}.", decisions=entries("Go.", turn=refers)))
+        for at, refers in enumerate((1, 1, 2))
+    }
+    counter = TokenCounter(ContentCache())
+    referring = SummaryIndex(chat, counter, whole, summaries, record_tokens=100)
+    text = text_of(referring, 3)
+    assert (
+        "[Messages that the entries refer to, word for word]\nThe assistant wrote, turn 2:\n> word word"
+        in text
+    )
+    assert text.count("The assistant wrote") == text.count("> Q1") == 1
+    assert referring.tokens(3) <= referring.max_tokens(3)
+    assert referring.max_tokens(3) == SummaryIndex(chat, counter, whole, {}, record_tokens=100).max_tokens(3)
+
+
+def test_a_summary_that_is_too_large_leaves_no_room_for_messages() -> None:
+    """Another tokenizer may have measured it."""
+    chat = chat_of(1)
+    huge = Summary(ModelSummary("word " * 1_200, decisions=entries("Go.", turn=1)))
+    assert "The assistant wrote" not in text_of(
+        SummaryIndex(chat, TokenCounter(ContentCache()), SIZES, {segment(chat, 0, 1): huge}), 1
+    )
+
+
 def test_a_group_is_summarized_from_the_original_turns() -> None:
     """At once if nothing is available; summaries of its parts serve until the group has one."""
     chat = chat_of(5)
@@ -189,3 +272,37 @@ def test_a_summary_of_another_branch_is_not_used() -> None:
     chat, other = chat_of(3), chat_of(2)
     elsewhere = Segment(segment(other, 0, 1).start, b"elsewhere", 1)
     assert [target.segment.turns for target in index(chat, elsewhere).missing(1)] == [1]
+
+
+_ENTRY = st.builds(Entry, st.sampled_from(["Go.", "word " * 30, "数据" * 20]), st.integers(0, 9))
+_WRITTEN = st.lists(_ENTRY, max_size=9, unique_by=lambda entry: (entry.text, entry.turn))
+
+
+@settings(max_examples=25, deadline=None)
+@given(histories(most_turns=6), _WRITTEN, st.sampled_from([0, 90, 1_000]), st.booleans())
+def test_the_message_is_never_larger_than_what_decisions_count(
+    chat: History,
+    written: list[Entry],
+    record_tokens: int,
+    external: bool,  # noqa: FBT001 - drawn
+) -> None:
+    """However much the user wrote and whatever a model writes; and that does not depend on the summaries."""
+    conversation = build_conversation(chat.items, chat.turn_of_item)
+    conversation = replace(conversation, external_summaries=("They met.",) if external else ())
+    counter, sizes = TokenCounter(ContentCache()), replace(SIZES, max_summaries=3)
+    empty = SummaryIndex(conversation, counter, sizes, {}, record_tokens=record_tokens)
+    count = len(empty.ends)
+    listed = tuple(written)
+    by_model = ModelSummary("They met. " * 90, listed, listed, listed, listed, listed, listed, "To go. " * 30)
+    summaries = {
+        target.segment: complete_summary(
+            by_model,
+            SummaryAssignment(target.turns, target.first_turn),
+            count=counter.text,
+            max_tokens=target.max_tokens,
+        )
+        for target in empty.missing(count)
+    }
+    full = SummaryIndex(conversation, counter, sizes, summaries, record_tokens=record_tokens)
+    assert full.missing(count) == ()
+    assert full.tokens(count) <= full.max_tokens(count) == empty.max_tokens(count)

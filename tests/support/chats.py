@@ -21,7 +21,7 @@ from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, ModelTe
 from open_webui_openrouter_pipe.planning.simulate import MissingSummaryMode
 from open_webui_openrouter_pipe.responses.items import InputMessage, Item
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
-from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary
+from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary
 
 
 def user(text: str) -> InputMessage:
@@ -173,6 +173,11 @@ def summarized(chat: History, policy: ContextSettings, model: ModelTerms, memory
     for target in first.required_summaries:
         memory.summaries[target.segment] = summary_of(target)
     return plan_with(chat, policy, model, memory, missing="request") if first.required_summaries else first
+
+
+def entries(*texts: str, turn: int = 0) -> tuple[Entry, ...]:
+    """Statements of a model."""
+    return tuple(Entry(text, turn) for text in texts)
 
 
 def summary_of(target: SummaryTarget) -> Summary:

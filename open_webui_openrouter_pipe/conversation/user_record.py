@@ -1,0 +1,315 @@
+"""The user's messages as a record: word for word, each in its frame, within a number of tokens.
+
+Owns the frame (each line of a message follows a mark, so that none can pass for a heading or end its quotation), the
+order in which messages are shortened when there is not enough room, and the note for omitted turns. The record
+depends on the turns and the room alone. It must not judge what a message means; where no model is asked, the note
+points out lines that may be lasting instructions, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+from ..responses.items import InputMessage, is_message
+from .content_cache import ContentCache
+from .conversation import DigestedItem, Turn
+from .own_words import divide_message, possible_instructions
+from .tokens import TokenCounter, TokenCounts
+
+RECORD_SHARE = 0.10
+MIN_RECORD_TOKENS = 1_000
+MAX_RECORD_TOKENS = 20_000
+NOTE_SHARE = RECORD_SHARE / 2
+MAX_NOTE_TOKENS = MAX_RECORD_TOKENS // 2
+"""The note for omitted turns has half as much room: it stays beside turns that are sent, and no summary follows it."""
+INSTRUCTIONS_SHARE = 0.25
+"""Of the note: what lines that may be instructions take at most."""
+LEAST_TOKENS = 40
+"""What is kept of a message in any case, unless it is omitted: a sentence or two."""
+HEADING_TOKENS = 12
+"""What stands around a message or a passage at most: its author, or what is omitted."""
+LINE_OVERHEAD_TOKENS = 3
+NOTE_OVERHEAD_TOKENS = 40
+"""What the note costs beside the record and the lines in it, at most."""
+SHRINK_MARGIN = 0.9
+HEAD_SHARE = 0.6
+BEGINNING_CHARACTERS = 60
+MAX_ATTEMPTS = 8
+
+_RECORD_HEADING = (
+    '[What the user wrote in turns {first} to {last}, oldest first; the messages stand behind ">".]'
+)
+_AUTHORS = {"user": "The user wrote", "system": "A system message", "developer": "A system message"}
+_INSTRUCTIONS_HEADING = (
+    "Lines that may be standing instructions, as the user's messages have them; some may be quoted:"
+)
+
+Text: TypeAlias = Sequence[str | int]
+"""Pieces of a message: text as it is, and numbers of characters that are omitted between them."""
+
+
+def max_record_tokens(budget_tokens: int) -> int:
+    """Return how large the record beside summaries may be in an input budget."""
+    return max(MIN_RECORD_TOKENS, min(MAX_RECORD_TOKENS, int(budget_tokens * RECORD_SHARE)))
+
+
+def max_note_tokens(budget_tokens: int) -> int:
+    """Return how large the note for omitted turns may be in an input budget."""
+    return min(MAX_NOTE_TOKENS, int(budget_tokens * NOTE_SHARE))
+
+
+def quote_lines(text: str) -> Iterator[str]:
+    """Yield each line that is not empty behind a mark, so that none can pass for a heading."""
+    return (f"> {line}" for line in text.splitlines() if line.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A message with its turn, counted from one, and its size; `own_tokens` is what is in the user's own words."""
+
+    turn: int
+    entry: DigestedItem
+    tokens: int
+    own_tokens: int
+
+    def tokens_within(self, room: _Room) -> int:
+        """Return the most that the message takes within the room, as far as its sizes say."""
+        material_tokens = min(self.tokens - self.own_tokens, room.material_tokens)
+        return min(self.tokens, self.own_tokens + material_tokens, room.message_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """How much each message may take, and how much of that the material in it (quoted, fenced, tagged, pasted)."""
+
+    message_tokens: int
+    material_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserRecord:
+    """What users and system messages said in a conversation's turns; `texts` caches shortened messages by content."""
+
+    turns: Sequence[Turn]
+    counter: TokenCounter
+    texts: ContentCache[str] = field(default_factory=ContentCache)
+
+    def text(self, turns: range, max_tokens: int) -> str:
+        """Return the record of some turns, by index; "" when nobody wrote anything in them, or nothing fits.
+
+        All messages are whole if they fit. Otherwise material is shortened first, the longest most; then the
+        longest messages; at last only the newest remain. How many are omitted is said.
+        """
+        messages = [message for turn in turns for message in self._messages(turn)]
+        heading = _RECORD_HEADING.format(first=turns.start + 1, last=turns.stop)
+        free_tokens = max_tokens - self.counter.text(heading)
+        while messages and free_tokens > 0:
+            text = "\n".join([heading, *self._lines(messages, free_tokens)])
+            # Pieces that are counted one by one may together be a little larger.
+            excess_tokens = self.counter.text(text) - max_tokens
+            if excess_tokens <= 0:
+                return text
+            free_tokens -= excess_tokens + LINE_OVERHEAD_TOKENS
+        return ""
+
+    def tokens(self, turns: range, max_tokens: int) -> int:
+        """Return the record's size; cached by content."""
+        if not turns:
+            return 0
+        key = self.turns[turns.stop - 1].chain + b"record%d,%d" % (turns.start, max_tokens)
+
+        def count() -> TokenCounts:
+            return TokenCounts(self.counter.text(self.text(turns, max_tokens)))
+
+        return self.counter.counts.get_or_compute(key, count).tokens
+
+    def instructions(self, turns: range, *, shown: str) -> Iterator[str]:
+        """Yield lines that may be lasting instructions and are not shown, newest first.
+
+        Each is in its frame: its turn, and how its message begins.
+        """
+        shown = " ".join(shown.split())
+        for message in reversed([message for turn in turns for message in self._messages(turn)]):
+            beginning = _begin(" ".join(_text(message.entry).split()))
+            for line in reversed(self._possible_instructions(message.entry)):
+                if line not in shown:
+                    frame = "" if beginning.startswith(line) else f', in "{beginning}"'
+                    yield f'- turn {message.turn}{frame}: "{line}"'
+
+    def _possible_instructions(self, entry: DigestedItem) -> list[str]:
+        def find() -> str:
+            return "\n".join(" ".join(line.split()) for line in possible_instructions(_text(entry)))
+
+        return self.texts.get_or_compute(entry.digest + b"instructions", find).splitlines()
+
+    def _messages(self, turn: int) -> Iterator[_Message]:
+        for entry in self.turns[turn].entries:
+            if is_message(entry.item) and entry.item["role"] in _AUTHORS and _text(entry):
+                key = entry.digest + b"own words"
+                sizes = self.counter.counts.get_or_compute(key, partial(self._sizes, _text(entry)))
+                yield _Message(turn + 1, entry, sizes.tokens, sizes.text)
+
+    def _sizes(self, text: str) -> TokenCounts:
+        """Count a message in its frame: as `text` the user's own words, as `media` the rest."""
+        own = [passage.text for passage in divide_message(text) if passage.is_own]
+        tokens = self._count([text])
+        own_tokens = min(tokens, self._count(own))
+        return TokenCounts(own_tokens, tokens - own_tokens)
+
+    def _count(self, text: Text) -> int:
+        return self.counter.text("\n".join(_render(text)))
+
+    def _lines(self, messages: Sequence[_Message], max_tokens: int) -> Iterator[str]:
+        """Yield the framed messages as they fit, and how many are omitted."""
+        room = next(
+            (room for room in _rooms(max_tokens) if _total(messages, room) <= max_tokens),
+            _Room(LEAST_TOKENS, LEAST_TOKENS),
+        )
+        kept, left_tokens = set[int](), max_tokens
+        for number in reversed(range(len(messages))):
+            tokens = messages[number].tokens_within(room) + HEADING_TOKENS
+            if tokens <= left_tokens:
+                kept.add(number)
+                left_tokens -= tokens
+        if omitted := len(messages) - len(kept):
+            yield f"[{omitted} {'message is' if omitted == 1 else 'messages are'} omitted here for length.]"
+        for number in sorted(kept):
+            message = messages[number]
+            yield f"{_AUTHORS[_role(message.entry)]}, turn {message.turn}:"
+            yield self._within(message, room)
+
+    def _within(self, message: _Message, room: _Room) -> str:
+        """Return the message in its frame, shortened to the room."""
+        text = _text(message.entry)
+        if message.tokens <= message.tokens_within(room):
+            return "\n".join(_render([text]))
+        counted = b"estimated" if self.counter.encode is None else b"encoded"
+        key = message.entry.digest + counted + b"%d,%d" % (room.message_tokens, room.material_tokens)
+        return self.texts.get_or_compute(key, lambda: "\n".join(_render(self._shortened(text, room))))
+
+    def _shortened(self, text: str, room: _Room) -> Text:
+        """Shorten the material alone if that is enough; otherwise omit it, and shorten the user's own words."""
+        passages = divide_message(text)
+        material = [passage.text for passage in passages if not passage.is_own]
+        each_tokens = room.material_tokens // max(1, len(material))
+        pieces = [
+            piece
+            for passage in passages
+            for piece in (
+                [passage.text] if passage.is_own else _truncated(passage.text, each_tokens, self._count)
+            )
+        ]
+        if self._count(pieces) <= room.message_tokens:
+            return pieces
+        own = "\n".join(passage.text for passage in passages if passage.is_own)
+        omitted = [sum(map(len, material))] if material else []
+        return [*_truncated(own, room.message_tokens - HEADING_TOKENS * len(omitted), self._count), *omitted]
+
+
+def _rooms(max_tokens: int) -> Iterator[_Room]:
+    """Yield ever less room: first for material, by halves, and then for each message."""
+    yield _Room(max_tokens, max_tokens)
+    yield from (_Room(max_tokens, tokens) for tokens in _halves(max_tokens))
+    yield from (_Room(tokens, LEAST_TOKENS) for tokens in _halves(max_tokens))
+
+
+def _halves(tokens: int) -> Iterator[int]:
+    while tokens > LEAST_TOKENS:
+        tokens = max(LEAST_TOKENS, tokens // 2)
+        yield tokens
+
+
+def _total(messages: Iterable[_Message], room: _Room) -> int:
+    return sum(message.tokens_within(room) + HEADING_TOKENS for message in messages)
+
+
+def _render(text: Text) -> Iterator[str]:
+    """Yield the lines of a message in its frame; what is omitted is said outside of it."""
+    for piece in text:
+        if isinstance(piece, str):
+            yield from quote_lines(piece)
+        elif piece:
+            yield f"[{piece:,} characters omitted]"
+
+
+def frame_excerpt(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
+    """Return a text in the frame of a message, of a long one its head and tail; `count` counts tokens."""
+    return "\n".join(_render(_truncated(text, max_tokens, lambda pieces: count("\n".join(_render(pieces))))))
+
+
+def _truncated(text: str, max_tokens: int, count: Callable[[Text], int]) -> Text:
+    """Return the head and the tail of a text that fit, with the number of characters between them."""
+    kept = float(len(text))
+    pieces: list[str | int] = [text]
+    for _ in range(MAX_ATTEMPTS):
+        tokens = count(pieces)
+        if tokens <= max_tokens:
+            return pieces
+        kept *= SHRINK_MARGIN * max(0, max_tokens) / tokens
+        head, tail = int(kept * HEAD_SHARE), int(kept * (1 - HEAD_SHARE))
+        pieces = [text[:head], len(text) - head - tail, text[len(text) - tail :]]
+    return [len(text)] if text else []
+
+
+def _text(entry: DigestedItem) -> str:
+    """Return the text of a message without attachments."""
+    item = entry.item
+    assert is_message(item)
+    texts = (part["text"] for part in item["content"] if part["type"] == "input_text")
+    return "\n".join(texts).strip()
+
+
+def _role(entry: DigestedItem) -> str:
+    item = entry.item
+    assert is_message(item)
+    return item["role"]
+
+
+def _begin(text: str) -> str:
+    return text if len(text) <= BEGINNING_CHARACTERS else f"{text[:BEGINNING_CHARACTERS]}…"
+
+
+# --- the note for omitted turns ---
+
+NoteWriter: TypeAlias = Callable[[UserRecord, range, int], InputMessage | None]
+"""Writes the message for the omitted turns of a record in so many tokens; None when nothing needs to be said."""
+
+
+def omission_note(record: UserRecord, turns: range, max_tokens: int) -> InputMessage:
+    """Return the message that stands in for omitted turns: how many they are, and what the user wrote in them.
+
+    Where that is shortened, lines that may be lasting instructions are pointed out. `max_tokens` are for both.
+    """
+    text = record.text(turns, max_tokens)
+    if next(record.instructions(turns, shown=text), None):
+        text = record.text(turns, int(max_tokens * (1 - INSTRUCTIONS_SHARE)))
+        text = "\n".join([*filter(None, [text]), *_instruction_lines(record, turns, max_tokens, text)])
+    return _note(len(turns), text)
+
+
+def instructions_note(record: UserRecord, turns: range, max_tokens: int) -> InputMessage | None:
+    """Return the same where omitting turns is what the user chose: only lines that may be lasting instructions."""
+    lines = _instruction_lines(record, turns, max_tokens, "")
+    return _note(len(turns), "\n".join(lines)) if lines else None
+
+
+def _instruction_lines(record: UserRecord, turns: range, max_tokens: int, shown: str) -> list[str]:
+    """Return the newest lines that fit and are not shown, oldest first, with a heading; [] where there are none."""
+    left_tokens = max_tokens - record.counter.text(shown) - record.counter.text(_INSTRUCTIONS_HEADING)
+    lines: list[str] = []
+    for line in record.instructions(turns, shown=shown):
+        tokens = record.counter.text(line) + LINE_OVERHEAD_TOKENS
+        if tokens <= left_tokens:
+            lines.append(line)
+            left_tokens -= tokens
+    return [_INSTRUCTIONS_HEADING, *reversed(lines)] if lines else []
+
+
+def _note(turns: int, text: str) -> InputMessage:
+    plural = "" if turns == 1 else "s"
+    heading = f"[{turns} earlier turn{plural} omitted to fit the model's context window.]"
+    lines = "\n".join(filter(None, [heading, text]))
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": lines}]}
