@@ -39,8 +39,9 @@ def test_the_defaults_of_the_context() -> None:
 def test_users_may_choose_the_aim(
     admin: Aim, user: Literal["inherit", "faithful", "thrifty"], aim: Aim
 ) -> None:
-    """Their own choice goes before the administrator's."""
-    settings = read_settings(Valves(CONTEXT_AIM=admin), UserValves(CONTEXT_AIM=user))
+    """Where they may set limits at all, their own choice goes before the administrator's."""
+    valves = Valves(CONTEXT_AIM=admin, ENABLE_USER_OVERRIDE=True)
+    settings = read_settings(valves, UserValves(CONTEXT_AIM=user))
     assert settings.context == ContextSettings(context_aim=aim)
 
 
@@ -78,7 +79,7 @@ def test_every_valve_of_the_context_is_read() -> None:
     )
 
 
-LIMITS = UserValves(CLIP_LAST_MESSAGES=8, CLIP_BYPASS=True, SUMMARY_BYPASS=True)
+LIMITS = UserValves(CONTEXT_AIM="thrifty", CLIP_LAST_MESSAGES=8, CLIP_BYPASS=True, SUMMARY_BYPASS=True)
 
 
 def test_limits_that_users_may_not_set_are_not_followed() -> None:
@@ -88,7 +89,7 @@ def test_limits_that_users_may_not_set_are_not_followed() -> None:
     assert settings.context == ContextSettings()
     assert settings.persistence.reasoning == "next_reply"
     (line,) = settings.notices
-    assert line.endswith(": CLIP_LAST_MESSAGES, CLIP_BYPASS, SUMMARY_BYPASS.")
+    assert line.endswith(": CONTEXT_AIM, CLIP_LAST_MESSAGES, CLIP_BYPASS, SUMMARY_BYPASS.")
 
 
 @pytest.mark.parametrize(("allowed", "limits"), [(True, LIMITS), (False, UserValves())])

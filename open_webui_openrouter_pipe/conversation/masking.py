@@ -15,7 +15,7 @@ MASK: Final = "[masked]"
 _MARK: Final = r"\\{0,8}[\"']|&(?:quot|#34|#39);"
 _NAME: Final = re.compile(
     rf"(?:(?P<line>^[ \t]{{0,40}}+(?:- )?)|(?<![\w.-]))(?P<dashes>--)?(?P<mark>{_MARK})?"
-    r"(?P<name>[A-Za-z_][\w.-]{0,80}+)(?(mark)(?P=mark))"
+    r"(?P<name>[A-Za-z_][\w.-]{0,80}+)(?(mark)(?P=mark))\]?"
     r"(?:[ \t]{0,9}+(?:=>|:(?![:/])|=(?!=))\s{0,9}+|(?(dashes)[ \t]{1,9}+|(?!)))",
     re.MULTILINE,
 )
@@ -23,8 +23,12 @@ _NAME: Final = re.compile(
 _QUOTED: Final = re.compile(rf"(?P<mark>{_MARK})(?P<value>(?:(?!(?<!\\)(?P=mark))[^\r\n])*+)")
 _CONTAINER: Final = re.compile(r"(?P<value>\{[^{}]{0,4000}+\}|\[[^\[\]]{0,4000}+\])")
 _PARTS: Final = re.compile(r"[^\s\"'\\,:{}\[\]]++")
-_WORD: Final = re.compile(r"(?P<value>(?:(?:Bearer|Basic|Digest|Token)[ \t]+)?[^\s\"'\\,;&<>()\[\]{}]++)")
-_LINE: Final = re.compile(r"(?P<value>[^\r\n\"'\\]++)")
+_WORD: Final = re.compile(
+    r"(?P<value>(?:(?:Bearer|Basic|Digest|Token)[ \t]{1,9}+)?[^\s\"'\\,;&<>()\[\]{}]{1,400}+)"
+)
+_LINE: Final = re.compile(r"(?P<value>[^\r\n\"'\\]{1,400}+)")
+_REST: Final = {_WORD: re.compile(r"[^\s\"'\\,;&<>()\[\]{}]*+"), _LINE: re.compile(r"[^\r\n\"'\\]*+")}
+"""A value is judged by its beginning, so that no line is read once for each of its fields; it is masked whole."""
 _BEARER: Final = re.compile(r"(?<=\bBearer )(?=[A-Za-z._~+/=-]{0,400}+\d)[\w.~+/=-]{8,4000}+")
 _IN_ADDRESS: Final = re.compile(r"(?<=://)([^\s/:@\"']{0,80}+:)[^\s/@\"']{1,200}+(?=@)")
 
@@ -33,6 +37,7 @@ _NOTHING: Final = re.compile(
 )
 """What a secret's field holds when it does not hold a secret."""
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
+_DIGIT, _LETTER, _SPACE = re.compile(r"\d"), re.compile(r"[^\W\d_]"), re.compile(r"\s")
 _WORDS_IN_NAME: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -62,8 +67,8 @@ _SUFFIXES: Final = frozenset({"hash", "value", "base64"})
 
 def _is_random(value: str, min_characters: int) -> bool:
     """Whether a value looks as if a machine had drawn it."""
-    is_mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
-    return len(value) >= min_characters and is_mixed and not any(map(str.isspace, value))
+    is_mixed = _DIGIT.search(value) is not None and _LETTER.search(value) is not None
+    return len(value) >= min_characters and is_mixed and not _SPACE.search(value)
 
 
 _IF_LIKELY: Final[Mapping[str, Callable[[str], bool]]] = {
@@ -100,7 +105,8 @@ def _secret_values(text: str) -> Iterator[tuple[int, int, str]]:
         held = value["value"].strip() if value else MASK
         parts = _PARTS.findall(held) if value and value.re is _CONTAINER else [held]
         if value and held != MASK and not _NOTHING.fullmatch(held) and any(map(is_secret, parts)):
-            done = value.end()
+            rest = _REST.get(value.re)
+            done = rest.match(text, value.end()).end() if rest else value.end()  # type: ignore[union-attr]
             mark = "" if value.re is _QUOTED else field["mark"] or ""
             yield value.start("value"), done, f"{mark}{MASK}{mark}"
 

@@ -28,7 +28,7 @@ _CLOSING_INDENTATION = 3
 _TAG = re.compile(r"(?:<|\[)([A-Za-z][\w.:-]{0,60})(?=[\s>\]=/])")
 _CLOSING_TAG = re.compile(r"(?:</|\[/)([A-Za-z][\w.:-]{0,60})[ \t]{0,3}[>\]]")
 _MATERIAL_LINE = re.compile(
-    r"[ \t]{0,40}(?:>|\||//|/\*|\*/|#|--|<!--|;|%|\"\"\"|''')"
+    r"[ \t]{0,40}(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,4})?>|[ \t]{0,40}(?:[\|\uff1e]|//|/\*|\*/|#|--|<!--|;|%|\"\"\"|''')"
     r"|(?: {4}|\t)"
     r"|[ \t]{0,40}\[?(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d[-/.:]\d\d[-/.:]\d\d)"
 )
@@ -51,8 +51,9 @@ _HAS_FRAME = re.compile(r"[ \t]{0,40}(?:>|`{3}|~{3}|<[A-Za-z]|\[[A-Za-z])")
 """A quotation, a fence or a tag, which says by itself where it ends."""
 _BULLET = re.compile(r"[ \t]{0,3}[-*+•][ \t]")
 _QUOTED = re.compile(
-    r"\"[^\"]{2,2000}+\"|“[^“”]{2,2000}+”|„[^„“”]{2,2000}+[“”]|«[^«»]{2,2000}+»|「[^「」]{2,2000}+」|『[^『』]{2,2000}+』"
-    r"|(?<!\w)['\u2018](?=\S)[^'\u2018\u2019]{2,2000}+['\u2019](?!\w)"
+    r"\"[^\"]{2,}+\"|“[^“”]{2,}+”|„[^„“”]{2,}+[“”]|«[^«»]{2,}+»|「[^「」]{2,}+」|『[^『』]{2,}+』"
+    r"|»[^«»]{2,}+«|\u2039[^\u2039\u203a]{2,}+\u203a|\u203a[^\u2039\u203a]{2,}+\u2039|„[^„«»]{2,}+«|”[^“”]{2,}+”|`[^`]{2,}+`"
+    r"|(?<!\w)['\u2018](?=\S)[^'\u2018\u2019]{2,}+['\u2019](?!\w)"
 )
 
 _INSTRUCTION = re.compile(
@@ -61,7 +62,7 @@ _INSTRUCTION = re.compile(
     r"|toujours|jamais|dois|doit|doivent|devez|désormais|dorénavant|interdit|ne \w{1,20} (?:pas|plus)"
     r"|siempre|nunca|jamás|debes?|deben|debe|a partir de ahora|prohibido"
     r"|sempre|jamais|deves?|devem|deve|a partir de agora|proibido"
-    r"|mai|devi|devono|d'ora in poi|vietato"
+    r"|(?:non (?:\w{1,20} ){1,3}|^\W{0,5})mai(?! \d)|devi|devono|d'ora in poi|vietato"
     r"|altijd|nooit|moet|vanaf nu|zawsze|nigdy|musisz|nie wolno"
     r"|всегда|никогда|должен|должна|должно|должны|нельзя|обязательно|отныне)\b"
     r"|总是|始终|永远|绝不|绝对不|不要|不得|必须|务必|禁止|从现在起"
@@ -102,10 +103,12 @@ def stands_in_own_words(quotation: str, text: str) -> bool:
         return False
     words = " ".join(own_words(text).split())
     quoted = [match.span() for match in _QUOTED.finditer(words)]
-    start = words.find(wanted)
+    start, number = words.find(wanted), 0
     while start >= 0:
         end = start + len(wanted)
-        if not any(first < start and end < last for first, last in quoted):
+        while number < len(quoted) and quoted[number][1] <= end:
+            number += 1
+        if number == len(quoted) or quoted[number][0] >= start:
             return True
         start = words.find(wanted, end)
     return False

@@ -296,6 +296,11 @@ def instructions_note(record: UserRecord, turns: range, max_tokens: int) -> Inpu
     return _note(len(turns), "\n".join(lines)) if lines else None
 
 
+def count_note(record: UserRecord, turns: range, max_tokens: int) -> InputMessage:  # noqa: ARG001 - a writer
+    """Return the same where nothing else fits: only how many turns are omitted."""
+    return _note(len(turns), "")
+
+
 def _instruction_lines(record: UserRecord, turns: range, max_tokens: int, shown: str) -> list[str]:
     """Return the newest lines that fit and are not shown, oldest first, with a heading; [] where there are none."""
     left_tokens = max_tokens - record.counter.text(shown) - record.counter.text(_INSTRUCTIONS_HEADING)

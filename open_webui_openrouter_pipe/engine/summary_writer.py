@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from ..errors import (
@@ -209,7 +210,7 @@ class SummaryWriter:
             count=self.count,
             instruction=INSTRUCTION,
         )
-        source = all_texts(target.turns)
+        source = chain(all_texts(target.turns), assignment.earlier.texts)
         judge_content(model_summary, source, source_tokens=target.source_tokens, count=self.count)
         summary = complete_summary(model_summary, assignment, count=self.count, max_tokens=target.max_tokens)
         require_content(summary)  # what is kept is judged alike whenever it is found again

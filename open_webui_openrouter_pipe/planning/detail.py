@@ -6,7 +6,7 @@ A part is a round of a turn, or the user's message at its beginning. Policies ch
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import accumulate
 
@@ -20,7 +20,7 @@ from ..conversation.tokens import (
     truncate_to_tokens,
 )
 from ..conversation.tool_facts import state_output
-from ..conversation.user_record import NoteWriter, UserRecord, max_note_tokens, omission_note
+from ..conversation.user_record import NoteWriter, UserRecord, count_note, max_note_tokens, omission_note
 from ..responses.items import is_function_call_output, is_message, is_reasoning
 from ..summaries.segments import SummaryIndex
 
@@ -108,6 +108,7 @@ class PartsByDetail:
         self.limits = limits
         self.summaries = summaries
         self.turns = conversation.turns
+        self._conversation = conversation
         self.parts = tuple(
             Part(index, entries, ends_turn=number == len(turn.rounds))
             for index, turn in enumerate(self.turns)
@@ -119,6 +120,11 @@ class PartsByDetail:
         self._entries: dict[tuple[DetailLevel, int], tuple[DigestedItem, ...]] = {}
         self._notes: dict[tuple[int, int], tuple[DigestedItem, ...]] = {}
         self._record = UserRecord(conversation.turns, counter, texts)
+
+    def without_record(self) -> PartsByDetail:
+        """Return the same with a note that says only how many turns are dropped."""
+        limits = replace(self.limits, note=count_note)
+        return PartsByDetail(self._conversation, self.counter, self._texts, limits, self.summaries)
 
     @property
     def current(self) -> int:

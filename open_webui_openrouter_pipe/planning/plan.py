@@ -203,7 +203,7 @@ def plan(
         raise WindowTooSmall(budget)
     note = instructions_note if settings.context_strategy == "clip" else omission_note
     sizes = segment_sizes(settings, model.segment_window_tokens or budget.window_tokens)
-    record_tokens = max_record_tokens(budget.input_tokens)
+    record_tokens = record_tokens_of(settings, budget)
     index = SummaryIndex(
         conversation, counter, sizes, summaries.found, record_tokens=record_tokens, texts=facts
     )
@@ -226,6 +226,14 @@ def segment_sizes(settings: ContextSettings, window_tokens: int) -> SegmentSizes
     if settings.context_aim == "thrifty":
         window_tokens = min(window_tokens, THRIFTY_WINDOW_TOKENS)
     return SegmentSizes.of(settings, window_tokens)
+
+
+def record_tokens_of(settings: ContextSettings, budget: Budget) -> int:
+    """Return how large the record beside summaries may be; a thrifty chat's does not grow with a large window."""
+    if settings.context_aim == "thrifty":
+        window_tokens = min(budget.window_tokens, THRIFTY_WINDOW_TOKENS)
+        budget = split_window(window_tokens, output_tokens=budget.output_reserve_tokens)
+    return max_record_tokens(budget.input_tokens)
 
 
 def may_need_summaries(
@@ -298,7 +306,10 @@ def _drafts(draft: _Draft) -> Iterator[_Draft]:
         draft = draft.without_retrieved()
         yield draft
     if strategy == "summarize":
-        yield draft.without_summaries()
+        draft = draft.without_summaries()
+        yield draft
+    if strategy in {"summarize", "prune"}:
+        yield draft.without_record()
 
 
 def _count_all(counter: TokenCounter, conversation: Conversation) -> TokenCounts:
@@ -390,6 +401,10 @@ class _Draft:
         """Return the same with turns omitted instead of summarized."""
         settings = replace(self.terms.settings, context_strategy="prune")
         return replace(self, terms=replace(self.terms, settings=settings))
+
+    def without_record(self) -> _Draft:
+        """Return the same with a note that does not say what the user wrote."""
+        return replace(self, parts=self.parts.without_record())
 
     def is_crowded(self, request: _Request) -> bool:
         """Whether turns were evicted for what gives way before them.

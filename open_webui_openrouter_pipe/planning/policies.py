@@ -139,8 +139,8 @@ def compaction_pays(request: SimulatedRequest, eligible_turns: int) -> bool:
     segments = parts.segments_before(compacted.summarized)
     newest_start = parts.start_of(parts.summaries.ends[segments - 2]) if segments > 1 else 0
     coming_requests = request.requests_in(newest_start, compacted.summarized)
-    following_tokens = request.tokens(compacted) - request.terms.base_tokens
-    coming_tokens = request.freed_tokens(compacted) * coming_requests
+    following_tokens = request.likely_tokens(compacted) - request.terms.base_tokens
+    coming_tokens = request.saved_tokens(compacted) * coming_requests
     return request.terms.prices.pays(request.unsummarized_cost, coming_tokens, following_tokens)
 
 
@@ -185,7 +185,8 @@ def choose_segments(request: SimulatedRequest, eligible_turns: int, target_token
     done = parts.segments_before(cutoffs.summarized)
     before = request.parts_tokens(cutoffs) + summaries.max_tokens(done)
     chosen, freed_tokens = 0, 0
-    for count in range(done + 1, summaries.count(eligible_turns) + 1):
+    eligible = summaries.count_completed(eligible_turns, current_turn=request.turn)
+    for count in range(done + 1, eligible + 1):
         if request.terms.missing_summaries == "skip" and summaries.missing(count):
             continue
         rest = cutoffs.moved(DetailLevel.DROPPED, parts.start_of(summaries.ends[count - 1]))
@@ -257,7 +258,10 @@ def _give_way(request: SimulatedRequest, steps: Iterable[_Step], max_tokens: flo
     """Take the steps in their order, each only as far as needed; None when all are not enough."""
     cutoffs = request.cutoffs
     for level, end in steps:
-        cutoffs = _moved_as_needed(request, cutoffs, (level, end), max_tokens)
+        # A note may take more than the turns that it stands for: these stay.
+        cutoffs = min(
+            cutoffs, _moved_as_needed(request, cutoffs, (level, end), max_tokens), key=request.tokens
+        )
         if request.tokens(cutoffs) <= max_tokens:
             return cutoffs
     return None
@@ -273,9 +277,15 @@ def _moved_as_needed(request: SimulatedRequest, cutoffs: Cutoffs, step: _Step, m
         return cutoffs
 
     def is_enough(end: int) -> bool:
-        return request.tokens(cutoffs.moved(level, end)) <= max_tokens
+        moved = cutoffs.moved(level, end)
+        without_note = request.fixed_tokens(moved) + request.parts_tokens(moved)
+        return without_note <= max_tokens and request.tokens(moved) <= max_tokens
 
-    return cutoffs.moved(level, ends[bisect_left(ends, 1, hi=len(ends) - 1, key=is_enough)])
+    end = ends[bisect_left(ends, 1, hi=len(ends) - 1, key=is_enough)]
+    if level == DetailLevel.DROPPED and not is_enough(end):
+        # The note grows with what is dropped: fewer turns may be enough where all are not.
+        end = next(filter(is_enough, ends), end)
+    return cutoffs.moved(level, end)
 
 
 def _low_water_tokens(request: SimulatedRequest, high_tokens: float) -> float:

@@ -151,6 +151,15 @@ class SimulatedRequest:
         """Return how much smaller it would be with these cutoffs."""
         return self.tokens() - self.tokens(cutoffs)
 
+    def likely_tokens(self, cutoffs: Cutoffs | None = None) -> int:
+        """Return the same as `tokens`, with summaries as large as they usually are: what it costs goes by this."""
+        segments = self.parts.segments_before((cutoffs or self.cutoffs).summarized)
+        return self.tokens(cutoffs) - self.parts.summaries.unfilled_tokens(segments)
+
+    def saved_tokens(self, cutoffs: Cutoffs) -> int:
+        """Return how much smaller it usually is with these cutoffs."""
+        return self.likely_tokens() - self.likely_tokens(cutoffs)
+
     def fixed_tokens(self, cutoffs: Cutoffs) -> int:
         """Return what stands before all parts: instructions, tools and summaries."""
         segments = self.parts.segments_before(cutoffs.summarized)
@@ -189,7 +198,7 @@ class SimulatedRequest:
 
     def summarizable(self, eligible_turns: int) -> Cutoffs:
         """Return the cutoffs with summaries of all segments in the oldest turns."""
-        count = self.parts.summaries.count(eligible_turns)
+        count = self.parts.summaries.count_completed(eligible_turns, current_turn=self.turn)
         end = self.parts.start_of(self.parts.summaries.ends[count - 1]) if count else 0
         return self.cutoffs.moved(DetailLevel.SUMMARIZED, end)
 
@@ -274,5 +283,5 @@ def simulate(
         if terms.settings.context_aim == "thrifty":
             unsummarized_cost = 0.0 if cutoffs.summarized > previous.summarized else unsummarized_cost
             compacted = request.summarizable(turn + 1 - terms.settings.kept_turns)
-            unsummarized_cost += terms.prices.read * request.freed_tokens(compacted)
+            unsummarized_cost += terms.prices.read * request.saved_tokens(compacted)
     return Simulation(cutoffs, previous, retained, tuple(breaks), unsummarized_cost)

@@ -14,13 +14,16 @@ from typing import Any
 from ..history.build import BuiltHistory
 from ..history.reading import ArtifactRef, History, Origin, Repair
 from ..planning.plan import Plan
-from ..responses.items import Item, is_function_call_output
+from ..responses.items import Item, is_function_call, is_function_call_output, is_message
+from ..summaries.summary import message_text
 from .conformance import Issue
 from .exports import Chat, ChatState
 
 LINE_CHARACTERS = 100
 
 _GIST_CHARACTERS = 400
+_KEPT_CHARACTERS = 16
+"""Of the head of a message that is shortened."""
 _ITEM_HEAD = ("#", "turn", "tokens", "from", "marker", "repairs", "item")
 _REPAIRED_TYPES = {
     "message": "message",
@@ -124,13 +127,14 @@ def plan_report(plan: Plan, replayed: Replay, items: Sequence[Item], turns: Sequ
     budget = plan.budget
     turn_numbers = list(dict.fromkeys(turns))
     sent = {id(item) for item in plan.items}
-    sent_results = {item["call_id"] for item in plan.items if is_function_call_output(item)}
+    known = set(map(id, items))
+    changed = {_identity(item) for item in plan.items if id(item) not in known}
     shortened: list[int] = []
     omitted: list[int] = []
     for item, turn in zip(items, turns, strict=True):
         if id(item) not in sent:
-            is_shortened = is_function_call_output(item) and item["call_id"] in sent_results
-            (shortened if is_shortened else omitted).append(replayed.turn_number(turn))
+            which = shortened if _identity(item) in changed else omitted
+            which.append(replayed.turn_number(turn))
     reserved = (
         f"{budget.output_reserve_tokens:,} for the answer, {budget.overhead_reserve_tokens:,} in reserve"
     )
@@ -147,10 +151,19 @@ def plan_report(plan: Plan, replayed: Replay, items: Sequence[Item], turns: Sequ
             f"  turn {replayed.turn_number(turn_numbers[one.turn])}: {one.reason}, {one.freed_tokens:,} tokens saved"
             for one in breaks
         ),
-        f"outputs shortened: {_count(shortened)}",
+        f"items shortened: {_count(shortened)}",
         f"items omitted: {_count(omitted)}",
     ]
     return "\n".join(lines)
+
+
+def _identity(item: Item) -> tuple[str, ...]:
+    """Return what an item keeps when its text is shortened: its kind and its id, or how its text begins."""
+    if is_function_call(item) or is_function_call_output(item):
+        return item["type"], item["call_id"]
+    if is_message(item):
+        return item["type"], item["role"], message_text(item)[:_KEPT_CHARACTERS]
+    return (item["type"],)
 
 
 def printable(text: str) -> str:

@@ -16,7 +16,14 @@ from ..conversation.conversation import Turn
 from ..conversation.own_words import possible_instructions, stands_in_own_words
 from ..conversation.tokens import truncate_to_tokens
 from ..conversation.user_record import quote_lines
-from .details import UNVERIFIED, exact_details, mark_ungrounded, mentioned_paths, missing_details
+from .details import (
+    UNVERIFIED,
+    exact_details,
+    mark_ungrounded,
+    mentioned_paths,
+    missing_details,
+    stands_alone,
+)
 from .prompt import SummaryAssignment, all_texts, attachment_names, open_points, tool_lines, turn_text
 from .summary import (
     HEADINGS,
@@ -73,13 +80,7 @@ def complete_summary(
     calls = group_tool_lines(every_call)
     attached = attachment_names(entry.item for turn in turns for entry in turn.entries)
     paths = dict.fromkeys([*attached, *_read_in_turns(turns, mentioned_paths)])
-    found = dict(_read_in_turns(turns, lambda text: exact_details(text).items()))
-    # A quoted order would stand there without the message around it.
-    details = {
-        detail: words
-        for detail, words in found.items()
-        if detail not in paths and not possible_instructions(words)
-    }
+    details = {detail: words for detail, words in _details_with_words(turns).items() if detail not in paths}
     known = _with_known_turns(model_summary, assignment)
     sources = chain(all_texts(turns), every_call, paths, assignment.earlier.texts)
     marked, ungrounded = mark_ungrounded(known, [*sources])
@@ -157,10 +158,18 @@ def _verified(constraints: Iterable[Constraint], assignment: SummaryAssignment) 
     said = {
         number: turn_text(turn, "user") for number, turn in enumerate(assignment.turns, assignment.first_turn)
     }
-    earlier = {(each.turn, each.quote) for each in assignment.earlier.constraints}
+    # A request shows them on one line each.
+    earlier = {
+        (each.turn, " ".join(each.quote.split())): each.quote for each in assignment.earlier.constraints
+    }
+
+    words = {number: " ".join(text.split()) for number, text in said.items()}
 
     def turn_of(quotation: str, first_guess: int) -> int:
-        guesses = sorted(said, key=lambda turn: turn != first_guess)
+        wanted = " ".join(quotation.split())
+        guesses = sorted(
+            (turn for turn in said if wanted in words[turn]), key=lambda turn: turn != first_guess
+        )
         return next((turn for turn in guesses if stands_in_own_words(quotation, said[turn])), 0)
 
     for each in constraints:
@@ -168,9 +177,9 @@ def _verified(constraints: Iterable[Constraint], assignment: SummaryAssignment) 
         verified = replace(
             each, revoked_in_turn=revoked_in_turn, revoked_by=each.revoked_by if revoked_in_turn else ""
         )
-        if (each.turn, each.quote) in earlier:
+        if known := earlier.get((each.turn, " ".join(each.quote.split()))):
             if revoked_in_turn:
-                yield verified
+                yield replace(verified, quote=known)
         elif turn := turn_of(each.quote, each.turn):
             yield replace(verified, turn=turn)
 
@@ -227,6 +236,23 @@ def _read_in_turns(turns: Sequence[Turn], read: Callable[[str], Iterable[_Value]
     """
     for role in ("assistant", "user"):
         yield from _interleave(read(turn_text(turn, role)) for turn in turns)
+
+
+def _details_with_words(turns: Sequence[Turn]) -> Mapping[str, str]:
+    """Return the exact details of the turns, each with what is shown of it: those of answers, then those of users.
+
+    Those of answers are shown in the words around them. A user may have pasted a text of others, and words of it
+    would stand here without the message around them: of users' details, and of words that may be an order, only the
+    detail is shown, and "" where that alone says nothing.
+    """
+    answered = _interleave(exact_details(turn_text(turn, "assistant")).items() for turn in turns)
+    written = _interleave(dict.fromkeys(exact_details(turn_text(turn, "user")), "").items() for turn in turns)
+    details: dict[str, str] = {}
+    for detail, words in chain(answered, written):
+        is_shown = bool(words) and not possible_instructions(words)
+        shown = words if is_shown else detail if stands_alone(detail) else ""
+        details[detail] = details.get(detail) or shown
+    return details
 
 
 def _interleave(lists: Iterable[Iterable[_Value]]) -> Iterator[_Value]:

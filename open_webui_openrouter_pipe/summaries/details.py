@@ -118,6 +118,16 @@ def mentioned_paths(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def stands_alone(detail: str) -> bool:
+    """Whether an exact detail says by itself what it is, and cannot be a sentence.
+
+    So do links, paths, names, digits in groups, and a single quoted word.
+    """
+    kind = next((kind for kind, found, _ in _find_details(detail) if found == detail), "amount")
+    is_word = detail[1:-1].isascii() and not any(map(str.isspace, detail))
+    return is_word if kind == "quoted" else kind not in _OWNED_KINDS
+
+
 def _with_words(text: str, start: int, end: int, *, after: int) -> tuple[str, int]:
     """Return the words around a detail within its line, none of those before `after`, and where they end.
 

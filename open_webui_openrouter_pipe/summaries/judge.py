@@ -39,7 +39,9 @@ _PLACEHOLDER_WORDS: Final = (
 )
 _PLACEHOLDERS: Final = frozenset(_PLACEHOLDER_WORDS.split())
 _NESTED: Final = re.compile(r"[\s`]*+(?:json)?\s*+\{\s*+\"")
-_FORM: Final = re.compile(r"\W*(?:(?:a |an |the )?(?:list of )?strings?\b[:;,.]|<[a-z_ ]+>\W*\Z)")
+_FORM: Final = re.compile(
+    r"[^\w<]*+(?:<?(?:a |an |the )?(?:list of )?strings?\b[:;,.]|<[a-z_ ]{1,100}+>\W*+\Z)"
+)
 _REFUSAL: Final = re.compile(
     r"\W*(?:(?:i['\u2019]?m|i am|we['\u2019]re) (?:very |so |really )?(?:sorry|afraid|unable|not able)\b"
     r"|(?:sorry|apologies)\b[^.]{0,30}\b(?:can(?:no|['\u2019])t|unable)|my apologies"

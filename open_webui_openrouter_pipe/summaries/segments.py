@@ -49,6 +49,8 @@ cut there before turns are dropped, so that a summary is worth its room only if 
 MESSAGE_SHARE = 0.10
 """The share of the window for all summaries together, which says how many may stand beside each other."""
 MIN_SUMMARIES = 2
+FILLED_SHARE = 0.5
+"""What a summary usually takes of its allowance, as far as costs go: models are asked to fill half."""
 GROUP_SIZE = 4
 """How many neighbours share a summary when there are too many."""
 
@@ -210,6 +212,14 @@ class SummaryIndex:
         """Return how many segments lie within the oldest `turns` turns."""
         return bisect_right(self.ends, turns) if turns > 0 else 0
 
+    def count_completed(self, turns: int, *, current_turn: int) -> int:
+        """Return the same as it was known in a turn: the size of that turn ends no segment before it."""
+        count = self.count(turns)
+        if count and self.ends[count - 1] == current_turn:
+            completed = segment_ends(self._sources_tokens[:current_turn], self._sizes)
+            count -= current_turn not in completed
+        return count
+
     def max_tokens(self, count: int) -> int:
         """Return how large the message may be that replaces the first `count` segments.
 
@@ -217,14 +227,22 @@ class SummaryIndex:
         the user's messages is counted as it is.
         """
         if count not in self._max_tokens:
-            targets = [*self._grouped(count)]
             external = summary_message((), self._conversation.external_summaries)
-            header = self._counter.text(SUMMARY_HEADER) + MESSAGE_OVERHEAD_TOKENS if targets else 0
+            header = self._counter.text(SUMMARY_HEADER) + MESSAGE_OVERHEAD_TOKENS if count else 0
             fixed = self._counter.entry(digest_item(external)).tokens if external else header
             record = self._record.tokens(self._turns(count), self._record_tokens)
-            newest = targets[-1].max_state_tokens + targets[-1].max_referenced_tokens if targets else 0
-            self._max_tokens[count] = sum(target.max_tokens for target in targets) + newest + record + fixed
+            self._max_tokens[count] = self._allowances_tokens(count) + record + fixed
         return self._max_tokens[count]
+
+    def unfilled_tokens(self, count: int) -> int:
+        """Return by how much that message is usually smaller, whatever its summaries turn out to be."""
+        return int(self._allowances_tokens(count) * (1 - FILLED_SHARE))
+
+    def _allowances_tokens(self, count: int) -> int:
+        """What all summaries may take, with what the newest of them has beside its segment."""
+        targets = [*self._grouped(count)]
+        newest = targets[-1].max_state_tokens + targets[-1].max_referenced_tokens if targets else 0
+        return sum(target.max_tokens for target in targets) + newest
 
     def tokens(self, count: int) -> int:
         """Return the size of the message for the first `count` segments, as far as summaries are available."""

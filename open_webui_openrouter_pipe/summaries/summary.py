@@ -207,7 +207,13 @@ def all_constraints(summaries: Sequence[Summary]) -> tuple[Constraint, ...]:
         key = each.turn, each.quote
         if each.revoked_by or key not in found:
             found[key] = each
-    return tuple(found.values())
+    revoked = {(each.turn, each.quote) for each in found.values() if each.revoked_by}
+    # A summary of several segments may quote less of what a later one knows as revoked.
+    return tuple(
+        each
+        for each in found.values()
+        if each.revoked_by or not any(turn == each.turn and each.quote in quote for turn, quote in revoked)
+    )
 
 
 def message_text(message: Message) -> str:
@@ -288,7 +294,7 @@ def render_part(summary: Summary) -> str:
             f"({statements} marked as unverified: the original messages do not contain their details.)"
         )
     if omitted := summary.omitted_count:
-        lines.append(f"({omitted} further detail{'' if omitted == 1 else 's'} omitted for length.)")
+        lines.append(f"({omitted} further detail{' is' if omitted == 1 else 's are'} not repeated here.)")
     part = f"turns {summary.first_turn} to {summary.last_turn}" if summary.last_turn else "a part"
     return "\n".join([f"[Summary of {part} of the conversation]", *lines, "[End of this summary]"])
 

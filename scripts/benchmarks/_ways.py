@@ -13,14 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.planning.detail import SENT_LEVELS, DetailLevel, OutputLimits, PartsByDetail
-from open_webui_openrouter_pipe.planning.plan import ModelTerms, plan, segment_sizes
+from open_webui_openrouter_pipe.planning.plan import ModelTerms, plan, record_tokens_of, segment_sizes
 from open_webui_openrouter_pipe.planning.policies import (
     evict,
     prune,
@@ -39,8 +39,9 @@ from open_webui_openrouter_pipe.planning.simulate import (
 )
 from open_webui_openrouter_pipe.responses.items import is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
+from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryIndex, SummaryTarget
-from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary
+from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary
 from scripts.benchmarks._chats import PlantedChat, sentences_with_details, text_of
 
 if TYPE_CHECKING:
@@ -120,13 +121,21 @@ class Stage:
             counter=self.counter,
             facts=_FACTS,
         )
+        self._budget = empty.budget
         self.budget_tokens = empty.budget.input_tokens
         self.base_tokens = self.counter.entries(self.conversation.instructions).tokens
 
     def parts(self, settings: ContextSettings, written: dict[Segment, Summary]) -> PartsByDetail:
         """The chat's parts, with segments as the settings have them; summaries are added while it is played."""
         sizes = segment_sizes(settings, self.window_tokens)
-        index = SummaryIndex(self.conversation, self.counter, sizes, written)
+        index = SummaryIndex(
+            self.conversation,
+            self.counter,
+            sizes,
+            written,
+            record_tokens=record_tokens_of(settings, self._budget),
+            texts=_FACTS,
+        )
         return PartsByDetail(self.conversation, self.counter, _FACTS, OutputLimits(self.budget_tokens), index)
 
     def terms(self, settings: ContextSettings, prices: CachePrices) -> SimulationTerms:
@@ -149,25 +158,39 @@ _SUMMARIES: dict[Segment, Summary] = {}
 
 
 def write_summary(target: SummaryTarget, counter: TokenCounter) -> Summary:
-    """A summary as a fair model writes it: every second sentence with a detail, and the pipe's own additions."""
+    """A summary as a fair model writes it: every second sentence with a detail, and the pipe's own additions.
+
+    It fills half of its allowance, as it is asked to, and names the turn of each entry.
+    """
     if target.segment not in _SUMMARIES:
-        texts = [text_of(e.item) for turn in target.turns for e in turn.entries if is_message(e.item)]
-        details = [sentence for text in texts for sentence in sentences_with_details(text)]
-        gist = f"{len(target.turns)} turns about {texts[0][:200]}"
-        fillers = [text[:160] for text in texts[1:]]
+        texts = [
+            (number, text_of(entry.item))
+            for number, turn in enumerate(target.turns, target.first_turn)
+            for entry in turn.entries
+            if is_message(entry.item)
+        ]
+        details = [Entry(found, number) for number, text in texts for found in sentences_with_details(text)]
+        others = [Entry(text[:160], number) for number, text in texts[1:]]
         model = ModelSummary(
-            gist,
+            f"{len(target.turns)} turns about {texts[0][1][:200]}",
             _fit(details[::2], 0.2 * target.max_tokens, counter),
-            action_items=_fit(fillers, 0.3 * target.max_tokens, counter),
+            decisions=_fit(others, 0.3 * target.max_tokens, counter),
+            action_items=_fit(others[::-1], MODEL_SHARE * target.max_state_tokens, counter),
         )
         _SUMMARIES[target.segment] = complete_summary(
-            model, target.turns, count=counter.text, max_tokens=target.max_tokens
+            model,
+            SummaryAssignment(target.turns, target.first_turn),
+            count=counter.text,
+            max_tokens=target.max_tokens,
         )
     return _SUMMARIES[target.segment]
 
 
-def _fit(entries: Sequence[str], max_tokens: float, counter: TokenCounter) -> tuple[str, ...]:
-    sizes = accumulate(counter.text(entry) + 4 for entry in entries)
+_Words = TypeVar("_Words", str, Entry)
+
+
+def _fit(entries: Sequence[_Words], max_tokens: float, counter: TokenCounter) -> tuple[_Words, ...]:
+    sizes = accumulate(counter.text(str(entry)) + 4 for entry in entries)
     return tuple(entry for entry, size in zip(entries, sizes, strict=True) if size <= max_tokens)
 
 
@@ -300,8 +323,9 @@ class _Billing:
             start = self._parts.start_of(first)
             end = self._parts.start_of(first + len(target.turns))
             source = self._parts.tokens(DetailLevel.TOOL_FACTS, start, end)
+            output = int(MODEL_SHARE * (target.max_tokens + target.max_state_tokens))
             for bill in self._bills.values():
-                bill.pay_summary(prefix_tokens, source, int(MODEL_SHARE * target.max_tokens))
+                bill.pay_summary(prefix_tokens, source, output)
         self._block_tokens.clear()
 
     def _foresee(self, request: _Request) -> None:

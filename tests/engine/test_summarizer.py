@@ -23,7 +23,7 @@ from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.ports import StoredSummary
 from open_webui_openrouter_pipe.store.summaries import MemorySummaries
 from open_webui_openrouter_pipe.summaries.segments import Segment
-from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary
+from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary
 from tests.engine.summary_fakes import (
     COST,
     FIELDS,
@@ -213,7 +213,7 @@ async def test_a_time_out_costs_the_user_one_time_limit() -> None:
 
 async def test_what_was_late_is_made_beside_the_chat() -> None:
     """The next turn finds it, and waits for others again."""
-    worker = FakeWorker(None, None, GOOD)
+    worker = FakeWorker(None, GOOD)
     batch = await worker.summarizer(seconds=2.0).make([ONE, TWO], None)
     assert batch == SummaryBatch(failure=SLOW)
     await asyncio.gather(*worker.tasks)
@@ -291,7 +291,7 @@ async def test_a_stored_summary_without_content_is_made_again(text: str) -> None
     assert await worker.summaries.find("ada", [segment.start, segment.end], chat_id="chat") == {}
     await worker.summarizer().make([ONE], None)
     found = await worker.summaries.find("ada", [b"0", b"4"], chat_id="chat")
-    assert [each.by_model.key_facts for each in found.values()] == [("one fact",)]
+    assert [each.by_model.key_facts for each in found.values()] == [(Entry("one fact"),)]
 
 
 async def test_a_summary_that_cannot_be_discarded_is_not_used() -> None:

@@ -12,9 +12,9 @@ import pytest
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
 from open_webui_openrouter_pipe.engine.summarizer import Summarizer, SummarizerState
-from open_webui_openrouter_pipe.engine.summary_writer import MAX_ATTEMPTS
 from open_webui_openrouter_pipe.store.summaries import MemorySummaries
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
+from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.summary import ModelSummary, SummaryRefused, parse_model_summary
 from tests.engine.summary_fakes import (
     FIELDS,
@@ -47,7 +47,7 @@ class NotingSummaries(MemorySummaries):
 
 
 async def test_a_claim_outlasts_all_attempts() -> None:
-    """With time to store the summary: else a second worker would pay for the same one."""
+    """Which share one time limit, with time to store the summary: else a second worker would pay for the same one."""
     summaries = NotingSummaries()
     summarizer = Summarizer(
         summaries,
@@ -58,7 +58,7 @@ async def test_a_claim_outlasts_all_attempts() -> None:
         record=lambda row: None,
     )
     await summarizer.make([target()], None)
-    assert summaries.leases_seconds == [pytest.approx(MAX_ATTEMPTS * 60.0 + 30.0)]
+    assert summaries.leases_seconds == [pytest.approx(60.0 + 30.0)]
 
 
 async def test_turns_that_only_read_like_those_of_the_prefix_are_sent_by_themselves() -> None:
@@ -66,8 +66,8 @@ async def test_turns_that_only_read_like_those_of_the_prefix_are_sent_by_themsel
     part, provider = target(), FakeProvider(GOOD)
     prefix = cached_prefix(part)
     quoted = replace(prefix, items=copy.deepcopy(prefix.items))
-    await summary_writer(provider).write(part, quoted)
-    await summary_writer(provider).write(part, prefix)
+    await summary_writer(provider).write(part, quoted, time_limit_seconds=5.0)
+    await summary_writer(provider).write(part, prefix, time_limit_seconds=5.0)
     assert [body["by"] for body in provider.requests] == ["standalone", "suffix"]
 
 
@@ -77,10 +77,12 @@ async def test_a_summary_that_completion_makes_longer_than_its_source_is_refused
     chat = history([user(details), answer("Noted.")], [user("Next?"), answer("Done.")])
     turns = build_conversation(chat.items, chat.turn_of_item).turns
     small = replace(target(), turns=turns, source_tokens=60)
-    result = await summary_writer(FakeProvider(GOOD)).write(small, None)
+    writer = summary_writer(FakeProvider(GOOD))
+    result = await writer.write(small, None, time_limit_seconds=5.0)
     assert result.summary is None
     assert {attempt.failure for attempt in result.attempts} == {"longer than its source"}
-    assert (await summary_writer(FakeProvider(GOOD)).write(replace(small, source_tokens=900), None)).summary
+    large = replace(small, source_tokens=900)
+    assert (await writer.write(large, None, time_limit_seconds=5.0)).summary is not None
 
 
 @pytest.mark.parametrize(("echoes", "refused"), [(2, False), (3, True)])
@@ -105,10 +107,12 @@ def test_an_answer_may_hold_two_sentences_of_its_instruction(echoes: int, refuse
 
 def test_exact_details_come_before_files_but_leave_room_for_them() -> None:
     """Where both are too many, details have three quarters of what is left."""
-    numbers = " ".join(f"{number} EUR," for number in range(10_001, 10_400))
+    numbers = " ".join(f"room {number} EUR," for number in range(10_001, 10_400))
     paths = " ".join(f"/srv/data/part{number}.csv" for number in range(300))
-    chat = history([user(f"{numbers} {paths}"), answer("Noted.")])
+    chat = history([user("List all."), answer(f"{numbers} {paths}")])
     turns = build_conversation(chat.items, chat.turn_of_item).turns
-    summary = complete_summary(ModelSummary("They talked."), turns, count=count_tokens, max_tokens=1_000)
+    summary = complete_summary(
+        ModelSummary("They talked."), SummaryAssignment(turns), count=count_tokens, max_tokens=1_000
+    )
     shown = [count_tokens(" ".join(each)) for each in (summary.details, summary.mentioned)]
     assert shown[0] > shown[1] > 0

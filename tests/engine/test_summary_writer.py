@@ -93,7 +93,7 @@ async def test_what_earlier_parts_leave_open_is_shown(*, uses_suffix: bool) -> N
     provider, part = FakeProvider(reply), replace(target(start=4), first_turn=5)
     earlier = EarlierState(open_points=(Entry("Why so late?", 2),))
     writer = summary_writer(provider, uses_suffix=uses_suffix)
-    result = await writer.write(part, cached_prefix(part), earlier)
+    result = await writer.write(part, cached_prefix(part), earlier, time_limit_seconds=5.0)
     (asked,) = provider.requests
     text = asked["input"][-1]["content"][0]["text"]
     assert "1. Why so late?" in text
@@ -194,7 +194,7 @@ async def test_both_attempts_share_the_time_limit() -> None:
         ("N/A", "no content"),
         ("I'm sorry, but I can't assist with that request.", "refused"),
         ("Something was said.", "too short"),
-        ("what happened in the order of events", "repeats its prompt"),
+        ("what happened, in the order of events", "repeats its prompt"),
         (BAKING, "not about its source"),
     ],
 )

@@ -643,8 +643,11 @@ async def test_a_request_that_is_too_long_is_repeated_shortened() -> None:
     assert second[-1] == first[-1]
     lines = [output.text for output in outputs if isinstance(output, Notice)]
     assert len(lines) == 1
-    assert re.match(r"\d+ of \d+ earlier turns? w", lines[0])
-    assert lines[0].endswith(" tokens. The provider counted more tokens than fit into its window.")
+    assert re.fullmatch(
+        r"\d+ of \d+ earlier turns were shortened: about [\d,]+ tokens less\. "
+        r"The provider counted more tokens than fit into its window\.",
+        lines[0],
+    )
     assert (kinds(outputs)[0], kinds(outputs)[-1]) == ("Notice", "ResponseFinished")
     assert len(setup.books.written) == 2
 

@@ -82,7 +82,10 @@ def test_a_tool_result_that_is_cut_on_arrival_is_counted() -> None:
 
 
 def test_shortened_turns_are_counted() -> None:
-    """Those that lost something, with all that they lost; plain ones are sent as they are."""
+    """Those that lost something, with all that they lost; others are sent as they are.
+
+    The old result and five long answers are cut; the short answer and those of the three newest turns are not.
+    """
     chat = history(
         [user("one"), call("a"), output("a", rows(3_000)), answer("ok", "m1")],
         [user("two"), answer(words(500), "m2")],
@@ -90,7 +93,7 @@ def test_shortened_turns_are_counted() -> None:
         [user("now?")],
     )
     sent = plan_of(chat, window=98_000)
-    assert [(each.kind, each.count, each.of) for each in sent.reductions] == [("shortened", 1, 10)]
+    assert [(each.kind, each.count, each.of) for each in sent.reductions] == [("shortened", 6, 10)]
     assert sent.reductions[0].tokens == sent.tokens_before - sent.tokens
 
 
@@ -118,9 +121,10 @@ def test_a_clipped_chat_says_how_many_messages_are_sent(turns: int) -> None:
 
 
 def test_a_clipped_chat_that_still_does_not_fit_says_what_is_omitted() -> None:
-    """Its last messages are not all sent."""
-    policy = ContextSettings(context_strategy="clip", clip_last_messages=40)
-    (found,) = plan_of(talk(60, tokens=9_000), policy).reductions
+    """Its last messages are not all sent, where each is too short to be cut itself."""
+    policy = ContextSettings(context_strategy="clip", clip_last_messages=50)
+    turns = [[user(words(3_500, f"Q{at}")), answer(words(1_500), f"m{at}")] for at in range(30)]
+    (found,) = plan_of(history(*turns, [user("now?")]), policy).reductions
     assert found.kind == "omitted"
 
 

@@ -120,7 +120,7 @@ def test_as_few_of_the_oldest_turns_are_pruned_as_needed() -> None:
 
 @pytest.mark.parametrize(
     ("turns", "tokens", "protected", "kept"),
-    [(99, 1_000, 4, 99), (100, 1_000, 4, 88), (100, 1_000, 89, 88), (100, 1_000, 90, 99)],
+    [(99, 1_000, 4, 99), (100, 1_000, 4, 87), (100, 1_000, 88, 87), (100, 1_000, 89, 99)],
     ids=[
         "not over the limit",
         "over the limit",
@@ -133,7 +133,8 @@ def test_the_oldest_turns_are_evicted_down_to_the_low_water_mark(
 ) -> None:
     """Over the limit, as many of the newest turns stay as leave room for eleven and a half more beside the note.
 
-    Protected turns are not dropped for turns to come, but for the limit.
+    What the user wrote stays in the note, so that each of thirteen turns frees 905 tokens. Protected turns are not
+    dropped for turns to come, but for the limit.
     """
     fitted = exact(talk(turns, tokens), replace(PRUNE, protected_recent_turns=protected))
     assert sent_turns(fitted) == list(range(turns - kept, turns))
@@ -146,25 +147,28 @@ def test_the_oldest_turns_are_evicted_down_to_the_low_water_mark(
         (CachePrices(1.0, 1.0), 98),
         (CachePrices(0.5, 1.0), 98),
         (CachePrices(0.25, 1.0), 96),
-        (CachePrices(0.1, 1.25), 88),
-        (CachePrices(0.01, 1.0), 49),
-        (CachePrices(0.0, 1.0), 49),
+        (CachePrices(0.1, 1.25), 87),
+        (CachePrices(0.01, 1.0), 45),
+        (CachePrices(0.0, 1.0), 45),
     ],
     ids=["no cache", "reads at half", "reads at a quarter", "reads at a tenth", "half at most", "free reads"],
 )
 def test_an_eviction_makes_room_for_turns_by_the_price_of_a_change(prices: CachePrices, kept: int) -> None:
-    """One turn where nothing is cached; more the dearer a change of the prefix is, but never more than half."""
+    """One turn where nothing is cached; more the dearer a change of the prefix is, but never more than half.
+
+    A turn may be dropped as well for the room of the note, which is a twentieth of the budget at most.
+    """
     fitted = plan_with(talk(100), PRUNE, replace(MODEL, prices=prices), new_memory(), missing="skip")
     assert len(sent_turns(fitted)) == kept
 
 
 def test_after_an_eviction_the_next_turns_need_nothing() -> None:
-    """From 88 turns the chat grows to the limit again before more is evicted."""
+    """From 87 and 85 turns, beside a growing note, the chat grows to the limit again before more is evicted."""
     fitted = exact(talk(130))
     assert [(each.reason, each.turn) for each in fitted.prefix_breaks] == [
         ("evict", 100),
         ("evict", 112),
-        ("evict", 124),
+        ("evict", 125),
     ]
 
 
@@ -234,9 +238,9 @@ def test_a_fact_is_no_longer_than_an_excerpt() -> None:
 
 
 def test_what_the_model_has_just_read_is_stated_as_facts_at_the_very_last() -> None:
-    """Rather than refusing the request, once all earlier turns are dropped."""
+    """Rather than refusing the request, once all earlier turns are dropped and the note is written."""
     reading = [
-        user(words(75_000, "Q1")),
+        user(words(71_000, "Q1")),
         call("c"),
         output("c", words(24_000)),
         call("d"),
@@ -246,7 +250,7 @@ def test_what_the_model_has_just_read_is_stated_as_facts_at_the_very_last() -> N
     outputs = [str(item["output"]) for item in fitted.items if is_function_call_output(item)]
     assert [text.startswith("[Tool: ") for text in outputs] == [True, False]
     both = [
-        user(words(75_000, "Q1")),
+        user(words(71_000, "Q1")),
         *(call(at) for at in "cd"),
         *(output(at, words(24_000)) for at in "cd"),
     ]
@@ -291,7 +295,7 @@ def test_earlier_results_of_the_turn_become_facts_before_the_last_turns_are_drop
 
 def test_the_mark_is_missed_rather_than_the_current_turn_cut() -> None:
     """Where earlier turns cannot give the room for more turns, the request goes just below the limit."""
-    old = [long_turn(number, 500) for number in range(6)]
+    old = [[user(f"Q{number}"), answer(words(1_000), f"m{number}")] for number in range(6)]
     rounds = [[call(f"c{at}"), output(f"c{at}", words(24_000))] for at in range(4)]
     chat = history(*old, [user("Q6 go"), *(item for each in rounds for item in each)])
     fitted = exact(chat)
@@ -305,8 +309,48 @@ def test_what_the_user_wrote_in_evicted_turns_stays_in_a_note() -> None:
     chat = talk(100)
     ruled = History((*rule, *chat.items), (-1, -1, *chat.turn_of_item))
     note = exact(ruled).items[1]
-    assert "13 earlier turns omitted" in str(note)
+    assert "14 earlier turns omitted" in str(note)
     assert "The user wrote, turn 1:\\n> You must answer in French." in str(note)
+
+
+@pytest.mark.parametrize(("tokens", "is_noted"), [(97_000, True), (99_000, False)])
+def test_no_request_is_refused_for_the_note(tokens: int, is_noted: bool) -> None:  # noqa: FBT001 - a table
+    """Where the latest message leaves no room for what the user wrote before, the note only says what is omitted.
+
+    With half of the margin there are 102,750 tokens, and the note takes 4,036.
+    """
+    fitted = exact(history(long_turn(0), [user(words(tokens, "Q1"))]))
+    text = str(fitted.items[1])
+    assert "1 earlier turn omitted" in text
+    assert ("The user wrote, turn 1" in text) is is_noted
+
+
+def terse_turn(number: int) -> list[Item]:
+    """A message of 300 short lines, each of which takes a mark more in the note, and an answer that says nothing."""
+    lines = "\n".join(["line"] * 300)
+    return [user(f"Q{number}\n{lines}"), answer("ok", f"m{number}")]
+
+
+def working_turn(number: int, result_words: int, question_words: int) -> list[Item]:
+    """The current turn, with four results of so many words."""
+    rounds = [(call(f"c{at}"), output(f"c{at}", words(result_words))) for at in range(4)]
+    return [user(words(question_words, f"Q{number}")), *(item for each in rounds for item in each)]
+
+
+def test_turns_that_are_smaller_than_their_note_stay() -> None:
+    """Dropping them would make the request larger."""
+    fitted = exact(history(*map(terse_turn, range(4)), working_turn(4, 24_700, 300)))
+    assert sent_turns(fitted) == [0, 1, 2, 3]
+    assert [each.kind for each in fitted.reductions] == ["facts"]
+
+
+def test_fewer_turns_are_dropped_where_the_note_outgrows_the_others() -> None:
+    """The first turn frees more than the request is over the limit; with each further one it grows again."""
+    first = [user("Q0"), answer(words(1_500), "m0")]
+    fitted = exact(history(first, *map(terse_turn, range(1, 9)), working_turn(9, 24_000, 1_060)))
+    assert 101_000 < fitted.tokens_before < 101_400
+    assert sent_turns(fitted) == list(range(1, 9))
+    assert [each.kind for each in fitted.reductions] == ["omitted"]
 
 
 @pytest.mark.parametrize(

@@ -75,21 +75,21 @@ def agent_talk(turns: int) -> History:
         (ContextSettings(), 70, 18),
         (ContextSettings(summary_trigger_ratio=0.50), 50, 18),
         (ContextSettings(summary_trigger_ratio=0.80), 80, 18),
-        (ContextSettings(tool_output_retention_turns=7), 70, 9),
-        (ContextSettings(tool_output_retention_turns=8), 70, 18),
+        (ContextSettings(tool_output_retention_turns=5), 70, 9),
+        (ContextSettings(tool_output_retention_turns=6), 70, 18),
         (ContextSettings(tool_output_retention_turns=40), 70, 27),
         (ContextSettings(summary_trigger_ratio=0.99), 90, 9),
         (ContextSettings(protected_recent_turns=60), 70, 9),
         (ContextSettings(summary_turn_trigger=12), 12, 9),
         (ContextSettings(context_strategy="prune"), 98, 0),
-        (ContextSettings(context_aim="thrifty"), 12, 9),
+        (ContextSettings(context_aim="thrifty"), 21, 18),
     ],
     ids=[
         "default",
         "earlier",
         "later",
-        "room for seven turns",
-        "room for eight turns",
+        "room for five turns",
+        "room for six turns",
         "retained turns stay",
         "when pruning is due",
         "protected turns stay",
@@ -158,8 +158,11 @@ def test_a_long_chat_summarizes_each_segment_once() -> None:
     breaks = [
         (request.prefix_breaks[-1].turn, request.summarized_turns) for request in sent if request.new_breaks
     ]
-    assert breaks == [(18, 9), (26, 15), (31, 21), (36, 27), (43, 33), (48, 39), (53, 42), (56, 45)]
-    assert sorted(segment.turns for segment in chat.written) == [3] * 14 + [12] * 3
+    assert breaks == [
+        *[(18, 9), (25, 15), (30, 21), (35, 24), (37, 27), (42, 33)],
+        *[(47, 36), (50, 39), (52, 42), (55, 45), (58, 48)],
+    ]
+    assert sorted(segment.turns for segment in chat.written) == [3] * 16 + [12] * 3
     assert len(set(chat.written)) == len(chat.written)
     items = [list(map(json.dumps, request.items)) for request in sent]
     for before, after, request in zip(items, items[1:], sent[1:], strict=False):
@@ -187,7 +190,7 @@ def test_a_larger_window_sends_the_originals_again() -> None:
     assert len(chat.written) == 2
 
 
-@pytest.mark.parametrize(("aim", "least"), [("faithful", FIRST), ("thrifty", 12)])
+@pytest.mark.parametrize(("aim", "least"), [("faithful", FIRST), ("thrifty", 21)])
 def test_the_decision_is_the_same_before_and_after_the_summaries_are_written(aim: Aim, least: int) -> None:
     """It follows from the turns, not from the size of what was written."""
     for turns in (least, least + 18):
@@ -321,7 +324,7 @@ def test_when_pruning_is_due_protected_turns_are_summarized_as_well() -> None:
     settings = ContextSettings(protected_recent_turns=100, summary_trigger_ratio=0.80)
     assert requested(89, settings).summarized_turns == 0
     full = requested(90, settings)
-    assert full.summarized_turns == 27
+    assert full.summarized_turns == 36
     turn = [*(item for at in range(9) for item in (call(f"{at}"), output(f"{at}", "word " * 2_300)))]
     grown = History(talk(70).items + tuple(turn), talk(70).turn_of_item + (70,) * len(turn))
     within = plan_with(grown, settings, MODEL, new_memory(), missing="request")
@@ -356,8 +359,8 @@ def summary_turns(
     ("prices", "turns"),
     [
         (CachePrices(0.1, 2.0), [21, 39, 66]),
-        (CachePrices(0.1, 1.25), [12, 21, 39, 57]),
-        (CachePrices(0.1, 1.0), [12, 21, 30, 48, 66]),
+        (CachePrices(0.1, 1.25), [21, 39, 57]),
+        (CachePrices(0.1, 1.0), [12, 21, 39, 57]),
         (CachePrices(0.25, 1.0), [12, 21, 30, 39, 48, 57, 66]),
         (CachePrices(), [12, 21, 30, 39, 48, 57, 66]),
     ],
@@ -392,7 +395,15 @@ def test_protected_turns_of_a_thrifty_chat_are_never_summarized() -> None:
     for turns in range(1, 60):
         fitted = requested(turns, THRIFTY)
         assert fitted.summarized_turns <= max(0, turns + 1 - THRIFTY.protected_turns)
-    assert requested(12, THRIFTY).summarized_turns == 9
+    assert requested(21, THRIFTY).summarized_turns == 18 == 21 + 1 - THRIFTY.protected_turns
+
+
+def test_the_size_of_a_turn_does_not_change_what_was_decided_in_it() -> None:
+    """A large turn ends the segment before it, but not before the turn is complete."""
+    turns = [[user(f"Q{at}"), answer(words(tokens), f"m{at}")] for at, tokens in enumerate((7_000, 12_000))]
+    settings, model = replace(THRIFTY, protected_recent_turns=1), replace(MODEL, prices=UNCACHED)
+    fitted = plan_with(history(*turns, [user("Q2")]), settings, model, new_memory(), missing="request")
+    assert [each.turn for each in fitted.prefix_breaks] == [2]
 
 
 def test_a_thrifty_chat_is_summarized_at_the_trigger_at_the_latest() -> None:

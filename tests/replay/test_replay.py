@@ -57,15 +57,15 @@ def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         shown(capsys, written(tmp_path, _MESSAGES))
         == f"""\
 chat without a title (no id)
-for an unknown model: 6 messages -> 7 items, about 1,553 tokens
+for an unknown model: 6 messages -> 7 items, about 1,518 tokens
 
 #  turn  tokens  from         repairs  item
-0     1       6  0 system              system: Be brief.
-1     1      11  1 user                user: Find it. [2Jnow
-2     1       7  2 assistant           assistant: Let me look.
-3     1      28  2 assistant  2        function_call find_it_8ca89c96 {{"q": 1}}
+0     1       5  0 system              system: Be brief.
+1     1       9  1 user                user: Find it. [2Jnow
+2     1       6  2 assistant           assistant: Let me look.
+3     1      23  2 assistant  2        function_call find_it_8ca89c96 {{"q": 1}}
 4     1      11  3 tool                function_call_output: found
-5     1      87  4 assistant           assistant: Here it is. Here it is. Here it is. Here it is....
+5     1      61  4 assistant           assistant: Here it is. Here it is. Here it is. Here it is....
 6     2    1403  5 robot      1        user: [input_image]
 
 missing artifacts (2)
@@ -131,7 +131,7 @@ def test_turns_after_a_summary_keep_their_numbers(tmp_path: Path, capsys: pytest
     export = written(tmp_path, [user("q1"), assistant("a1"), summarized])
     lines = shown(capsys, export).splitlines()
     assert lines[2] == "the host's summary stands for 1 earlier turns"
-    assert lines[6].split() == ["1", "2", "9", "1", "user", "user:", "q2"]
+    assert lines[6].split() == ["1", "2", "5", "1", "user", "user:", "q2"]
     assert json.loads(shown(capsys, export, "--json"))["turns"] == [2, 2]
 
 
@@ -178,16 +178,19 @@ def test_a_chosen_chat(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_window_shows_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Budget, steps, prefix breaks and omissions on the error output, as on the page; the table stays as it is."""
-    talk = [said for at in range(1, 4) for said in (user(f"q{at}"), assistant(f"a{at} " + "word " * 900))]
+    """On the error output, as on the page: budget, steps, prefix breaks, what is shortened or omitted."""
+    talk = [said for at in range(1, 17) for said in (user(f"q{at}"), assistant(f"a{at} " + "word " * 300))]
     export = written(tmp_path, [*talk, user("q4")])
     table = shown(capsys, export)
-    assert main([export, "--window", "4000"]) == 0
+    assert main([export, "--window", "2000"]) == 0
     output = capsys.readouterr()
     page = (Path(__file__).parents[2] / "docs" / "replay.md").read_text("utf-8")
     assert output.out == table
     assert f"```\n{output.err}```" in page
-    assert output.err.splitlines()[-1] == "items omitted: 4 (turns 1 to 2)"
+    assert output.err.splitlines()[-2:] == [
+        "items shortened: 9 (turns 6 to 14)",
+        "items omitted: 10 (turns 1 to 5)",
+    ]
 
 
 CHATS = {

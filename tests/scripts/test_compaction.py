@@ -52,8 +52,8 @@ def test_truncation_drops_the_oldest_turns() -> None:
     kept = [questions(each, chat) for each in sent]
     assert [numbers[-1] for numbers in kept] == [at // 4 for at in range(80)]
     assert all(numbers == list(range(numbers[0], numbers[-1] + 1)) for numbers in kept)
-    assert max(sizes) <= 119_552
-    assert min(size for size, numbers in zip(sizes, kept, strict=True) if numbers[0]) > 119_552 - 8_000
+    assert max(sizes) <= 105_216
+    assert min(size for size, numbers in zip(sizes, kept, strict=True) if numbers[0]) > 105_216 - 8_000
 
 
 def test_resummarizing_asks_again_on_every_turn() -> None:

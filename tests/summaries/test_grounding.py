@@ -18,6 +18,7 @@ from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.details import GroundingSource, mark_ungrounded
 from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment, suffix_instruction
 from open_webui_openrouter_pipe.summaries.summary import (
+    Entry,
     ModelSummary,
     Summary,
     SummaryRefused,
@@ -256,7 +257,9 @@ def test_quantities_may_be_in_other_units(source: str, true: str, false: str) ->
 
 def test_secrets_are_masked_in_what_a_model_wrote() -> None:
     """Supported or not."""
-    written = ModelSummary("They set password=hunter2-9Zq.", ("It used token: 7x7-9Zq-abc, 4711 times.",))
+    written = ModelSummary(
+        "They set password=hunter2-9Zq.", (Entry("It used token: 7x7-9Zq-abc, 4711 times."),)
+    )
     marked, ungrounded = mark_ungrounded(written, ["Use password=hunter2-9Zq please."])
     assert "9Zq" not in str((marked, ungrounded))
     assert marked.summary_text.count("[masked]") == 1

@@ -7,6 +7,7 @@ import pytest
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
 from open_webui_openrouter_pipe.summaries.judge import MIN_TOKENS, judge_content, require_content
 from open_webui_openrouter_pipe.summaries.summary import (
+    Entry,
     ModelSummary,
     RefusalReason,
     Summary,
@@ -84,11 +85,11 @@ LOREM = (
 )
 
 
-def judged(text: str, source: str, **lists: tuple[str, ...]) -> RefusalReason | None:
+def judged(text: str, source: str, key_facts: tuple[Entry, ...] = ()) -> RefusalReason | None:
     """Why a summary of the source is refused; None when it is not."""
     try:
         judge_content(
-            ModelSummary(text, **lists),
+            ModelSummary(text, key_facts),
             [source],
             source_tokens=estimate_tokens(source),
             count=estimate_tokens,
@@ -147,7 +148,7 @@ def test_a_few_words_prove_nothing() -> None:
 )  # fmt: skip
 def test_a_placeholder_is_no_content(text: str) -> None:
     """Whatever the lists hold."""
-    assert judged(text, ENGLISH, key_facts=(ENGLISH[:600],)) == "no content"
+    assert judged(text, ENGLISH, key_facts=(Entry(ENGLISH[:600]),)) == "no content"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,7 @@ def test_what_only_sounds_like_it_is_not_refused(text: str) -> None:
     ("text", "reason"),
     [
         ("a string, what happened in the order of events", "repeats its prompt"),
-        ("what happened in the order of events", "repeats its prompt"),
+        ("what happened, in the order of events", "repeats its prompt"),
         ("a list of strings, each one fact worth knowing later", "repeats its prompt"),
         ("<summary of the conversation>", "repeats its prompt"),
         ('{"summary_text": "They talked."}', "malformed"),
@@ -225,7 +226,7 @@ def test_the_texts_of_the_form_are_no_summary(text: str, reason: str) -> None:
 )
 def test_a_summary_has_a_least_length(source_tokens: int, tokens: int, reason: str | None) -> None:
     """Sixty tokens, or a fiftieth of a small source; all fields together."""
-    written, refused = ModelSummary("w" * (tokens // 2), ("w" * (tokens - tokens // 2),)), None
+    written, refused = ModelSummary("w" * (tokens // 2), (Entry("w" * (tokens - tokens // 2)),)), None
     if tokens == 1:
         written = ModelSummary("w")
     try:

@@ -1,7 +1,8 @@
 """Long chats on a page, made of plain short words, and what the requests of such a chat hold.
 
 The words are so short that a stand-in on which four bytes are a token (`byte_standin`) never bills more for a request
-than the pipe counts, so that no bill moves the line at which a request is too large.
+than the pipe counts, so that no bill moves the line at which a request is too large. Each is a token of o200k_base, and
+about one by the pipe's estimate.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from scripts.standin import StandIn
 
 HEADER = "[Earlier parts of this conversation, shortened."
-_TEXT = "to be or no to go by an ox up at us so we do it as if in my pa we am he me is a hat of all of it on"
+_TEXT = "no go hi us at up is a run to ah it or ye all an if now eh"
 _WORDS = _TEXT.split()
 
 
