@@ -65,7 +65,7 @@ def _as_text(part: InputPart) -> InputPart:
 def _arguments(arguments: str, cut: Callable[[str], str]) -> str:
     """Return the same JSON with its texts cut; what is not JSON stays, since a provider may read it."""
     try:
-        return json.dumps(_cut_texts(json.loads(arguments), cut), ensure_ascii=False)
+        return json.dumps(_cut_texts(json.loads(arguments), cut), ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):
         return arguments
 

@@ -96,6 +96,8 @@ class UserRecord:
     turns: Sequence[Turn]
     counter: TokenCounter
     texts: ContentCache[str] = field(default_factory=ContentCache)
+    _tokens_of_line: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
+    _of_turn: dict[int, tuple[_Message, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def text(self, turns: range, max_tokens: int) -> str:
         """Return the record of some turns, by index; "" when nobody wrote anything in them, or nothing fits.
@@ -133,11 +135,17 @@ class UserRecord:
         """
         shown = " ".join(shown.split())
         for message in reversed([message for turn in turns for message in self._messages(turn)]):
-            beginning = _begin(" ".join(_text(message.entry).split()))
             for line in reversed(self._possible_instructions(message.entry)):
                 if line not in shown:
+                    beginning = _begin(" ".join(_text(message.entry).split(None, BEGINNING_CHARACTERS)))
                     frame = "" if beginning.startswith(line) else f', in "{beginning}"'
                     yield f'- turn {message.turn}{frame}: "{line}"'
+
+    def line_tokens(self, line: str) -> int:
+        """Count a line; once, because many notes weigh the same ones."""
+        if line not in self._tokens_of_line:
+            self._tokens_of_line[line] = self.counter.text(line)
+        return self._tokens_of_line[line]
 
     def _possible_instructions(self, entry: DigestedItem) -> list[str]:
         def find() -> str:
@@ -145,7 +153,12 @@ class UserRecord:
 
         return self.texts.get_or_compute(entry.digest + b"instructions", find).splitlines()
 
-    def _messages(self, turn: int) -> Iterator[_Message]:
+    def _messages(self, turn: int) -> tuple[_Message, ...]:
+        if turn not in self._of_turn:
+            self._of_turn[turn] = tuple(self._read(turn))
+        return self._of_turn[turn]
+
+    def _read(self, turn: int) -> Iterator[_Message]:
         for entry in self.turns[turn].entries:
             if is_message(entry.item) and entry.item["role"] in _AUTHORS and _text(entry):
                 key = entry.digest + b"own words"
@@ -164,12 +177,15 @@ class UserRecord:
 
     def _lines(self, messages: Sequence[_Message], max_tokens: int) -> Iterator[str]:
         """Yield the framed messages as they fit, and how many are omitted."""
+        rooms = _rooms(max_tokens) if len(messages) * HEADING_TOKENS <= max_tokens else ()
         room = next(
-            (room for room in _rooms(max_tokens) if _total(messages, room) <= max_tokens),
+            (room for room in rooms if _total(messages, room) <= max_tokens),
             _Room(LEAST_TOKENS, LEAST_TOKENS),
         )
         kept, left_tokens = set[int](), max_tokens
         for number in reversed(range(len(messages))):
+            if left_tokens < HEADING_TOKENS:
+                break
             tokens = messages[number].tokens_within(room) + HEADING_TOKENS
             if tokens <= left_tokens:
                 kept.add(number)
@@ -306,7 +322,9 @@ def _instruction_lines(record: UserRecord, turns: range, max_tokens: int, shown:
     left_tokens = max_tokens - record.counter.text(shown) - record.counter.text(_INSTRUCTIONS_HEADING)
     lines: list[str] = []
     for line in record.instructions(turns, shown=shown):
-        tokens = record.counter.text(line) + LINE_OVERHEAD_TOKENS
+        if left_tokens <= LINE_OVERHEAD_TOKENS:
+            break
+        tokens = record.line_tokens(line) + LINE_OVERHEAD_TOKENS
         if tokens <= left_tokens:
             lines.append(line)
             left_tokens -= tokens

@@ -5,6 +5,7 @@ A part is a round of a turn, or the user's message at its beginning. Policies ch
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -21,7 +22,7 @@ from ..conversation.tokens import (
 )
 from ..conversation.tool_facts import state_output
 from ..conversation.user_record import NoteWriter, UserRecord, count_note, max_note_tokens, omission_note
-from ..responses.items import is_function_call_output, is_message, is_reasoning
+from ..responses.items import InputMessage, is_function_call_output, is_message, is_reasoning
 from ..summaries.segments import SummaryIndex
 
 CAP_SHARE = 0.25  # of the budget: the most that one tool output takes
@@ -119,6 +120,7 @@ class PartsByDetail:
         self._sums: dict[DetailLevel, list[int]] = {level: [0] for level in SENT_LEVELS}
         self._entries: dict[tuple[DetailLevel, int], tuple[DigestedItem, ...]] = {}
         self._notes: dict[tuple[int, int], tuple[DigestedItem, ...]] = {}
+        self._notes_of_turns: dict[range, tuple[DigestedItem, ...]] = {}
         self._record = UserRecord(conversation.turns, counter, texts)
 
     def without_record(self) -> PartsByDetail:
@@ -164,9 +166,23 @@ class PartsByDetail:
             return ()
         if (start, end) not in self._notes:
             turns = range(self.turns_before(start), self.turns_before(end))
-            message = self.limits.note(self._record, turns, self.limits.note_tokens)
-            self._notes[start, end] = (digest_item(message),) if message else ()
+            if turns not in self._notes_of_turns:
+                message = self._written_note(turns)
+                self._notes_of_turns[turns] = (digest_item(message),) if message else ()
+            self._notes[start, end] = self._notes_of_turns[turns]
         return self._notes[start, end]
+
+    def _written_note(self, turns: range) -> InputMessage | None:
+        """Write the note for some turns; cached by content, because later requests decide the same past again."""
+        counted = "estimated" if self.counter.encode is None else "encoded"
+        name = f"{self.limits.note.__name__} {turns.start} {turns.stop} {self.limits.note_tokens} {counted}"
+        key = self.turns[turns.stop - 1].chain + name.encode()
+
+        def write() -> str:
+            return json.dumps(self.limits.note(self._record, turns, self.limits.note_tokens))
+
+        written: InputMessage | None = json.loads(self._texts.get_or_compute(key, write))
+        return written
 
     def _build_entries(self, level: DetailLevel, part: int) -> tuple[DigestedItem, ...]:
         whole, ends_turn = self.parts[part].entries, self.parts[part].ends_turn

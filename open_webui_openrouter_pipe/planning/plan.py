@@ -420,9 +420,11 @@ class _Draft:
     def _base_tokens(self) -> int:
         """What every request is taken to carry beside the chat.
 
-        Retrieved text changes from request to request: the past is decided with its rounded size.
+        Retrieved text changes from request to request: the past is decided with its rounded size, and with no more
+        than its head takes, so that cutting it to that moves nothing that was decided before.
         """
-        return self._fixed_tokens() + _rounded_up(self._tokens(self.conversation.volatile))
+        volatile_tokens = min(self._tokens(self.conversation.volatile), self.parts.limits.output_tokens(1))
+        return self._fixed_tokens() + _rounded_up(volatile_tokens)
 
     def _fixed_tokens(self) -> int:
         tools = self.parts.counter.tools(self.conversation.tools)
