@@ -32,7 +32,7 @@ from open_webui_openrouter_pipe.openrouter.errors import to_error
 from open_webui_openrouter_pipe.responses.failure import read_failure
 from open_webui_openrouter_pipe.summaries.details import mark_ungrounded, missing_details
 from open_webui_openrouter_pipe.summaries.judge import judge_content
-from open_webui_openrouter_pipe.summaries.summary import ModelSummary, parse_model_summary
+from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, parse_model_summary
 from open_webui_openrouter_pipe.summaries.tool_lines import group_tool_lines
 from scripts.paths import PACKAGE
 from tests.support.chats import user
@@ -101,7 +101,7 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "mark_ungrounded": lambda text: mark_ungrounded(ModelSummary(text), [text]),
     "group_tool_lines": lambda text: group_tool_lines([f"search({text}): [Tool: {text}]"] * 4),
     "judge_content": lambda text: judge_content(
-        ModelSummary(f"It is {text}", (text,)), [text], source_tokens=LARGEST, count=len
+        ModelSummary(f"It is {text}", (Entry(text),)), [text], source_tokens=LARGEST, count=len
     ),
     "missing_details": lambda text: missing_details((text[:80], text[-80:]), text),
     "parse_model_summary": lambda text: parse_model_summary(

@@ -47,7 +47,7 @@ RETENTION_TURNS = 4
 def defaults_afterwards(open_webui: OpenWebUI) -> Iterator[None]:
     """Other tests find the valves as they were."""
     yield
-    names = ("CONTEXT_STRATEGY", "TOOL_OUTPUT_RETENTION_TURNS", "ENABLE_USER_OVERRIDE")
+    names = ("CONTEXT_AIM", "CONTEXT_STRATEGY", "TOOL_OUTPUT_RETENTION_TURNS", "ENABLE_USER_OVERRIDE")
     open_webui.admin.api.set_valves("openrouter", dict.fromkeys(names))
 
 
@@ -84,7 +84,8 @@ def test_old_tool_results_become_facts(open_webui: OpenWebUI, standin: StandIn, 
     left in the file `context-requests.txt`.
     """
     open_webui.add_tool("orders", ORDERS)
-    open_webui.admin.api.set_valves("openrouter", {"TOOL_OUTPUT_RETENTION_TURNS": RETENTION_TURNS})
+    valves = {"CONTEXT_AIM": "thrifty", "CONTEXT_STRATEGY": "prune"}
+    open_webui.admin.api.set_valves("openrouter", {**valves, "TOOL_OUTPUT_RETENTION_TURNS": RETENTION_TURNS})
     sent = None
     for page in range(TURNS):
         sent, _ = open_webui.admin.ask(MODEL, f"{CALL % page} more", after=sent, tool_ids=["orders"])

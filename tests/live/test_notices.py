@@ -116,7 +116,7 @@ def test_a_switch_to_a_smaller_model_is_shown_on_the_page(
     page.screenshot("notice-smaller-model")
     assert "You said: And the small model?" in text
     large, small = answers(standin)
-    assert len(small.body["input"]) < len(large.body["input"])
+    assert len(small.raw) < len(large.raw)
 
 
 def test_a_small_window_is_shown_on_the_page(pier: OpenWebUI, page: Browser, standin: StandIn) -> None:
@@ -156,16 +156,18 @@ def test_a_summary_that_failed_and_was_made_later_is_shown_on_the_page(
 ) -> None:
     """First why there is none; then, with one of the next answers, what it made of the chat."""
     pier.admin.api.set_valves("openrouter", {"SUMMARY_AHEAD_RATIO": 1.0})
-    page.open_chat(add_chat(pier.admin, PIER, [(day(at), day(at + 50)) for at in range(10)]).chat_id)
+    page.open_chat(add_chat(pier.admin, PIER, [(day(at), day(at + 50)) for at in range(12)]).chat_id)
     standin.summarizer = "junk"
     page.send("How was the week?")
     page.wait_for_answer()
+    page.show_statuses()
     page.wait(lambda: bool(FAILED.search(page.last_message())), 30)
     page.screenshot("notice-summary-failed")
     standin.summarizer = "keep"
     for question in ("And then?", "And after that?", "And now?"):
         page.send(question)
         page.wait_for_answer()
+        page.show_statuses()
         if SUMMARIZED.search(page.last_message()):
             break
     assert SUMMARIZED.search(page.last_message())
