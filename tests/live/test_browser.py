@@ -113,11 +113,11 @@ def test_the_hosts_own_tools_do_not_keep_a_small_model_from_answering(
 ) -> None:
     """With all that Open WebUI offers by default, a model of 8,000 tokens answers; the page says what was omitted."""
     page.pick_model("Mistral: Small 8k")
-    page.send("Hello small model")
+    page.send("Hello small model. " + "It is late. " * 500)
     answer = page.wait_for_answer()
     page.wait(lambda: "built-in tools of Open WebUI were omitted" in page.last_message(), 30)
     page.screenshot("tools-omitted")
-    assert "You said: Hello small model" in answer
+    assert "You said: Hello small model." in answer
     (request,) = [each for each in standin.responses if b"### Task:" not in each.raw]
     assert (request.status, request.body.get("tools")) == (200, None)
 
