@@ -156,7 +156,7 @@ def test_a_summary_that_failed_and_was_made_later_is_shown_on_the_page(
 ) -> None:
     """First why there is none; then, with one of the next answers, what it made of the chat."""
     pier.admin.api.set_valves("openrouter", {"SUMMARY_AHEAD_RATIO": 1.0})
-    page.open_chat(add_chat(pier.admin, PIER, [(day(at), day(at + 50)) for at in range(12)]).chat_id)
+    page.open_chat(add_chat(pier.admin, PIER, [(day(at), day(at + 50)) for at in range(16)]).chat_id)
     standin.summarizer = "junk"
     page.send("How was the week?")
     page.wait_for_answer()
