@@ -42,11 +42,15 @@ PRESET_FORM = {
     "params": {"system": "Be brief."},
     "access_grants": [{"principal_type": "user", "principal_id": "*", "permission": "read"}],
 }
-NO_PREFETCH = {"SUMMARY_AHEAD_RATIO": 1.0}
-"""No summary is made before a request needs it, so that the user sees each being made."""
+SUMMARY_VALVES = {
+    "SUMMARY_AHEAD_RATIO": 1.0,
+    "SUMMARY_TRIGGER_RATIO": 0.5,
+    "TOOL_OUTPUT_RETENTION_TURNS": 4,
+}
+"""No summary is made before a request needs it, so that the user sees each being made. The trigger, which no bill
+moves, comes well before the limit, and few turns are kept."""
 VALVES = (
-    *NO_PREFETCH,
-    "SUMMARY_TRIGGER_RATIO",
+    *SUMMARY_VALVES,
     "SUMMARY_MODEL",
     "SUMMARY_TIMEOUT_SECONDS",
     "ENABLE_USER_OVERRIDE",
@@ -82,7 +86,7 @@ def harbour(open_webui: OpenWebUI, live_pipe: list[str]) -> OpenWebUI:
 @pytest.fixture(autouse=True)
 def valves(harbour: OpenWebUI) -> Iterator[None]:
     """No summary is made early; other tests find the valves as they were."""
-    harbour.admin.api.set_valves("openrouter", NO_PREFETCH)
+    harbour.admin.api.set_valves("openrouter", SUMMARY_VALVES)
     yield
     harbour.admin.api.set_valves("openrouter", dict.fromkeys(VALVES))
 
@@ -118,7 +122,7 @@ class Log:
 @pytest.fixture(scope="module")
 def log(harbour: OpenWebUI) -> Log:
     """The log of a user who wrote until the trigger was crossed, without the last day."""
-    harbour.admin.api.set_valves("openrouter", NO_PREFETCH)
+    harbour.admin.api.set_valves("openrouter", SUMMARY_VALVES)
     prober = harbour.add_user("prober")
     sent, _ = grow_until_noticed(prober)
     chat = prober.chat(sent.chat_id)
@@ -490,7 +494,7 @@ def test_on_servers_a_summary_is_made_once_and_found_after_a_restart(
     served: OpenWebUI, standin: StandIn, postgres_server: PostgresServer
 ) -> None:
     """With PostgreSQL and Redis there are as many rows as requests, no claim remains, and a restart costs nothing."""
-    served.admin.api.set_valves("openrouter", NO_PREFETCH)
+    served.admin.api.set_valves("openrouter", SUMMARY_VALVES)
     add_preset(served)
     sent, answer = grow_until_noticed(served.admin)
     assert was_summarized(answer)
