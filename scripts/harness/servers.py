@@ -131,7 +131,10 @@ class PostgresServer:
         _wait(self._is_ready, self._process, self._directory / "postgres.log")
 
     def stop(self) -> None:
-        """Stop it without waiting for its clients (a fast shutdown), and wait until it is gone."""
+        """Stop it without waiting for its clients (a fast shutdown), and wait until it is gone.
+
+        A client that is just connecting must get on with it meanwhile: within an event loop, call this in a thread.
+        """
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)
             self._process.wait(STOP_SECONDS)

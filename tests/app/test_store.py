@@ -96,7 +96,7 @@ async def test_without_any_store_the_answer_goes_on(
     """No marker, and one line about the outage; later all works again."""
     chat = Chat(served, settings(standin))
     first = await chat.ask("one")
-    postgres_server.stop()
+    await asyncio.to_thread(postgres_server.stop)
     redis_server.stop()
     outage = [await chat.ask("two"), await chat.ask("three")]
     postgres_server.start()
@@ -120,7 +120,7 @@ async def test_without_a_database_nothing_is_kept(
     """Redis alone still serves what was used before, and no marker is shown."""
     chat = Chat(served, settings(standin))
     first = await chat.ask("one")
-    postgres_server.stop()
+    await asyncio.to_thread(postgres_server.stop)
     outage = [await chat.ask("two"), await chat.ask("three")]
     assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:1]
     postgres_server.start()

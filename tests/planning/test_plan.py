@@ -257,15 +257,15 @@ class CountingPrices(CachePrices):
         (70, 0, ContextSettings(), 1),
         (100, 0, ContextSettings(context_strategy="prune"), 1),
         (10, 120_000, ContextSettings(context_strategy="refuse"), 1),
-        (10, 120_000, ContextSettings(context_strategy="prune"), 1),
-        (10, 120_000, ContextSettings(), 2),
+        (10, 120_000, ContextSettings(context_strategy="prune"), 2),
+        (10, 120_000, ContextSettings(), 3),
     ],
     ids=["fits", "prefetches", "requires", "evicts", "refused", "refused prune", "refused summarize"],
 )
 def test_a_plan_simulates_the_chat_once(
     turns: int, last_tokens: int, settings: ContextSettings, simulations: int
 ) -> None:
-    """Once more only where the request does not fit, and only for what there is to give way: here, summaries."""
+    """Once more only where it does not fit, for each thing that may give way: here, summaries and the record."""
     prices = CountingPrices(0.1, 1.25)
     chat = talk(turns)
     if last_tokens:

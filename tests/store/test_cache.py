@@ -361,7 +361,7 @@ async def test_postgres_stops_in_the_middle_of_a_chat(
     store = SealedArtifacts(rows, SEALING)
     ids = [artifact(number).id for number in range(3)]
     await store.put([artifact(0)])
-    postgres_server.stop()
+    await asyncio.to_thread(postgres_server.stop)
     with pytest.raises(StoreUnavailable):
         await store.put([artifact(1)])
     unavailable = MissingArtifact(reason="unavailable")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
@@ -215,7 +216,7 @@ async def test_postgres_may_stop_and_come_back(
     """While PostgreSQL is down rows are unavailable; afterwards the first try finds them again."""
     rows = sql_rows(postgres_database)
     await rows.put([created := row(1)])
-    postgres_server.stop()
+    await asyncio.to_thread(postgres_server.stop)
     assert await rows.load("ada", [created.id]) == FoundRows(unavailable=frozenset({created.id}))
     with pytest.raises(StoreUnavailable):
         await rows.put([row(2)])
