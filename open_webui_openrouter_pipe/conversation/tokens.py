@@ -70,6 +70,11 @@ class TokenCounter:
     encode: Callable[[str], Sequence[int]] | None = None
     family: media.Family = "other"
 
+    @property
+    def method(self) -> bytes:
+        """How it counts text; what is cut by counts follows from it."""
+        return b"estimated" if self.encode is None else b"encoded"
+
     def text(self, text: str) -> int:
         """Count a text; where the tokenizer fails on it, estimate."""
         if self.encode is None:
@@ -173,20 +178,35 @@ def truncate_middle(text: str, head_characters: int, tail_characters: int) -> st
     omitted = len(text) - head_characters - tail_characters
     if omitted <= 0:
         return text
-    tail = text[len(text) - tail_characters :]
-    return f"{text[:head_characters]}\n[... {omitted:,} characters omitted ...]\n{tail}"
+    return _join(text[:head_characters], omitted, text[len(text) - tail_characters :])
+
+
+def head_and_tail(
+    text: str, max_tokens: int, count: Callable[[str, int, str], int], *, head_share: float = HEAD_SHARE
+) -> tuple[str, int, str] | None:
+    """Return the head, the number of characters after it, and the tail that take at most `max_tokens` by `count`.
+
+    All of a text that fits is its head. None when not even the number fits.
+    """
+    head, tail, kept_characters = len(text), 0, float(len(text))
+    for _ in range(MAX_ATTEMPTS):
+        pieces = text[:head], len(text) - head - tail, text[len(text) - tail :]
+        tokens = count(*pieces)
+        if tokens <= max_tokens:
+            return pieces
+        kept_characters *= SHRINK_MARGIN * max(0, max_tokens) / max(1, tokens)
+        head = int(kept_characters * head_share)
+        tail = int(kept_characters) - head
+    return None
 
 
 def truncate_to_tokens(
     text: str, max_tokens: int, count: Callable[[str], int], *, head_share: float = HEAD_SHARE
 ) -> str:
     """Return as much of the head and the tail as fits in `max_tokens`; empty when not even the note fits."""
-    truncated, kept_characters = text, float(len(text))
-    for _ in range(MAX_ATTEMPTS):
-        tokens = count(truncated)
-        if tokens <= max_tokens:
-            return truncated
-        kept_characters *= SHRINK_MARGIN * max(0, max_tokens) / max(1, tokens)
-        head = int(kept_characters * head_share)
-        truncated = truncate_middle(text, head, int(kept_characters) - head)
-    return ""
+    pieces = head_and_tail(text, max_tokens, lambda *pieces: count(_join(*pieces)), head_share=head_share)
+    return _join(*pieces) if pieces else ""
+
+
+def _join(head: str, omitted: int, tail: str) -> str:
+    return f"{head}\n[... {omitted:,} characters omitted ...]\n{tail}" if omitted else head + tail

@@ -17,7 +17,7 @@ from ..responses.items import InputMessage, is_message
 from .content_cache import ContentCache
 from .conversation import DigestedItem, Turn
 from .own_words import divide_message, possible_instructions
-from .tokens import TokenCounter, TokenCounts
+from .tokens import TokenCounter, TokenCounts, head_and_tail
 
 RECORD_SHARE = 0.10
 MIN_RECORD_TOKENS = 1_000
@@ -32,12 +32,7 @@ LEAST_TOKENS = 40
 HEADING_TOKENS = 12
 """What stands around a message or a passage at most: its author, or what is omitted."""
 LINE_OVERHEAD_TOKENS = 3
-NOTE_OVERHEAD_TOKENS = 40
-"""What the note costs beside the record and the lines in it, at most."""
-SHRINK_MARGIN = 0.9
-HEAD_SHARE = 0.6
 BEGINNING_CHARACTERS = 60
-MAX_ATTEMPTS = 8
 
 _RECORD_HEADING = (
     '[What the user wrote in turns {first} to {last}, oldest first; the messages stand behind ">".]'
@@ -202,8 +197,11 @@ class UserRecord:
         text = _text(message.entry)
         if message.tokens <= message.tokens_within(room):
             return "\n".join(_render([text]))
-        counted = b"estimated" if self.counter.encode is None else b"encoded"
-        key = message.entry.digest + counted + b"%d,%d" % (room.message_tokens, room.material_tokens)
+        key = (
+            message.entry.digest
+            + self.counter.method
+            + b"%d,%d" % (room.message_tokens, room.material_tokens)
+        )
         return self.texts.get_or_compute(key, lambda: "\n".join(_render(self._shortened(text, room))))
 
     def _shortened(self, text: str, room: _Room) -> Text:
@@ -258,16 +256,10 @@ def frame_excerpt(text: str, max_tokens: int, count: Callable[[str], int]) -> st
 
 def _truncated(text: str, max_tokens: int, count: Callable[[Text], int]) -> Text:
     """Return the head and the tail of a text that fit, with the number of characters between them."""
-    kept = float(len(text))
-    pieces: list[str | int] = [text]
-    for _ in range(MAX_ATTEMPTS):
-        tokens = count(pieces)
-        if tokens <= max_tokens:
-            return pieces
-        kept *= SHRINK_MARGIN * max(0, max_tokens) / tokens
-        head, tail = int(kept * HEAD_SHARE), int(kept * (1 - HEAD_SHARE))
-        pieces = [text[:head], len(text) - head - tail, text[len(text) - tail :]]
-    return [len(text)] if text else []
+    pieces = head_and_tail(text, max_tokens, lambda *pieces: count(pieces))
+    if pieces is None:
+        return [len(text)] if text else []
+    return [piece for piece in pieces if piece]
 
 
 def _text(entry: DigestedItem) -> str:

@@ -119,8 +119,7 @@ class PartsByDetail:
         self._texts = texts
         self._sums: dict[DetailLevel, list[int]] = {level: [0] for level in SENT_LEVELS}
         self._entries: dict[tuple[DetailLevel, int], tuple[DigestedItem, ...]] = {}
-        self._notes: dict[tuple[int, int], tuple[DigestedItem, ...]] = {}
-        self._notes_of_turns: dict[range, tuple[DigestedItem, ...]] = {}
+        self._notes: dict[range, tuple[DigestedItem, ...]] = {}
         self._record = UserRecord(conversation.turns, counter, texts)
 
     def without_record(self) -> PartsByDetail:
@@ -164,19 +163,16 @@ class PartsByDetail:
         """Return the message that stands in for the dropped parts from `start` to before `end`, if there is one."""
         if start >= end:
             return ()
-        if (start, end) not in self._notes:
-            turns = range(self.turns_before(start), self.turns_before(end))
-            if turns not in self._notes_of_turns:
-                message = self._written_note(turns)
-                self._notes_of_turns[turns] = (digest_item(message),) if message else ()
-            self._notes[start, end] = self._notes_of_turns[turns]
-        return self._notes[start, end]
+        turns = range(self.turns_before(start), self.turns_before(end))
+        if turns not in self._notes:
+            message = self._written_note(turns)
+            self._notes[turns] = (digest_item(message),) if message else ()
+        return self._notes[turns]
 
     def _written_note(self, turns: range) -> InputMessage | None:
         """Write the note for some turns; cached by content, because later requests decide the same past again."""
-        counted = "estimated" if self.counter.encode is None else "encoded"
-        name = f"{self.limits.note.__name__} {turns.start} {turns.stop} {self.limits.note_tokens} {counted}"
-        key = self.turns[turns.stop - 1].chain + name.encode()
+        name = f"{self.limits.note.__name__} {turns.start} {turns.stop} {self.limits.note_tokens}"
+        key = self.turns[turns.stop - 1].chain + name.encode() + self.counter.method
 
         def write() -> str:
             return json.dumps(self.limits.note(self._record, turns, self.limits.note_tokens))
@@ -226,7 +222,7 @@ class PartsByDetail:
         """Return the entry with head and tail of its text, in so many tokens; itself when it is smaller."""
         if self.counter.entry(entry).tokens <= max_tokens:
             return entry
-        digest = entry.digest + b"truncated%d" % max_tokens
+        digest = entry.digest + b"truncated%d" % max_tokens + self.counter.method
 
         def cut(text: str) -> str:
             shorter = truncate_to_tokens(text, max_tokens - CALL_OVERHEAD_TOKENS, self.counter.text)

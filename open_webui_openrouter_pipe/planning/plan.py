@@ -385,12 +385,16 @@ class _Draft:
 
     def has_long_retrieved(self) -> bool:
         """Whether the retrieved text is longer than a single tool output may be."""
-        return self._tokens(self.conversation.volatile) > self.parts.limits.output_tokens(1)
+        return self._tokens(self.conversation.volatile) > self._head_tokens
+
+    @property
+    def _head_tokens(self) -> int:
+        """How much of the retrieved text its head may take: as much as a single tool output."""
+        return self.parts.limits.output_tokens(1)
 
     def with_head_of_retrieved(self) -> _Draft:
-        """Return the same with as much of the retrieved text as a single tool output may take."""
-        max_tokens = self.parts.limits.output_tokens(1)
-        head = head_of_retrieved(self.conversation.volatile, max_tokens, self.parts.counter)
+        """Return the same with the head of the retrieved text."""
+        head = head_of_retrieved(self.conversation.volatile, self._head_tokens, self.parts.counter)
         return replace(self, conversation=replace(self.conversation, volatile=head))
 
     def without_retrieved(self) -> _Draft:
@@ -423,7 +427,7 @@ class _Draft:
         Retrieved text changes from request to request: the past is decided with its rounded size, and with no more
         than its head takes, so that cutting it to that moves nothing that was decided before.
         """
-        volatile_tokens = min(self._tokens(self.conversation.volatile), self.parts.limits.output_tokens(1))
+        volatile_tokens = min(self._tokens(self.conversation.volatile), self._head_tokens)
         return self._fixed_tokens() + _rounded_up(volatile_tokens)
 
     def _fixed_tokens(self) -> int:
@@ -497,7 +501,7 @@ class _Draft:
     def _cached_prefix(self, request: _Request) -> CachedPrefix:
         """The chat as the request before sent it: up to the current turn when this request opens it."""
         previous, opens_turn = request.simulation.previous, len(self.parts.parts) - self.parts.current <= 1
-        before = replace(self, conversation=replace(self.conversation, volatile=())) if opens_turn else self
+        before = self.without_retrieved() if opens_turn else self
         entries, starts = before._entries(previous)  # noqa: SLF001 - the same class
         marks = before._marks(previous, previous, starts)  # noqa: SLF001 - the same class
         if opens_turn:

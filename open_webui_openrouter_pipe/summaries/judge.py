@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from .prompt import INSTRUCTION
 from .summary import MODEL_FIELDS, ModelSummary, Summary, SummaryRefused
@@ -73,7 +73,7 @@ def judge_content(
 ) -> None:
     """Raise SummaryRefused when an answer in the right form is not a summary of its source."""
     _require_words(summary.summary_text)
-    texts = [*_texts_in(summary)]
+    texts = [*summary.texts]
     if sum(map(count, texts)) < min(MIN_TOKENS, MIN_SHARE * source_tokens):
         raise SummaryRefused("too short")
     if not _shares_words(texts, source):
@@ -95,18 +95,6 @@ def _require_words(text: str) -> None:
 
 _FIELD_NAMES: Final = frozenset(_LETTERS_ONLY.sub("", name) for name in MODEL_FIELDS)
 _PLAIN_INSTRUCTION: Final = " ".join(INSTRUCTION.split())
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    """Yield all texts in a value of ours."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, tuple):
-        for each in value:
-            yield from _texts_in(each)
-    elif is_dataclass(value):
-        for each in fields(value):
-            yield from _texts_in(getattr(value, each.name))
 
 
 # --- words in common ---

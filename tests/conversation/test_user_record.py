@@ -12,7 +12,6 @@ from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.conversation.user_record import (
-    NOTE_OVERHEAD_TOKENS,
     UserRecord,
     instructions_note,
     max_note_tokens,
@@ -88,7 +87,7 @@ def test_then_the_longest_messages_are_shortened() -> None:
     assert lines[-1].endswith("text stop")
     at = next(at for at, line in enumerate(lines) if "characters omitted]" in line)
     head, tail = len(lines[at - 1].split()), len(lines[at + 1].split())
-    assert 0.55 < head / (head + tail) < 0.65
+    assert 0.62 < head / (head + tail) < 0.71
 
 
 def test_a_sentence_or_two_of_each_message_stay() -> None:
@@ -194,7 +193,9 @@ def test_lines_that_are_not_there_are_pointed_out_in_their_frame() -> None:
         "Lines that may be standing instructions, as the user's messages have them; some may be quoted:\n"
         '- turn 22, in "Please book the rooms. word word word word word word word wo…": "Always ask me."'
     )
-    assert len(text.split()) <= 250 + NOTE_OVERHEAD_TOKENS
+    heading, _, within = text.partition("\n")
+    assert heading == "[22 earlier turns omitted to fit the model's context window.]"
+    assert len(within.split()) <= 250
 
 
 def test_a_quarter_of_the_note_is_for_such_lines() -> None:
