@@ -188,8 +188,8 @@ class Valves(BaseModel):
     TOOL_OUTPUT_PRUNING: Pruning = Field(
         default="batched",
         description=(
-            "When older tool results are shortened to a line of facts. `batched`: all at once, when the chat reaches "
-            "`SUMMARY_TRIGGER_RATIO`; with the aim `thrifty`, when that saves more than it costs. "
+            "When older tool results are shortened to a line of facts. `batched`: all at once, when that saves more "
+            "than it costs; in a `faithful` chat not below `SUMMARY_TRIGGER_RATIO`, and before turns would be pruned. "
             "`every_turn`: as soon as they are old enough. `off`: never for their age."
         ),
     )

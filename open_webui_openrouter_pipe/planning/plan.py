@@ -441,8 +441,14 @@ class _Draft:
         base_tokens = self._fixed_tokens() + self._tokens(self.conversation.volatile)
         actual = replace(terms, base_tokens=base_tokens)
         end = len(self.parts.parts)
-        cost = simulation.unsummarized_cost
-        request = SimulatedRequest(self.parts, actual, simulation.cutoffs, end, unsummarized_cost=cost)
+        request = SimulatedRequest(
+            self.parts,
+            actual,
+            simulation.cutoffs,
+            end,
+            unpruned_cost=simulation.unpruned_cost,
+            unsummarized_cost=simulation.unsummarized_cost,
+        )
         return _Request(simulation, request)
 
     def plan(self, request: _Request, model_id: str, budget: Budget, limit_tokens: int) -> Plan:

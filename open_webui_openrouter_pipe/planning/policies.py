@@ -27,26 +27,40 @@ SHORTENED_LEVELS = (DetailLevel.TOOL_FACTS, DetailLevel.SKELETON, DetailLevel.EX
 
 
 def shorten_old_tool_results(request: SimulatedRequest) -> Cutoffs:
-    """At the beginning of a turn, state the outputs of all turns before the retained ones as facts.
+    """State the outputs of all turns before the retained ones as facts, if it is time.
 
-    Batched: a faithful chat waits until it reaches the trigger, and the next turn gains from it; a thrifty one until
-    that pays.
+    At the beginning of a turn; within one only when pruning is due as well.
     """
-    settings, cutoffs = request.terms.settings, request.cutoffs
-    pruning = settings.tool_output_pruning
-    freed_tokens = request.prunable_tokens() if pruning != "off" and request.opens_turn else 0
-    if freed_tokens <= 0:
-        return cutoffs
-    shortened = cutoffs.moved(DetailLevel.TOOL_FACTS, request.retention_end)
-    if pruning == "every_turn":
-        return shortened
+    tokens = request.tokens()
+    may_change = request.opens_turn or tokens >= request.prune_tokens
+    is_due = may_change and facts_are_due(request, request.turn, tokens)
+    return request.cutoffs.moved(DetailLevel.TOOL_FACTS, request.retention_end) if is_due else request.cutoffs
+
+
+def facts_are_due(request: SimulatedRequest, turn: int, tokens: float) -> bool:
+    """Return whether old outputs become facts in a turn that finds the chat so large: this one or the next.
+
+    Batched: when that pays; in a faithful chat not below the trigger, and only if the next turn gains from it. That
+    one waits no longer than the next turn fits below the size at which pruning is due.
+    """
+    settings, end = request.terms.settings, first_retained(request, turn)
+    freed_tokens = request.prunable_tokens(end)
+    if settings.tool_output_pruning != "batched" or freed_tokens <= 0:
+        return settings.tool_output_pruning == "every_turn" and freed_tokens > 0
     if settings.context_aim == "faithful":
-        return shortened if request.has_reached_trigger and freed_tokens >= request.turn_tokens else cutoffs
-    frontier = cutoffs.ends[DetailLevel.TOOL_FACTS]
+        if tokens < request.trigger_tokens or freed_tokens < request.turn_tokens:
+            return False
+        if tokens + request.turn_tokens >= request.prune_tokens:
+            return True
+    frontier = request.cutoffs.ends[DetailLevel.TOOL_FACTS]
     following_tokens = request.parts.tokens(DetailLevel.FULL, frontier, request.end) - freed_tokens
-    newest = request.requests_in(request.start_of_newest(settings.retention_turns + 1), request.retention_end)
-    pays = request.terms.prices.pays(request.unpruned_cost, freed_tokens * newest, following_tokens)
-    return shortened if pays else cutoffs
+    newest = request.requests_in(request.parts.start_of(request.parts.turns_before(end) - 1), end)
+    return request.terms.prices.pays(request.unpruned_cost, freed_tokens * newest, following_tokens)
+
+
+def first_retained(request: SimulatedRequest, turn: int) -> int:
+    """Return the first part whose tool outputs stay verbatim in this turn, or in the next as far as it is known."""
+    return request.parts.start_of(min(request.turn, turn + 1 - request.terms.settings.retention_turns))
 
 
 def clip_turns(request: SimulatedRequest) -> Cutoffs:
@@ -84,24 +98,39 @@ def summarize(request: SimulatedRequest) -> Cutoffs:
     otherwise are summarized, too.
     """
     settings, cutoffs = request.terms.settings, request.cutoffs
-    must_shrink = request.tokens() >= settings.prune_trigger_ratio * request.terms.limit_tokens
+    must_shrink = request.tokens() >= request.prune_tokens
     if not (must_shrink or request.opens_turn):
         return cutoffs
     turns_since = request.turn - request.parts.turns_before(cutoffs.summarized)
     many_turns_ago = 0 < settings.summary_turn_trigger <= turns_since
     kept_turns = settings.protected_turns if many_turns_ago else settings.kept_turns
-    is_worthwhile = must_shrink or many_turns_ago or compaction_pays(request, request.turn + 1 - kept_turns)
-    surplus = surplus_tokens(request, request.tokens())
-    if not (is_worthwhile or (request.has_reached_trigger and surplus > 0)):
+    is_worthwhile = many_turns_ago or compaction_pays(request, request.turn + 1 - kept_turns)
+    if not (must_shrink or is_worthwhile or request.has_reached_trigger):
         return cutoffs
+    count = due_segments(request, request.turn, request.tokens(), kept_turns, is_worthwhile=is_worthwhile)
+    end = request.parts.start_of(request.parts.summaries.ends[count - 1]) if count else 0
+    return cutoffs.moved(DetailLevel.SUMMARIZED, end)
+
+
+def due_segments(
+    request: SimulatedRequest, turn: int, tokens: float, kept_turns: int, *, is_worthwhile: bool
+) -> int:
+    """Return how many of the oldest segments to summarize in a turn that finds the chat so large; 0 for none.
+
+    What is not worthwhile by itself has to make room for a turn at least, and waits for old outputs to become facts.
+    """
+    must_shrink, surplus = tokens >= request.prune_tokens, surplus_tokens(request, tokens)
+    is_batched = request.terms.settings.tool_output_pruning == "batched"
+    facts_free_tokens = request.prunable_tokens(first_retained(request, turn)) if is_batched else 0
+    waits = surplus <= 0 or facts_free_tokens >= request.turn_tokens
+    if waits and not (must_shrink or is_worthwhile):
+        return 0
     least_freed = 0 if is_worthwhile else request.turn_tokens
-    attempts = _forced_attempts(request) if must_shrink else [(kept_turns, least_freed)]
-    for kept, least in attempts:
-        count, freed = choose_segments(request, request.turn + 1 - kept, surplus)
+    for kept, least in _forced_attempts(request) if must_shrink else [(kept_turns, least_freed)]:
+        count, freed = choose_segments(request, min(request.turn, turn + 1 - kept), surplus)
         if freed > least:
-            end = request.parts.start_of(request.parts.summaries.ends[count - 1])
-            return cutoffs.moved(DetailLevel.SUMMARIZED, end)
-    return cutoffs
+            return count
+    return 0
 
 
 def _forced_attempts(request: SimulatedRequest) -> Iterator[tuple[int, float]]:
@@ -130,7 +159,8 @@ def compaction_pays(request: SimulatedRequest, eligible_turns: int) -> bool:
     """Return whether it costs a thrifty chat less to replace its oldest turns now than to go on with them.
 
     Each segment's summary has to be read for and written some time: when that is done makes no difference to its cost,
-    which is why it does not count.
+    which is why it does not count. Only when there is one more segment than a turn ago does waiting mean to wait for
+    the next one, as long as the last took: that costs what it costs, or ends before, at the trigger, and gains nothing.
     """
     parts = request.parts
     compacted = request.summarizable(eligible_turns)
@@ -138,7 +168,11 @@ def compaction_pays(request: SimulatedRequest, eligible_turns: int) -> bool:
         return False
     segments = parts.segments_before(compacted.summarized)
     newest_start = parts.start_of(parts.summaries.ends[segments - 2]) if segments > 1 else 0
-    coming_requests = request.requests_in(newest_start, compacted.summarized)
+    has_more = compacted != request.summarizable(eligible_turns - 1)
+    newest_tokens = parts.tokens(DetailLevel.FULL, newest_start, compacted.summarized)
+    if has_more and request.tokens() + newest_tokens >= request.trigger_tokens:
+        return True
+    coming_requests = request.requests_in(newest_start, compacted.summarized) if has_more else 0
     following_tokens = request.likely_tokens(compacted) - request.terms.base_tokens
     coming_tokens = request.saved_tokens(compacted) * coming_requests
     return request.terms.prices.pays(request.unsummarized_cost, coming_tokens, following_tokens)
@@ -151,29 +185,16 @@ def segments_to_prefetch(request: SimulatedRequest) -> int:
     chat, also those that it will pay to summarize then.
     """
     settings, tokens = request.terms.settings, request.tokens()
-    if settings.summary_ahead_ratio >= 1:
+    pays = compaction_pays(request, min(request.turn, request.turn + 2 - settings.kept_turns))
+    is_near = pays or tokens >= settings.summary_ahead_ratio * request.terms.budget_tokens
+    if settings.summary_ahead_ratio >= 1 or not is_near:
         return 0
-    eligible_turns = min(request.turn, request.turn + 2 - settings.kept_turns)
-    if compaction_pays(request, eligible_turns):
-        return choose_segments(request, eligible_turns, math.inf)[0]
-    if tokens < settings.summary_ahead_ratio * request.terms.budget_tokens:
-        return 0
-    next_tokens = max(request.trigger_tokens, tokens + request.turn_tokens)
-    if settings.context_aim == "faithful" and settings.tool_output_pruning == "batched":
-        oldest_kept = request.start_of_newest(max(1, settings.retention_turns - 1))
-        shortened = request.cutoffs.moved(DetailLevel.TOOL_FACTS, oldest_kept)
-        if request.freed_tokens(shortened) >= request.turn_tokens:
-            next_tokens -= request.freed_tokens(shortened)
-            request = replace(request, cutoffs=shortened)
-    if (surplus := surplus_tokens(request, next_tokens)) <= 0:
-        return 0
-    must_shrink = next_tokens >= settings.prune_trigger_ratio * request.terms.limit_tokens
-    attempts = _forced_attempts(request) if must_shrink else [(settings.kept_turns, request.turn_tokens)]
-    for kept, least in attempts:
-        count, freed = choose_segments(request, min(request.turn, request.turn + 2 - kept), surplus)
-        if freed > least:
-            return count
-    return 0
+    turn, next_tokens = request.turn + 1, max(request.trigger_tokens, tokens + request.turn_tokens)
+    if facts_are_due(request, turn, next_tokens):
+        shortened = request.cutoffs.moved(DetailLevel.TOOL_FACTS, first_retained(request, turn))
+        next_tokens -= request.freed_tokens(shortened)
+        request = replace(request, cutoffs=shortened)
+    return due_segments(request, turn, next_tokens, settings.kept_turns, is_worthwhile=pays)
 
 
 def choose_segments(request: SimulatedRequest, eligible_turns: int, target_tokens: float) -> tuple[int, int]:
@@ -202,13 +223,11 @@ def prune(request: SimulatedRequest) -> Cutoffs:
 
     Where that is not enough to let the next turns go quietly, nothing is changed before it must be.
     """
-    settings = request.terms.settings
-    trigger_tokens = settings.prune_trigger_ratio * request.terms.limit_tokens
-    if request.tokens() <= trigger_tokens:
+    if request.tokens() <= request.prune_tokens:
         return request.cutoffs
-    end = request.start_of_newest(settings.protected_turns)
+    end = request.start_of_newest(request.terms.settings.protected_turns)
     steps = ((level, end) for level in SHORTENED_LEVELS)
-    return _give_way(request, steps, _low_water_tokens(request, trigger_tokens)) or request.cutoffs
+    return _give_way(request, steps, _low_water_tokens(request, request.prune_tokens)) or request.cutoffs
 
 
 def evict(request: SimulatedRequest) -> Cutoffs:

@@ -185,6 +185,11 @@ class SimulatedRequest:
         return self.terms.settings.summary_trigger_ratio * self.terms.budget_tokens
 
     @property
+    def prune_tokens(self) -> float:
+        """The size from which on turns are shortened that summaries leave alone."""
+        return self.terms.settings.prune_trigger_ratio * self.terms.limit_tokens
+
+    @property
     def has_reached_trigger(self) -> bool:
         """Whether it would be that large, had no policy looked at it yet."""
         return self.tokens(self.previous) >= self.trigger_tokens
@@ -211,9 +216,9 @@ class SimulatedRequest:
         """The first part of the oldest turn whose tool outputs stay verbatim."""
         return self.start_of_newest(self.terms.settings.retention_turns)
 
-    def prunable_tokens(self) -> int:
-        """Return what stating all outputs before the retained turns as facts would free now."""
-        start, end = self.cutoffs.ends[DetailLevel.TOOL_FACTS], self.retention_end
+    def prunable_tokens(self, end: int) -> int:
+        """Return what stating all outputs before a part as facts would free now."""
+        start = self.cutoffs.ends[DetailLevel.TOOL_FACTS]
         full = self.parts.tokens(DetailLevel.FULL, start, end)
         return full - self.parts.tokens(DetailLevel.TOOL_FACTS, start, end)
 
@@ -236,13 +241,15 @@ class PrefixBreak:
 class Simulation:
     """The last request's cutoffs, those of the `previous` one, those of retention alone, and all changes so far.
 
-    `unsummarized_cost` is what was paid, the last request included, for turns that could have been summarized.
+    `unpruned_cost` and `unsummarized_cost` are what was paid, the last request included, for outputs that could have
+    been facts and turns that could have been summarized.
     """
 
     cutoffs: Cutoffs = field(default_factory=Cutoffs)
     previous: Cutoffs = field(default_factory=Cutoffs)
     retained: Cutoffs = field(default_factory=Cutoffs)
     breaks: tuple[PrefixBreak, ...] = ()
+    unpruned_cost: float = 0.0
     unsummarized_cost: float = 0.0
 
 
@@ -279,9 +286,9 @@ def simulate(
                     retained = retained.moved(DetailLevel.TOOL_FACTS, request.retention_end)
         previous, cutoffs = cutoffs, request.cutoffs
         unpruned_cost = 0.0 if len(breaks) > breaks_before else unpruned_cost
-        unpruned_cost += terms.prices.waiting_cost(request.prunable_tokens())
+        unpruned_cost += terms.prices.waiting_cost(request.prunable_tokens(request.retention_end))
         if terms.settings.context_aim == "thrifty":
             unsummarized_cost = 0.0 if cutoffs.summarized > previous.summarized else unsummarized_cost
             compacted = request.summarizable(turn + 1 - terms.settings.kept_turns)
             unsummarized_cost += terms.prices.read * request.saved_tokens(compacted)
-    return Simulation(cutoffs, previous, retained, tuple(breaks), unsummarized_cost)
+    return Simulation(cutoffs, previous, retained, tuple(breaks), unpruned_cost, unsummarized_cost)

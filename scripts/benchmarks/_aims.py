@@ -59,26 +59,39 @@ def _cell(stage: Stage) -> Cell:
         "truncation": play(stage, FAITHFUL, [("evict", truncate)], LISTS),
         "every turn": play(stage, THRIFTY, fixed_threshold(0), LISTS),
         "Open WebUI": play_open_webui(stage, LISTS),
-        "faithful": play(stage, FAITHFUL, own_policies(), LISTS),
     }
     fixed = {each: play(stage, THRIFTY, fixed_threshold(each), LISTS) for each in THRESHOLDS_TOKENS}
-    thrifty = {name: play(stage, THRIFTY, own_policies(), {name: LISTS[name]}, LISTS[name]) for name in LISTS}
+    own = {"faithful": _play_own(stage, FAITHFUL), "thrifty": _play_own(stage, THRIFTY)}
+    own_costs = {
+        way: {name: each.costs[name] for name, each in played.items()} for way, played in own.items()
+    }
+    thrifty = own_costs["thrifty"]
     best = {name: min(fixed, key=lambda each: fixed[each].costs[name]) for name in LISTS}
-    theirs = shared["Open WebUI"].costs
+    best_costs = {name: fixed[best[name]].costs[name] for name in LISTS}
+    theirs = shared["Open WebUI"]
+    fits = theirs.largest_tokens <= stage.window_tokens
     return {
         "tokens": stage.total_tokens[-1],
+        "window": stage.window_tokens,
         "costs": {
             **{way: _rounded(outcome.costs) for way, outcome in shared.items()},
-            "best fixed": _rounded({name: fixed[best[name]].costs[name] for name in LISTS}),
-            "thrifty": _rounded({name: thrifty[name].costs[name] for name in LISTS}),
+            **{way: _rounded(costs) for way, costs in own_costs.items()},
+            "best fixed": _rounded(best_costs),
         },
         "best_fixed": best,
-        "over_best_fixed": {n: _over(thrifty[n].costs[n], fixed[best[n]].costs[n]) for n in LISTS},
-        "over_open_webui": {n: _over(thrifty[n].costs[n], theirs[n]) for n in LISTS},
+        "over_best_fixed": {name: _over(thrifty[name], best_costs[name]) for name in LISTS},
+        "over_open_webui": {name: _over(thrifty[name], theirs.costs[name]) for name in LISTS if fits},
         "held": {
             **{way: _held(outcome) for way, outcome in shared.items()},
-            **{f"thrifty, {name}": _held(outcome) for name, outcome in thrifty.items()},
+            **{f"{way}, {name}": _held(each) for way, played in own.items() for name, each in played.items()},
         },
+    }
+
+
+def _play_own(stage: Stage, settings: ContextSettings) -> dict[str, Outcome]:
+    """The pipe's own policies at each list of prices, which they go by."""
+    return {
+        name: play(stage, settings, own_policies(), {name: prices}, prices) for name, prices in LISTS.items()
     }
 
 
@@ -102,6 +115,7 @@ def _held(outcome: Outcome) -> dict[str, float]:
     }
 
 
+OVER_THE_WINDOW = "over the window"
 WAYS = ("truncation", "every turn", "Open WebUI", "faithful", "thrifty")
 
 
@@ -112,17 +126,18 @@ def tables(cells: Mapping[str, Cell], prices: str = "0.1 / 1.25") -> Iterator[st
     for name, cell in cells.items():
         shown = []
         for way in WAYS:
-            held = cell["held"][f"{way}, {prices}" if way == "thrifty" else way]
+            held = cell["held"].get(f"{way}, {prices}") or cell["held"][way]
             shares = " / ".join(f"{100 * held[key]:.0f}" for key in ("words", "mean_words", "facts"))
-            shown.append(f"{cell['costs'][way][prices]:,} ({shares})")
+            fits = held["largest"] <= cell["window"]
+            shown.append(f"{cell['costs'][way][prices]:,} ({shares})" if fits else OVER_THE_WINDOW)
         yield f"| {' | '.join([name, *shown])} |"
     yield ""
     yield f"| {' | '.join(['chat, window', *LISTS])} |"
     yield "| --- " * (len(LISTS) + 1) + "|"
     for name, cell in cells.items():
+        theirs = {n: f"{100 * over:+.0f}" for n, over in cell["over_open_webui"].items()}
         both = [
-            f"{100 * cell['over_best_fixed'][n]:+.1f} ({cell['best_fixed'][n] // 1000}k), "
-            f"{100 * cell['over_open_webui'][n]:+.0f}"
-            for n in LISTS
+            f"{100 * over:+.1f} ({cell['best_fixed'][n] // 1000}k), {theirs.get(n, OVER_THE_WINDOW)}"
+            for n, over in cell["over_best_fixed"].items()
         ]
         yield f"| {' | '.join([name, *both])} |"

@@ -40,6 +40,7 @@ _policies = st.builds(
     tool_output_retention_turns=st.integers(1, 4),
     tool_output_pruning=st.sampled_from(["batched", "every_turn", "off"]),
     context_strategy=st.sampled_from(["summarize", "summarize", "prune", "clip", "refuse"]),
+    context_aim=st.sampled_from(["faithful", "thrifty"]),
     summary_turn_trigger=st.sampled_from([0, 0, 2]),
     protected_recent_turns=st.integers(1, 4),
     clip_last_messages=st.integers(1, 6),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -102,25 +103,52 @@ def sized_chat(turns: int) -> History:
 
 @pytest.mark.parametrize(
     ("turns", "retained", "outputs_as_facts"),
-    [(69, 10, 0), (70, 10, 61), (70, 70, 0), (70, 69, 2), (115, 10, 61), (116, 10, 107)],
+    [
+        *[(69, 10, 0), (70, 10, 61), (115, 10, 61), (116, 10, 107)],
+        *[(77, 50, 0), (78, 50, 29), (88, 69, 0), (89, 69, 21), (89, 89, 0)],
+    ],
     ids=[
         "below the trigger",
         "at the trigger",
-        "less than a turn is not worth it",
-        "more than a turn is",
         "quiet afterwards",
         "again",
+        "above the trigger, but the change does not pay",
+        "it pays",
+        "while the next turn fits below the size at which pruning is due",
+        "no longer",
+        "less than a turn is not worth it",
     ],
 )
 @pytest.mark.parametrize("strategy", ["prune", "refuse"])
 def test_a_faithful_chat_keeps_its_outputs_up_to_the_trigger(
     strategy: Strategy, turns: int, retained: int, outputs_as_facts: int
 ) -> None:
-    """Then all old outputs become facts at once, if the next turn gains from it."""
+    """Then all old outputs become facts at once, when that pays, or the next turn would come to be pruned."""
     kept = ContextSettings(context_strategy=strategy, tool_output_retention_turns=retained)
     fitted = plan_with(sized_chat(turns), kept, MODEL, new_memory(), missing="skip")
     whole = sum(item in sized_chat(turns).items for item in fitted.items if is_function_call_output(item))
     assert turns - whole == outputs_as_facts
+
+
+@pytest.mark.parametrize(("rounds", "reasons"), [(4, []), (5, ["retention"])])
+def test_within_a_turn_old_outputs_become_facts_before_anything_is_summarized(
+    rounds: int, reasons: list[str]
+) -> None:
+    """While they wait for a change to pay, a turn of many rounds may bring the chat to be pruned."""
+    items, turns = sized_chat(85).items, sized_chat(85).turn_of_item
+    current = [part for at in range(rounds) for part in (call(f"n{at}"), output(f"n{at}", words(990)))]
+    chat = History((*items, *current), (*turns, *[turns[-1]] * len(current)))
+    kept = ContextSettings(tool_output_retention_turns=69)
+    fitted = plan_with(chat, kept, MODEL, new_memory(), missing="request")
+    assert [each.reason for each in fitted.prefix_breaks] == reasons
+
+
+def test_without_a_cache_a_faithful_chat_waits_for_nothing_above_the_trigger() -> None:
+    """What is not in a cache costs the same anew."""
+    kept = ContextSettings(context_strategy="prune", tool_output_retention_turns=69)
+    uncached = replace(MODEL, prices=UNCACHED.prices)
+    fitted = plan_with(sized_chat(70), kept, uncached, new_memory(), missing="skip")
+    assert [(each.turn, each.reason) for each in fitted.prefix_breaks] == [(70, "retention")]
 
 
 def test_the_frontier_does_not_move_within_a_turn() -> None:

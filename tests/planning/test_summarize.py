@@ -55,14 +55,14 @@ def requested_of(chat: History, settings: ContextSettings) -> Plan:
     return plan_with(chat, settings, MODEL, new_memory(), missing="request")
 
 
-def agent_talk(turns: int) -> History:
-    """Turns of 2,500 tokens, of which 1,500 are an output."""
+def agent_talk(turns: int, output_tokens: int = 1_500) -> History:
+    """Turns of 2,500 tokens, of which so many are an output."""
     asked = [
         [
             user(words(96)),
             call(f"c{at}"),
-            output(f"c{at}", words(1_490, f"R{at}")),
-            answer(words(900, f"A{at}")),
+            output(f"c{at}", words(output_tokens - 10, f"R{at}")),
+            answer(words(2_400 - output_tokens, f"A{at}")),
         ]
         for at in range(turns)
     ]
@@ -119,12 +119,29 @@ def test_a_summary_that_would_not_last_a_turn_waits(retained: int, summarized_tu
     assert fitted.summarized_turns == summarized_turns
 
 
-@pytest.mark.parametrize(("retained", "reasons"), [(4, ["retention"]), (12, ["retention", "summary"])])
-def test_where_facts_make_enough_room_nothing_is_summarized(retained: int, reasons: list[str]) -> None:
-    """Old outputs become facts first; turns are summarized in the same request when that leaves too little room."""
+@pytest.mark.parametrize(
+    ("retained", "turns", "output_tokens", "reasons"),
+    [
+        (4, 28, 1_500, ["retention"]),
+        (4, 29, 1_000, ["retention"]),
+        (12, 31, 1_500, []),
+        (12, 32, 1_500, ["retention", "summary"]),
+    ],
+)
+def test_where_facts_make_enough_room_nothing_is_summarized(
+    retained: int, turns: int, output_tokens: int, reasons: list[str]
+) -> None:
+    """Old outputs become facts first, once that pays; turns are summarized then, when that leaves too little room."""
     settings = ContextSettings(tool_output_retention_turns=retained)
-    fitted = requested_of(agent_talk(28), settings)
+    fitted = requested_of(agent_talk(turns, output_tokens), settings)
     assert [each.reason for each in fitted.new_breaks] == reasons
+
+
+def test_summaries_do_not_wait_for_facts_that_never_come() -> None:
+    """Where outputs stay as they are, the trigger alone decides."""
+    settings = ContextSettings(tool_output_retention_turns=4, tool_output_pruning="off")
+    fitted = requested_of(agent_talk(28), settings)
+    assert [(each.turn, each.reason) for each in fitted.prefix_breaks] == [(28, "summary")]
 
 
 def test_calibration_does_not_move_the_decision() -> None:
@@ -267,14 +284,16 @@ def test_what_a_chat_will_need_is_made_ahead_of_time(
     assert len(prefetched - required) <= 2
 
 
-@pytest.mark.parametrize(("retained", "is_prefetched"), [(4, False), (12, True)])
+@pytest.mark.parametrize(
+    ("retained", "turns", "prefetched_turns"), [(4, 27, 0), (12, 27, 0), (12, 30, 0), (12, 31, 20)]
+)
 def test_nothing_is_made_ahead_of_time_where_facts_will_do(
-    retained: int,
-    is_prefetched: bool,  # noqa: FBT001 - the expected verdict
+    retained: int, turns: int, prefetched_turns: int
 ) -> None:
-    """One turn before old outputs become facts."""
+    """One turn before old outputs become facts, and while these wait."""
     settings = ContextSettings(tool_output_retention_turns=retained)
-    assert bool(requested_of(agent_talk(27), settings).prefetch_summaries) is is_prefetched
+    ahead = requested_of(agent_talk(turns), settings).prefetch_summaries
+    assert sum(target.segment.turns for target in ahead) == prefetched_turns
 
 
 @pytest.mark.parametrize(("aim", "turns"), [("faithful", 1), ("thrifty", 6)])
@@ -374,6 +393,15 @@ def test_prices_decide_when_a_thrifty_chat_is_summarized(prices: CachePrices, tu
     assert summary_turns(69, prices) == turns
 
 
+def test_a_thrifty_chat_that_hardly_grows_waits_as_long_as_a_change_costs() -> None:
+    """Only while segments are completed does it reckon with what waiting for the next one will cost."""
+    large = [[user(words(96)), answer(words(900, f"A{at}"), f"m{at}")] for at in range(21)]
+    small = [[user("More?"), answer("Yes.", f"n{at}")] for at in range(60)]
+    model = replace(with_window(400_000), prices=CachePrices(0.1, 4.0))
+    fitted = plan_with(history(*large, *small, [user("?")]), THRIFTY, model, new_memory(), missing="request")
+    assert [each.turn for each in fitted.prefix_breaks] == [47]
+
+
 def test_a_thrifty_chat_is_as_small_in_a_large_window() -> None:
     """The window does not matter once segments are of full size."""
     breaks = [summary_turns(90, CACHED, window_tokens=tokens) for tokens in (128_000, 200_000, 1_000_000)]
@@ -406,10 +434,10 @@ def test_the_size_of_a_turn_does_not_change_what_was_decided_in_it() -> None:
     assert [each.turn for each in fitted.prefix_breaks] == [2]
 
 
-def test_a_thrifty_chat_is_summarized_at_the_trigger_at_the_latest() -> None:
-    """Where reading old turns again costs nearly nothing; then all turns that are not protected are."""
+def test_a_thrifty_chat_is_summarized_before_it_comes_to_the_trigger() -> None:
+    """Where reading old turns again costs nearly nothing: when the next segment would bring it there."""
     model = replace(MODEL, prices=CachePrices(0.001, 1.25))
-    plans = [plan_with(talk(turns), THRIFTY, model, new_memory(), missing="request") for turns in (69, 70)]
+    plans = [plan_with(talk(turns), THRIFTY, model, new_memory(), missing="request") for turns in (65, 66)]
     assert [fitted.summarized_turns for fitted in plans] == [0, 63]
 
 
