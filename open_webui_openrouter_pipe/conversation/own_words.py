@@ -108,7 +108,7 @@ def stands_in_own_words(quotation: str, text: str) -> bool:
         end = start + len(wanted)
         while number < len(quoted) and quoted[number][1] <= end:
             number += 1
-        if number == len(quoted) or quoted[number][0] >= start:
+        if number == len(quoted) or quoted[number][0] >= end:
             return True
         start = words.find(wanted, end)
     return False

@@ -208,7 +208,9 @@ class UserRecord:
         """Shorten the material alone if that is enough; otherwise omit it, and shorten the user's own words."""
         passages = divide_message(text)
         material = [passage.text for passage in passages if not passage.is_own]
-        each_tokens = room.material_tokens // max(1, len(material))
+        own_tokens = self._count([passage.text for passage in passages if passage.is_own])
+        material_tokens = min(room.material_tokens, room.message_tokens - own_tokens)
+        each_tokens = material_tokens // max(1, len(material))
         pieces = [
             piece
             for passage in passages

@@ -104,14 +104,9 @@ def iter_marker_spans(text: str) -> Iterator[MarkerSpan]:
 
 def code_ulids(text: str) -> list[str]:
     """Return what reads like a marker within code: markers only if there are such artifacts."""
-    if _HINT not in text:
-        return []
     spans = _spans(text)
-    outside = _outside_code(text, spans)
-    if len(outside) == len(spans):
-        return []
-    starts = {start for _, start, _ in outside}
-    return [ulid for ulid, start, _ in spans if start not in starts]
+    outside = {start for _, start, _ in _outside_code(text, spans)}
+    return [ulid for ulid, start, _ in spans if start not in outside]
 
 
 def split_text_by_markers(text: str, ulids: Container[str] | None = None) -> list[MarkedText]:

@@ -154,7 +154,7 @@ def read_history(messages: Any) -> History:
     Raises:
         InvalidHistory: There is no message in it at all.
     """
-    if not isinstance(messages, Sequence) or isinstance(messages, str):
+    if not isinstance(messages, Sequence):
         raise InvalidHistory("The chat could not be read: its messages are not a list.")
     summaries = summary_messages(messages)
     reader = _Reader()

@@ -92,7 +92,6 @@ class ModelCatalog:
         self._models: dict[str, Model] = {}
         self._next_attempt = float("-inf")
         self._failures = 0
-        self._is_disk_read = False
         self._task: asyncio.Task[None] | None = None
 
     async def list(self, *, first_wait_seconds: float = _FIRST_WAIT_SECONDS) -> tuple[Model, ...]:
@@ -144,9 +143,8 @@ class ModelCatalog:
     # --- the last good list
 
     async def _read_disk(self) -> None:
-        if self._is_disk_read or self._models:
+        if self._models:
             return
-        self._is_disk_read = True
         wire = await asyncio.to_thread(self._read)
         if not self._models:
             self._models = {model.id: model for model in read_models(wire)}

@@ -154,7 +154,7 @@ class CachedRows(BackgroundTasks):
 
 def encode_row(row: SealedRow) -> bytes:
     """Write a row as one value: its columns as JSON, and the sealed bytes behind them."""
-    columns = json.dumps([*row[:8], *row[9:]], separators=(",", ":")).encode()
+    columns = json.dumps([*row[:8], *row[9:]]).encode()
     return columns + _SEPARATOR + row.payload
 
 

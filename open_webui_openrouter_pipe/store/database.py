@@ -244,5 +244,4 @@ def _tune_sqlite(connection: Any, _record: Any) -> None:
 
 def _first_line(error: BaseException) -> str:
     """Return the error without SQLAlchemy's copy of statement and parameters, which hold payloads."""
-    original = error.orig if isinstance(error, DBAPIError) else error
-    return f"{type(original).__name__}: {str(original).partition(chr(10))[0]}"
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

@@ -13,7 +13,8 @@ from open_webui_openrouter_pipe.conversation.masking import MASK, mask_secrets
 SECRET = "hunter2-9Zq"
 NAMES = """password passwd Password db_password DB_PASSWORD adminPassword passphrase secret client_secret clientSecret
 api_key apiKey apikey x-api-key AWS_SECRET_ACCESS_KEY private_key access_token accessToken token refresh_token id_token
-csrf_token authorization Authorization cookie Set-Cookie session_id sessionId credentials password_hash secrets"""
+csrf_token authTokens api_keys authorization Authorization cookie Set-Cookie session_id sessionId credentials
+password_hash secrets"""
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,8 @@ def test_the_value_of_a_secret_is_masked(name: str, form: str) -> None:
         '{"key": "name", "primary_key": "id_of_row_number_1", "keyboard": "german", "keys": ["a", "b"]}',
         '{"token": "the", "next_page_token": "CAUQAA0123456789", "token_type": "bearer"}',
         '{"session": "Monday 9:00", "passed": true, "secretary": "Ada Lovelace", "cookie_policy": "strict"}',
+        '{"auth": "basic", "auth_method": "none", "session": "room 9b and rooms1001to1009"}',
+        "auth: none or basic",
         '{"password": null, "secret": "", "api_key": "<your key>", "token": "${TOKEN}", "cookie": "none"}',
         '{"password_reset_at": "2024-05-01", "secret_name": "db", "s3_key": "uploads/2024/report-1.pdf"}',
         "https://example.org/a?b=c the key: press it; the session: at nine",

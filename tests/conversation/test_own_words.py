@@ -93,6 +93,14 @@ def test_a_quotation_is_compared_word_for_word() -> None:
     assert not stands_in_own_words("", "")
 
 
+def test_a_quotation_is_not_cut_out_of_quotation_marks() -> None:
+    """Not even with the mark at which they begin; what holds them whole is the user's own."""
+    text = f'He wrote: "{ORDER} Bye" to me.'
+    assert not stands_in_own_words(f'"{ORDER}', text)
+    assert not stands_in_own_words(f'wrote: "{ORDER}', text)
+    assert stands_in_own_words(f'wrote: "{ORDER} Bye" to', text)
+
+
 @given(st.lists(st.sampled_from(["a", "", "> b", "```", "~~~~", "<x>", "</x>", "    c", "d:", "- e", "---"])))
 def test_dividing_loses_nothing(lines: list[str]) -> None:
     """The passages together are the message."""

@@ -12,6 +12,7 @@ from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.conversation.user_record import (
+    LINE_OVERHEAD_TOKENS,
     UserRecord,
     instructions_note,
     max_note_tokens,
@@ -76,6 +77,14 @@ def test_material_is_shortened_first() -> None:
     )
     assert whole.splitlines()[-1] in lines
     assert sum(line.startswith("> > line ") for line in lines) > 30
+
+
+def test_what_is_shortened_still_counts() -> None:
+    """Three messages share the room of two: the third gives way, not all of them."""
+    quoted = "\n".join(f"> line{at}" for at in range(20))
+    lines = text_of(record_of(*[f"Read this.\n{quoted}"] * 3), 120).splitlines()
+    assert lines[1] == "[1 message is omitted here for length.]"
+    assert lines.count("> Read this.") == lines.count("> > line0") == lines.count("> > line19") == 2
 
 
 def test_then_the_longest_messages_are_shortened() -> None:
@@ -216,3 +225,11 @@ def test_a_chosen_clip_has_a_note_only_for_instructions() -> None:
         '- turn 2: "Never fly. It is"',
     ]
     assert instructions_note(record, range(1), 100) is None
+
+
+def test_a_line_is_pointed_out_as_soon_as_there_is_room_for_it() -> None:
+    """With its heading, and with what a line may cost beside its words."""
+    record = record_of("Never fly.")
+    least = next(tokens for tokens in range(100) if instructions_note(record, range(1), tokens))
+    shown = note_text(instructions_note(record, range(1), least)).splitlines()[1:]
+    assert least - sum(len(line.split()) for line in shown) <= LINE_OVERHEAD_TOKENS

@@ -322,6 +322,7 @@ async def test_a_provider_that_counts_more_gets_less() -> None:
     lower = await fitter.refit_smaller(chat, refused)
     assert lower is not None
     assert lower.tokens < refused.tokens * 0.75
+    assert lower.budget == refused.budget
     assert lower.items[-1] == last_item(chat)
     assert books.learned == [("vendor/model", 10_000)]
 

@@ -207,6 +207,21 @@ async def test_an_answer_without_content_is_asked_for_twice(text: str, failure: 
     assert result.summary is not None
 
 
+async def test_a_summary_as_long_as_its_source_is_asked_for_twice() -> None:
+    """In the form in which it would be sent: it would make the request no smaller."""
+    tokens = (await summary_writer(FakeProvider(GOOD)).write(target(), None, time_limit_seconds=5.0)).tokens
+    results = [
+        await summary_writer(FakeProvider(GOOD)).write(
+            replace(target(), source_tokens=source_tokens), None, time_limit_seconds=5.0
+        )
+        for source_tokens in (tokens, tokens + 1)
+    ]
+    assert [[attempt.failure for attempt in result.attempts] for result in results] == [
+        ["longer than its source"] * 2,
+        [""],
+    ]
+
+
 @pytest.mark.parametrize(
     ("window_tokens", "summary_tokens", "answer", "with_thinking"),
     [(100_000, 100, 1_024, 1_024 + 8_192), (100_000, 600, 1_200, 1_200 + 8_192), (16_000, 600, 1_200, 3_200)],

@@ -319,6 +319,16 @@ async def test_a_failed_stream_keeps_what_arrived_and_is_explained() -> None:
     assert outputs[-1] == Failed("explained: boom")
 
 
+async def test_a_failed_answer_is_recorded_with_its_bill() -> None:
+    """The provider says with the failure what the request has cost."""
+    bill = {"input_tokens": 700, "output_tokens": 5, "total_tokens": 705, "cost": 0.25}
+    failure = {"error": {"code": "server_error", "message": "boom"}, "usage": bill}
+    setup = TurnSetup(FakeOpenRouter([{"type": "response.failed", "response": failure}]))
+    await setup.run()
+    (record,) = setup.books.written
+    assert (record.row.billed_tokens, record.row.cost) == (700, 0.25)
+
+
 async def test_a_lost_connection_is_the_last_line() -> None:
     """The items that were open are finished first."""
     started: list[Event] = [

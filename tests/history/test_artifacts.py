@@ -57,6 +57,7 @@ REPAIRED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"type": "reasoning", "id": "rs_1", "summary": [], "status": None, "signature": 5},
         {"type": "reasoning", "id": "rs_1", "summary": [], "signature": None},
     ),
+    ("an id of a wrong type", call("c1", id=5, status="completed"), call("c1", status="completed")),
     ("arguments as an object", call("c1", {"a": 1}), call("c1", '{"a":1}')),  # type: ignore[arg-type]
     ("arguments cut off", call("c1", '{"a": 1'), call("c1", '{"input":"{\\"a\\": 1"}')),
     ("arguments of another kind", call("c1", "[1]"), call("c1", '{"input":"[1]"}')),

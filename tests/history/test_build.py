@@ -945,6 +945,19 @@ def test_another_familys_item_does_not_cost_ids() -> None:
     assert [repair.detail for repair in built.repairs] == ["sealed by another family of models"]
 
 
+def test_without_a_known_family_nothing_counts_as_anothers() -> None:
+    """A preset may lead to any model, so that what was sealed by one is sent."""
+    sealed: Any = {
+        "type": "openrouter:web_search",
+        "id": "ws_1",
+        "status": "completed",
+        "encrypted_content": "x",
+    }
+    stored = {1: LoadedArtifact(sealed, CLAUDE)}
+    built = build([user("q"), assistant(mark(1) + "\nA")], stored, model_id="@preset/mine")
+    assert (built.items[1].get("encrypted_content"), built.repairs) == ("x", ())
+
+
 def test_ids_depend_on_what_came_before_alone() -> None:
     """A later round with reasoning, or with reasoning that is lost, leaves an earlier round's bytes as they were."""
     first = [user("q"), assistant(f"{mark(1, 2)}", tool_call("c1")), tool("c1", "o")]
@@ -1084,8 +1097,15 @@ def test_origins() -> None:
 
 def test_repairs_name_kind_origin_and_detail() -> None:
     """What was repaired is reported in full."""
-    chat = [user("q"), assistant("A", tool_call("c1", name="a b")), tool("c1", "out"), tool("c2", "lost")]
+    chat: list[Any] = [
+        user("q"),
+        assistant("A", tool_call("c1", name="a b")),
+        tool("c1", "out"),
+        tool("c2", "lost"),
+        7,
+    ]
     assert build(chat).repairs == (
+        Repair("message", Origin(4, "unknown"), "not an object: int"),
         Repair("call_name", Origin(1, "assistant"), "'a b' is sent as a_b_c8687a08"),
         Repair("output", Origin(3, "tool"), "an output without its call"),
     )

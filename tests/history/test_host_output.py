@@ -98,6 +98,7 @@ ITEMS = st.one_of(
                 "code": "print(1)",
                 "output": {"stdout": "1", "result": "2"},
             },
+            {"type": "open_webui:code_interpreter", "code": "1", "output": {"stdout": "", "result": "2"}},
             {"type": "open_webui:code_interpreter", "code": "print(1)", "output": "1"},
             {"type": "open_webui:context_compaction", "summary": "s"},
             {"type": "web_search_call", "id": "ws_1", "status": "completed"},

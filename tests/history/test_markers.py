@@ -52,6 +52,13 @@ def test_item_id_out_of_range(time_ns: int, randomness: int) -> None:
         markers.item_id(time_ns, randomness)
 
 
+@pytest.mark.parametrize("value", [None, 5, A.encode(), [A], A[1:], f"{A[:-1]}U", f"{A}\n"])
+def test_only_text_in_the_layout_is_a_ulid(value: object) -> None:
+    """Whatever else a message holds where a ULID is expected is none, and no error."""
+    assert markers.is_ulid(A)
+    assert not markers.is_ulid(value)
+
+
 def test_writing() -> None:
     """Markers before text end with a blank line; markers alone begin with one; none write nothing."""
     assert markers.serialize_marker(A) == f"[{A}]: #"
@@ -90,6 +97,11 @@ def test_blanks_at_the_end_of_its_line_belong_to_a_marker(end: str) -> None:
         MarkedText(f"\n{line}\n", (A,)),
         MarkedText("b"),
     ]
+
+
+def test_the_rest_of_a_marker_hides_no_marker() -> None:
+    """A chat was cut in the middle of one, so that its text begins with what is left."""
+    assert [span.ulid for span in markers.iter_marker_spans(f"]: #\n[{A}]: #")] == [A]
 
 
 def test_a_marker_within_a_line_is_one() -> None:

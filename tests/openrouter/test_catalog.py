@@ -126,6 +126,21 @@ def test_rows_are_read_with_tolerance() -> None:
     assert read_models({"data": [None, 7, {"id": None}, {"id": ""}, worse, odd]}) == (BARE,)
 
 
+@pytest.mark.parametrize(
+    ("fields", "reasons"),
+    [
+        ({"reasoning": {}}, True),
+        ({"supported_parameters": ["reasoning"]}, True),
+        ({"supported_parameters": ["include_reasoning"]}, True),
+        ({"supported_parameters": ["tools"], "reasoning": None}, False),
+    ],
+)
+def test_a_model_reasons_if_its_row_says_so_in_any_way(fields: dict[str, Any], reasons: bool) -> None:  # noqa: FBT001
+    """Older rows only list the parameter."""
+    (model,) = read_models({"data": [{"id": "a/m", **fields}]})
+    assert model.reasons == reasons
+
+
 @pytest.mark.parametrize("wire", [None, [], {"data": None}, {"data": {}}, "x"])
 def test_a_response_without_rows(wire: Any) -> None:
     """What is not a list of models is an empty one."""
@@ -190,7 +205,7 @@ async def test_failures_back_off(failure: Any) -> None:
 
 async def test_the_list_survives_a_restart(tmp_path: Path) -> None:
     """The last good list is on disk, and is there at once even if OpenRouter is unavailable."""
-    path = tmp_path / "deep" / "models.json"
+    path = tmp_path / "very" / "deep" / "models.json"
     first = catalog_of(FakeSource(WIRE), path=path)
     await first.list()
     second = catalog_of(FakeSource(ConnectionFailed("down")), path=path)

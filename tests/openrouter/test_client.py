@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -414,3 +415,19 @@ async def test_get_returns_the_json_of_a_path() -> None:
         "https://x.test/v1/models",
         False,
     )
+
+
+async def test_each_response_is_logged_with_its_generation(caplog: pytest.LogCaptureFixture) -> None:
+    """By that number OpenRouter finds it; what was asked and said is not in the log."""
+    responses = [
+        httpx.Response(200, json={}, headers={"x-generation-id": "gen-1"}),
+        httpx.Response(200, json={}),
+    ]
+    with caplog.at_level(logging.DEBUG, logger="open_webui_openrouter_pipe"):
+        async with client_of(FakeServer(*responses)) as client:
+            await client.get("/models")
+            await client.get("/models")
+    assert [record.getMessage() for record in caplog.records] == [
+        "200 /api/v1/models, generation gen-1",
+        "200 /api/v1/models, generation unnamed",
+    ]

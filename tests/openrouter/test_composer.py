@@ -68,6 +68,8 @@ PARAMETERS = {
     "max_tokens": 50,
     "plugins": [{"id": "web"}],
     "response_format": {"type": "json_object"},
+    "stop": ["END"],
+    "modalities": ["text"],
     "session_id": "s",
 }
 
@@ -78,7 +80,7 @@ def test_a_summary_request_keeps_what_the_cache_depends_on() -> None:
     composer = Composer(PARAMETERS, model=None, model_id="openai/gpt")
     live, summary = composer.build(items).body, composer.build_summary_request(items, output_tokens=900)
     changed = {"tool_choice": "none", "max_output_tokens": 900}
-    omitted = {"plugins", "text"}
+    omitted = {"plugins", "text", "stop", "modalities"}
     assert omitted <= set(live)
     assert summary == {**{name: value for name, value in live.items() if name not in omitted}, **changed}
 

@@ -23,7 +23,7 @@ from open_webui_openrouter_pipe.errors import (
     StreamBroken,
 )
 from open_webui_openrouter_pipe.openrouter.errors import redact, retry_after, to_error
-from open_webui_openrouter_pipe.responses.failure import Failure
+from open_webui_openrouter_pipe.responses.failure import Failure, read_failure
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
@@ -75,6 +75,11 @@ CASES: list[tuple[Failure, type[Exception], str]] = [
         Failure("x is not a valid model ID", status=400),
         ModelNotFound,
         "OpenRouter does not know this model. Please choose another one.",
+    ),
+    (
+        Failure("No endpoints found that support image input", status=404),
+        ModelNotFound,
+        "No provider of this model reads this kind of attachment. Remove it or choose another model.",
     ),
     (
         Failure("No endpoints found that support tool use.", status=404),
@@ -163,6 +168,33 @@ def test_each_failure_has_its_error_and_line(failure: Failure, kind: type[Except
     """The error's class says what it is, its line what happened and what to do."""
     error = to_error(failure)
     assert (type(error), error.user_message) == (kind, line)
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("invalid_request", 400),
+        ("invalid_prompt", 400),
+        ("authentication", 401),
+        ("payment_required", 402),
+        ("permission_denied", 403),
+        ("not_found", 404),
+        ("precondition_failed", 412),
+        ("payload_too_large", 413),
+        ("unprocessable", 422),
+        ("rate_limit_exceeded", 429),
+        ("server", 500),
+        ("server_error", 500),
+        ("provider_unavailable", 502),
+        ("provider_overloaded", 503),
+        ("timeout", 504),
+    ],
+)
+def test_a_failure_inside_a_stream_is_explained_like_its_http_status(code: str, status: int) -> None:
+    """HTTP has said 200 by then, so that the provider's word says what kind of failure it is."""
+    failure = read_failure(None, {"error": {"code": code, "message": "m"}})
+    error, same = to_error(failure), to_error(Failure("m", status=status))
+    assert (failure.status, type(error), error.user_message) == (status, type(same), same.user_message)
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,18 @@ def test_summaries_do_not_wait_for_facts_that_never_come() -> None:
     assert [(each.turn, each.reason) for each in fitted.prefix_breaks] == [(28, "summary")]
 
 
+def test_a_turn_that_grows_beyond_the_trigger_is_not_summarized_before_the_next() -> None:
+    """What it has sent stays as it was, and is found in the provider's cache, until pruning is due."""
+    begun, result = talk(FIRST - 1), [call("c"), output("c", words(3_000, "R"))]
+    grown = (*begun.items, *result)
+    later = (*grown, answer("Done."), user("And now?"))
+    turns = [*begun.turn_of_item, *[FIRST - 1] * 3, FIRST]
+    within = requested_of(History(grown, tuple(turns[: len(grown)])), ContextSettings())
+    assert (within.required_summaries, within.new_breaks) == ((), ())
+    assert within.tokens > 0.7 * within.limit_tokens
+    assert requested_of(History(later, tuple(turns)), ContextSettings()).summarized_turns > 0
+
+
 def test_calibration_does_not_move_the_decision() -> None:
     """A provider that counts more lowers the limit, but not the size at which a chat is summarized."""
     coarse = replace(MODEL, calibration=Calibration(ratio=1.2, bills=5))

@@ -275,6 +275,23 @@ def test_the_terminal_output_may_have_another_item_at_the_index() -> None:
     assert reduce([*streamed, completed(final)])[-1] == ended(message("a", item_id="tmp"), final)
 
 
+def test_an_item_that_the_terminal_output_lacks_takes_nothing_from_another() -> None:
+    """What the output adds to a message belongs to the one that it names, though the other has no text yet."""
+    begun, whole = message(item_id="msg_2"), message("Hello")
+    events = [added(message()), text("He"), added(begun, 1), completed(whole)]
+    assert [effect for effect in reduce(events) if isinstance(effect, TextDelta)] == [
+        TextDelta(0, 0, "He"),
+        TextDelta(0, 0, "llo"),
+    ]
+
+
+def test_a_part_far_beyond_all_others_is_the_first() -> None:
+    """No provider has a thousand parts; its index must not make a list as long."""
+    (*_, end) = reduce([text("a", part=1_000), text("b", part=5_000), completed()])
+    assert isinstance(end, ResponseFinished)
+    assert [item.get("content") for item in end.items] == [[text_part("ab")]]
+
+
 def test_items_without_ids_follow_each_other() -> None:
     """An announcement after the end of an item is the next one, at the same index too."""
     bare = {"type": "message", "role": "assistant", "content": []}
@@ -460,6 +477,16 @@ def test_a_call_that_was_cut_off_before_its_arguments() -> None:
     """It gets none, as if the model had wanted none."""
     cut = {**call(), "status": "incomplete"}
     assert reduce([added(call())]) == [started(call()), finished(cut), broken(cut)]
+
+
+def test_a_message_that_was_announced_as_completed_and_cut_off_is_incomplete() -> None:
+    """Only its own end confirms that."""
+    whole = message()
+    announced = {"type": "response.output_item.added", "output_index": 0, "item": whole}
+    effects = reduce([announced, text("a")])
+    assert [effect.item.get("status") for effect in effects if isinstance(effect, ItemFinished)] == [
+        "incomplete"
+    ]
 
 
 @pytest.mark.parametrize("ended_items", [[call('{"a')], []])

@@ -76,9 +76,9 @@ async def test_a_load_goes_by_the_primary_key(sqlite_database: Database) -> None
 
 
 async def test_a_failing_put_leaves_nothing(sqlite_database: Database) -> None:
-    """All rows of a put are written in one transaction."""
+    """All rows of a put are written in one transaction; the error says why, without what was to be written."""
     rows = sql_rows(sqlite_database)
-    with pytest.raises(StoreError):
+    with pytest.raises(StoreError, match=r"\(IntegrityError: .*NOT NULL constraint failed: .*payload\)$"):
         await rows.put([row(1), row(2)._replace(payload=None)])  # type: ignore[arg-type]
     assert await rows.load("ada", [row(1).id]) == FoundRows()
 
@@ -166,12 +166,15 @@ async def test_writing_waits_for_another_writer(tmp_path: Path) -> None:
 
 
 async def test_waiting_for_another_writer_ends(tmp_path: Path) -> None:
-    """A database that stays locked is unavailable for writers; readers do not wait for writers."""
+    """After the time limit nothing is tried again: the database is unavailable for writers, not for readers."""
     database = await open_impatient(tmp_path / "rows.db", timeout_seconds=0)
     other = sqlite3.connect(tmp_path / "rows.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
+    failures: list[object] = []
+    sa.event.listen(database._engine.sync_engine, "handle_error", failures.append)
     with pytest.raises(StoreUnavailable):
         await sql_rows(database).put([row(2)])
+    assert len(failures) == 1
     assert len((await sql_rows(database).load("ada", [row(1).id])).rows) == 1
     other.close()
     await database.aclose()

@@ -11,7 +11,7 @@ import pytest
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.store.batches import MAX_WAITING_VALUES, BatchWriter
-from open_webui_openrouter_pipe.store.tasks import MAX_TASKS, BackgroundTasks
+from open_webui_openrouter_pipe.store.tasks import BackgroundTasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,7 @@ async def test_what_is_not_written_before_the_end_is_logged(
 
 
 async def test_background_tasks_are_bounded() -> None:
-    """What is started when too many are under way is dropped."""
+    """What is started when sixty-four are under way is dropped."""
     gate = asyncio.Event()
     ended: list[int] = []
 
@@ -105,11 +105,11 @@ async def test_background_tasks_are_bounded() -> None:
         ended.append(number)
 
     tasks = BackgroundTasks()
-    for number in range(MAX_TASKS + 1):
+    for number in range(65):
         tasks.start(partial(work, number))
     gate.set()
     await tasks.idle()
-    assert sorted(ended) == list(range(MAX_TASKS))
+    assert sorted(ended) == list(range(64))
     await tasks.aclose()
 
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+import tiktoken
 
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
 from open_webui_openrouter_pipe.store.tokenizer import VOCABULARIES, LocalTokenizer, vocabulary_file
@@ -65,6 +66,23 @@ async def test_a_damaged_file_leaves_the_other_vocabulary(tmp_path: Path) -> Non
     encode = await LocalTokenizer(tmp_path).encode()
     assert encode is not None
     assert list(encode("hello world")) == HELLO_WORLD["cl100k_base"]
+
+
+@needs_vocabularies
+async def test_a_tiktoken_that_fails_leaves_the_estimate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says which vocabulary it was, and what happened."""
+
+    def fail(name: str) -> None:
+        raise ValueError(name)
+
+    monkeypatch.setattr(tiktoken, "get_encoding", fail)
+    assert await LocalTokenizer(folder_with(tmp_path, "o200k_base")).encode() is None
+    (record,) = caplog.records
+    assert record.getMessage() == "tiktoken's vocabulary o200k_base cannot be used"
+    assert record.exc_info is not None
+    assert record.exc_info[0] is ValueError
 
 
 def test_files_have_the_names_of_tiktokens_cache() -> None:

@@ -142,6 +142,13 @@ def test_a_few_words_prove_nothing() -> None:
     assert [judged(text, ENGLISH) for text in texts] == [None, "not about its source"]
 
 
+def test_between_languages_one_rare_word_in_common_is_enough() -> None:
+    """A name, a number or a loan word; none is too few."""
+    words = [f"{'abcdefghijklmnopqrstuvwxyz'[at]}qxzj" for at in range(20)]
+    text = "the and of to " + " ".join(words) + " to" * 60
+    assert [judged(each, GERMAN) for each in (text, f"{text} Grafana")] == ["not about its source", None]
+
+
 @pytest.mark.parametrize(
     "text",
     [".", "...", "—", " ", "N/A", "None", "null", "TBD", "(empty)", "Summary", "Keine", "无", "なし", "key_facts"],
