@@ -7,6 +7,7 @@
     engine        one request's journey over the ports
     openrouter    HTTP: client, request body, catalogue, errors
     store         sealed artifacts, summaries and the audit in the host's database
+    media         attachments: kinds of files, guarded downloads
     host          all knowledge of Open WebUI
     ports         what the engine needs from outside
     planning      fitting a conversation into the model's window           (pure)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import secrets
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+from sqlalchemy.exc import SQLAlchemyError
 
 from .conversation.budget import UNKNOWN_WINDOW_TOKENS
 from .engine.channel import OutputChannel
@@ -27,17 +28,24 @@ from .engine.round import Ports
 from .engine.summarizer import PromptCacheClock, Summarizer, SummarizerState
 from .engine.summary_writer import SummaryModel, SummaryWriter
 from .engine.turn import TurnMemory, TurnRequest, TurnRunner
-from .host.call import Call
+from .errors import AttachmentNotFound
+from .host.call import AttachedFile, Call
+from .host.documents import attached_documents, files_without_text, with_documents
+from .host.files import HostFiles
 from .host.model_rows import admin_parameters
 from .host.platform import platform
 from .host.records import Records
+from .media.choice import plain_name
+from .media.download import DownloadSettings, GuardedDownloads
+from .media.library import EncodedFiles, MediaLibrary
 from .notices import notice
 from .openrouter import policy
-from .openrouter.catalog import ModelCatalog, account_digest, offered_models
+from .openrouter.catalog import MODELS_PATH, ModelCatalog, account_digest, offered_models
 from .openrouter.client import ClientSettings, OpenRouterClient
 from .openrouter.composer import Composer
 from .planning.cache_marks import cache_key
-from .ports import ArtifactStore, Model, Notice, Output, Summaries
+from .ports import ArtifactStore, Files, Model, Notice, Output, Summaries
+from .responses.effects import ResponseFinished
 from .settings import Settings, StoreSettings, tokenizer_folder
 from .store.artifacts import SealedArtifacts
 from .store.batches import AuditLog, StoredCalibrations
@@ -53,6 +61,10 @@ log = logging.getLogger(__name__)
 
 _CATALOGUE_FILE: Final = "openrouter_pipe_models.json"
 _MAX_CONNECTIONS: Final = 200
+_NO_ANSWER: Final = ResponseFinished(
+    status="completed", reason=None, response_id=None, model=None, items=(), usage=None
+)
+"""What a task gets from a model that only draws, at no cost: the host then does without, or takes the user's words."""
 _NO_PERSISTENCE: Final = Persistence(reasoning="disabled", tools=False)
 _SWEEP_LOOK_SECONDS: Final = 60 * 60.0
 """How often a worker that is in use asks the database whether a sweep is due."""
@@ -63,8 +75,10 @@ class HostResources:
     """What the host shares with the app: its database and Redis, what it knows of users and chats, its secret.
 
     Without Redis the database is used alone; without a secret key nothing is kept but what a passphrase seals; without
-    a cache folder nothing is cached on disk, and without a tokenizer's folder tokens are estimated. `model_parameters`
-    returns what administrators have set for the model of a call.
+    a cache folder nothing is cached on disk, without a tokenizer's folder tokens are estimated, and without `files`
+    pictures stay in the chat. `model_parameters` returns what administrators have set for the model of a call,
+    `attached_documents` the documents of its chat by the index of their message, and `files_without_text` those of the
+    files of which the host itself has no text to send.
     """
 
     database: Database
@@ -74,6 +88,9 @@ class HostResources:
     cache_folder: Path | None = None
     tokenizer_folder: Path | None = None
     model_parameters: Callable[[Call], Awaitable[Mapping[str, Any]]] | None = None
+    files: Files | None = None
+    attached_documents: Callable[[Call], Awaitable[Mapping[int, tuple[AttachedFile, ...]]]] | None = None
+    files_without_text: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +149,7 @@ class App:
         self._stores: dict[StoreSettings, tuple[ArtifactStore, Summaries]] = {}
         self._deriving = asyncio.Lock()
         self._memory = TurnMemory()
+        self._encoded_files = EncodedFiles()
         weakref.finalize(self, _close_soon, self._loop, self._own.aclose).atexit = False
 
     async def models(self, settings: Settings) -> list[dict[str, str]]:
@@ -149,30 +167,25 @@ class App:
         # A worker that was never asked for its models knows none, and would not ask for sealed reasoning.
         listed = await catalog.list()
         call, omitted = await self._permitted(call, settings, listed)
-        composer = self._composer(call, catalog)
+        model = catalog.find(call.model_id)
+        if call.task and model and not model.writes:
+            yield _NO_ANSWER
+            return
         if not (settings.store.passphrases or self._host.secret_key):
             notices = (*settings.notices, notice("no_encryption_key"))
             settings = replace(settings, persistence=_NO_PERSISTENCE, notices=notices)
-        ports = Ports(
-            responses=OpenRouterClient(self._own.http, settings.client),
-            requests=composer,
-            store=(await self._stores_of(settings.store))[0],
-            new_id=generate_item_id,
-        )
-        request = TurnRequest(
-            messages=call.messages,
-            origin=RequestOrigin(call.user_id, call.chat_id, call.message_id, call.model_id),
-            persistence=settings.persistence if call.keeps else _NO_PERSISTENCE,
-            base_system_prompt=call.base_system_prompt,
-            base_user_prompt=call.base_user_prompt,
-        )
-        fitter = await self._fitter(call, settings, ports, composer)
+        library = self._library(call, settings, model)
+        call, hosted = await self._with_documents(call, settings, library)
         channel = OutputChannel()
-        turn = TurnRunner(request, ports, channel, memory=self._memory, fitter=fitter)
+        turn = await self._turn(call, settings, library, channel)
         task = self._own.start(turn.run())
         try:
             if call.in_chat:
-                for line in self._memory.reported.add(call.user_id, (*settings.notices, *omitted)):
+                lines = self._memory.reported.add(call.user_id, [*settings.notices, *omitted])
+                for line in [
+                    *lines,
+                    *self._memory.new_lines(call.user_id, call.chat_id, hosted),
+                ]:
                     yield Notice(line)
             async with aclosing(channel.drain()) as outputs:
                 async for output in outputs:
@@ -209,14 +222,88 @@ class App:
         log.info("parameters that users may not set were omitted: %s", names)
         return call, (notice("parameters_omitted", names=names),)
 
-    def _composer(self, call: Call, catalog: ModelCatalog) -> Composer:
+    async def _turn(
+        self, call: Call, settings: Settings, library: MediaLibrary, channel: OutputChannel
+    ) -> TurnRunner:
+        """What answers the call into the channel."""
+        composer = self._composer(call, settings, library.model)
+        ports = Ports(
+            responses=OpenRouterClient(self._own.http, settings.client),
+            requests=composer,
+            store=(await self._stores_of(settings.store))[0],
+            new_id=generate_item_id,
+            files=self._host.files if library.saved_for else None,
+            attachments=library,
+        )
+        request = TurnRequest(
+            messages=call.messages,
+            origin=RequestOrigin(call.user_id, call.chat_id, call.message_id, call.model_id),
+            persistence=settings.persistence if call.keeps else _NO_PERSISTENCE,
+            base_system_prompt=call.base_system_prompt,
+            base_user_prompt=call.base_user_prompt,
+        )
+        fitter = await self._fitter(call, settings, ports, composer)
+        return TurnRunner(request, ports, channel, memory=self._memory, fitter=fitter)
+
+    async def _with_documents(
+        self, call: Call, settings: Settings, library: MediaLibrary
+    ) -> tuple[Call, Mapping[str, str]]:
+        """The call with its documents in their messages, and a line about each that the host gives in excerpts.
+
+        What neither the model reads nor the host is put into its message all the same, where a note stands for it.
+        """
+        find, lacks_text = self._host.attached_documents, self._host.files_without_text
+        if find is None or lacks_text is None or settings.attachments.media.documents == "host":
+            return call, {}
+        attached = await find(call)
+        files = [file for of_message in attached.values() for file in of_message]
+        errors = await asyncio.gather(*(library.refusal(file.id) for file in files))
+        refused = {
+            file: error
+            for file, error in zip(files, errors, strict=True)
+            if error and not isinstance(error, AttachmentNotFound)
+        }
+        try:
+            silent = await lacks_text([file.id for file in refused]) if refused else frozenset()
+        except SQLAlchemyError:
+            log.warning("whether the host has their text is not known", exc_info=True)
+            silent = frozenset()
+        as_excerpts = {file: error for file, error in refused.items() if file.id not in silent}
+        lines = {
+            file.id: notice(
+                "document_as_excerpts", name=plain_name(file.name) or file.id, reason=error.user_message
+            )
+            for file, error in as_excerpts.items()
+        }
+        chosen = {
+            index: [file for file in of_message if file not in as_excerpts]
+            for index, of_message in attached.items()
+        }
+        return (with_documents(call, chosen) if any(chosen.values()) else call), lines
+
+    def _library(self, call: Call, settings: Settings, model: Model | None) -> MediaLibrary:
+        """What reads the call's attachments for its model."""
+        media = settings.attachments.media
+        downloads = GuardedDownloads(
+            DownloadSettings(allowed_hosts=settings.attachments.download_hosts, max_bytes=media.max_bytes)
+        )
+        saved_for = (call.chat_id, call.message_id) if call.keeps and settings.save_attachments else None
+        return MediaLibrary(
+            self._host.files, downloads, self._encoded_files, media, model, call.user_id, saved_for
+        )
+
+    def _composer(self, call: Call, settings: Settings, model: Model | None) -> Composer:
         if call.task:
             parameters = policy.task_parameters(call.parameters)
         else:
             secret = self._host.secret_key.encode("utf-8", "surrogatepass")
             key = cache_key(secret, call.user_id, call.chat_id) if call.chat_id else ""
             parameters = policy.chat_parameters(call.parameters, model_id=call.model_id, cache_key=key)
-        return Composer(parameters, model=catalog.find(call.model_id), model_id=call.model_id)
+            parameters = policy.drawing_parameters(
+                parameters, model=model, image_config=settings.image_config
+            )
+        engine = policy.pdf_engine(settings.attachments.pdf_engine, model)
+        return Composer(parameters, model=model, model_id=call.model_id, pdf_engine=engine)
 
     async def _fitter(
         self, call: Call, settings: Settings, ports: Ports, composer: Composer
@@ -224,7 +311,12 @@ class App:
         """What fits the call's requests. A task is never shortened; an unsaved chat is recorded without its ids."""
         find = self._catalog(settings.client).find
         models = [find(model_id) for model_id in composer.model_ids]
-        context = replace(settings.context, context_strategy="off") if call.task else settings.context
+        context = settings.context
+        writer = find(policy.summary_model_id(settings.summary.model, call.model_id))
+        if call.task:
+            context = replace(context, context_strategy="off")
+        elif context.context_strategy == "summarize" and writer and not writer.writes:
+            context = replace(context, context_strategy="prune")  # a picture is not a summary
         chat = (call.chat_id, call.message_id) if call.keeps else ("", "")
         model = policy.model_terms(call.model_id, models, output_tokens=composer.max_output_tokens)
         if model.window_tokens is None:
@@ -296,7 +388,7 @@ class App:
             client = OpenRouterClient(self._own.http, settings)
             folder = self._host.cache_folder
             self._catalogs[settings] = ModelCatalog(
-                lambda: client.get("/models"),
+                lambda: client.get(MODELS_PATH),
                 start=self._own.start,
                 account=account_digest(settings.base_url, settings.api_key),
                 path=folder / _CATALOGUE_FILE if folder else None,
@@ -332,6 +424,9 @@ def build_app() -> App:
             cache_folder=host.cache_folder,
             tokenizer_folder=tokenizer_folder(),
             model_parameters=admin_parameters,
+            files=HostFiles(),
+            attached_documents=attached_documents,
+            files_without_text=files_without_text,
         )
     )
 

@@ -8,6 +8,8 @@ into these in the adapter that owns the library; nothing else crosses a folder's
     ├── ConfigurationError          a setting is missing or wrong
     ├── InvalidHistory              a chat that cannot be read at all
     ├── ContextBudgetExceeded       what must be sent does not fit the model's window
+    ├── AttachmentUnavailable       a file that cannot be read, fetched or stored
+    │   └── AttachmentNotFound      there is none, or its reader has no right to it
     ├── ConnectionFailed            OpenRouter could not be reached, or took too long
     ├── StreamBroken                the answer ended without its terminal event
     ├── ProviderError               OpenRouter or a provider answered with an error
@@ -65,6 +67,16 @@ class ContextBudgetExceeded(PipeError):
     def __init__(self, reason: str, *, advice: str, detail: str = "") -> None:
         super().__init__(f"{reason} {advice} ({self.code})", detail=detail)
         self.advice = advice
+
+
+class AttachmentUnavailable(PipeError):
+    """A file cannot be read, fetched or stored; `user_message` is the reason alone, to stand in a sentence."""
+
+    status = 400
+
+
+class AttachmentNotFound(AttachmentUnavailable):
+    """There is no such file, or the user may not read it."""
 
 
 class ConnectionFailed(PipeError):

@@ -26,6 +26,15 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
             "Reasoning and tool results are not kept, because there is no key to encrypt them with. An administrator "
             "can set the function's valve ARTIFACT_ENCRYPTION_KEY."
         ),
+        # media
+        "attachment_not_stored": (
+            "The picture could not be stored among Open WebUI's files ({reason}); it is kept in the chat itself."
+        ),
+        "attachment_damaged": "it is damaged",
+        "attachment_storage_failed": "the storage failed, and the server's log has the details",
+        "attachment_not_a_picture": (
+            "The model sent a picture of a kind that is not shown; PNG, JPEG, WebP and GIF are."
+        ),
         # engine: stored items that could not be reloaded
         "artifacts_unavailable": "{count} stored items could not be reloaded: the database is unavailable.",
         "artifacts_unavailable.one": "{count} stored item could not be reloaded: the database is unavailable.",
@@ -34,6 +43,21 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "artifacts_not_found": "{count} no longer stored",
         "artifacts_unreadable": "{count} sealed with another key, or damaged",
         "artifacts_too_large": "{count} over the size limit",
+        # media: attachments of the chat
+        "attachments_unread_image": "{count} images were not sent: this model does not read images.",
+        "attachments_unread_image.one": "{count} image was not sent: this model does not read images.",
+        "attachments_unread_audio": "{count} recordings were not sent: this model does not read audio.",
+        "attachments_unread_audio.one": "{count} recording was not sent: this model does not read audio.",
+        "attachments_unread_video": "{count} videos were not sent: this model does not read video.",
+        "attachments_unread_video.one": "{count} video was not sent: this model does not read video.",
+        "images_omitted": "{count} earlier images are no longer shown to the model.",
+        "images_omitted.one": "{count} earlier image is no longer shown to the model.",
+        "attachment_not_sent": "{name} was not sent: {reason}.",
+        "attachment_kind": "this model does not read files of the type {kind}",
+        "attachment_unknown": "its type is not known",
+        "attachment_unreadable": "it cannot be read",
+        "attachment_too_large": "it is larger than {megabytes:,.0f} MB",
+        "document_as_excerpts": "{name} reaches this model in excerpts by Open WebUI: {reason}.",
         # openrouter
         "no_api_key": "No OpenRouter API key is set. An administrator can set the function's valve API_KEY.",
         "unusable_key": (
@@ -133,6 +157,18 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "parameters_omitted": (
             "Omitted from your requests, since the administrator does not allow users to set it: {names}."
         ),
+        # media: why something at an address cannot be had
+        "download_address_refused": "the address is not allowed",
+        "download_unreachable": "the server could not be reached",
+        "download_refused": "the server answered with the status {status}",
+        "download_broken": "the connection was lost",
+        "download_compressed": "the server sent it compressed",
+        "download_redirects": "the address redirects too often",
+        "download_too_slow": "it took longer than {seconds:,.0f} seconds",
+        "file_not_found": "there is no such file, or you may not read it",
+        "file_content_missing": "Open WebUI's storage no longer has its content",
+        "file_unreadable": "Open WebUI's storage could not be read",
+        "file_not_stored": "Open WebUI's storage did not accept the file",
         # settings
         "reasoning_disabled": (
             "Reasoning is not kept: the administrator has switched it off, whatever your own setting says."

@@ -112,6 +112,75 @@ class Model:
     reasons: bool
     supported_efforts: tuple[str, ...] | None
 
+    @property
+    def writes(self) -> bool:
+        """Whether it answers with text; one of which the catalogue says nothing is taken to."""
+        return "text" in (self.output_modalities or {"text"})
+
+    @property
+    def draws(self) -> bool:
+        """Whether it answers with pictures."""
+        return "image" in self.output_modalities
+
+    def reads(self, modality: str) -> bool:
+        """Whether it takes this kind of input; one that lists none is taken to."""
+        return not self.input_modalities or modality in self.input_modalities
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """A file as it is: its name, its media type (lower case, without parameters), its bytes."""
+
+    name: str
+    media_type: str
+    content: bytes
+
+
+class Files(Protocol):
+    """The host's file storage."""
+
+    async def read(self, user_id: str, file_id: str, *, max_bytes: int) -> FileContent:
+        """Return a file that the user may read, and that is no larger. Raises AttachmentUnavailable."""
+
+    def id_of(self, user_id: str, key: str) -> str:
+        """Return the id of what is stored for a user under a key."""
+
+    async def store(
+        self, user_id: str, chat_id: str, message_id: str, file: FileContent, *, key: str | None = None
+    ) -> str:
+        """Store a file under a key, its content where none is given, and return its id.
+
+        Under the same key of one user there is one file, the first. Raises AttachmentUnavailable.
+        """
+
+
+class Downloads(Protocol):
+    """Files on the web."""
+
+    async def fetch(self, url: str) -> FileContent:
+        """Return what is at a public address. Raises AttachmentUnavailable."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilledItems:
+    """As many items as were given, with nothing but what can be sent, and lines for the user about what cannot.
+
+    Each line has a name under which it is said once in a chat: what it counts may grow from turn to turn.
+    """
+
+    items: Sequence[Item]
+    notices: Mapping[str, str] = field(default_factory=dict)
+
+
+class Attachments(Protocol):
+    """The images, documents, audio and video of a chat, for the model that is asked."""
+
+    async def fill(self, items: Sequence[Item], turns: Sequence[int]) -> FilledItems:
+        """Replace references by content, and what the model does not read by a note; never raises.
+
+        `turns` are the numbers of the items' turns.
+        """
+
 
 RequestBody = Mapping[str, Any]
 Event = Mapping[str, Any]

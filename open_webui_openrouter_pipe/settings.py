@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -18,8 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from .conversation.budget import CLIP_RANGE_MESSAGES, Aim, ContextSettings, Pruning, Strategy
 from .engine.recorder import Persistence, ReasoningRetention
 from .host.native import Carrier
+from .media.choice import Documents, ImageSelection, MediaSettings, PdfEngine
 from .notices import notice
 from .openrouter.client import DEFAULT_BASE_URL, ClientSettings
+
+AspectRatio = Literal["auto", "1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"]
+ImageSize = Literal["auto", "1K", "2K", "4K"]
 
 _PASSWORD: dict[str, Any] = {"input": {"type": "password"}}
 
@@ -67,6 +72,13 @@ class Valves(BaseModel):
     PERSIST_TOOL_RESULTS: bool = Field(
         default=True,
         description="Keep the original tool calls, and results that Open WebUI drops, for exact replay.",
+    )
+    SAVE_ATTACHMENTS: bool = Field(
+        default=True,
+        description=(
+            "Pictures that models draw, and what is downloaded from addresses in a chat, are stored once in Open "
+            "WebUI's file storage."
+        ),
     )
     MARKER_CARRIER: Carrier = Field(
         default="text",
@@ -210,6 +222,49 @@ class Valves(BaseModel):
             "is not followed, which the valves and a status line tell them."
         ),
     )
+    DOCUMENTS: Documents = Field(
+        default="auto",
+        description=(
+            "How documents that users attach to a message reach the model. `auto`: as they are, wherever the model or "
+            "OpenRouter's parser reads them. `native`: as they are, only where the model itself reads them. `host`: "
+            "never as they are. What is not sent as it is, Open WebUI gives to the model in excerpts."
+        ),
+    )
+    PDF_ENGINE: PdfEngine = Field(
+        default="auto",
+        title="PDF engine",
+        description=(
+            "What reads PDFs. `native`: the model, for the price of its input. `cloudflare-ai`: free, text only. "
+            "`mistral-ocr`: also scanned pages, for about 2 dollars per 1,000 pages. `auto`: the model where it reads "
+            "files, and otherwise `cloudflare-ai`."
+        ),
+    )
+    MAX_INPUT_IMAGES_PER_REQUEST: int = Field(
+        default=20,
+        ge=0,
+        description="How many images a request may hold. Of more, the newest are sent. 0: any number.",
+    )
+    IMAGE_INPUT_SELECTION: ImageSelection = Field(
+        default="conversation",
+        description=(
+            "Which images are sent. `conversation`: those of the whole chat. `user_turn_only`: those of the current "
+            "turn. `user_then_assistant`: those of the current message, or where it has none the latest that a model "
+            "or a tool has made."
+        ),
+    )
+    MAX_ATTACHMENT_MB: int = Field(
+        default=20,
+        ge=1,
+        title="Max attachment MB",
+        description="Size of the largest file, in megabytes, that is sent to a model or downloaded.",
+    )
+    DOWNLOAD_HOSTS: str = Field(
+        default="",
+        description=(
+            "Host names inside your network, separated by commas, from which images and files may be downloaded. All "
+            "others must have public addresses and use HTTPS."
+        ),
+    )
     REQUEST_TIMEOUT_SECONDS: float = Field(
         default=300.0,
         gt=0,
@@ -236,6 +291,14 @@ class UserValves(BaseModel):
             "How far my chats are shortened. `faithful`: not before they are large for the model's window. "
             "`thrifty`: to the size at which they cost least. `inherit`: as the administrator set it."
         ),
+    )
+    IMAGE_ASPECT_RATIO: AspectRatio = Field(
+        default="auto",
+        description="Width to height of the pictures that models draw for me. `auto`: the model chooses.",
+    )
+    IMAGE_SIZE: ImageSize = Field(
+        default="auto",
+        description="Size of the pictures that models draw for me; larger ones cost more. `auto`: the model chooses.",
     )
     CLIP_LAST_MESSAGES: int = Field(
         default=0,
@@ -287,6 +350,15 @@ class SummarySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AttachmentSettings:
+    """What is sent of attachments, what reads PDFs, and from where inside the network may be downloaded."""
+
+    media: MediaSettings
+    pdf_engine: PdfEngine
+    download_hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of one request. `notices` are lines for the user about settings that are not followed."""
 
@@ -294,11 +366,14 @@ class Settings:
     store: StoreSettings
     persistence: Persistence
     carrier: Carrier
+    save_attachments: bool
+    image_config: Mapping[str, str]
     model_patterns: tuple[str, ...]
     user_parameters: frozenset[str]
     context: ContextSettings
     assumed_window_tokens: int
     summary: SummarySettings
+    attachments: AttachmentSettings
     notices: tuple[str, ...] = ()
 
 
@@ -306,6 +381,7 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
     """Freeze the valves into the settings of one request."""
     user_valves, limit_notices = _permitted(valves, user_valves or UserValves())
     retention, notices = _reasoning_retention(valves, user_valves)
+    wanted = {"aspect_ratio": user_valves.IMAGE_ASPECT_RATIO, "image_size": user_valves.IMAGE_SIZE}
     return Settings(
         client=ClientSettings(
             base_url=valves.BASE_URL.strip().rstrip("/"),
@@ -326,11 +402,24 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
         ),
         persistence=Persistence(reasoning=retention, tools=valves.PERSIST_TOOL_RESULTS),
         carrier=valves.MARKER_CARRIER,
+        save_attachments=valves.SAVE_ATTACHMENTS,
+        image_config={name: value for name, value in wanted.items() if value != "auto"},
         model_patterns=tuple(_words(valves.MODELS)) or ("*",),
         user_parameters=frozenset(_words(valves.USER_PARAMETERS)),
         context=_context(valves, user_valves),
         assumed_window_tokens=valves.ASSUMED_CONTEXT_TOKENS,
         summary=SummarySettings(valves.SUMMARY_MODEL.strip(), valves.SUMMARY_TIMEOUT_SECONDS),
+        attachments=AttachmentSettings(
+            MediaSettings(
+                documents=valves.DOCUMENTS,
+                parses_pdf="native" not in {valves.DOCUMENTS, valves.PDF_ENGINE},
+                max_images=valves.MAX_INPUT_IMAGES_PER_REQUEST,
+                image_selection=valves.IMAGE_INPUT_SELECTION,
+                max_bytes=valves.MAX_ATTACHMENT_MB * 1024 * 1024,
+            ),
+            valves.PDF_ENGINE,
+            tuple(_words(valves.DOWNLOAD_HOSTS)),
+        ),
         notices=(*notices, *limit_notices),
     )
 

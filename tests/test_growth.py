@@ -22,12 +22,15 @@ import open_webui_openrouter_pipe
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.own_words import stands_in_own_words
+from open_webui_openrouter_pipe.conversation.pdf_pages import count_pdf_pages
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, truncate_middle
 from open_webui_openrouter_pipe.conversation.tool_facts import state_fact
 from open_webui_openrouter_pipe.conversation.user_record import UserRecord, omission_note
 from open_webui_openrouter_pipe.history.additions import split_prompt, split_summaries, split_user_parts
 from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.reading import read_history
+from open_webui_openrouter_pipe.media.addresses import read_address
+from open_webui_openrouter_pipe.media.kinds import media_type_of
 from open_webui_openrouter_pipe.openrouter.errors import to_error
 from open_webui_openrouter_pipe.responses.failure import read_failure
 from open_webui_openrouter_pipe.summaries.details import mark_ungrounded, missing_details
@@ -103,12 +106,27 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "judge_content": lambda text: judge_content(
         ModelSummary(f"It is {text}", (Entry(text),)), [text], source_tokens=LARGEST, count=len
     ),
+    "count_pdf_pages": lambda text: count_pdf_pages(
+        f"/Root 1 0 R {text} 1 0 obj /Pages 1 0 R /ObjStm".encode("utf-8", "replace")
+    ),
+    "media_type_of": lambda text: media_type_of(text.encode("utf-8", "replace")),
+    "media_type_of behind a document type": lambda text: media_type_of(
+        f"<!doctype a [{text}".encode("utf-8", "replace")
+    ),
+    "read_address": lambda text: read_address(f"https://{text}"),
     "missing_details": lambda text: missing_details((text[:80], text[-80:]), text),
     "parse_model_summary": lambda text: parse_model_summary(
         f'{{"summary_text": "{text}', source_tokens=LARGEST, count=len, instruction="Write a summary."
     ),
 }
 """Functions of a text and more: by their names, how they are called."""
+
+CALL_TOKENS: Mapping[str, tuple[str, ...]] = {
+    "count_pdf_pages": ("/ObjStm", "1 0 obj", "11 0 obj", "/Root 1 0 R", "1 0 obj /ObjStm /First 9 stream "),
+    "media_type_of": ("<!---->", "<!--", "<!--->", "<?x", "<!doctype ", "<!doctype a[]", "PK\3\4", "</"),
+    "media_type_of behind a document type": ("]", "] ", "]>", ">"),
+}
+"""Texts that some of them look for."""
 
 
 class Subject(NamedTuple):
@@ -276,7 +294,11 @@ def slow_text(subject: Subject) -> tuple[str, str, str] | None:
     return next(texts, None)
 
 
-SUBJECTS = (*patterns(), *functions(), *(Subject(name, call) for name, call in CALLS.items()))
+SUBJECTS = (
+    *patterns(),
+    *functions(),
+    *(Subject(name, call, CALL_TOKENS.get(name, ())) for name, call in CALLS.items()),
+)
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=[subject.name for subject in SUBJECTS])

@@ -19,6 +19,8 @@ from open_webui_openrouter_pipe.settings import (
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+    from open_webui_openrouter_pipe.media.choice import Documents, PdfEngine
+
 
 def test_the_defaults_of_the_context() -> None:
     """The defaults of the valves are those of the context; a user who may can switch summaries off."""
@@ -163,3 +165,34 @@ def test_tokenizer_files_are_looked_for_where_tiktoken_does(monkeypatch: pytest.
     assert tokenizer_folder() == Path("/new")
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
     assert tokenizer_folder() is None
+
+
+def test_the_shape_and_size_of_pictures_are_the_users() -> None:
+    """What is left to the model is not sent."""
+    assert dict(read_settings(Valves()).image_config) == {}
+    wide = UserValves(IMAGE_ASPECT_RATIO="16:9", IMAGE_SIZE="auto")
+    assert read_settings(Valves(), wide).image_config == {"aspect_ratio": "16:9"}
+    both = UserValves(IMAGE_ASPECT_RATIO="auto", IMAGE_SIZE="4K")
+    assert read_settings(Valves(), both).image_config == {"image_size": "4K"}
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_attachments_are_saved_unless_that_is_switched_off(saves: bool) -> None:  # noqa: FBT001 - the valve's value
+    """The administrator decides."""
+    assert Valves().SAVE_ATTACHMENTS
+    assert read_settings(Valves(SAVE_ATTACHMENTS=saves)).save_attachments is saves
+
+
+@pytest.mark.parametrize(
+    ("documents", "engine", "parses_pdf"),
+    [
+        ("auto", "auto", True),
+        ("host", "mistral-ocr", True),
+        ("native", "auto", False),
+        ("auto", "native", False),
+    ],
+)
+def test_who_may_read_pdfs(documents: Documents, engine: PdfEngine, *, parses_pdf: bool) -> None:
+    """Where the model itself must, one that reads no files is given none: its request would be refused."""
+    media = read_settings(Valves(DOCUMENTS=documents, PDF_ENGINE=engine)).attachments.media
+    assert media.parses_pdf is parses_pdf

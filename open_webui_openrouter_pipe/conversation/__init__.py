@@ -4,6 +4,7 @@
     tokens           token counts of items and tools, cached by content; long texts truncated to a count
     estimate         the token count of a text without a tokenizer
     media            token counts of images, documents, audio and video by each vendor's rule
+    pdf_pages        the number of a PDF's pages
     calibration      a model's billed tokens per counted token, learned from its bills
     budget           the split of a context window, the settings of context management, and the refusal of a request
     tool_facts       tool results stated as facts

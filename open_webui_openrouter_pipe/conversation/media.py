@@ -9,13 +9,16 @@ PDF input.
 
 from __future__ import annotations
 
-import binascii
 import math
 import re
-from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
+
+from ..responses.inline import decode
+from ..responses.items import Item
+from ..responses.wire import as_list
+from .pdf_pages import count_pdf_pages
 
 Family = Literal["openai", "anthropic", "google", "other"]
 
@@ -29,9 +32,23 @@ VIDEO_TOKENS_PER_SECOND = 295
 ASSUMED_VIDEO_BYTES_PER_SECOND = 125_000
 ASSUMED_VIDEO_SECONDS = 60
 
-_PDF_PAGE = re.compile(rb"/Type\s*/Page(?![a-z])")
-_PDF_COUNT = re.compile(rb"/Count\s+(\d{1,5})")
 _FRAME_MARKERS = frozenset({*range(0xC0, 0xC4), *range(0xC5, 0xC8), *range(0xC9, 0xCC), *range(0xCD, 0xD0)})
+
+
+def image_size(url: str) -> tuple[int, int] | None:
+    """Return the width and height, in pixels, of an image in a data URL; None where they cannot be read."""
+    return _pixels(decode(url, limit_characters=HEADER_CHARACTERS))
+
+
+def holds_pdf(items: Iterable[Item]) -> bool:
+    """Return whether a message or a tool's output holds a PDF."""
+    for item in items:
+        fields: Mapping[str, Any] = {**item}
+        for part in as_list(fields.get("output") or fields.get("content")):
+            data = part.get("file_data") if isinstance(part, dict) else None
+            if isinstance(data, str) and data.startswith("data:application/pdf"):
+                return True
+    return False
 
 
 def family_of(model_id: str) -> Family:
@@ -43,7 +60,7 @@ def family_of(model_id: str) -> Family:
 
 def image_tokens(url: str, detail: str, family: Family) -> int:
     """Return the tokens of an image given by data URL or link; for an unknown vendor the most of any rule."""
-    width, height = _pixels(_decoded(url, HEADER_CHARACTERS)) or ASSUMED_PIXELS
+    width, height = image_size(url) or ASSUMED_PIXELS
     if family == "other":
         return max(rule(width, height, detail) for rule in _IMAGE_RULES.values())
     return _IMAGE_RULES[family](width, height, detail)
@@ -51,9 +68,7 @@ def image_tokens(url: str, detail: str, family: Family) -> int:
 
 def pdf_tokens(url: str, family: Family) -> int:
     """Return the tokens of a PDF: its pages times what the vendor counts for one."""
-    data = _decoded(url, len(url))
-    counts = [int(count) for count in _PDF_COUNT.findall(data)]
-    pages = max([len(_PDF_PAGE.findall(data)), *counts]) or ASSUMED_PAGES
+    pages = count_pdf_pages(decode(url)) or ASSUMED_PAGES
     return pages * PDF_PAGE_TOKENS[family]
 
 
@@ -62,12 +77,12 @@ def embedded_text(url: str) -> str | None:
     head = url[:100].partition(",")[0]
     if not re.match(r"data:(text/|application/(json|xml|yaml|x-yaml|javascript))", head):
         return None
-    return _decoded(url, len(url)).decode("utf-8", "replace")
+    return decode(url).decode("utf-8", "replace")
 
 
 def audio_tokens(data: str, file_format: str) -> int:
     """Return the tokens of audio in base64; the header of a WAV says how many bytes make a second."""
-    header = _decoded("data:;base64," + data[:64], 128)
+    header = decode(data, limit_characters=64)
     rate = int.from_bytes(header[28:32], "little") if file_format == "wav" and header[:4] == b"RIFF" else 0
     seconds = len(data) * 3 / 4 / (rate or ASSUMED_AUDIO_BYTES_PER_SECOND)
     return math.ceil(seconds * AUDIO_TOKENS_PER_SECOND)
@@ -79,18 +94,6 @@ def video_tokens(url: str) -> int:
     if url.startswith("data:"):
         seconds = len(url) * 3 / 4 / ASSUMED_VIDEO_BYTES_PER_SECOND
     return math.ceil(seconds * VIDEO_TOKENS_PER_SECOND)
-
-
-def _decoded(url: str, limit_characters: int) -> bytes:
-    """The bytes at the beginning of a data URL; empty for a link or broken base64."""
-    if not url.startswith("data:"):
-        return b""
-    start = url.find(",") + 1
-    text = url[start : start + limit_characters // 4 * 4]
-    try:
-        return b64decode(text + "=" * (-len(text) % 4))
-    except (binascii.Error, ValueError):
-        return b""
 
 
 def _pixels(data: bytes) -> tuple[int, int] | None:

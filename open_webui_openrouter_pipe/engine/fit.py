@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, TypeVar
 from ..conversation.budget import ContextOverflow, ContextSettings, WindowTooSmall
 from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation, Tool
-from ..conversation.media import Family, family_of
+from ..conversation.media import Family, family_of, holds_pdf
 from ..conversation.tokens import TokenCounter, TokenCounts
 from ..errors import ContextBudgetExceeded
 from ..notices import notice
@@ -253,7 +253,8 @@ class RequestFitter:
         if end is not None and end.usage is not None:
             row = row.with_usage(end.usage)
             self._services.cache_clock.note(self._origin.chat_id, sent.model)
-            if self._terms.calibrates and _was_read_once(end):
+            # what a parser makes of a PDF is billed as text that nobody counted
+            if self._terms.calibrates and _was_read_once(end) and not holds_pdf(sent.items):
                 self._services.calibrations.learn(sent.model, sent.counts, end.usage.input_tokens)
         if self._terms.recorded:
             self._services.record(self._origin, row)

@@ -14,7 +14,16 @@ from typing import Any, Final, cast
 from ..conversation.content_cache import ContentCache
 from ..errors import PipeError, StreamBroken
 from ..notices import notice
-from ..ports import ArtifactStore, Notice, RequestBody, Requests, Responses, StoredMarkers
+from ..ports import (
+    ArtifactStore,
+    Attachments,
+    Files,
+    Notice,
+    RequestBody,
+    Requests,
+    Responses,
+    StoredMarkers,
+)
 from ..responses.effects import (
     Effect,
     ItemAmended,
@@ -24,15 +33,15 @@ from ..responses.effects import (
     ResponseFinished,
 )
 from ..responses.items import Item, is_function_call, is_message
+from ..responses.pictures import is_picture, picture_address, without_unusable
 from ..responses.reducer import Reducer
 from ..responses.wire import as_list, as_object, as_text
 from .channel import OutputChannel
+from .pictures import PictureStorage
 from .recorder import Recorder
 
 STORE_UNAVAILABLE: Final = "store unavailable"
 """Under this name a user is informed once that items can be neither reloaded nor saved, until they can again."""
-
-_PICTURES: Final = ("image_generation_call", "openrouter:image_generation")
 
 _INCOMPLETE_NOTICES: Final[Mapping[str | None, str]] = {
     "max_output_tokens": "answer_at_output_limit",
@@ -42,12 +51,15 @@ _INCOMPLETE_NOTICES: Final[Mapping[str | None, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The outside world of one round."""
+    """The outside world of one round; without `files`, pictures are stored nowhere but in the chat."""
 
     responses: Responses
     requests: Requests
     store: ArtifactStore
     new_id: Callable[[], str]
+    files: Files | None = None
+    attachments: Attachments | None = None
+    """None where nothing but text is sent."""
 
 
 class SeenOnce:
@@ -132,6 +144,7 @@ class Round:
     channel: OutputChannel
     calls: RoundCalls
     recorder: Recorder
+    pictures: PictureStorage
     reported: SeenOnce
     end: ResponseFinished | ResponseFailed | None = None
     shown: bool = False
@@ -172,11 +185,16 @@ class Round:
                 await self.channel.put(effect)
             elif effect.index in self._open:
                 del self._open[effect.index]
-                await self.channel.put(replace(effect, item=self.calls.for_host(effect.index, effect.item)))
+                await self.channel.put(replace(effect, item=self._unfinished(effect.index, effect.item)))
         for index, item in self._open.items():
             await self.channel.put(ItemFinished(index, cast("Item", {**item, "status": "incomplete"})))
         for terminal in last[-1:]:
             await self.channel.put(terminal)
+
+    def _unfinished(self, index: int, item: Item) -> Item:
+        """Return an item for the host that is not whole: what there is of a picture is shown, and not stored."""
+        item = self.calls.for_host(index, item)
+        return without_unusable(item) if is_picture(item) else item
 
     async def _handle(self, effect: Effect) -> None:
         match effect:
@@ -185,15 +203,15 @@ class Round:
                 if is_message(item):
                     self.recorder.keep_phase(index, item)
                     await self._save_and_mark(before=index)
-                self._open[index] = item = self.calls.for_host(index, item)
+                self._open[index] = item = self._unfinished(index, item)
                 await self.channel.put(ItemStarted(index, item))
             case ItemFinished(index, item):
-                item = self.calls.for_host(index, item)
+                item = await self._stored(self.calls.for_host(index, item))
                 self.recorder.keep(index, item)
                 await self.channel.put(ItemFinished(index, item))
                 del self._open[index]
             case ItemAmended(index, item):
-                item = self.calls.for_host(index, item)
+                item = await self._stored(self.calls.for_host(index, item))
                 self.recorder.amend(index, item)
                 await self.channel.put(ItemAmended(index, item))
             case ResponseFinished():
@@ -205,6 +223,13 @@ class Round:
                 raise self.responses.explain(effect.failure)
             case _:
                 await self.channel.put(effect)
+
+    async def _stored(self, item: Item) -> Item:
+        """Store the picture that the item may be, before it is shown; say if that fails."""
+        item, line = await self.pictures.keep(item)
+        if line:
+            await self.channel.put(Notice(line))
+        return item
 
     async def _save_and_mark(self, before: int | None) -> None:
         """Store what was kept so far, then show its markers."""
@@ -237,5 +262,5 @@ def _is_answer(item: Item) -> bool:
             return any((as_text(part.get("text")) or as_text(part.get("refusal"))).strip() for part in parts)
         case "function_call":
             return fields.get("status") != "incomplete"
-        case kind:
-            return kind in _PICTURES and fields.get("status") != "failed"
+        case _:
+            return fields.get("status") != "failed" and bool(picture_address(item))

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from ..errors import ContextTooLong, PipeError, ReasoningRejected
@@ -21,6 +21,7 @@ from ..planning.plan import Plan
 from ..ports import Failed, LoadedArtifacts, Notice
 from .channel import OutputChannel
 from .fit import RequestFitter
+from .pictures import PictureStorage
 from .recorder import Persistence, Recorder, RequestOrigin
 from .round import STORE_UNAVAILABLE, Ports, Round, RoundCalls, SeenOnce
 
@@ -51,6 +52,10 @@ class TurnMemory:
 
     reported: SeenOnce = field(default_factory=SeenOnce)
     rejected: SeenOnce = field(default_factory=SeenOnce)
+
+    def new_lines(self, user_id: str, chat_id: str, lines: Mapping[str, str]) -> list[str]:
+        """Remember lines about a chat by their names; return those of names that were not met in it before."""
+        return [line for name, line in lines.items() if self.reported.add(user_id, [f"{chat_id}\n{name}"])]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -83,13 +88,14 @@ class TurnRunner:
     async def _answer(self) -> None:
         history = read_history(self.request.messages)
         loaded = await self._load(history.wanted)
-        built = self._build(history, loaded)
+        built = await self._with_attachments(self._build(history, loaded))
         await self._report_missing(built, loaded)
         round_ = await self._send(built)
         if isinstance(round_.error, ReasoningRejected) and built.replayed and not round_.shown:
             self.memory.rejected.add(self._user_id, [reasoning.artifact_id for reasoning in built.replayed])
             await self.channel.put(Notice(notice("reasoning_rejected")))
-            round_ = await self._send(self._build(history, loaded, strip_reasoning=True))
+            stripped = self._build(history, loaded, strip_reasoning=True)
+            round_ = await self._send(await self._with_attachments(stripped))
         if round_.error is not None:
             raise round_.error
         if round_.ended_turn and self.request.persistence.reasoning == "next_reply":
@@ -120,6 +126,15 @@ class TurnRunner:
             strip_reasoning=strip_reasoning,
         )
         return build_input(history, {**usable, **loaded.missing}, options)
+
+    async def _with_attachments(self, built: BuiltHistory) -> BuiltHistory:
+        """Put the attachments in place; what is not sent is named once in each chat."""
+        if self.ports.attachments is None:
+            return built
+        filled = await self.ports.attachments.fill(built.items, built.turns)
+        for line in self.memory.new_lines(self._user_id, self.request.origin.chat_id, filled.notices):
+            await self.channel.put(Notice(line))
+        return replace(built, items=list(filled.items))
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
         """Name each missing artifact once. With `next_reply`, old reasoning is deleted on purpose."""
@@ -165,6 +180,7 @@ class TurnRunner:
             recorder=Recorder(
                 self.ports.store, self.request.origin, self.request.persistence, self.ports.new_id
             ),
+            pictures=PictureStorage(self.ports.files, self.request.origin),
             reported=self.memory.reported,
         )
         try:

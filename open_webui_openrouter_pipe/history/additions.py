@@ -94,12 +94,13 @@ def split_user_parts(parts: Sequence[InputPart], base_prompt: str | None) -> lis
         return list(parts)
     before, after = around
     others = [
-        text_part(part["text"].removeprefix(f"{before}\n"))
-        if before and part["type"] == "input_text"
-        else part
+        text_part(part["text"].removeprefix(before)) if part["type"] == "input_text" else part
         for part in parts[first + 1 :]
+        if part != text_part(before)  # a message without words
     ]
-    injected = "\n".join(filter(None, (_unless_blank(before), _unless_blank(after))))
+    injected = "\n".join(
+        filter(None, (_unless_blank(before.rstrip("\n")), _unless_blank(after.lstrip("\n"))))
+    )
     return [*parts[:first], text_part(base), *others, *([text_part(injected)] if injected else [])]
 
 
@@ -167,7 +168,7 @@ def _text_around(text: str, base: str) -> tuple[str, str] | None:
     offset = len(text) - from_end - len(base)
     before, after = text[:offset], text[offset + len(base) :]
     on_own_lines = (not before or before.endswith("\n")) and (not after or after.startswith("\n"))
-    return (before.rstrip("\n"), after.lstrip("\n")) if on_own_lines else None
+    return (before, after) if on_own_lines else None
 
 
 def _offsets(mark: str, text: str) -> list[int]:

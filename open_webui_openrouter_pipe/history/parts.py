@@ -2,7 +2,8 @@
 
 Reads Open WebUI's Chat Completions shapes and the Responses shapes alike. What can be sent is kept; what cannot is
 replaced by a short constant text that names it, so that a part never breaks a chat and never vanishes. Fetches nothing:
-a relative URL of the host cannot be sent. Which call belongs to which result is decided in `tool_calls`.
+files of the host stay as references, which `media` replaces before anything is sent. Which call belongs to which
+result is decided in `tool_calls`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from ..responses.items import Detail, InputPart, InputText
+from ..responses.references import host_file_id, host_file_path
 from ..responses.text import TOO_DEEP, clean_text, json_text
 from ..responses.wire import as_object, as_text
 
@@ -144,9 +146,11 @@ def _text(part: JsonObject) -> InputPart | None:
 
 def _image(part: JsonObject) -> InputPart:
     source = part.get("image_url")
-    url = _url(source.get("url") if isinstance(source, dict) else source)
+    value = source.get("url") if isinstance(source, dict) else source
+    # Of a file that the host cannot read, it leaves the id.
+    url = _url(value) or _url(host_file_path(_stripped(value)))
     detail = as_text(source.get("detail") if isinstance(source, dict) else part.get("detail"))
-    if not url.startswith((*_REMOTE, "data:image/")):
+    if not url.startswith((*_REMOTE, "data:image/", "/")):
         return omitted_part("image")
     known = cast("Detail", detail) if detail in _DETAILS else "auto"
     return {"type": "input_image", "detail": known, "image_url": url}
@@ -165,6 +169,10 @@ def _file(part: JsonObject) -> InputPart:
         if candidate.startswith(_REMOTE):
             name = filename or candidate.partition("?")[0].rstrip("/").rpartition("/")[2] or _DEFAULT_FILENAME
             return {"type": "input_file", "filename": name, "file_url": candidate}
+        if file_id := host_file_id(candidate):
+            return {"type": "input_file", "filename": filename or _DEFAULT_FILENAME, "file_id": file_id}
+    if file_id := host_file_id(host_file_path(_stripped(source.get("file_id")))):
+        return {"type": "input_file", "filename": filename or _DEFAULT_FILENAME, "file_id": file_id}
     return omitted_part("file", filename)
 
 
@@ -182,7 +190,7 @@ def _audio(part: JsonObject) -> InputPart:
 def _video(part: JsonObject) -> InputPart:
     source = part.get("video_url")
     url = _url(source.get("url") if isinstance(source, dict) else source)
-    if not url.startswith((*_REMOTE, "data:video/")):
+    if not url.startswith((*_REMOTE, "data:video/", "/")):
         return omitted_part("video")
     return {"type": "input_video", "video_url": url}
 
@@ -205,10 +213,10 @@ _READERS: dict[str, Callable[[JsonObject], InputPart | None]] = {
 
 
 def _url(value: Any) -> str:
-    """A remote URL, or base64 data with the head in its plainest form; "" for anything else."""
+    """A remote URL, base64 data with the head in its plainest form, or a file's path; "" for anything else."""
     url = _stripped(value)
     if not (head := _URL_HEAD.match(url)):
-        return ""
+        return host_file_path(file_id) if (file_id := host_file_id(url)) else ""
     plain = f"data:{head['kind'].lower()};base64," if head["kind"] else head[0].lower()
     return url if url.startswith(plain) else f"{plain}{url[head.end() :]}"
 

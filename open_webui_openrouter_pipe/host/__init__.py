@@ -4,6 +4,9 @@
     native      outputs as the Responses events that a web page draws
     items       the items and the usage that the host stores
     chunks      outputs for callers without a web page
+    files       the host's file storage
+    documents   which files are attached to which messages, and the messages with files as parts
+    excerpts    the host's excerpts of files, removed from its messages
     records     the host's tables of users, chats and messages
     model_rows  what administrators have set for a model
     platform    what the host shares: database, Redis, secret, cache folder

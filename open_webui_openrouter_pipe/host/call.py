@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import InvalidHistory
 from ..history.markers import erase_markers
 from ..notices import notice
-from ..responses.wire import as_object, as_text
+from ..responses.wire import as_count, as_list, as_object, as_text
 
 _UNSAVED_CHAT_PREFIXES = ("temporary:", "local:", "channel:")
 _NOT_PARAMETERS = frozenset({"model", "messages", "stream", "metadata", "chat_id", "session_id", "id"})
@@ -33,6 +33,31 @@ _KNOWLEDGE_TOOLS = frozenset(
     }
 )
 """Built-in tools that read knowledge where some is attached; most of them are offered without any as well."""
+
+
+_MARKS_OF_KNOWLEDGE = frozenset({"collection", "directory_id", "knowledge", "legacy"})
+"""Keys of items that were picked from a knowledge collection, as the page and the host write them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedFile:
+    """A file of the host's storage that the user attached to the chat, and that is not a raster image.
+
+    `media_type` is in lower case and without parameters, "" where it is unknown.
+    """
+
+    id: str
+    name: str
+    media_type: str
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the host wrote into the prompt of one thing; `file_id` is "" where that is not a single file."""
+
+    file_id: str
+    excerpts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +86,21 @@ class Call:
     optional_tools: frozenset[str] = frozenset()
     """Names of the host's built-in tools that come with every chat: nobody chose them for this one."""
 
+    user_message_id: str = ""
+    """The message that is answered."""
+
+    user_text: str = ""
+    """Its words, before the host or a filter added any."""
+
+    documents: tuple[AttachedFile, ...] = ()
+    """What is attached to the chat; knowledge and retrieved pages are not."""
+
+    latest_document_ids: tuple[str, ...] = ()
+    """Those that are attached to the message that is answered."""
+
+    sources: tuple[Source, ...] = ()
+    """What the host retrieved, in the order in which it wrote it into the prompt."""
+
     @property
     def in_chat(self) -> bool:
         """Whether a web page shows the answer, so that it wants native events rather than chunks."""
@@ -69,7 +109,7 @@ class Call:
     @property
     def keeps(self) -> bool:
         """Whether artifacts may be kept: a saved chat of a known user, and not a task."""
-        return self.in_chat and bool(self.user_id) and not self.chat_id.startswith(_UNSAVED_CHAT_PREFIXES)
+        return self.in_chat and bool(self.user_id) and is_saved(self.chat_id)
 
 
 def read_call(
@@ -91,7 +131,7 @@ def read_call(
         raise InvalidHistory(notice("no_messages"))
     if not isinstance(model, str) or not model:
         raise InvalidHistory(notice("no_model"))
-    chosen = as_object(metadata.get("model"))
+    chosen, asked = as_object(metadata.get("model")), as_object(metadata.get("user_message"))
     in_arena = chosen.get("owned_by") == "arena"
     row_id = model if in_arena else as_text(chosen.get("id")) or model
     return Call(
@@ -114,6 +154,11 @@ def read_call(
         else None,
         base_user_prompt=prompt if isinstance(prompt := metadata.get("base_user_prompt"), str) else None,
         optional_tools=_optional_tools(metadata),
+        user_message_id=as_text(metadata.get("user_message_id")),
+        user_text=as_text(asked.get("content")),
+        documents=_documents(metadata),
+        latest_document_ids=tuple(file_ids(asked.get("files"))),
+        sources=tuple(_source(as_object(source)) for source in as_list(metadata.get("sources"))),
     )
 
 
@@ -121,6 +166,22 @@ def strip_function_prefix(model: str) -> str:
     """Return a model's OpenRouter id without the id of the function that offers it."""
     function, dot, model_id = model.partition(".")
     return model_id if dot and function.isidentifier() else model
+
+
+def is_saved(chat_id: str) -> bool:
+    """Whether the host keeps the chat."""
+    return bool(chat_id) and not chat_id.startswith(_UNSAVED_CHAT_PREFIXES)
+
+
+def file_ids(items: Any) -> list[str]:
+    """Return the ids of the files among what is attached to a message or a chat, in their order."""
+    files = (item for item in map(as_object, as_list(items)) if item.get("type") == "file")
+    return [file_id for item in files if (file_id := as_text(item.get("id")))]
+
+
+def plain_media_type(value: Any) -> str:
+    """Return a media type in lower case and without parameters, "" where there is none."""
+    return as_text(value).partition(";")[0].strip().lower()
 
 
 def _without_markers(message: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -133,6 +194,44 @@ def _optional_tools(metadata: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the tools that the host adds to every chat; `get_builtin_tools` in its `utils/tools.py`."""
     tools = as_object(metadata.get("tools"))
     builtin = {name for name, tool in tools.items() if as_object(tool).get("type") == "builtin"}
-    model = as_object(as_object(as_object(metadata.get("model")).get("info")).get("meta"))
-    has_knowledge = metadata.get("files") or metadata.get("folder_knowledge") or model.get("knowledge")
+    has_knowledge = metadata.get("files") or metadata.get("folder_knowledge") or _model_knowledge(metadata)
     return frozenset(builtin - _CHOSEN_TOOLS - (_KNOWLEDGE_TOOLS if has_knowledge else frozenset()))
+
+
+def _model_knowledge(metadata: Mapping[str, Any]) -> Any:
+    """What the model's administrator attached to it."""
+    return as_object(as_object(as_object(metadata.get("model")).get("info")).get("meta")).get("knowledge")
+
+
+def _documents(metadata: Mapping[str, Any]) -> tuple[AttachedFile, ...]:
+    """The user's own files, each once; the host adds those of the model's knowledge to the same list."""
+    items = [as_object(item) for item in as_list(metadata.get("files"))]
+    own = [item for item in items if _MARKS_OF_KNOWLEDGE.isdisjoint(item)]
+    files = {file_id: _attached_file(file_id, item) for item in own for file_id in file_ids([item])}
+    for file_id in file_ids(_model_knowledge(metadata)):
+        files.pop(file_id, None)
+    return tuple(file for file in files.values() if not _is_raster_image(file.media_type))
+
+
+def _attached_file(file_id: str, item: Mapping[str, Any]) -> AttachedFile:
+    """An item as the page wrote it when the file was uploaded, with the file's row in it."""
+    row = as_object(as_object(item.get("file")).get("meta"))
+    size_bytes = as_count(item.get("size"))
+    return AttachedFile(
+        id=file_id,
+        name=as_text(item.get("name")) or as_text(row.get("name")),
+        media_type=plain_media_type(item.get("content_type")) or plain_media_type(row.get("content_type")),
+        size_bytes=as_count(row.get("size")) if size_bytes is None else size_bytes,
+    )
+
+
+def _is_raster_image(media_type: str) -> bool:
+    """Whether the host has already put it into the messages: all images but SVG."""
+    return media_type.startswith("image/") and media_type != "image/svg+xml"
+
+
+def _source(source: Mapping[str, Any]) -> Source:
+    """One of the host's sources, with as many excerpts as it writes: `get_source_context` in `utils/middleware.py`."""
+    pairs = zip(as_list(source.get("document")), as_list(source.get("metadata")), strict=False)
+    named = file_ids([source.get("source")])
+    return Source(named[0] if named else "", tuple(str(excerpt) for excerpt, _ in pairs))

@@ -7,7 +7,6 @@ Items that it would store but never draw are omitted; they are kept as artifacts
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -17,8 +16,8 @@ from ..responses.wire import as_list, as_object, as_text, is_web_address
 
 HostItem = dict[str, Any]
 
-_IMAGE_TYPES = frozenset({"image_generation_call", "openrouter:image_generation"})
-_BASE64 = re.compile(r"[A-Za-z0-9+/_=\s-]+")
+_CITATIONS = frozenset({"url_citation", "file_citation", "file_path"})
+"""The annotations that the host may keep: a parsed document is one too, whole, and would swell the chat's row."""
 
 
 def begin(item: Item, item_id: str) -> HostItem | None:
@@ -70,17 +69,6 @@ def message(item_id: str, text: str, *, status: str) -> HostItem:
     return {"type": "message", "id": item_id, "status": status, "role": "assistant", "content": [part]}
 
 
-def pictures(item: Item) -> list[str]:
-    """Return the addresses of the images that an item holds: web addresses, or data URLs of images."""
-    fields = cast("Mapping[str, Any]", item)
-    if fields["type"] not in _IMAGE_TYPES:
-        return []
-    found = _first_text(fields, "imageUrl", "result", "imageB64")
-    if _BASE64.fullmatch(found):
-        found = f"data:image/png;base64,{found}"
-    return [found] if is_web_address(found) or found[:11].lower() == "data:image/" else []
-
-
 def host_usage(usage: Usage) -> dict[str, Any]:
     """Return the usage of one round in the form that Open WebUI stores, sums and shows.
 
@@ -107,7 +95,7 @@ def _text_part(parts: Sequence[Mapping[str, Any]], prefix: str) -> dict[str, Any
     text, annotations = prefix, list[dict[str, Any]]()
     for part in parts:
         for annotation in part.get("annotations") or []:
-            if not _may_be_linked(annotation):
+            if as_object(annotation).get("type") not in _CITATIONS or not _may_be_linked(annotation):
                 continue
             ranges = {
                 key: annotation[key] + len(text)

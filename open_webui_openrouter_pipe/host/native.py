@@ -26,7 +26,8 @@ from ..responses.effects import (
     TextDelta,
     Usage,
 )
-from .items import HostItem, begin, finish, host_usage, message, pictures
+from ..responses.pictures import picture_address
+from .items import HostItem, begin, finish, host_usage, message
 
 Carrier = Literal["text", "hidden"]
 HostEvent = dict[str, Any]
@@ -80,7 +81,7 @@ class NativeWriter:
     def _finish(self, effect: ItemFinished | ItemAmended) -> list[HostEvent]:
         output_index = self._output_indexes.get(effect.index)
         if output_index is None:
-            self._pictures += pictures(effect.item)
+            self._pictures += filter(None, [picture_address(effect.item)])
             return []
         return self._replace(output_index, self._finished(effect, output_index))
 

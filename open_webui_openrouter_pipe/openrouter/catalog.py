@@ -17,13 +17,16 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AliasPath, BaseModel, BeforeValidator, Field, Strict, ValidationError
 
 from ..errors import PipeError
 from ..ports import Model
 from ..responses.wire import as_list, as_number, as_object, as_text
+
+MODELS_PATH: Final = "/models?output_modalities=text,image"
+"""Where they are listed; without the parameter, models that only draw are omitted."""
 
 _FRESH_SECONDS = 3600.0
 _FIRST_WAIT_SECONDS = 3.0
@@ -46,9 +49,9 @@ def read_models(wire: Any) -> tuple[Model, ...]:
 
 
 def offered_models(models: Iterable[Model], patterns: Sequence[str]) -> list[Model]:
-    """Return the models that write text and that the patterns offer."""
-    writers = (model for model in models if "text" in (model.output_modalities or {"text"}))
-    return [model for model in writers if is_offered(model.id, patterns)]
+    """Return the models that write text or draw, and that the patterns offer."""
+    answering = (model for model in models if model.writes or model.draws)
+    return [model for model in answering if is_offered(model.id, patterns)]
 
 
 def is_offered(model_id: str, patterns: Sequence[str]) -> bool:

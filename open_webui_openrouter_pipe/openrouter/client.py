@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import string
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
@@ -33,7 +32,7 @@ from ..ports import Event, RequestBody
 from ..responses.effects import parse_event, terminal_event
 from ..responses.failure import Failure, read_failure
 from ..responses.sse import Decoder
-from ..responses.text import mend_text
+from .body import EncodedBody, encode_body
 from .errors import redact, retry_after, to_error
 
 DEFAULT_BASE_URL: Final = "https://openrouter.ai/api/v1"
@@ -95,7 +94,7 @@ class OpenRouterClient:
 
         Read to the end, so that the connection can serve the next request.
         """
-        request = self._post({**body, "stream": True}, accept="text/event-stream")
+        request = await self._post({**body, "stream": True}, accept="text/event-stream")
         limit_seconds = self._settings.timeout_seconds
         response = await self._persistently(lambda: self._send(request, limit_seconds=limit_seconds))
         try:
@@ -106,7 +105,7 @@ class OpenRouterClient:
 
     async def create(self, body: RequestBody) -> Mapping[str, Any]:
         """Return the response object of a request that is not streamed; a failed one is raised as an error."""
-        response = await self._json(self._post({**body, "stream": False}, accept="application/json"))
+        response = await self._json(await self._post({**body, "stream": False}, accept="application/json"))
         if not isinstance(response.get("output"), list) or response.get("error"):
             raise self.explain(read_failure(None, response))
         return response
@@ -121,18 +120,20 @@ class OpenRouterClient:
 
     # --- requests
 
-    def _post(self, body: RequestBody, *, accept: str) -> httpx.Request:
+    async def _post(self, body: RequestBody, *, accept: str) -> httpx.Request:
         if not self._settings.api_key.strip():
             raise ConfigurationError(notice("no_api_key"))
-        return self._request("POST", "/responses", accept=accept, content=_encoded(body))
+        return self._request("POST", "/responses", accept=accept, content=await encode_body(body))
 
-    def _request(self, method: str, path: str, *, accept: str, content: bytes | None = None) -> httpx.Request:
+    def _request(
+        self, method: str, path: str, *, accept: str, content: EncodedBody | None = None
+    ) -> httpx.Request:
         try:
             return self._http.build_request(
                 method,
                 self._settings.base_url.rstrip("/") + path,
                 content=content,
-                headers=_headers(self._settings, accept=accept, has_body=content is not None),
+                headers=_headers(self._settings, accept=accept, content=content),
                 timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_SECONDS, pool=_CONNECT_TIMEOUT_SECONDS),
             )
         except (httpx.InvalidURL, UnicodeError) as error:
@@ -271,32 +272,7 @@ async def _error_text(response: httpx.Response) -> str:
     return read[:_ERROR_BODY_BYTES].decode("utf-8", "replace")
 
 
-def _encoded(body: RequestBody) -> bytes:
-    """The body as JSON in UTF-8; what neither can hold, NaN and half surrogates, is omitted or replaced."""
-    try:
-        text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        text = json.dumps(_finite(body), ensure_ascii=False, separators=(",", ":"))
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return mend_text(text).encode()
-
-
-def _finite(value: Any) -> Any:
-    """The JSON value without infinite numbers and NaN: their fields are absent, and in lists they are null."""
-    if isinstance(value, Mapping):
-        return {key: _finite(member) for key, member in value.items() if not _is_infinite(member)}
-    if isinstance(value, list | tuple):
-        return [None if _is_infinite(member) else _finite(member) for member in value]
-    return value
-
-
-def _is_infinite(value: Any) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
-
-
-def _headers(settings: ClientSettings, *, accept: str, has_body: bool) -> dict[str, str]:
+def _headers(settings: ClientSettings, *, accept: str, content: EncodedBody | None) -> dict[str, str]:
     """The headers. The site's name and address are decoration: what no header can hold is percent-encoded."""
     key = settings.api_key.strip()
     if not (key.isascii() and key.isprintable()):
@@ -306,7 +282,8 @@ def _headers(settings: ClientSettings, *, accept: str, has_body: bool) -> dict[s
         "HTTP-Referer": quote(settings.referer, safe=_HEADER_CHARACTERS, errors="replace"),
         "X-OpenRouter-Title": quote(settings.title, safe=_HEADER_CHARACTERS, errors="replace"),
         "Accept": accept,
-        "Content-Type": "application/json" if has_body else "",
+        "Content-Type": "application/json" if content else "",
+        "Content-Length": str(content.length_bytes) if content else "",
     }
     return {name: value for name, value in headers.items() if value}
 

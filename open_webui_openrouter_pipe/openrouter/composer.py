@@ -10,19 +10,21 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from ..conversation.media import holds_pdf
 from ..planning.cache_marks import needs_breakpoints, with_breakpoints
 from ..planning.plan import CacheMarks
 from ..ports import BuiltRequest, Model, RequestBody
 from ..responses.items import Item
-from ..responses.wire import as_object
+from ..responses.wire import as_list, as_object
 from .policy import SEARCH_VARIANT
 from .request import read_parameters
 
 _log = logging.getLogger(__name__)
 
+_PARSER: Final = "file-parser"
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 _NOT_FOR_SUMMARIES: Final = frozenset(
-    {"tool_choice", "plugins", "response_format", "text", "stop", "modalities"}
+    {"tool_choice", "plugins", "response_format", "text", "stop", "modalities", "image_config"}
 )
 """What would force a call or another form, search the web, or cut the text short."""
 
@@ -37,15 +39,18 @@ class Composer:
         model: Model | None,
         model_id: str,
         summary_parameters: Mapping[str, Any] = _NONE,
+        pdf_engine: str | None = None,
     ) -> None:
         """`model` is the catalogue's entry, None when unknown; `model_id` is asked for, variant included.
 
-        `summary_parameters` replace parameters in requests for summaries.
+        `summary_parameters` replace parameters in requests for summaries. `pdf_engine` is what OpenRouter reads PDFs
+        with, None where it chooses.
         """
         self._parameters = parameters
         self._summary_parameters = summary_parameters
         self._model = model
         self._model_id = model_id
+        self._pdf_engine = pdf_engine
         self._template = read_parameters(parameters, model=model, model_id=model_id)
         if self._template.dropped:
             _log.debug("parameters that %r does not take: %r", model_id, self._template.dropped)
@@ -78,7 +83,7 @@ class Composer:
         omitted_tools: Collection[str] = (),
     ) -> BuiltRequest:
         """Join the parameters with an input; what is omitted cannot be the choice."""
-        body = self._template.with_input(self._with_breakpoints(items, marks))
+        body = self._with_parser(self._template.with_input(self._with_breakpoints(items, marks)), items)
         if omitted_tools:
             tools = [tool for tool in self.tools if tool.get("name") not in omitted_tools]
             choice = as_object(body.get("tool_choice"))
@@ -98,7 +103,15 @@ class Composer:
             changed = {} if _has_effort(kept) else {"max_output_tokens": output_tokens}
         parameters = {**kept, **self._summary_parameters, **changed}
         template = read_parameters(parameters, model=self._model, model_id=self._model_id)
-        return template.with_input(self._with_breakpoints(items, marks))
+        return self._with_parser(template.with_input(self._with_breakpoints(items, marks)), items)
+
+    def _with_parser(self, body: dict[str, Any], items: Sequence[Item]) -> dict[str, Any]:
+        """Name the engine that reads the PDFs of the input, unless the parameters do."""
+        plugins = as_list(body.get("plugins"))
+        named = any(as_object(plugin).get("id") == _PARSER for plugin in plugins)
+        if self._pdf_engine is None or named or not holds_pdf(items):
+            return body
+        return {**body, "plugins": [*plugins, {"id": _PARSER, "pdf": {"engine": self._pdf_engine}}]}
 
     def _with_breakpoints(self, items: Sequence[Item], marks: CacheMarks | None) -> Sequence[Item]:
         if marks is None or not needs_breakpoints(self._model_id):

@@ -104,6 +104,20 @@ def chat_parameters(parameters: Mapping[str, Any], *, model_id: str, cache_key: 
     return {**added, **parameters}
 
 
+def drawing_parameters(
+    parameters: Mapping[str, Any], *, model: Model | None, image_config: Mapping[str, str]
+) -> Mapping[str, Any]:
+    """Ask a model that draws for pictures, of the shape and size that the user has set; the parameters count more.
+
+    Without `modalities` such a model writes text alone, and one that only draws is refused.
+    """
+    if model is None or not model.draws:
+        return parameters
+    modalities = ["image", "text"] if model.writes else ["image"]
+    config = {**image_config, **as_object(parameters.get("image_config"))}
+    return {"modalities": modalities, **parameters, **({"image_config": config} if config else {})}
+
+
 def task_parameters(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the parameters of one of the host's tasks, such as a title."""
     return {key: value for key, value in parameters.items() if key in _TASK_PARAMETERS} | _EFFORT
@@ -119,6 +133,16 @@ def summary_parameters(parameters: Mapping[str, Any], *, model_id: str, writer_i
     if writer_id != model_id:
         provider = {key: value for key, value in provider.items() if key in _DATA_POLICIES}
     return {**kept, "provider": provider or None, **_EFFORT}
+
+
+def pdf_engine(setting: str, model: Model | None) -> str | None:
+    """Return what reads the PDFs of a request, None to leave it to OpenRouter.
+
+    Left to OpenRouter, a model that reads no files has its PDFs read by an engine that costs extra.
+    """
+    if setting != "auto":
+        return setting
+    return None if model is None or model.reads("file") else "cloudflare-ai"
 
 
 def summary_model_id(setting: str, chat_model_id: str) -> str:

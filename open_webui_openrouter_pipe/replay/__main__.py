@@ -33,7 +33,7 @@ from ..settings import Valves, read_settings
 from .conformance import sdk_judge
 from .exports import Chat, chat_state, choose_chat, read_artifacts, read_export
 from .report import Replay, as_json, as_text, list_chats, plan_report, printable
-from .transform import with_summary_message
+from .transform import with_named_files, with_summary_message
 
 DONE, NOT_VALID, NOT_REPLAYED = 0, 1, 2
 
@@ -104,7 +104,8 @@ def _replay(
     state = chat_state(chat, at, model_id=model)
     model_id = strip_function_prefix(model or state.model)
     history = read_history(state.messages)
-    built = build_input(history, artifacts, Options(model_id=model_id or None, chat_id=chat.id or None))
+    options = Options(model_id=model_id or None, chat_id=chat.id or None)
+    built = with_named_files(build_input(history, artifacts, options))
     sent = with_summary_message(built)
     counter = TokenCounter(ContentCache(), family=family_of(model_id))
     tokens = tuple(counter.item(item).tokens for item in sent.items)

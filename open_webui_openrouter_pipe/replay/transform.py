@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from ..history.artifacts import Artifacts
 from ..history.build import BuiltHistory, Options, build_input, read_history
 from ..history.reading import Origin
+from ..media.choice import name_references
 from ..summaries.summary import summary_message
 
 ArtifactLoader: TypeAlias = Callable[[str | None, str | None, Sequence[str]], Awaitable[Artifacts]]
@@ -43,7 +44,12 @@ async def transform_messages_to_input(
         artifacts = await artifact_loader(chat_id, message_id, history.wanted)
     options = options or Options()
     built = build_input(history, artifacts, replace(options, chat_id=chat_id or options.chat_id))
-    return with_summary_message(built)
+    return with_summary_message(with_named_files(built))
+
+
+def with_named_files(built: BuiltHistory) -> BuiltHistory:
+    """Return the input with names in the place of files that only the host could read."""
+    return replace(built, items=name_references(built.items))
 
 
 def with_summary_message(built: BuiltHistory) -> BuiltHistory:

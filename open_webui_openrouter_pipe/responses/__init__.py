@@ -5,6 +5,9 @@
     effects   a frame -> an event; the effects and the usage of a stream as values
     reducer   events -> effects: the table of what each type of event means
     drafts    output items under construction, and which of them an event means
+    inline    base64 and data URLs in the place of a file
+    pictures  pictures that models draw: their items, forms and kinds
+    references  paths of the host's files in the place of their content
     failure   an error body in any of its shapes -> a failure
     text      half surrogates and NUL, mended in a text or throughout a JSON value
     wire      coercers for values off the wire, and function names as providers accept them

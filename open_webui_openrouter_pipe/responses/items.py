@@ -29,12 +29,13 @@ class InputImage(TypedDict):
 
 
 class InputFile(TypedDict):
-    """A document, inline as data URL or by URL; providers want a filename."""
+    """A document, inline as data URL or by URL; providers want a filename. `file_id` is the host's, never sent."""
 
     type: Literal["input_file"]
     filename: str
     file_data: NotRequired[str]
     file_url: NotRequired[str]
+    file_id: NotRequired[str]
 
 
 class AudioData(TypedDict):

@@ -102,10 +102,13 @@ class Account:
     def send(self, model: str, text: str, *, after: Sent | None = None, **fields: Any) -> Sent:
         """Send a message in a new chat, or `after` an answer in its chat; do not wait for the answer.
 
-        Other fields join the request as the frontend would send them: session_id, params, features, tool_ids,
-        files, background_tasks.
+        `files` are attached to the message; with the request go the chat's documents, these among them. Other fields
+        join the request as the frontend would send them: session_id, params, features, tool_ids, background_tasks.
         """
-        message_id, user_message = str(uuid.uuid4()), self._user_message(model, text, after, fields)
+        files = fields.pop("files", [])
+        earlier = (self.chat(after.chat_id).get("files") or []) if after else []
+        documents = [*earlier, *(file for file in files if not _is_image(file) and file not in earlier)]
+        message_id, user_message = str(uuid.uuid4()), self._user_message(model, text, after, files)
         body = {
             "stream": True,
             "model": model,
@@ -115,6 +118,7 @@ class Account:
             "parent_id": after.message_id if after else None,
             "user_message": user_message,
             **({"chat_id": after.chat_id} if after else {}),
+            **({"files": documents} if documents else {}),
             **fields,
         }
         answer = self.api.post("/api/chat/completions", body)
@@ -144,6 +148,12 @@ class Account:
         chat: Json = self.api.get(f"/api/v1/chats/{chat_id}")["chat"]
         return chat
 
+    def upload(self, name: str, content: bytes, media_type: str) -> Json:
+        """Store a file as the page does, and return what it then attaches to a message."""
+        row = self.api.upload(name, content, media_type, process=not media_type.startswith("image/"))
+        uploaded = {"type": "file", "id": row["id"], "url": row["id"], "name": name, "status": "uploaded"}
+        return {**uploaded, "file": row, "size": len(content), "content_type": media_type}
+
     def stop(self, sent: Sent) -> None:
         """Press Stop."""
         self.api.post(f"/api/tasks/chat/{sent.chat_id}/stop")
@@ -161,7 +171,7 @@ class Account:
         frames = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
         return [json.loads(frame) for frame in frames if frame != "[DONE]"]
 
-    def _user_message(self, model: str, text: str, after: Sent | None, fields: Json) -> Json:
+    def _user_message(self, model: str, text: str, after: Sent | None, files: Sequence[Json]) -> Json:
         return {
             "id": str(uuid.uuid4()),
             "parentId": after.message_id if after else None,
@@ -170,7 +180,7 @@ class Account:
             "content": text,
             "timestamp": int(time.time()),
             "models": [model],
-            **({"files": fields["files"]} if "files" in fields else {}),
+            **({"files": list(files)} if files else {}),
         }
 
 
@@ -237,3 +247,8 @@ class OpenWebUI:
         everyone = {"principal_type": "user", "principal_id": "*", "permission": "read"}
         form = {"id": tool_id, "name": tool_id, "content": content, "meta": {"description": tool_id}}
         self.admin.api.post("/api/v1/tools/create", {**form, "access_grants": [everyone]})
+
+
+def _is_image(file: Json) -> bool:
+    """Whether the server puts it into the message itself, so that the page does not send it with the documents."""
+    return file["type"] == "image" or str(file.get("content_type")).startswith("image/")

@@ -19,6 +19,7 @@ import httpx
 
 from open_webui_openrouter_pipe.app import App, HostResources
 from open_webui_openrouter_pipe.pipe import Pipe
+from open_webui_openrouter_pipe.ports import Files
 from open_webui_openrouter_pipe.store.database import Database
 
 Json = dict[str, Any]
@@ -59,10 +60,12 @@ class PipeInProcess:
         *,
         base_url: str,
         transport: httpx.AsyncBaseTransport | None = None,
+        files: Files | None = None,
         **valves: Any,
     ) -> None:
         self._directory = directory
         self._transport = transport
+        self._files = files
         self._apps: list[App] = []
         self._database: Database | None = None
         self.pipe = Pipe(self._build)
@@ -80,7 +83,10 @@ class PipeInProcess:
     def _build(self) -> App:
         self._database = self.open_database()
         self._apps.append(
-            App(HostResources(self._database, FakeRecords(), SECRET_KEY), transport=self._transport)
+            App(
+                HostResources(self._database, FakeRecords(), SECRET_KEY, files=self._files),
+                transport=self._transport,
+            )
         )
         return self.app
 
@@ -114,6 +120,13 @@ class Answer:
         """The status lines."""
         events = [event["event"] for event in self.events if "event" in event]
         return [event["data"]["description"] for event in events if event["type"] == "status"]
+
+    @property
+    def pictures(self) -> list[str]:
+        """The addresses of the pictures that are shown."""
+        events = [event["event"] for event in self.events if "event" in event]
+        files = [file for event in events if event["type"] == "files" for file in event["data"]["files"]]
+        return [file["url"] for file in files]
 
 
 class Page:

@@ -50,6 +50,19 @@ class Api:
         """POST a JSON body, and the JSON of the answer."""
         return _successful(self._client.post(path, json=dict(body or {}))).json()
 
+    def content(self, path: str) -> bytes:
+        """GET, and the bytes of the answer."""
+        return _successful(self._client.get(path)).content
+
+    def upload(self, name: str, content: bytes, media_type: str, *, process: bool = True) -> dict[str, Any]:
+        """Store a file and return its row; `process` has its text extracted first, which may fail without a word."""
+        answer = self._client.post(
+            "/api/v1/files/",
+            params={"process": process, "process_in_background": False},
+            files={"file": (name, content, media_type)},
+        )
+        return dict(_successful(answer).json())
+
     def lines(self, path: str, body: Mapping[str, Any]) -> list[str]:
         """POST a JSON body, and the lines of a streamed answer."""
         return _successful(self._client.post(path, json=dict(body))).text.splitlines()

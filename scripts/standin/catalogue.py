@@ -222,9 +222,18 @@ def find(model_id: str) -> Model | None:
     return BY_ID.get(base.removesuffix("-20260709")) if not variant else None
 
 
-def listing(offset: int, limit: int, required: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The answer of /models: one page of the models that support all the required parameters."""
-    chosen = [model for model in MODELS if set(required) <= set(model.parameters)]
+def listing(
+    offset: int, limit: int, required: tuple[str, ...] = (), outputs: tuple[str, ...] = ("text",)
+) -> dict[str, Any]:
+    """The answer of /models: one page of the models that support all the required parameters, and one of the outputs.
+
+    The output ``all`` is every one.
+    """
+    chosen = [
+        model
+        for model in MODELS
+        if set(required) <= set(model.parameters) and ("all" in outputs or set(outputs) & set(model.outputs))
+    ]
     end = offset + limit
     following = f"/api/v1/models?offset={end}&limit={limit}" if end < len(chosen) else None
     return {

@@ -9,14 +9,14 @@ from __future__ import annotations
 import base64
 import math
 import uuid
-import zlib
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from . import billing, events
 from .cache import LONG_TTL_SECONDS
-from .plan import Call, Image, Message, Plan, Reasoning, Search, Unknown
+from .drawing import draw
+from .plan import Call, Document, Image, Message, Plan, Reasoning, Search, Unknown
 from .prompt import conversation
 from .seal import FORMATS
 
@@ -162,21 +162,14 @@ def citations_of(message: Message) -> list[Item]:
         end = min(len(message.text), start + len(citation.url))
         span = {"start_index": start, "end_index": end}
         annotations.append({"type": "url_citation", "url": citation.url, "title": citation.title, **span})
-    return annotations
+    return [*annotations, *map(_parsed, message.documents)]
 
 
-def tiny_png() -> str:
-    """A one-pixel PNG as base64."""
-    chunks = [
-        (b"IHDR", bytes([0, 0, 0, 1, 0, 0, 0, 1, 8, 2, 0, 0, 0])),
-        (b"IDAT", zlib.compress(b"\0\xff\0\0")),
-    ]
-    body = b"".join(_chunk(name, data) for name, data in [*chunks, (b"IEND", b"")])
-    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + body).decode()
-
-
-def _chunk(name: bytes, data: bytes) -> bytes:
-    return len(data).to_bytes(4, "big") + name + data + zlib.crc32(name + data).to_bytes(4, "big")
+def _parsed(document: Document) -> Item:
+    """What OpenRouter's parser made of a PDF, as its documentation of the plugin shows it."""
+    texts = [f'<file name="{document.name}">', f"The text of {document.name}.", "</file>"]
+    content = [{"type": "text", "text": text} for text in texts]
+    return {"type": "file", "file": {"hash": document.digest, "name": document.name, "content": content}}
 
 
 def _reasoning(builder: ItemBuilder, step: Reasoning, status: str) -> Item:
@@ -239,7 +232,7 @@ def _image(builder: ItemBuilder, step: Image, _status: str) -> Item:
         "type": "image_generation_call",
         "status": "completed",
         "prompt": step.prompt,
-        "result": tiny_png(),
+        "result": base64.b64encode(draw(step.prompt, step.edited, step.aspect_ratio)).decode(),
     }
 
 

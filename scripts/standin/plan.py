@@ -42,11 +42,20 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
+class Document:
+    """A PDF that the router's parser has read."""
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """An assistant message; each word of its text is one delta."""
 
     text: str
     citations: tuple[Citation, ...] = ()
+    documents: tuple[Document, ...] = ()
     refused: bool = False
     phase: Literal["commentary", "final_answer"] = "final_answer"
 
@@ -70,9 +79,11 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image that the model has drawn."""
+    """An image that the model has drawn, from another one where it was asked to edit that."""
 
     prompt: str
+    edited: bytes | None = None
+    aspect_ratio: str = "1:1"
 
 
 @dataclass(frozen=True, slots=True)

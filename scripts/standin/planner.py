@@ -12,7 +12,8 @@ text, natural chat. It sends nothing. The directives (syntax: ``directives``):
     rounds=N                                                  call again after the outputs, N rounds in all
     cite=URL                          title=                  a url_citation on the final answer
     search=QUERY                      kind=server|native url= a web search item before the answer
-    image=PROMPT                                              an image_generation_call with a tiny PNG
+    image=PROMPT                                              an image_generation_call before the answer
+    parsed                                                    the parser's annotations of the PDFs in the input
     refusal="..."                                             a refusal part instead of text
     incomplete=max_output_tokens|content_filter               the answer stops halfway
     deltas=N                                                  the final answer has N deltas
@@ -30,6 +31,7 @@ text, natural chat. It sends nothing. The directives (syntax: ``directives``):
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass, field, replace
@@ -37,7 +39,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import directives, host_prompts
 from .errors import documented, own_rate_limit
-from .plan import Break, Call, Citation, Delivery, Image, Message, Plan, Reasoning, Search, Unknown
+from .media import documents_of, pictures_of
+from .plan import Break, Call, Citation, Delivery, Document, Image, Message, Plan, Reasoning, Search, Unknown
 from .prompt import input_items, text_of
 from .summaries import KINDS, SummaryRequest, SummaryTask
 from .tokens import ByteTokenizer
@@ -54,6 +57,7 @@ PLAIN_MODEL = "standin/plain"
 SLOW_MODEL_SECONDS = 20.0
 SLOW_DELTAS_PER_SECOND = 10
 QUOTED_OUTPUT_CHARS = 2000
+NATURAL_DRAWING = re.compile(r"\b(?:draw|paint|picture|image|make it)\b", re.IGNORECASE)
 NATURAL_CALL = re.compile(r"\bcall\s+`?([A-Za-z0-9_-]+)`?", re.IGNORECASE)
 INPUT_ROLES = ("user", "system", "developer")
 KIND_OF_FAMILY: dict[Family, ReasoningKind] = {"anthropic": "raw", "raw": "raw"}
@@ -77,6 +81,10 @@ class ParsedRequest:
     calls_done: int
     outputs: tuple[tuple[str, str], ...]
     thinks: bool
+    modalities: tuple[str, ...] = ("text",)
+    pictures: tuple[bytes, ...] = ()
+    documents: tuple[Document, ...] = ()
+    aspect_ratio: str = "1:1"
 
     @classmethod
     def of(cls, body: dict[str, Any], model: Model) -> ParsedRequest:
@@ -96,7 +104,17 @@ class ParsedRequest:
             calls_done=sum(1 for item in items[start:] if item.get("type") == "function_call"),
             outputs=tuple((names[item["call_id"]], text_of(item)) for item in outputs),
             thinks=_thinks(body.get("reasoning") or {}, model),
+            modalities=tuple(body.get("modalities") or ["text"]),
+            pictures=tuple(pictures_of(body)),
+            documents=tuple(
+                Document(name, hashlib.sha256(content).hexdigest()) for name, content in documents_of(body)
+            ),
+            aspect_ratio=(body.get("image_config") or {}).get("aspect_ratio", "1:1"),
         )
+
+    def image(self, prompt: str) -> Image:
+        """A drawing in the form that the request asks for, from the last picture that it holds."""
+        return Image(prompt, self.pictures[-1] if self.pictures else None, self.aspect_ratio)
 
 
 @dataclass(slots=True)
@@ -111,6 +129,7 @@ class Draft:
     text: str | None = None
     refused: bool = False
     citations: list[Citation] = field(default_factory=list)
+    documents: tuple[Document, ...] = ()
     commentary: list[Message] = field(default_factory=list)
     deltas: int = 0
     plan: Plan = field(default_factory=Plan)
@@ -159,7 +178,7 @@ def plan_answer(body: dict[str, Any], model: Model, options: ReplyOptions | None
     asked = SummaryRequest.of(body)
     if asked:
         return _plan_summary(draft, asked, options, body.get("max_output_tokens"))
-    task = host_prompts.answer(request.text)
+    task = host_prompts.answer(request.text) if "text" in request.modalities else None
     if not task and model.id != PLAIN_MODEL:
         for directive in directives.parse(request.text):
             _obey(draft, directive)
@@ -169,6 +188,8 @@ def plan_answer(body: dict[str, Any], model: Model, options: ReplyOptions | None
     _by_model_name(draft)
     if not draft.calls and draft.text is None and not draft.refused:
         draft.calls = _natural_calls(request)
+    if _is_to_draw(draft):
+        draft.before.append(request.image(directives.plain_text(request.text)))
     if not draft.reasoning and request.thinks:
         draft.reasoning = [_default_reasoning(request)]
     return _final_plan(draft)
@@ -224,7 +245,9 @@ def _final_plan(draft: Draft) -> Plan:
     text = _default_text(draft.request) if draft.text is None else draft.text
     words = text.split() or ["word"]
     text = " ".join(words[at % len(words)] for at in range(draft.deltas)) if draft.deltas else text
-    message = Message(text, tuple(draft.citations), draft.refused)
+    if "text" not in draft.request.modalities:
+        return replace(draft.plan, steps=(*draft.reasoning, *draft.before))
+    message = Message(text, tuple(draft.citations), draft.documents, draft.refused)
     return replace(draft.plan, steps=(*draft.reasoning, *draft.before, message))
 
 
@@ -278,7 +301,11 @@ def _search(draft: Draft, directive: Directive) -> None:
 
 
 def _image(draft: Draft, directive: Directive) -> None:
-    draft.before.append(Image(directive.value_text("A square")))
+    draft.before.append(draft.request.image(directive.value_text("A square")))
+
+
+def _parsed(draft: Draft, _directive: Directive) -> None:
+    draft.documents = draft.request.documents
 
 
 def _refusal(draft: Draft, directive: Directive) -> None:
@@ -378,6 +405,7 @@ MEANINGS: dict[str, Callable[[Draft, Directive], None]] = {
     "cite": _cite,
     "search": _search,
     "image": _image,
+    "parsed": _parsed,
     "refusal": _refusal,
     "incomplete": _incomplete,
     "deltas": _deltas,
@@ -408,6 +436,14 @@ def _fail_by_name(draft: Draft) -> None:
     fails = draft.request.model.id == "standin/failing"
     if fails and draft.plan.cut is None and draft.plan.refusal is None:
         draft.plan = replace(draft.plan, refusal=documented(503))
+
+
+def _is_to_draw(draft: Draft) -> bool:
+    """Whether the model is asked for a picture: one that only draws always is, another one in so many words."""
+    wanted, has_one = draft.request.modalities, any(isinstance(step, Image) for step in draft.before)
+    if "image" not in wanted or has_one or draft.calls or draft.refused:
+        return False
+    return "text" not in wanted or bool(NATURAL_DRAWING.search(draft.request.text))
 
 
 def _natural_calls(request: ParsedRequest) -> list[Call]:

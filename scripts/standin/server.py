@@ -147,7 +147,8 @@ async def _models(service: Service, request: Request, _record: RecordedRequest) 
         raise RefusalError(router_error(400, "offset and limit must be whole numbers"))
     offset, limit = (int(text) for text in page)
     required = tuple(name for name in query.get("supported_parameters", "").split(",") if name)
-    return JSONResponse(catalogue.listing(offset, min(limit, MAX_LISTED), required))
+    outputs = tuple(query.get("output_modalities", "text").split(","))
+    return JSONResponse(catalogue.listing(offset, min(limit, MAX_LISTED), required, outputs))
 
 
 async def _models_user(service: Service, request: Request, record: RecordedRequest) -> Response:

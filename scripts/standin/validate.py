@@ -1,8 +1,8 @@
 """Whether a request to /responses is one that the service accepts.
 
 Owns the order of the checks, and the documented rules that the SDK's models do not carry: lengths, ranges, counts,
-names, roles, the pairing of calls with their outputs, what a model can do and how much it holds. A request that is
-not accepted raises ``RefusalError`` with the documented answer.
+names, roles, the pairing of calls with their outputs, what a model can do and how much it holds; ``media`` judges
+what is not text. A request that is not accepted raises ``RefusalError`` with the documented answer.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from . import catalogue, sdk_schema
 from .cache import MAX_BREAKPOINTS
 from .errors import RefusalError, bad_prompt, invalid_request, provider_error, router_error
+from .media import check_media
 from .prompt import PromptReader, input_items
 from .summaries import is_summary_request
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 ROUTING_DOCS = "To learn more about provider routing, visit: https://openrouter.ai/docs/provider-routing"
 MAX_CATEGORIES = 2
 MAX_CATEGORY_CHARS = 30
-MEDIA = ("image", "audio", "video")
 MAX_MODELS = 3
 MAX_STOPS = 4
 MAX_ID_CHARS = 256
@@ -73,6 +73,7 @@ def accept(service: Service, record: RecordedRequest) -> Accepted:
     record.is_summary = is_summary_request(body)
     model = _chosen_model(body)
     _check_abilities(body, model)
+    check_media(body, model)
     seals = service.sealer.verify(input_items(body), model)
     prompt = PromptReader(service.tokenizer).read(body, seals, model)
     if (
@@ -331,20 +332,11 @@ def _check_abilities(body: dict[str, Any], model: Model) -> None:
     functions = any(tool["type"] == "function" for tool in body.get("tools") or [])
     if functions and "tools" not in model.parameters:
         raise RefusalError(router_error(404, f"No endpoints found that support tool use. {ROUTING_DOCS}"))
-    kinds = {part["type"] for item in input_items(body) for part in _parts(item)}
-    for kind in MEDIA:
-        if f"input_{kind}" in kinds and kind not in model.inputs:
-            raise RefusalError(router_error(404, f"No endpoints found that support {kind} input"))
     thinking = body.get("reasoning") or {}
     if model.thinking and model.thinking.mandatory and thinking.get("effort") == "none":
         raise RefusalError(
             router_error(400, "Reasoning is mandatory for this endpoint and cannot be disabled.")
         )
-
-
-def _parts(item: dict[str, Any]) -> list[dict[str, Any]]:
-    held = item.get("content") if item.get("type", "message") == "message" else item.get("output")
-    return [part for part in held if "type" in part] if isinstance(held, list) else []
 
 
 def _check_window(body: dict[str, Any], model: Model, prompt: Prompt, record: RecordedRequest) -> None:

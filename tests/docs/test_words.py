@@ -50,7 +50,7 @@ IN_IDENTIFIERS = {
 }
 """What to say instead → words that no identifier holds, in any of its parts between underscores and capitals."""
 
-ALLOWED_IDENTIFIERS: dict[str, str] = {}
+ALLOWED_IDENTIFIERS: dict[str, str] = {"connection_made": "asyncio calls its protocols so"}
 """Identifier → why it keeps a word from above: it is another program's name, which we must use as it is."""
 
 IN_PROSE = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from open_webui_openrouter_pipe.history.markers import erase_markers
 from open_webui_openrouter_pipe.notices import notice
 from scripts.harness.page import Answer, Page, PipeInProcess
+from tests.support.files import PICTURES
 from tests.support.wire import frames
 
 pytestmark = pytest.mark.anyio
@@ -22,6 +24,7 @@ Json = dict[str, Any]
 MODEL = "openai/gpt-5.2"
 BASE_URL = "https://openrouter.test/api/v1"
 EVENT_STREAM = {"content-type": "text/event-stream"}
+PNG = base64.b64encode(PICTURES["image/png"]).decode()
 TOOLS = {"look": lambda arguments: f"seen {arguments}"}
 
 
@@ -40,7 +43,7 @@ class Router:
 
     async def __call__(self, request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
-            architecture = {"input_modalities": ["text"], "output_modalities": ["text"]}
+            architecture = {"input_modalities": ["text", "image"], "output_modalities": ["text"]}
             model = {"id": MODEL, "name": MODEL, "context_length": self.window_tokens}
             parameters = {"supported_parameters": ["reasoning", "tools"]}
             return httpx.Response(
@@ -267,9 +270,19 @@ async def test_whatever_raises_the_items_are_closed(tmp_path: Path) -> None:
         [call(name="")],
         [{"type": "web_search_call", "id": "ws_1", "status": "completed"}],
         [{"type": "image_generation_call", "id": "ig_1", "status": "failed"}],
+        [{"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": None}],
         [],
     ],
-    ids=["reasoning", "blank", "no parts", "nameless call", "search", "failed picture", "nothing"],
+    ids=[
+        "reasoning",
+        "blank",
+        "no parts",
+        "nameless call",
+        "search",
+        "failed picture",
+        "no picture",
+        "nothing",
+    ],
 )
 async def test_an_empty_answer_says_so(tmp_path: Path, items: list[Json]) -> None:
     """The user is not left before an empty message."""
@@ -282,7 +295,7 @@ async def test_an_empty_answer_says_so(tmp_path: Path, items: list[Json]) -> Non
     [
         [message("yes")],
         [message("", content=[{"type": "refusal", "refusal": "no"}])],
-        [{"type": "image_generation_call", "id": "ig", "status": "completed", "result": "aGk="}],
+        [{"type": "image_generation_call", "id": "ig", "status": "completed", "result": PNG}],
     ],
     ids=["text", "refusal", "picture"],
 )

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
 from open_webui_openrouter_pipe.history.markers import item_id, serialize_marker
+from open_webui_openrouter_pipe.media.choice import name_references
 from scripts.standin import validate
 
 if TYPE_CHECKING:
@@ -129,7 +130,8 @@ def compact(built: Iterable[Any]) -> str:
 def assert_valid(built: Sequence[Any]) -> None:
     """The strict validator accepts the input, and so does the openai package where its types apply."""
     compact(built).encode()
-    validate.check({"model": OPENAI, "input": list(built)})
+    built = name_references(built)
+    validate.check({"model": OPENAI, "input": built})
     for item in built:
         if _is_known_to_openai(item):
             _openai_item().validate_python(item, strict=True)

@@ -86,6 +86,18 @@ USERS: list[tuple[str, list[Any], str | None, list[Any]]] = [
         "hi",
         [text("hi"), text("more"), text("A")],
     ),
+    (
+        "written before each text with blank lines",
+        [text("A\n\nfiles\n\n"), text("A\n\nhi"), IMAGE],
+        "files\n\n",
+        [text("files\n\n"), text("hi"), IMAGE, text("A")],
+    ),
+    (
+        "written before no words",
+        [text("A\n\nfiles\n\n"), text("A\n\n"), IMAGE],
+        "files\n\n",
+        [text("files\n\n"), IMAGE, text("A")],
+    ),
     ("no text", [IMAGE], "hi", [IMAGE]),
     ("dirty base", [text("A\nhi")], "h\0i", [text("hi"), text("A")]),
 ]

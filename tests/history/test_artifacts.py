@@ -15,6 +15,8 @@ from open_webui_openrouter_pipe.history.artifacts import (
 from scripts.standin import sdk_schema
 from tests.history.builders import assert_valid, call, output, reasoning, text, thinking
 
+STORED_PICTURE = "/api/v1/files/7f/content"
+
 WHOLE: list[dict[str, Any]] = [
     reasoning("rs_1"),
     thinking("rs_2"),
@@ -29,6 +31,9 @@ WHOLE: list[dict[str, Any]] = [
         "action": {"type": "open_page", "url": "u"},
     },
     {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "AAAA"},
+    {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": STORED_PICTURE},
+    {"type": "openrouter:image_generation", "status": "completed", "result": STORED_PICTURE},
+    {"type": "openrouter:image_generation", "status": "completed", "imageUrl": STORED_PICTURE},
     {"type": "openrouter:web_search", "id": "st_1", "status": "completed"},
     {"type": "compaction", "encrypted_content": "sealed"},
 ]

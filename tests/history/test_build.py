@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -335,6 +335,24 @@ def test_other_items_keep_their_position() -> None:
     chat = [user("q"), assistant(f"A\n\n{mark(1, 2)}\nB")]
     stored = {1: reasoning("rs_1"), 2: search}
     assert items(chat, stored)[1:] == [answered("A"), stored[1], search, answered("B")]
+
+
+# --- pictures ---
+
+
+@pytest.mark.parametrize("model", [OPENAI, "anthropic/claude", None], ids=["same", "other", "unknown"])
+def test_a_stored_picture_stays_the_path_of_its_file(
+    model: str | None,
+) -> None:
+    """On each later turn, whoever reads it; its bytes are put in its place when the request is sent."""
+    path = "/api/v1/files/7f/content"
+    picture = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": path}
+    chat = [user("Draw."), assistant(f"{mark(1)}\nHere."), user("Make it blue."), assistant("B"), user("q")]
+    stored = {1: LoadedArtifact(cast("Any", picture), OPENAI)}
+    for turns in (3, 5):
+        sent = items(chat[:turns], stored, model_id=model)
+        assert sent[1] == {**picture, "id": sent[1]["id"]}
+        assert sent[2] == answered("Here.")
 
 
 # --- missing artifacts ---
@@ -732,7 +750,11 @@ ODD_OUTPUTS: list[tuple[Any, Any]] = [
     (["a", "b"], '["a","b"]'),
     ([text("a"), {"type": "text", "text": "b"}], "ab"),
     ([text("a"), {"type": "image_url", "image_url": {"url": PNG}}], [text("a"), IMAGE]),
-    ([{"type": "image_url", "image_url": {"url": "/api/v1/files/1/content"}}], "[image omitted]"),
+    ([{"type": "image_url", "image_url": {"url": "/api/v1/users/1/content"}}], "[image omitted]"),
+    (
+        [{"type": "image_url", "image_url": {"url": "/api/v1/files/1"}}],
+        [{"type": "input_image", "detail": "auto", "image_url": "/api/v1/files/1/content"}],
+    ),
     ("a\0\ud800", "a\ufffd"),
 ]
 

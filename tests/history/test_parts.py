@@ -46,6 +46,16 @@ CASES: list[tuple[str, Any, list[Any]]] = [
     (
         "image of the host",
         [{"type": "image_url", "image_url": {"url": "/api/v1/files/1"}}],
+        [{"type": "input_image", "detail": "auto", "image_url": "/api/v1/files/1/content"}],
+    ),
+    (
+        "id of an image that the host could not read",
+        [{"type": "image_url", "image_url": {"url": "0a9ce741-ecff-47fe"}}],
+        [{"type": "input_image", "detail": "auto", "image_url": "/api/v1/files/0a9ce741-ecff-47fe/content"}],
+    ),
+    (
+        "another path of the host",
+        [{"type": "image_url", "image_url": {"url": "/api/v1/files/../users/1"}}],
         [text("[image omitted]")],
     ),
     (
@@ -120,6 +130,16 @@ CASES: list[tuple[str, Any, list[Any]]] = [
     (
         "file of the host",
         [{"type": "file", "file": {"name": "a.pdf", "url": "/api/v1/files/1"}}],
+        [{"type": "input_file", "filename": "a.pdf", "file_id": "1"}],
+    ),
+    (
+        "file of the host by its id",
+        [{"type": "file", "file": {"filename": "a.pdf", "file_id": "f-1"}}],
+        [{"type": "input_file", "filename": "a.pdf", "file_id": "f-1"}],
+    ),
+    (
+        "file with a path for its id",
+        [{"type": "file", "file": {"filename": "a.pdf", "file_id": "../f"}}],
         [text("[file omitted: a.pdf]")],
     ),
     ("file of nothing", [{"type": "file", "file": None}], [text("[file omitted]")]),

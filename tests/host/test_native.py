@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 from itertools import count
 from pathlib import Path
@@ -34,9 +35,12 @@ from open_webui_openrouter_pipe.responses.items import (
     OutputText,
     Reasoning,
 )
+from tests.support.files import PICTURES
 
 ULID = "0000000000000000000A"
 ULID_2 = "0000000000000000000B"
+
+PNG = base64.b64encode(PICTURES["image/png"]).decode()
 
 THOUGHT_BEGUN = Reasoning(type="reasoning", id="rs_1", summary=[])
 THOUGHT = Reasoning(
@@ -322,13 +326,14 @@ def test_a_stored_search_has_no_nulls() -> None:
 def test_images_become_files_of_the_message() -> None:
     """All of a round in one event, because the page keeps the files of the last one only."""
     images = [
-        OpaqueItem({"type": "image_generation_call", "id": "1", "status": "completed", "result": "QUJD"}),  # type: ignore[typeddict-unknown-key]
+        OpaqueItem({"type": "image_generation_call", "id": "1", "status": "completed", "result": PNG}),  # type: ignore[typeddict-unknown-key]
         OpaqueItem({"type": "openrouter:image_generation", "id": "2", "imageUrl": "https://a.example/b.png"}),  # type: ignore[typeddict-unknown-key]
         OpaqueItem({"type": "image_generation_call", "id": "3", "status": "failed"}),
+        OpaqueItem({"type": "image_generation_call", "id": "4", "result": "/api/v1/files/7f/content"}),  # type: ignore[typeddict-unknown-key]
     ]
     outputs: list[Output] = [ItemFinished(index, image) for index, image in enumerate(images)]
     files, completed = rendered([*outputs, finished(*images)])
-    urls = ["data:image/png;base64,QUJD", "https://a.example/b.png"]
+    urls = [f"data:image/png;base64,{PNG}", "https://a.example/b.png", "/api/v1/files/7f/content"]
     data = {"files": [{"type": "image", "url": url} for url in urls]}
     assert files == {"event": {"type": "files", "data": data}}
     assert completed["type"] == "response.completed"
@@ -336,7 +341,10 @@ def test_images_become_files_of_the_message() -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["javascript:alert(1)", "data:text/html,x", "DATA:text/html;base64,QUJD", "//a.example", "file:/x", ""],
+    [
+        *("javascript:alert(1)", "/api/v1/files/x/../y/content", "data:image/svg+xml;base64,PHN2Zz4="),
+        *("data:text/html,x", "DATA:text/html;base64,QUJD", "//a.example", "file:/x", ""),
+    ],
 )
 def test_only_web_addresses_and_images_reach_the_page(address: str) -> None:
     """A citation or picture of another kind is omitted: the host makes links of what it gets."""
@@ -354,12 +362,24 @@ def test_only_web_addresses_and_images_reach_the_page(address: str) -> None:
     assert not [event for event in events if "event" in event]
 
 
-@pytest.mark.parametrize("address", ["HTTPS://a.example/b.png", "Data:image/webp;base64,QUJD"])
+@pytest.mark.parametrize("address", ["HTTPS://a.example/b.png", f"Data:image/webp;base64,{PNG}"])
 def test_the_case_of_a_scheme_does_not_matter(address: str) -> None:
     """A picture's address reaches the page as it is."""
     image = OpaqueItem({"type": "image_generation_call", "id": "1", "result": address})  # type: ignore[typeddict-unknown-key]
     files, _ = rendered([ItemFinished(0, image), finished(image)])
     assert files["event"]["data"]["files"] == [{"type": "image", "url": address}]
+
+
+def test_what_was_parsed_of_a_document_stays_out_of_the_chat() -> None:
+    """OpenRouter's parser puts the whole document into an annotation; citations alone are the host's."""
+    parsed = {
+        "type": "file",
+        "file": {"hash": "1", "name": "a.pdf", "content": [{"type": "text", "text": "x"}]},
+    }
+    part = OutputText(type="output_text", text="Hi", annotations=[parsed, CITATION, {"type": "novel"}])
+    done = ItemFinished(0, AssistantMessage({**TEXT, "content": [part]}))
+    *_, event = rendered([ItemStarted(0, TEXT_BEGUN), CitationAdded(0, 0, parsed), done])
+    assert event["item"]["content"][0]["annotations"] == [CITATION]
 
 
 def test_a_late_citation_is_sent_once() -> None:

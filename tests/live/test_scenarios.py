@@ -304,34 +304,6 @@ def test_an_image_of_the_user_reaches_the_model_on_every_turn(
     assert shown[0] == shown[1]
 
 
-def test_an_attached_file_is_read(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """Open WebUI puts its text into the request; the pipe hands it on."""
-    name = f"{uuid.uuid4()}.txt"
-    api = open_webui.admin.api
-    upload = api._client.post(
-        "/api/v1/files/", files={"file": (name, b"The code word is heron.", "text/plain")}
-    )
-    file = {
-        "type": "file",
-        "id": upload.json()["id"],
-        "name": name,
-        "file": upload.json(),
-        "status": "uploaded",
-    }
-    _, answer = open_webui.admin.ask(MODEL, "What is the code word?", files=[file])
-    assert "error" not in answer
-    assert "heron" in json.dumps(standin.responses[-1].body["input"])
-
-
-def test_an_image_of_the_model_is_shown_and_the_chat_goes_on(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """It becomes a file of the message, which Open WebUI draws."""
-    first, answer = open_webui.admin.ask(SCRIPTED, '[[standin: image="a cat"]] Draw.')
-    _, later = open_webui.admin.ask(SCRIPTED, "two", after=first)
-    assert [file["type"] for file in answer["files"]] == ["image"]
-    assert answer["files"][0]["url"].startswith("data:image/png;base64,")
-    assert "error" not in later
-
-
 @pytest.mark.servers
 def test_the_stub_and_sealed_valves_work(
     served: OpenWebUI, standin: StandIn, postgres_server: PostgresServer

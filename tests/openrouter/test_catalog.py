@@ -281,14 +281,14 @@ def test_the_last_pattern_that_matches_decides(patterns: list[str], offered: lis
     assert names(offered_models(read_models({"data": rows}), patterns)) == offered
 
 
-def test_models_that_write_no_text_are_not_offered() -> None:
-    """A model that only draws is not offered, one that does not say what it writes is."""
-    outputs = [["text", "image"], ["image"], None]
+def test_models_that_neither_write_nor_draw_are_not_offered() -> None:
+    """A video, a recording or a list of numbers is no answer; a model that does not say what it writes is offered."""
+    outputs = [["text", "image"], ["image"], None, ["video"], ["audio"], ["embeddings"], ["text", "audio"]]
     rows = [
         {"id": str(number), "architecture": {"output_modalities": output}}
         for number, output in enumerate(outputs)
     ]
-    assert names(offered_models(read_models({"data": rows}), ["*"])) == ["0", "2"]
+    assert names(offered_models(read_models({"data": rows}), ["*"])) == ["0", "1", "2", "6"]
 
 
 async def test_the_fetch_runs_in_a_task_of_the_owner() -> None:

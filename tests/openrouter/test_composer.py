@@ -69,8 +69,9 @@ PARAMETERS = {
     "plugins": [{"id": "web"}],
     "response_format": {"type": "json_object"},
     "stop": ["END"],
-    "modalities": ["text"],
     "session_id": "s",
+    "modalities": ["image", "text"],
+    "image_config": {"aspect_ratio": "16:9"},
 }
 
 
@@ -80,7 +81,7 @@ def test_a_summary_request_keeps_what_the_cache_depends_on() -> None:
     composer = Composer(PARAMETERS, model=None, model_id="openai/gpt")
     live, summary = composer.build(items).body, composer.build_summary_request(items, output_tokens=900)
     changed = {"tool_choice": "none", "max_output_tokens": 900}
-    omitted = {"plugins", "text", "stop", "modalities"}
+    omitted = {"plugins", "text", "stop", "modalities", "image_config"}
     assert omitted <= set(live)
     assert summary == {**{name: value for name, value in live.items() if name not in omitted}, **changed}
 

@@ -12,6 +12,7 @@ from open_webui_openrouter_pipe.openrouter.policy import (
     RESTRICTED,
     SUMMARY_FORMAT,
     chat_parameters,
+    drawing_parameters,
     model_terms,
     permitted_parameters,
     shares_cache,
@@ -21,6 +22,7 @@ from open_webui_openrouter_pipe.openrouter.policy import (
 )
 from open_webui_openrouter_pipe.planning.plan import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
+from open_webui_openrouter_pipe.ports import Model
 from open_webui_openrouter_pipe.settings import Valves
 from open_webui_openrouter_pipe.summaries.prompt import SUMMARY_SCHEMA
 
@@ -43,6 +45,55 @@ def test_a_chat_stays_with_the_provider_that_has_it_cached(
 ) -> None:
     """Keys name the chat, Anthropic is asked to cache, and the host's own parameters win."""
     assert chat_parameters(given, model_id=model_id, cache_key=key) == expected
+
+
+def model(*outputs: str) -> Model:
+    """A model that answers with these."""
+    row = {"id": "a/m", "architecture": {"output_modalities": list(outputs)}}
+    return read_models({"data": [row]})[0]
+
+
+BOTH, WIDE = ["image", "text"], {"aspect_ratio": "16:9"}
+
+
+@pytest.mark.parametrize(
+    ("given", "outputs", "desired", "expected"),
+    [
+        ({}, ("text", "image"), {}, {"modalities": BOTH}),
+        ({}, ("image",), {}, {"modalities": ["image"]}),
+        ({}, ("image",), WIDE, {"modalities": ["image"], "image_config": WIDE}),
+        ({"a": 1}, ("text",), WIDE, {"a": 1}),
+        ({"a": 1}, ("text", "audio"), WIDE, {"a": 1}),
+        ({"a": 1}, (), WIDE, {"a": 1}),
+        ({"modalities": ["text"]}, ("text", "image"), {}, {"modalities": ["text"]}),
+        ({"modalities": None}, ("text", "image"), {}, {"modalities": None}),
+        (
+            {"image_config": {"aspect_ratio": "1:1", "strength": 1}},
+            ("image",),
+            {**WIDE, "image_size": "2K"},
+            {
+                "modalities": ["image"],
+                "image_config": {"aspect_ratio": "1:1", "image_size": "2K", "strength": 1},
+            },
+        ),
+        (
+            {"image_config": None},
+            ("image",),
+            WIDE,
+            {"modalities": ["image"], "image_config": WIDE},
+        ),
+    ],
+)
+def test_a_model_that_draws_is_asked_to(
+    given: dict[str, Any], outputs: tuple[str, ...], desired: dict[str, str], expected: dict[str, Any]
+) -> None:
+    """For pictures alone where it does not write; what was given for the model counts more, key by key."""
+    assert drawing_parameters(given, model=model(*outputs), image_config=desired) == expected
+
+
+def test_an_unknown_model_is_not_asked_to_draw() -> None:
+    """It may be unable to, and would refuse the request."""
+    assert drawing_parameters({"a": 1}, model=None, image_config=WIDE) == {"a": 1}
 
 
 SEARCH = {"type": "openrouter:web_search"}

@@ -18,7 +18,7 @@ from open_webui_openrouter_pipe.errors import (
     RequestRejected,
     StreamBroken,
 )
-from open_webui_openrouter_pipe.openrouter.catalog import ModelCatalog
+from open_webui_openrouter_pipe.openrouter.catalog import MODELS_PATH, ModelCatalog
 from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
 from open_webui_openrouter_pipe.openrouter.errors import to_error
 from open_webui_openrouter_pipe.openrouter.request import read_parameters
@@ -66,7 +66,7 @@ class Caller:
     def __init__(self, standin: StandIn, http: httpx.AsyncClient, *, key: str = "sk-or-good") -> None:
         self.client = OpenRouterClient(http, ClientSettings(base_url=standin.base_url, api_key=key))
         self.catalog = ModelCatalog(
-            lambda: self.client.get("/models"), start=asyncio.create_task, account="x"
+            lambda: self.client.get(MODELS_PATH), start=asyncio.create_task, account="x"
         )
 
     async def body(self, items: list[Any], model_id: str = MODEL, **host: Any) -> dict[str, Any]:

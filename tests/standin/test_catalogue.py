@@ -56,14 +56,29 @@ def test_prices_are_decimal_texts() -> None:
 
 def test_pages_link_to_the_next() -> None:
     """Offset and limit walk through all models once."""
-    pages: list[dict[str, Any]] = [catalogue.listing(offset, 10) for offset in range(0, 30, 10)]
+    pages: list[dict[str, Any]] = [catalogue.listing(offset, 10) for offset in range(0, 40, 10)]
     listed = [model["id"] for page in pages for model in page["data"]]
-    assert listed == [model.id for model in catalogue.MODELS]
+    assert listed == [model.id for model in catalogue.MODELS if "text" in model.outputs]
     assert [page["links"]["next"] for page in pages] == [
         "/api/v1/models?offset=10&limit=10",
         "/api/v1/models?offset=20&limit=10",
+        "/api/v1/models?offset=30&limit=10",
         None,
     ]
+
+
+def test_models_without_text_are_listed_on_request() -> None:
+    """The service leaves out what does not write, unless the outputs are named."""
+
+    def listed(*outputs: str) -> set[str]:
+        given = (outputs,) if outputs else ()
+        return {model["id"] for model in catalogue.listing(0, 1000, (), *given)["data"]}
+
+    every = {model.id for model in catalogue.MODELS}
+    without_text = {"standin/pictures-only", "standin/video-only", "standin/embeddings-only"}
+    assert every - listed() == without_text
+    assert every - listed("text", "image") == without_text - {"standin/pictures-only"}
+    assert (listed("video"), listed("all")) == ({"standin/video-only"}, every)
 
 
 def test_models_can_be_chosen_by_parameter() -> None:

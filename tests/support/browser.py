@@ -40,6 +40,10 @@ _FLAGS = (
 _CONTENT = "#response-content-container"
 _ANSWER = (By.CSS_SELECTOR, f"#messages-container {_CONTENT}")
 _INPUT = (By.ID, "chat-input")
+_FILES = (By.CSS_SELECTOR, "input[type=file]")
+_ATTACHED = (By.CSS_SELECTOR, "#message-input-container [aria-label='Remove file' i]")
+_UPLOADING = (By.CSS_SELECTOR, "#message-input-container .spinner_ajPY")
+_PICTURES = "#messages-container .chat-assistant img"
 _STOP = (By.CSS_SELECTOR, "button[aria-label='Stop']")
 _MESSAGES = "#messages-container [id^='message-']:not([id^='message-edit-'])"
 _IN_MOTION = """
@@ -96,6 +100,16 @@ class Browser:
         self.find(*_INPUT).send_keys(text, Keys.ENTER)
         self._wait_for_another_answer(before)
 
+    def attach(self, paths: Sequence[Path]) -> None:
+        """Choose files for the next message; returns when the page shows each of them as uploaded."""
+
+        def is_done() -> bool:
+            attached, uploading = (self.driver.find_elements(*which) for which in (_ATTACHED, _UPLOADING))
+            return len(attached) == len(paths) and not uploading
+
+        self.driver.find_element(*_FILES).send_keys("\n".join(map(str, paths)))
+        self.wait(is_done, STEP_SECONDS)
+
     def edit(self, message_id: str, text: str) -> None:
         """Change a question and send it again; returns when the answer has begun."""
         self.scroll_to(message_id)
@@ -147,6 +161,13 @@ class Browser:
     def wait_for_text(self, text: str, seconds: float = ANSWER_SECONDS) -> None:
         """Wait until the last answer shows the text, finished or not."""
         self.wait(lambda: text in self.last_answer(), seconds)
+
+    def wait_for_pictures(self, count: int) -> None:
+        """Wait until the answers on the page show so many pictures, each of them loaded."""
+        script = (
+            "return [...document.querySelectorAll(arguments[0])].filter(each => each.naturalWidth > 0).length"
+        )
+        self.wait(lambda: self.driver.execute_script(script, _PICTURES) == count, STEP_SECONDS)
 
     def stop(self) -> None:
         """Press Stop, and wait until it is gone."""

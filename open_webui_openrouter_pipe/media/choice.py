@@ -1,0 +1,340 @@
+"""Which attachments a request carries, and in which form: by the model's abilities and the settings.
+
+Pure. The same items, model and settings give the same bytes, so what stays is the same from turn to turn. What does
+not stay becomes a text in its place that says what it was, since a model must not guess at what it cannot see. Owns
+those texts, and which kinds of documents which models read. Fetches nothing.
+
+Sources: OpenRouter, "Multimodal" and "PDF inputs" (any model reads a PDF through the file parser); OpenAI, "File
+inputs" (office documents); the wire's `input_audio` (mp3 and wav alone).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from ..conversation.media import family_of, image_size
+from ..history.turn import assistant_message
+from ..ports import Model
+from ..responses.inline import base64_of, decode
+from ..responses.items import AudioData, InputPart, InputText, Item, is_message
+from ..responses.pictures import is_picture, picture_address, with_picture
+from ..responses.references import HOST_FILES, host_file_id, host_file_path
+from ..responses.wire import as_list, as_object, as_text, is_web_address
+from .kinds import media_type_of
+
+Documents = Literal["auto", "native", "host"]
+PdfEngine = Literal["auto", "native", "cloudflare-ai", "mistral-ocr"]
+ImageSelection = Literal["conversation", "user_turn_only", "user_then_assistant"]
+Kind = Literal["image", "file", "audio", "video"]
+Form = Literal["image", "document", "text", "audio", "video"]
+
+PDF: Final = "application/pdf"
+_AUDIO_FORMATS: Final[Mapping[str, Literal["mp3", "wav"]]] = {"audio/mpeg": "mp3", "audio/wav": "wav"}
+_OFFICE: Final = ("application/vnd.openxmlformats-officedocument.", "application/vnd.oasis.opendocument.")
+_FORMS: Final[Mapping[str, Literal["image", "audio", "video"]]] = {
+    **dict.fromkeys(("image/png", "image/jpeg", "image/webp", "image/gif"), "image"),
+    **dict.fromkeys(_AUDIO_FORMATS, "audio"),
+    **dict.fromkeys(("video/mp4", "video/mpeg", "video/quicktime", "video/webm"), "video"),
+}
+_TEXT_TYPES: Final = frozenset({"application/json", "application/xml", "image/svg+xml"})
+_HEAD_CHARACTERS: Final = 8192
+"""Enough of an inline attachment for its type to be known."""
+_URL_CHARACTERS: Final = 200
+_NAME_CHARACTERS: Final = 120
+_NOT_IN_NAMES: Final = re.compile(r'["<>\s]+')
+"""What would end a frame, a line or an attribute: a name is the user's text, or a tool's."""
+_KINDS: Final[Mapping[str, Kind]] = {
+    "input_image": "image",
+    "input_file": "file",
+    "input_audio": "audio",
+    "input_video": "video",
+}
+_PLURALS: Final[Mapping[Kind, str]] = {"image": "images", "file": "files", "audio": "audio", "video": "video"}
+
+
+@dataclass(frozen=True, slots=True)
+class MediaSettings:
+    """What an administrator allows: at most `max_images` pictures in a request (0: any number), and so on.
+
+    `max_bytes` is the size of the largest file that is sent; `parses_pdf` says whether OpenRouter's parser may read
+    PDFs for models that read no files.
+    """
+
+    documents: Documents = "auto"
+    parses_pdf: bool = True
+    max_images: int = 20
+    image_selection: ImageSelection = "conversation"
+    max_bytes: int = 20 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A part of an item that is no text: the indexes of both, its kind, and the item's turn.
+
+    `part` is None where the item itself is a picture. `from_user` says that a user sent it; other pictures come from
+    tools and models. `source` is a data URL, a web address, a path of the host, or base64 audio.
+    """
+
+    item: int
+    part: int | None
+    kind: Kind
+    turn: int
+    from_user: bool = field(compare=False)
+    source: str = field(compare=False)
+    name: str = field(compare=False)
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it names a file of the host, or an address; anything else is the content itself."""
+        return self.source.startswith((HOST_FILES, "https://", "http://"))
+
+    @property
+    def base64(self) -> str:
+        """The content of one that is inline."""
+        return base64_of(self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A file's content as it is sent: its kind by content, and base64, or the text of a text file."""
+
+    name: str
+    media_type: str
+    base64: str
+    text: str | None = None
+
+    @property
+    def characters(self) -> int:
+        """How much memory it takes, about."""
+        return len(self.base64) + len(self.text or "")
+
+
+Replacement: TypeAlias = InputPart | Item
+
+
+def find_attachments(items: Sequence[Item], turns: Sequence[int]) -> list[Attachment]:
+    """Return the attachments of the items in their order; `turns` are the numbers of the items' turns."""
+    found = []
+    asked: set[int] = set()  # turns whose user message has passed
+    for index, (item, turn) in enumerate(zip(items, turns, strict=True)):
+        is_user = is_message(item) and item["role"] == "user"
+        for part, kind, source, name in _attachments_of(item):
+            found.append(Attachment(index, part, kind, turn, is_user and turn not in asked, source, name))
+        if is_user:
+            asked.add(turn)
+    return found
+
+
+def _attachments_of(item: Item) -> Iterator[tuple[int | None, Kind, str, str]]:
+    fields = cast("Mapping[str, Any]", item)
+    if is_picture(item):
+        source = picture_address(item)
+        if source and not is_web_address(source):  # a provider's own address goes back to it
+            yield None, "image", source, ""
+        return
+    for index, part in enumerate(map(as_object, as_list(fields.get(_parts_key(item))))):
+        if (kind := _KINDS.get(as_text(part.get("type")))) is not None:
+            yield index, kind, _part_source(part), as_text(part.get("filename"))
+
+
+def _part_source(part: Mapping[str, Any]) -> str:
+    match part["type"]:
+        case "input_audio":
+            return as_text(as_object(part.get("input_audio")).get("data"))
+        case "input_file" if part.get("file_id"):
+            return host_file_path(as_text(part["file_id"]))
+        case "input_file":
+            return as_text(part.get("file_data") or part.get("file_url"))
+        case _:
+            return as_text(part.get("image_url") or part.get("video_url"))
+
+
+# --- which stay
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is sent, what the model does not read, and the images that are omitted for their age or number."""
+
+    sent: tuple[Attachment, ...]
+    unread: tuple[Attachment, ...]
+    omitted: tuple[Attachment, ...]
+
+
+def choose(
+    attachments: Sequence[Attachment], latest_turn: int, settings: MediaSettings, model: Model | None
+) -> Choice:
+    """Divide the attachments of a chat; a file may be a PDF or a text, which every model can be given."""
+    readable = [each for each in attachments if each.kind == "file" or reads(model, each.kind)]
+    images = [each for each in readable if each.kind == "image"]
+    selected = _selected_images(images, latest_turn, settings.image_selection)
+    if settings.max_images:
+        selected = selected[-settings.max_images :]
+    omitted = set(images) - set(selected)
+    return Choice(
+        tuple(each for each in readable if each not in omitted),
+        tuple(each for each in attachments if each.kind != "file" and not reads(model, each.kind)),
+        tuple(each for each in images if each in omitted),
+    )
+
+
+def _selected_images(
+    images: Sequence[Attachment], latest_turn: int, selection: ImageSelection
+) -> Sequence[Attachment]:
+    if selection == "conversation":
+        return images
+    sent = [each for each in images if each.turn == latest_turn]
+    if selection == "user_turn_only" or any(each.from_user for each in sent):
+        return sent
+    answers = [each for each in images if not each.from_user]
+    newest = max((each.turn for each in answers), default=None)
+    return [each for each in answers if each.turn == newest]
+
+
+def reads(model: Model | None, kind: Kind) -> bool:
+    """Return whether a model takes this kind of input; one of which nothing is known is taken to."""
+    return model is None or model.reads(kind)
+
+
+# --- in which form
+
+
+def form_of(media_type: str, model: Model | None, *, parses_pdf: bool = True) -> Form | None:
+    """Return the form in which a model is given a file of this type, None when it cannot read it."""
+    takes_files = reads(model, "file")
+    if is_text(media_type):
+        return "document" if takes_files and model is not None else "text"
+    if media_type == PDF:
+        return "document" if takes_files or parses_pdf else None
+    if media_type.startswith(_OFFICE):
+        return "document" if takes_files and model is not None and family_of(model.id) == "openai" else None
+    form = _FORMS.get(media_type)
+    return form if form and reads(model, form) else None
+
+
+def is_text(media_type: str) -> bool:
+    """Return whether a file of this type can be read as text."""
+    return media_type.startswith("text/") or media_type in _TEXT_TYPES
+
+
+def replacement_for(attachment: Attachment, item: Item, encoded: Encoded, form: Form) -> Replacement | None:
+    """Return what carries the content in the place of an attachment of this item; None where it is there already."""
+    part = _part_at(item, attachment.part)
+    if attachment.part is None:
+        return with_picture(item, _data_url(encoded)) if attachment.is_reference else None
+    replacement = _part(attachment, part, encoded, form)
+    return None if replacement == part else replacement
+
+
+def _part(attachment: Attachment, part: Mapping[str, Any], encoded: Encoded, form: Form) -> InputPart:
+    url, name = _data_url(encoded), attachment.name or encoded.name
+    match form:
+        case "image":
+            return {"type": "input_image", "detail": part.get("detail") or "auto", "image_url": url}
+        case "document":
+            return {"type": "input_file", "filename": name, "file_data": url}
+        case "text":
+            return _text(f'<document name="{plain_name(name)}">\n{encoded.text or ""}\n</document>')
+        case "audio":
+            audio: AudioData = {"data": encoded.base64, "format": _AUDIO_FORMATS[encoded.media_type]}
+            return {"type": "input_audio", "input_audio": audio}
+        case "video":
+            return {"type": "input_video", "video_url": url}
+
+
+def _data_url(encoded: Encoded) -> str:
+    return f"data:{encoded.media_type};base64,{encoded.base64}"
+
+
+def inline_type(attachment: Attachment) -> str:
+    """Return the type of an attachment that is inline, by its first bytes."""
+    return media_type_of(decode(attachment.source, limit_characters=_HEAD_CHARACTERS))
+
+
+# --- what stands in the place of the others
+
+
+def plain_name(name: str) -> str:
+    """Return a file's name as it may stand in a text: on one line, bounded, without what would end a frame."""
+    return _NOT_IN_NAMES.sub(" ", name)[:_NAME_CHARACTERS].strip()
+
+
+def unread_note(attachment: Attachment) -> InputText:
+    """Return the text in place of what the model does not read."""
+    reason = f"this model does not read {_PLURALS[attachment.kind]}"
+    return _text(f"[{_described(attachment)} not sent: {reason}]")
+
+
+def omitted_note(attachment: Attachment) -> InputText:
+    """Return the text in place of an image that is omitted for its age or the number of images."""
+    return _text(f"[{_described(attachment)} no longer shown]")
+
+
+def unavailable_note(attachment: Attachment, reason: str) -> InputText:
+    """Return the text in place of what could not be had."""
+    return _text(f"[{_described(attachment)} not sent: {reason}]")
+
+
+def name_references(items: Sequence[Item]) -> list[Item]:
+    """Return the items with the name of each file of the host in its place, where there is no host to read it."""
+    attachments = find_attachments(items, [0] * len(items))
+    return replace_parts(
+        items, {each: _text(f"[{_described(each)}]") for each in attachments if host_file_id(each.source)}
+    )
+
+
+def _described(attachment: Attachment) -> str:
+    """Name an attachment: its kind, its name or reference, and what its source says of its size."""
+    details, source = [plain_name(attachment.name)], attachment.source
+    if attachment.is_reference:
+        file_id = host_file_id(source)
+        details.append(f"file {file_id}" if file_id else source[:_URL_CHARACTERS])
+    else:
+        if size := image_size(source):
+            details.append(f"{size[0]} x {size[1]} pixels")
+        details.append(f"{max(1, len(source) * 3 // 4096):,} KB")
+        digest = hashlib.sha256(source.encode("utf-8", "replace")).hexdigest()
+        details.append(f"reference {digest[:8]}")
+    return f"{attachment.kind.capitalize()}: {', '.join(filter(None, details))}"
+
+
+def _text(text: str) -> InputText:
+    return {"type": "input_text", "text": text}
+
+
+# --- putting them in place
+
+
+def replace_parts(items: Sequence[Item], replaced: Mapping[Attachment, Replacement]) -> list[Item]:
+    """Return the items with these in the place of their attachments."""
+    changed: dict[int, dict[int | None, Replacement]] = {}
+    for attachment, replacement in replaced.items():
+        changed.setdefault(attachment.item, {})[attachment.part] = replacement
+    return [
+        _with_parts(item, changed[index]) if index in changed else item for index, item in enumerate(items)
+    ]
+
+
+def _with_parts(item: Item, replaced: Mapping[int | None, Replacement]) -> Item:
+    if None in replaced:
+        drawn = cast("Mapping[str, Any]", replaced[None])
+        if drawn["type"] != "input_text":
+            return cast("Item", drawn)
+        return assistant_message(drawn["text"], key=as_text(item.get("id")))
+    key = _parts_key(item)
+    parts = cast("Mapping[str, Any]", item)[key]
+    return cast("Item", {**item, key: [replaced.get(index, part) for index, part in enumerate(parts)]})
+
+
+def _part_at(item: Item, part: int | None) -> Mapping[str, Any]:
+    fields = cast("Mapping[str, Any]", item)
+    return fields if part is None else fields[_parts_key(item)][part]
+
+
+def _parts_key(item: Item) -> str:
+    """Which field holds the item's parts: that of a tool's output where it has one, whatever the tool."""
+    return "output" if isinstance(item.get("output"), list) else "content"

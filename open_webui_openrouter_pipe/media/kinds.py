@@ -1,0 +1,218 @@
+"""The media type of a file by its content, whatever its name or its sender says.
+
+Owns the signatures of what models read or people attach. It never judges what may be sent. SVG and HTML, which can run
+scripts, are recognized behind all that may stand before their first tag.
+
+Sources: the WHATWG MIME Sniffing Standard (images, audio, HTML's first tags), RFC 9559 (Matroska), ISO 14496-12 (the
+box `ftyp`), PKWARE's APPNOTE (ZIP), ECMA-376 part 2 and OpenDocument part 2 (office packages), [MS-CFB] (old office),
+ISO 11172-3 (MP3).
+"""
+
+from __future__ import annotations
+
+import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Callable, Iterator
+from typing import Final
+
+UNKNOWN: Final = "application/octet-stream"
+
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_OPEN_DOCUMENT = b"application/vnd.oasis.opendocument."
+_MAX_ZIP_ENTRIES = 2000
+_HEADER_BYTES = 64 * 1024
+"""As far as the codecs of a recording, and control characters in a text, are looked for."""
+_MARKUP_CHARACTERS = 1024 * 1024
+"""As far as the first tag is looked for."""
+_LARGEST_FIRST_BYTE = 8
+"""Of the length with which a box of MP4 or QuickTime begins; a letter would be more."""
+_PDF_HEADER_BYTES = 1024
+"""A PDF may begin, and end, with so many bytes that are none of it."""
+
+_SIGNATURES: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"II*\0", "image/tiff"),
+    (b"MM\0*", "image/tiff"),
+    (b"%PDF-", "application/pdf"),
+    (b"ID3\2", "audio/mpeg"),
+    (b"ID3\3", "audio/mpeg"),
+    (b"ID3\4", "audio/mpeg"),
+    (b"fLaC\0", "audio/flac"),
+    (b"fLaC\x80", "audio/flac"),
+    (b"\0\0\1\xba", "video/mpeg"),
+    (b"\0\0\1\xb3", "video/mpeg"),
+    (b"\x1f\x8b\x08", "application/gzip"),
+    (b"{\\rtf", "application/rtf"),
+)
+_RIFF_FORMS: Final = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
+_BRANDS: Final = (
+    (b"M4A", "audio/mp4"),
+    (b"M4B", "audio/mp4"),
+    (b"qt  ", "video/quicktime"),
+    (b"3g", "video/3gpp"),
+    (b"avif", "image/avif"),
+    (b"avis", "image/avif"),
+    (b"hei", "image/heic"),
+    (b"hev", "image/heic"),
+    (b"mif1", "image/heic"),
+)
+_QUICKTIME_ATOMS: Final = frozenset({b"moov", b"mdat", b"wide"})
+_PACKAGES: Final = (
+    (b"word/", f"{_OFFICE}wordprocessingml.document"),
+    (b"xl/", f"{_OFFICE}spreadsheetml.sheet"),
+    (b"ppt/", f"{_OFFICE}presentationml.presentation"),
+)
+_OLD_OFFICE: Final = (
+    ("WordDocument", "application/msword"),
+    ("PowerPoint Document", "application/vnd.ms-powerpoint"),
+    ("Workbook", "application/vnd.ms-excel"),
+    ("Book", "application/vnd.ms-excel"),
+)
+_HTML_TAGS = "html|head|body|script|iframe|title|style|table|font|div|h1|br|a|b|p"
+"""The first tags by which the standard knows HTML."""
+
+_BEFORE_XML_ROOT = re.compile(
+    r"(?:\s|<!--.*?-->|<\?.*?\?>|<!doctype\b(?!\s+html)[^>\[]*+(?:\[.*?\]\s*+)?>)*+",
+    re.DOTALL | re.IGNORECASE,
+)
+"""What may stand before the first tag as XML reads it; below, as HTML does."""
+_BEFORE_HTML_ROOT = re.compile(
+    r"(?:\s|<!--(?:-?>|.*?--!?>)|<(?!!--|!doctype\s+html\b)[!?/][^>]*+>)*+", re.DOTALL | re.IGNORECASE
+)
+_XML = re.compile(r"\s*+<\?xml\b", re.IGNORECASE)
+_SVG = re.compile(r"<(?:[\w.-]{1,64}:)?svg[\s/>]", re.IGNORECASE)
+_HTML = re.compile(rf"<!doctype\s+html\b|<(?:{_HTML_TAGS})[\s/>]", re.IGNORECASE)
+_VIDEO_CODEC = re.compile(rb"V_(?:VP|AV1|MPEG|THEORA)")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
+
+
+def media_type_of(content: bytes) -> str:
+    """Return the media type, in lower case and without parameters; `UNKNOWN` for what nothing here recognizes.
+
+    The time grows with the length alone.
+    """
+    for signature, media_type in _SIGNATURES:
+        if content.startswith(signature):
+            return media_type
+    for signature, recognize in _CONTAINERS:
+        if content.startswith(signature) and (recognized := recognize(content)):
+            return recognized
+    return _boxes(content) or _audio_frames(content) or _text(content) or _displaced_pdf(content) or UNKNOWN
+
+
+def _riff(content: bytes) -> str | None:
+    return _RIFF_FORMS.get(content[8:12])
+
+
+def _aiff(content: bytes) -> str | None:
+    return "audio/aiff" if content[8:12] in {b"AIFF", b"AIFC"} else None
+
+
+def _boxes(content: bytes) -> str | None:
+    """MP4 and its relatives by their brand, and QuickTime, which may have none."""
+    if content[:1] > bytes([_LARGEST_FIRST_BYTE]):
+        return None
+    if content[4:8] == b"ftyp":
+        return next((kind for brand, kind in _BRANDS if content.startswith(brand, 8)), "video/mp4")
+    return "video/quicktime" if content[4:8] in _QUICKTIME_ATOMS else None
+
+
+def _matroska(content: bytes) -> str:
+    """WebM or Matroska; without a video codec it is a recording, as browsers make them."""
+    head = content[:_HEADER_BYTES]
+    kind = "webm" if b"webm" in head[:64] else "x-matroska"
+    is_audio = b"A_" in head and not _VIDEO_CODEC.search(head)
+    return f"audio/{kind}" if is_audio else f"video/{kind}"
+
+
+def _ogg(content: bytes) -> str:
+    return "video/ogg" if b"\x80theora" in content[:512] else "audio/ogg"
+
+
+def _zip(content: bytes) -> str:
+    """An office document by its parts, or an archive."""
+    if content[30:38] == b"mimetype" and content.startswith(_OPEN_DOCUMENT, 38):
+        kind = re.match(rb"text|spreadsheet|presentation", content[38 + len(_OPEN_DOCUMENT) :][:20])
+        return (_OPEN_DOCUMENT + kind[0]).decode() if kind else UNKNOWN
+    names = set(_zip_names(content))
+    if b"[Content_Types].xml" in names:
+        for folder, media_type in _PACKAGES:
+            if any(name.startswith(folder) for name in names):
+                return media_type
+    return "application/zip"
+
+
+def _zip_names(content: bytes) -> Iterator[bytes]:
+    """The first names of an archive's directory, of which the record at its end knows the offset."""
+    end = content.rfind(b"PK\5\6")
+    offset = int.from_bytes(content[end + 16 : end + 20], "little") if end >= 0 else len(content)
+    for _ in range(_MAX_ZIP_ENTRIES):
+        header = content[offset : offset + 46]
+        if not header.startswith(b"PK\1\2") or len(header) < 46:
+            return
+        lengths = [int.from_bytes(header[at : at + 2], "little") for at in (28, 30, 32)]
+        yield content[offset + 46 : offset + 46 + lengths[0]]
+        offset += 46 + sum(lengths)
+
+
+def _old_office(content: bytes) -> str:
+    """A compound file, by the first stream of an office program in its directory."""
+    sector_bytes = 1 << min(content[30] if len(content) > 30 else 9, 12)
+    directory = (int.from_bytes(content[48:52], "little") + 1) * sector_bytes
+    found = {content.find(f"{name}\0".encode("utf-16-le"), directory): kind for name, kind in _OLD_OFFICE}
+    found.pop(-1, None)
+    return found[min(found)] if found else UNKNOWN
+
+
+def _audio_frames(content: bytes) -> str | None:
+    """MP3 or AAC without a header of its own: the first frame's header, and no reserved value in it."""
+    if len(content) < 4 or content[0] != 0xFF:
+        return None
+    second, third = content[1], content[2]
+    if second & 0xF6 == 0xF0:
+        return "audio/aac"
+    is_layer_3 = second & 0xE6 == 0xE2 and second & 0x18 != 0x08
+    return "audio/mpeg" if is_layer_3 and third >> 4 not in {0, 15} and third & 0x0C != 0x0C else None
+
+
+def _text(content: bytes) -> str | None:
+    """Text in UTF-8, or in UTF-16 with its mark; SVG, HTML and XML even if some of it is not readable."""
+    encoding = "utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
+    try:
+        text, is_readable = content.decode(encoding), True
+    except UnicodeError:
+        text, is_readable = content[:_MARKUP_CHARACTERS].decode(encoding, "replace"), False
+    if markup := _markup(text[:_MARKUP_CHARACTERS]):
+        return markup
+    is_text = is_readable and text and "\0" not in text and not _CONTROL.search(text[:_HEADER_BYTES])
+    return "text/plain" if is_text else None
+
+
+def _markup(text: str) -> str | None:
+    """SVG, HTML or XML by the first tag, behind blanks, comments, instructions and document types."""
+    for skipped in (_BEFORE_XML_ROOT.match(text), _BEFORE_HTML_ROOT.match(text)):
+        offset = skipped.end() if skipped else 0
+        if _SVG.match(text, offset):
+            return "image/svg+xml"
+        if _HTML.match(text, offset):
+            return "text/html"
+    return "application/xml" if _XML.match(text) else None
+
+
+def _displaced_pdf(content: bytes) -> str | None:
+    """A PDF behind other bytes, which readers accept."""
+    has_header = b"%PDF-" in content[:_PDF_HEADER_BYTES]
+    return "application/pdf" if has_header and b"%%EOF" in content[-_PDF_HEADER_BYTES:] else None
+
+
+_CONTAINERS: Final[tuple[tuple[bytes, Callable[[bytes], str | None]], ...]] = (
+    (b"RIFF", _riff),
+    (b"FORM", _aiff),
+    (b"\x1aE\xdf\xa3", _matroska),
+    (b"OggS\0", _ogg),
+    (b"PK\3\4", _zip),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", _old_office),
+)

@@ -1,0 +1,265 @@
+"""The port `Attachments`: what a chat refers to, read once, checked, encoded beside the event loop, and put in place.
+
+Files of the host are read through `Files`, which checks the user's right, and what is on the web through `Downloads`,
+which judges the address. What was encoded is kept in bounded memory for the next requests. Which attachments stay, and
+in which form, is decided in `choice`. A failure becomes a note in the attachment's place and a line for the user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from base64 import b64encode
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from ..errors import AttachmentUnavailable
+from ..notices import notice
+from ..ports import Downloads, FileContent, Files, FilledItems, Model
+from ..responses.inline import decode
+from ..responses.items import Item, is_message
+from ..responses.references import host_file_id, host_file_path
+from ..responses.text import clean_text
+from .choice import (
+    Attachment,
+    Choice,
+    Encoded,
+    Form,
+    Kind,
+    MediaSettings,
+    Replacement,
+    choose,
+    find_attachments,
+    form_of,
+    inline_type,
+    is_text,
+    omitted_note,
+    plain_name,
+    replace_parts,
+    replacement_for,
+    unavailable_note,
+    unread_note,
+)
+from .kinds import UNKNOWN, media_type_of
+
+MAX_CACHED_CHARACTERS: Final = 96 * 1024 * 1024
+CHECKED_SECONDS: Final = 300.0
+"""How long a right to read a file, once checked, is taken to hold, and a download that failed is not tried again."""
+ENTRY_CHARACTERS: Final = 1024
+"""What an entry takes beside its source and its file."""
+
+_MAX_CONCURRENT: Final = 4
+_MEGABYTE_BYTES: Final = 1024 * 1024
+_UNREAD: Final[Mapping[Kind, str]] = {
+    "image": "attachments_unread_image",
+    "audio": "attachments_unread_audio",
+    "video": "attachments_unread_video",
+}
+"""The lines about what a model does not read; a file may be a text, which every model reads."""
+
+_log = logging.getLogger(__name__)
+
+
+Found: TypeAlias = Mapping[str, Encoded | AttachmentUnavailable]
+"""What was read, by its source, or why it cannot be had."""
+
+
+class EncodedFiles:
+    """Encoded files by user and source, in bounded memory; those not used recently are forgotten.
+
+    In the place of a file that could not be had stands the reason, as a text.
+    """
+
+    def __init__(
+        self, max_characters: int = MAX_CACHED_CHARACTERS, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._max_characters, self._clock = max_characters, clock
+        self._kept: OrderedDict[tuple[str, str], tuple[float, Encoded | str]] = OrderedDict()
+        self._characters = 0
+
+    def get(self, user_id: str, source: str) -> Encoded | str | None:
+        """Return what was kept for the user, unless it must be read again."""
+        kept = self._kept.get((user_id, source))
+        if kept is None or self._clock() - kept[0] > CHECKED_SECONDS:
+            return None
+        self._kept.move_to_end((user_id, source))
+        return kept[1]
+
+    def put(self, user_id: str, source: str, found: Encoded | str) -> None:
+        """Keep it, in the place of what was kept."""
+        if previous := self._kept.pop((user_id, source), None):
+            self._characters -= _size(source, previous[1])
+        self._kept[user_id, source] = (self._clock(), found)
+        self._characters += _size(source, found)
+        while self._characters > self._max_characters:
+            (_, source), (_, forgotten) = self._kept.popitem(last=False)
+            self._characters -= _size(source, forgotten)
+
+
+def _size(source: str, found: Encoded | str) -> int:
+    return ENTRY_CHARACTERS + len(source) + (found.characters if isinstance(found, Encoded) else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class MediaLibrary:
+    """The attachments of one call. `model` is the catalogue's entry of the model that is asked, None when unknown.
+
+    `saved_for` are the chat and the message with whose files downloads are stored, None where none are.
+    """
+
+    files: Files | None
+    downloads: Downloads
+    encoded: EncodedFiles
+    settings: MediaSettings
+    model: Model | None
+    user_id: str
+    saved_for: tuple[str, str] | None = None
+    _limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_CONCURRENT))
+
+    async def refusal(self, file_id: str) -> AttachmentUnavailable | None:
+        """Return why the model is not given a file of the host as it is, None when it is."""
+        source = host_file_path(file_id)
+        encoded = (await self._read_all([source]))[source]
+        if isinstance(encoded, AttachmentUnavailable):
+            return encoded
+        return None if self._form_of(encoded) else AttachmentUnavailable(_kind_line(encoded))
+
+    async def fill(self, items: Sequence[Item], turns: Sequence[int]) -> FilledItems:
+        """Replace references by content, and what the model does not read by a note; never raises."""
+        attachments = find_attachments(items, turns)
+        if not attachments:
+            return FilledItems(items)
+        chosen = choose(attachments, turns[-1], self.settings, self.model)
+        read = await self._read_all({each.source for each in chosen.sent if each.is_reference})
+        return await asyncio.to_thread(self._filled, items, chosen, read)
+
+    def _filled(self, items: Sequence[Item], chosen: Choice, read: Found) -> FilledItems:
+        """Put what was read, and the notes, in place. Blocks: a base64 text may have many megabytes."""
+        unread = Counter(_UNREAD[each.kind] for each in chosen.unread)
+        lines = {name: notice(name, count=count) for name, count in unread.items()}
+        if chosen.omitted:
+            line = notice("images_omitted", count=len(chosen.omitted))
+            lines[line] = line
+        replaced: dict[Attachment, Replacement] = {
+            **{each: unread_note(each) for each in chosen.unread},
+            **{each: omitted_note(each) for each in chosen.omitted},
+        }
+        for each in chosen.sent:
+            try:
+                replacement = self._replacement(each, items[each.item], read)
+            except AttachmentUnavailable as error:
+                name, reason = plain_name(each.name) or f"The {each.kind}", error.user_message
+                replacement = unavailable_note(each, reason)
+                line = notice("attachment_not_sent", name=name, reason=reason)
+                lines[line] = line
+            if replacement is not None:
+                replaced[each] = replacement
+        return FilledItems(replace_parts(items, replaced), lines)
+
+    def _replacement(self, attachment: Attachment, item: Item, read: Found) -> Replacement | None:
+        """Return what replaces an attachment, None where it can be sent as it is. Raises AttachmentUnavailable."""
+        if attachment.is_reference:
+            encoded = read[attachment.source]
+            if isinstance(encoded, AttachmentUnavailable):
+                raise encoded
+        else:
+            encoded = self._read_inline(attachment)
+        form = self._form_of(encoded)
+        if form is None or (attachment.kind not in {"file", form}):
+            raise AttachmentUnavailable(_kind_line(encoded))
+        if not is_message(item) and form in {"audio", "video"}:
+            raise AttachmentUnavailable(_kind_line(encoded))
+        return replacement_for(attachment, item, encoded, form)
+
+    def _read_inline(self, attachment: Attachment) -> Encoded:
+        """Return what an attachment holds; a document is decoded, of others a look at the beginning is enough."""
+        plain = attachment.base64
+        self._check_size(len(plain) * 3 // 4)
+        if attachment.kind != "file":
+            return Encoded(attachment.name, inline_type(attachment), plain)
+        return encode(FileContent(attachment.name, "", decode(plain)))
+
+    def _form_of(self, encoded: Encoded) -> Form | None:
+        return form_of(encoded.media_type, self.model, parses_pdf=self.settings.parses_pdf)
+
+    def _check_size(self, size_bytes: int) -> None:
+        if size_bytes > self.settings.max_bytes:
+            limit = self.settings.max_bytes / _MEGABYTE_BYTES
+            raise AttachmentUnavailable(notice("attachment_too_large", megabytes=limit))
+
+    async def _read_all(self, sources: Collection[str]) -> Found:
+        """Read what the sources name, each once, a few at a time; what cannot be had is the error that says why."""
+
+        async def read(source: str) -> Encoded | AttachmentUnavailable:
+            async with self._limit:
+                try:
+                    return await self._read(source)
+                except AttachmentUnavailable as error:
+                    _log.warning("an attachment is not sent: %s", error)
+                    return error
+                except Exception as error:  # noqa: BLE001 - the host's storage may raise anything
+                    _log.exception("an attachment is not sent")
+                    return AttachmentUnavailable(notice("attachment_unreadable"), detail=repr(error))
+
+        found = await asyncio.gather(*map(read, sources))
+        return dict(zip(sources, found, strict=True))
+
+    async def _read(self, source: str) -> Encoded:
+        kept = self.encoded.get(self.user_id, source)
+        if isinstance(kept, str):
+            raise AttachmentUnavailable(kept)
+        if kept is None:
+            file_id = host_file_id(source)
+            file = await self._load(file_id) if file_id else await self._download(source)
+            self._check_size(len(file.content))
+            kept = await asyncio.to_thread(encode, file)
+            self.encoded.put(self.user_id, source, kept)
+        return kept
+
+    async def _load(self, file_id: str) -> FileContent:
+        if self.files is None:
+            raise AttachmentUnavailable(notice("attachment_unreadable"))
+        return await self.files.read(self.user_id, file_id, max_bytes=self.settings.max_bytes)
+
+    async def _download(self, url: str) -> FileContent:
+        """Fetch it once for a saved chat: what it was then is what every later turn and other workers get."""
+        if self.files is None or self.saved_for is None:
+            return await self._fetch(url)
+        chat_id, message_id = self.saved_for
+        key = f"{chat_id}/{url}"
+        try:
+            return await self._load(self.files.id_of(self.user_id, key))
+        except AttachmentUnavailable:
+            file = await self._fetch(url)
+        try:
+            await self.files.store(self.user_id, chat_id, message_id, file, key=key)
+        except AttachmentUnavailable as error:
+            _log.warning("a download is not stored: %s", error)
+        return file
+
+    async def _fetch(self, url: str) -> FileContent:
+        """Fetch it; a dead address in a chat must not hold up each of its turns."""
+        try:
+            return await self.downloads.fetch(url)
+        except AttachmentUnavailable as error:
+            self.encoded.put(self.user_id, url, error.user_message)
+            raise
+
+
+def encode(file: FileContent) -> Encoded:
+    """Encode a file for a request. Its type follows from its content, whatever it is called."""
+    media_type = media_type_of(file.content)
+    encoding = "utf-16" if file.content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
+    text = clean_text(file.content.decode(encoding, "replace")) if is_text(media_type) else None
+    return Encoded(file.name, media_type, b64encode(file.content).decode("ascii"), text)
+
+
+def _kind_line(encoded: Encoded) -> str:
+    """Why a file of this kind is not sent."""
+    if encoded.media_type == UNKNOWN:
+        return notice("attachment_unknown")
+    return notice("attachment_kind", kind=encoded.media_type)

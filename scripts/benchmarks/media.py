@@ -1,0 +1,218 @@
+"""What attachments cost: a chat of 20 turns with ten images of 1 MB and a PDF of 5 MB, from call to request.
+
+The images come as Open WebUI sends them, as data URLs, and the PDF by its id in the host's storage. For each turn: how
+long the request takes until it is on its way, how much is newly encoded, the longest time for which the event loop does
+nothing else, and whether the parts of earlier turns have the same bytes as before. The network is a function.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import statistics
+import tempfile
+import time
+import tracemalloc
+from base64 import b64encode
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+
+from open_webui_openrouter_pipe.app import App, HostResources
+from open_webui_openrouter_pipe.pipe import Pipe
+from open_webui_openrouter_pipe.ports import FileContent
+from open_webui_openrouter_pipe.store.database import Database
+from scripts.harness.page import FakeRecords
+
+NAME = "media"
+
+TURNS = 20
+IMAGES = 10
+IMAGE_BYTES = 1_000_000
+PDF_BYTES = 5_000_000
+_BASE_URL = "http://openrouter.invalid/api/v1"
+_MODEL = {
+    "id": "openai/gpt-5.2",
+    "name": "A model",
+    "context_length": 400_000,
+    "architecture": {"input_modalities": ["text", "image", "file"], "output_modalities": ["text"]},
+}
+_LOOK_SECONDS = 0.001
+
+
+def run() -> dict[str, float]:
+    """Medians and maxima over the turns of a chat, in milliseconds and megabytes."""
+    return asyncio.run(_measure())
+
+
+@dataclass
+class _Storage:
+    """The host's storage, with one PDF."""
+
+    pdf: bytes
+    read_bytes: int = 0
+
+    async def read(self, user_id: str, file_id: str, *, max_bytes: int) -> FileContent:
+        """Read the PDF."""
+        del user_id, file_id, max_bytes
+        self.read_bytes += len(self.pdf)
+        return FileContent("report.pdf", "application/pdf", self.pdf)
+
+    def id_of(self, user_id: str, key: str) -> str:
+        """Nothing is downloaded here."""
+        raise AssertionError((user_id, key))
+
+    async def store(
+        self, user_id: str, chat_id: str, message_id: str, file: FileContent, *, key: str | None = None
+    ) -> str:
+        """Nothing is drawn here."""
+        raise AssertionError((user_id, chat_id, message_id, file, key))
+
+
+@dataclass
+class _Network(httpx.AsyncBaseTransport):
+    """The catalogue, and an answer to every request; keeps when each arrived, and its body in portions."""
+
+    bodies: list[list[bytes]] = field(default_factory=list)
+    arrived_seconds: float = 0.0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json={"data": [_MODEL]})
+        self.bodies.append([portion async for portion in cast("httpx.AsyncByteStream", request.stream)])
+        self.arrived_seconds = time.perf_counter()
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=_ANSWER)
+
+
+async def _measure() -> dict[str, float]:
+    storage, network = _Storage(_pdf()), _Network()
+    with tempfile.TemporaryDirectory() as folder:
+        database = Database.from_url(f"sqlite:///{Path(folder) / 'rows.db'}")
+        resources = HostResources(database, FakeRecords(), "a secret", files=storage)
+        app = App(resources, transport=network)
+        pipe = Pipe(lambda: app)
+        pipe.valves = Pipe.Valves(API_KEY="sk-or-none", BASE_URL=_BASE_URL)
+        await pipe.pipes()
+        try:
+            turns = [await _ask(pipe, network, messages) for messages in _chats()]
+            peak_mb = await _peak_mb(pipe, network, [*_chats()][-1])
+        finally:
+            await app.aclose()
+            await database.aclose()
+    milliseconds, stalls, floors = zip(*turns, strict=True)
+    inputs = [json.loads(b"".join(body))["input"] for body in network.bodies]
+    return {
+        "request_mb": round(sum(map(len, network.bodies[-1])) / 1e6, 1),
+        "first_ms": round(milliseconds[0], 1),
+        "last_ms": round(milliseconds[-1], 1),
+        "median_ms": round(statistics.median(milliseconds), 1),
+        "longest_stall_ms": round(max(stalls), 1),
+        "median_stall_ms": round(statistics.median(stalls), 1),
+        "stall_of_an_idle_loop_ms": round(max(floors), 1),
+        "peak_mb": round(peak_mb, 1),
+        "read_mb": round(storage.read_bytes / 1e6, 1),
+        "turns_with_changed_parts": float(
+            sum(later[: len(earlier)] != earlier for earlier, later in pairwise(inputs))
+        ),
+    }
+
+
+async def _ask(pipe: Pipe, network: _Network, messages: list[Any]) -> tuple[float, float, float]:
+    """How long until the request is there, and the longest stalls of the loop: in the request, and in an idle loop."""
+    done = asyncio.Event()
+    idle = asyncio.create_task(_longest_stall_ms(done))
+    await asyncio.sleep(0.2)
+    done.set()
+    floor = await idle
+    done.clear()
+    watch = asyncio.create_task(_longest_stall_ms(done))
+    await asyncio.sleep(0)
+    started = time.perf_counter()
+    await _answer(pipe, messages)
+    done.set()
+    return (network.arrived_seconds - started) * 1e3, await watch, floor
+
+
+async def _answer(pipe: Pipe, messages: list[Any]) -> None:
+    body = {"model": f"openrouter.{_MODEL['id']}", "stream": True, "messages": messages}
+    metadata = {"chat_id": "chat", "message_id": "message"}
+    async for _ in cast(
+        "AsyncGenerator[Any]", await pipe.pipe(body, __user__={"id": "user"}, __metadata__=metadata)
+    ):
+        pass
+
+
+async def _longest_stall_ms(done: asyncio.Event) -> float:
+    longest = 0.0
+    while not done.is_set():
+        began = time.perf_counter()
+        await asyncio.sleep(_LOOK_SECONDS)
+        longest = max(longest, time.perf_counter() - began - _LOOK_SECONDS)
+    return longest * 1e3
+
+
+async def _peak_mb(pipe: Pipe, network: _Network, messages: list[Any]) -> float:
+    """What one request of the whole chat needs at most, beside the chat itself."""
+    tracemalloc.start()
+    try:
+        await _answer(pipe, messages)
+        network.bodies.pop()
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
+
+
+def _chats() -> list[list[Any]]:
+    """The messages of each turn: the PDF with the first, an image with each of the next ten."""
+    messages: list[Any] = []
+    chats = []
+    for turn in range(TURNS):
+        parts: list[Any] = [{"type": "text", "text": f"Question {turn}."}]
+        if turn == 0:
+            parts.append({"type": "file", "file": {"file_id": "pdf", "filename": "report.pdf"}})
+        elif turn <= IMAGES:
+            url = f"data:image/png;base64,{b64encode(_png(turn)).decode()}"
+            parts.append({"type": "image_url", "image_url": {"url": url}})
+        messages.append({"role": "user", "content": parts})
+        chats.append(list(messages))
+        messages.append({"role": "assistant", "content": "An answer."})
+    return chats
+
+
+def _png(number: int) -> bytes:
+    """The head of a PNG of 1,024 by 1,024 pixels, and bytes that nothing can compress."""
+    size = (1024).to_bytes(4, "big") * 2
+    return (
+        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+        + size
+        + b"\x08\x02\0\0\0"
+        + random.Random(number).randbytes(IMAGE_BYTES)  # noqa: S311 - any bytes
+    )
+
+
+def _pdf() -> bytes:
+    page = b"1 0 obj<</Type/Pages/Count 40>>endobj\n"
+    return b"%PDF-1.7\n" + page + random.Random(0).randbytes(PDF_BYTES) + b"\n%%EOF"  # noqa: S311 - as above
+
+
+_MESSAGE = {
+    "id": "msg_1",
+    "type": "message",
+    "status": "completed",
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "An answer.", "annotations": []}],
+}
+_EVENTS = [
+    {"type": "response.output_item.done", "output_index": 0, "item": _MESSAGE},
+    {"type": "response.completed", "response": {"id": "gen-1", "status": "completed", "output": [_MESSAGE]}},
+]
+_ANSWER = b"".join(f"data: {json.dumps(event)}\n\n".encode() for event in _EVENTS) + b"data: [DONE]\n\n"
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(), indent=2))

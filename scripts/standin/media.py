@@ -1,0 +1,198 @@
+"""Whether the media of a request are what they are said to be, and what the model can read and draw.
+
+Owns the judgement by content: magic bytes, formats, sizes, modalities, and which documents OpenRouter's parser reads.
+Sizes are this stand-in's own limits. A request that does not pass raises ``RefusalError``; its schema has been judged
+before.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import TYPE_CHECKING, Any
+
+from .errors import RefusalError, provider_error, router_error
+from .prompt import input_items
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .catalogue import Model
+
+MAX_IMAGE_BYTES = 20 * 1024 * 1024
+MAX_FILE_BYTES = 50 * 1024 * 1024
+ASPECT_RATIOS = ("1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9")
+IMAGE_SIZES = ("1K", "2K", "4K")
+PARSER_ENGINES = ("mistral-ocr", "cloudflare-ai", "native", "pdf-text")
+PDF = "application/pdf"
+DRAWN = ("image_generation_call", "openrouter:image_generation")
+DRAWN_FIELDS = ("result", "imageUrl", "imageB64")
+DATA_URL = re.compile(r"data:([a-z0-9]+/[a-z0-9.+-]+);base64,")
+MAGIC: dict[str, Callable[[bytes], bool]] = {
+    "image/png": lambda data: data.startswith(b"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": lambda data: data.startswith(b"\xff\xd8\xff"),
+    "image/gif": lambda data: data.startswith((b"GIF87a", b"GIF89a")),
+    "image/webp": lambda data: data.startswith(b"RIFF") and data[8:12] == b"WEBP",
+    PDF: lambda data: data.startswith(b"%PDF-"),
+    "audio/mp3": lambda data: data.startswith(b"ID3") or (data[:1] == b"\xff" and data[1:2] >= b"\xe0"),
+    "audio/wav": lambda data: data.startswith(b"RIFF") and data[8:12] == b"WAVE",
+    "video/mp4": lambda data: data[4:8] == b"ftyp",
+    "video/mov": lambda data: data[4:8] in {b"ftyp", b"moov", b"wide"},
+    "video/quicktime": lambda data: data[4:8] in {b"ftyp", b"moov", b"wide"},
+    "video/mpeg": lambda data: data.startswith((b"\0\0\1\xba", b"\0\0\1\xb3")),
+    "video/webm": lambda data: data.startswith(b"\x1a\x45\xdf\xa3"),
+}
+"""What the first bytes of each type say."""
+
+
+def check_media(body: dict[str, Any], model: Model) -> None:
+    """Refuse a request whose media the model or the router cannot take.
+
+    Raises:
+        RefusalError: The service would refuse it.
+    """
+    _check_output(body, model)
+    parses = _parses_pdfs(body)
+    for item in input_items(body):
+        for part in parts_of(item):
+            if kind := _medium(part):
+                if kind not in model.inputs and not (parses and _is_pdf(part)):
+                    raise RefusalError(router_error(404, f"No endpoints found that support {kind} input"))
+                JUDGES[kind](part, model)
+        if item.get("type") in DRAWN:
+            _check_drawn(item, model)
+
+
+def parts_of(item: dict[str, Any]) -> list[dict[str, Any]]:
+    """The typed parts of a message or of a call's output."""
+    held = item.get("content") if item.get("type", "message") == "message" else item.get("output")
+    return [part for part in held if "type" in part] if isinstance(held, list) else []
+
+
+def pictures_of(body: dict[str, Any]) -> Iterator[bytes]:
+    """The pictures of an accepted request in order, those that the model has drawn itself too; remote ones are not."""
+    for item in input_items(body):
+        drawn = [item[name] for name in DRAWN_FIELDS if item.get("type") in DRAWN and item.get(name)]
+        for address in [*drawn, *(part["image_url"] for part in parts_of(item) if part.get("image_url"))]:
+            if not address.startswith("https://"):
+                yield _decoded(DATA_URL.sub("", address)) or b""
+
+
+def documents_of(body: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
+    """The name and content of each inline PDF of an accepted request."""
+    for item in input_items(body):
+        for part in parts_of(item):
+            if _is_pdf(part) and part.get("file_data"):
+                yield (
+                    part.get("filename", "document.pdf"),
+                    _decoded(DATA_URL.sub("", part["file_data"])) or b"",
+                )
+
+
+# --- what the model draws ---
+
+
+def _check_output(body: dict[str, Any], model: Model) -> None:
+    wanted = body.get("modalities") or ["text"]
+    if not set(wanted) <= set(model.outputs):
+        names = ", ".join(sorted(wanted))
+        message = f"No endpoints found that support the requested output modalities: {names}"
+        raise RefusalError(router_error(404, message))
+    config = body.get("image_config") or {}
+    if config and "image" not in wanted:
+        raise RefusalError(router_error(400, "image_config needs the output modality image"))
+    for name, known in (("aspect_ratio", ASPECT_RATIOS), ("image_size", IMAGE_SIZES)):
+        if name in config and config[name] not in known:
+            raise RefusalError(provider_error(model.provider, f"{name}: expected one of {', '.join(known)}"))
+
+
+# --- what it reads ---
+
+
+def _medium(part: dict[str, Any]) -> str:
+    kind = part["type"].removeprefix("input_")
+    return kind if kind in JUDGES and kind != part["type"] else ""
+
+
+def _parses_pdfs(body: dict[str, Any]) -> bool:
+    """Whether the router's parser reads PDFs: for every model, unless it is off or the engine is the model's own."""
+    plugin: dict[str, Any] = next(
+        (one for one in body.get("plugins") or [] if one["id"] == "file-parser"), {}
+    )
+    engine = (plugin.get("pdf") or {}).get("engine", "mistral-ocr")
+    if engine not in PARSER_ENGINES:
+        raise RefusalError(router_error(400, f"file-parser: unknown PDF engine {engine}"))
+    return plugin.get("enabled", True) is True and engine != "native"
+
+
+def _is_pdf(part: dict[str, Any]) -> bool:
+    if part["type"] != "input_file":
+        return False
+    source = part.get("file_data") or part.get("file_url") or ""
+    return source.startswith(f"data:{PDF};") or source.partition("?")[0].lower().endswith(".pdf")
+
+
+def _check_image(part: dict[str, Any], model: Model) -> None:
+    _check_source(part.get("image_url"), "image", model, MAX_IMAGE_BYTES)
+
+
+def _check_file(part: dict[str, Any], model: Model) -> None:
+    data = part.get("file_data")
+    _check_source(data or part.get("file_url"), "file", model, MAX_FILE_BYTES)
+    if data and not part.get("filename"):
+        raise RefusalError(provider_error(model.provider, "Missing required parameter: 'filename'."))
+
+
+def _check_audio(part: dict[str, Any], model: Model) -> None:
+    audio = part["input_audio"]
+    kind, content = f"audio/{audio['format']}", _decoded(audio["data"])
+    if not content or kind not in MAGIC or not MAGIC[kind](content):
+        raise RefusalError(provider_error(model.provider, f"The audio is not {audio['format']} in base64."))
+
+
+def _check_video(part: dict[str, Any], model: Model) -> None:
+    _check_source(part.get("video_url"), "video", model, MAX_FILE_BYTES)
+
+
+def _check_drawn(item: dict[str, Any], model: Model) -> None:
+    """A picture that comes back is base64, a data URL or a remote URL."""
+    for name in DRAWN_FIELDS:
+        if value := item.get(name):
+            plain = _decoded(value)
+            known = plain and any(MAGIC[kind](plain) for kind in MAGIC if kind.startswith("image/"))
+            if not known:
+                _check_source(value, "image", model, MAX_IMAGE_BYTES)
+
+
+def _check_source(source: str | None, medium: str, model: Model, max_bytes: int) -> None:
+    """An https URL, or a data URL of a known type whose content is of that type and not too large."""
+    if source and source.startswith("https://"):
+        return
+    head = DATA_URL.match(source or "")
+    if not source or not head:
+        message = f"The {medium} is neither an https URL nor a base64 data URL."
+        raise RefusalError(provider_error(model.provider, message))
+    kind, content = head[1], _decoded(source[head.end() :])
+    is_known = kind in MAGIC if medium != "file" else True
+    if not content or not is_known or (medium != "file" and not kind.startswith(f"{medium}/")):
+        raise RefusalError(provider_error(model.provider, f"Unsupported or empty {medium}: {kind}"))
+    if kind in MAGIC and not MAGIC[kind](content):
+        raise RefusalError(provider_error(model.provider, f"The content of the {medium} is not {kind}."))
+    if len(content) > max_bytes:
+        raise RefusalError(router_error(413, f"The {medium} is larger than {max_bytes} bytes"))
+
+
+def _decoded(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+JUDGES: dict[str, Callable[[dict[str, Any], Model], None]] = {
+    "image": _check_image,
+    "file": _check_file,
+    "audio": _check_audio,
+    "video": _check_video,
+}

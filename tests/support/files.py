@@ -1,0 +1,51 @@
+"""The host's file storage in memory, and the smallest pictures of each kind."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass, field
+
+from open_webui_openrouter_pipe.errors import AttachmentNotFound
+from open_webui_openrouter_pipe.ports import FileContent
+
+PICTURES = {
+    "image/png": b"\x89PNG\r\n\x1a\n" + b"png" * 20,
+    "image/jpeg": b"\xff\xd8\xff\xe0" + b"jpeg" * 20,
+    "image/gif": b"GIF89a" + b"gif" * 20,
+    "image/webp": b"RIFF\x40\x00\x00\x00WEBPVP8 " + b"webp" * 20,
+}
+"""Bytes that begin as each kind does; nobody draws them."""
+
+
+def data_url(kind: str, content: bytes) -> str:
+    """Content as a data URL that says it is of the kind."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+
+
+@dataclass
+class FakeFiles:
+    """Keeps each user's content once; while `refusal` is set, it stores nothing."""
+
+    kept: dict[str, tuple[str, FileContent]] = field(default_factory=dict)
+    stored_for: list[tuple[str, str, str]] = field(default_factory=list)
+    refusal: Exception | None = None
+
+    async def read(self, user_id: str, file_id: str, *, max_bytes: int) -> FileContent:
+        owner, file = self.kept.get(file_id, ("", None))
+        if file is None or owner != user_id or len(file.content) > max_bytes:
+            raise AttachmentNotFound("there is no such file, or you may not read it")
+        return file
+
+    def id_of(self, user_id: str, key: str) -> str:
+        return hashlib.sha256(f"{user_id}/{key}".encode()).hexdigest()[:32]
+
+    async def store(
+        self, user_id: str, chat_id: str, message_id: str, file: FileContent, *, key: str | None = None
+    ) -> str:
+        if self.refusal:
+            raise self.refusal
+        self.stored_for.append((user_id, chat_id, message_id))
+        file_id = self.id_of(user_id, key or hashlib.sha256(file.content).hexdigest())
+        self.kept.setdefault(file_id, (user_id, file))
+        return file_id

@@ -1,0 +1,273 @@
+"""A small internet on the loopback: a name server, public web servers, and a listener for all that is inside.
+
+Names are asked of a real name server over UDP, connections are real, and TLS is verified. Only the last step differs
+from the world: a connection to any address goes to one of the listeners here, to the public ones if the address is
+among `PUBLIC_IPS`, and otherwise to the one inside, which records it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import itertools
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, ip_address
+from typing import TYPE_CHECKING, Any, cast
+
+import httpx
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PUBLIC_IPS = frozenset({"93.184.216.34", "93.184.216.35", "2606:2800:220:1::34"})
+CERTIFIED = ("files.example.com", "cdn.example.com", "xn--bcher-kva.example.com")
+"""The names in the servers' certificate."""
+
+Answer = Callable[[], AsyncIterator[bytes]]
+"""The portions of a whole response, status line and headers among them."""
+
+_TYPE_A, _TYPE_AAAA = 1, 28
+
+
+@dataclass
+class Certificates:
+    """What servers show, and what clients verify it by."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
+def new_certificates(directory: Path) -> Certificates:
+    """Make an authority, and a certificate of it for `CERTIFIED` and one public address."""
+    authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Test authority")])
+    begin = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    builder = x509.CertificateBuilder().issuer_name(authority).not_valid_before(begin)
+    builder = builder.not_valid_after(begin + dt.timedelta(days=36500))
+    root = (
+        builder.subject_name(authority)
+        .public_key(authority_key.public_key())
+        .serial_number(1)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(authority_key, hashes.SHA256())
+    )
+    names = [x509.DNSName(name) for name in CERTIFIED]
+    shown = (
+        builder.subject_name(x509.Name([]))
+        .public_key(key.public_key())
+        .serial_number(2)
+        .add_extension(
+            x509.SubjectAlternativeName([*names, x509.IPAddress(IPv4Address("93.184.216.34"))]), critical=True
+        )
+        .sign(authority_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    chain = directory / "server.pem"
+    chain.write_bytes(private + shown.public_bytes(pem))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(chain)
+    client = ssl.create_default_context(cadata=root.public_bytes(pem).decode())
+    return Certificates(server, client)
+
+
+class NameServer(asyncio.DatagramProtocol):
+    """Answers A and AAAA over UDP: of a name's sets of addresses one for each resolution, the last one again."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, tuple[tuple[str, ...], ...]] = {}
+        self.queries: list[tuple[str, int]] = []
+        self.port = 0
+        self._transport: asyncio.DatagramTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.DatagramTransport", transport)
+        self.port = transport.get_extra_info("sockname")[1]
+
+    def datagram_received(self, data: bytes, address: Any) -> None:
+        labels, offset = _read_labels(data, 12)
+        name, kind = ".".join(labels), int.from_bytes(data[offset : offset + 2], "big")
+        sets = self.records.get(name, ((),))
+        addresses = sets[min(self.queries.count((name, kind)), len(sets) - 1)]
+        self.queries.append((name, kind))
+        size = 4 if kind == _TYPE_A else 16
+        packed = [ip.packed for ip in map(ip_address, addresses) if len(ip.packed) == size]
+        records = b"".join(
+            b"\xc0\x0c" + kind.to_bytes(2, "big") + b"\0\1\0\0\0\0" + size.to_bytes(2, "big") + each
+            for each in packed
+        )
+        counts = b"\0\1" + len(packed).to_bytes(2, "big") + bytes(4)
+        assert self._transport is not None
+        self._transport.sendto(data[:2] + b"\x81\x80" + counts + data[12 : offset + 4] + records, address)
+
+    async def resolve(self, host: str) -> list[str]:
+        """Resolve as the C library does: numbers in all their forms by themselves, names by asking the server."""
+        with suppress(OSError):
+            return [socket.inet_ntoa(socket.inet_aton(host))]
+        found = [
+            ip for kind in (_TYPE_A, _TYPE_AAAA) for ip in await asyncio.to_thread(self._ask, host, kind)
+        ]
+        if not found:
+            raise socket.gaierror(socket.EAI_NONAME, f"no such host: {host}")
+        return found
+
+    def _ask(self, host: str, kind: int) -> list[str]:
+        question = b"".join(bytes([len(label)]) + label.encode() for label in host.split(".")) + b"\0"
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.settimeout(60)
+            client.connect(("127.0.0.1", self.port))
+            client.send(b"\1\2\1\0\0\1" + bytes(6) + question + kind.to_bytes(2, "big") + b"\0\1")
+            reply = client.recv(4096)
+        count, offset, found = int.from_bytes(reply[6:8], "big"), 12 + len(question) + 4, []
+        for _ in range(count):
+            size = int.from_bytes(reply[offset + 10 : offset + 12], "big")
+            found.append(str(ip_address(reply[offset + 12 : offset + 12 + size])))
+            offset += 12 + size
+        return found
+
+
+def _read_labels(data: bytes, offset: int) -> tuple[list[str], int]:
+    labels = []
+    while length := data[offset]:
+        labels.append(data[offset + 1 : offset + 1 + length].decode())
+        offset += 1 + length
+    return labels, offset + 1
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A request to a public server: on which port of which address, for which host and path, and its headers."""
+
+    ip: str
+    port: int
+    host: str
+    path: str
+    headers: dict[str, str] = field(compare=False, default_factory=dict)
+
+
+class LocalInternet:
+    """The name server, the public servers' answers by path, who visited them, and who came inside."""
+
+    def __init__(self, certificates: Certificates) -> None:
+        self.names = NameServer()
+        self.answers: dict[str, Answer] = {}
+        self.visits: list[Visit] = []
+        self.came_inside: list[tuple[str, ...]] = []
+        self.unreachable: set[str] = set()
+        self.certificates = certificates
+        self.ports: dict[str, int] = {}
+        self._targets: list[tuple[str, int]] = []
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[LocalInternet]:
+        """Listen, until the end of the block."""
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_datagram_endpoint(lambda: self.names, local_addr=("127.0.0.1", 0))
+        async with AsyncExitStack() as stack:
+            stack.callback(transport.close)
+            tls = self.certificates.server
+            for kind, serve, context in (
+                ("http", self._serve, None),
+                ("https", self._serve, tls),
+                ("inside", self._serve_inside, None),
+            ):
+                server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+                stack.callback(server.close)
+                self.ports[kind] = server.sockets[0].getsockname()[1]
+            yield self
+
+    def transport(self, *, verify: ssl.SSLContext) -> httpx.AsyncBaseTransport:
+        """Return what connects as httpx does, but for the last step."""
+        return _Routed(self, verify)
+
+    async def route(self, host: str, port: int) -> int:
+        """Return the loopback port that stands for an address; a name is resolved, as any connection does."""
+        try:
+            ip = str(ip_address(host))
+        except ValueError:
+            ip = (await self.names.resolve(host))[0]
+        if ip in self.unreachable:
+            raise httpx.ConnectError("connection refused")
+        if ip in PUBLIC_IPS and port in {80, 443}:
+            self._targets.append((ip, port))
+            return self.ports["http" if port == 80 else "https"]
+        return self.ports["inside"]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
+            lines = (line.partition(":") for line in head[1:] if line)
+            headers = {name.lower(): value.strip() for name, _, value in lines}
+            path = head[0].split(" ")[1]
+            self.visits.append(Visit(*self._targets[-1], headers["host"], path, headers))
+            async for portion in self.answers[path]():
+                writer.write(portion)
+                await writer.drain()
+        writer.close()
+
+    async def _serve_inside(self, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.came_inside.append(writer.get_extra_info("peername"))
+        with suppress(OSError):
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret")
+            await writer.drain()
+        writer.close()
+
+
+class _Routed(httpx.AsyncBaseTransport):
+    def __init__(self, internet: LocalInternet, verify: ssl.SSLContext) -> None:
+        self._internet = internet
+        self._inner = httpx.AsyncHTTPTransport(verify=verify)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        port = request.url.port or {"https": 443, "http": 80}[request.url.scheme]
+        routed = await self._internet.route(request.url.host, port)
+        request.url = request.url.copy_with(host="127.0.0.1", port=routed)
+        return await self._inner.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def answer(content: bytes, *headers: str, status: str = "200 OK") -> Answer:
+    """A response with its length, in one portion."""
+    head = "\r\n".join([f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(content)}", "", ""])
+    return portions(head.encode() + content)
+
+
+def redirect(location: str, status: str = "302 Found") -> Answer:
+    """A redirect to a location, as it is."""
+    return portions(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nLocation: {location}\r\n\r\n".encode())
+
+
+def portions(*given: bytes, endless: bytes = b"", pause_seconds: float = 0.0, hang: bool = False) -> Answer:
+    """A response in portions; then the endless one again and again, or silence."""
+
+    async def send() -> AsyncIterator[bytes]:
+        for portion in given:
+            yield portion
+        if hang:
+            await asyncio.Event().wait()
+        for portion in itertools.repeat(endless) if endless else ():
+            await asyncio.sleep(pause_seconds)
+            yield portion
+
+    return send
+
+
+def in_turn(*answers: Answer) -> Answer:
+    """One of the responses for each request, the last one again."""
+    remaining = list(answers)
+
+    def send() -> AsyncIterator[bytes]:
+        current = remaining.pop(0) if len(remaining) > 1 else remaining[0]
+        return current()
+
+    return send
