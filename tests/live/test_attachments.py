@@ -244,7 +244,7 @@ def test_another_users_files_are_refused(open_webui: OpenWebUI, standin: StandIn
     assert first_parts(one)[1:] == [text(f"[{note} not sent: {NOT_FOUND}]") for note in notes]
     assert json.dumps(one.body["input"][0]) == json.dumps(two.body["input"][0])
     assert not any(word in each.raw for each in standin.responses for word in (b"heron", b"crane", b"base64"))
-    shown = ["Image", *(name.removeprefix("File: ") for name in names[1:])]
+    shown = ["The image", *(name.removeprefix("File: ") for name in names[1:])]
     assert sorted(lines(answer)) == sorted(f"{name} was not sent: {NOT_FOUND}." for name in shown)
 
 
@@ -271,7 +271,7 @@ def test_a_drawn_picture_is_stored_replayed_and_edited(open_webui: OpenWebUI, st
 
 def test_a_picture_of_a_shared_chat_is_for_those_who_may_read_it(open_webui: OpenWebUI) -> None:
     """Before the chat is shared with them, and to others, it does not exist."""
-    reader, other = open_webui.add_user("reader"), open_webui.add_user("onlooker")
+    reader, other = open_webui.add_user("invited"), open_webui.add_user("onlooker")
     sent, answer = open_webui.admin.ask(DRAWING, "Draw a red house.")
     assert (seen(reader, answer), seen(other, answer)) == (404, 404)
     share(open_webui, sent.chat_id, reader)
