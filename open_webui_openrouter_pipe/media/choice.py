@@ -131,6 +131,8 @@ def find_attachments(items: Sequence[Item], turns: Sequence[int]) -> list[Attach
 
 def _attachments_of(item: Item) -> Iterator[tuple[int | None, Kind, str, str]]:
     fields = cast("Mapping[str, Any]", item)
+    if is_message(item) and item["role"] == "assistant":
+        return
     if is_picture(item):
         source = picture_address(item)
         if source and not is_web_address(source):  # a provider's own address goes back to it
