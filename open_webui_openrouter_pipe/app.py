@@ -182,10 +182,8 @@ class App:
         try:
             if call.in_chat:
                 lines = self._memory.reported.add(call.user_id, [*settings.notices, *omitted])
-                for line in [
-                    *lines,
-                    *self._memory.new_lines(call.user_id, call.chat_id, hosted),
-                ]:
+                lines += self._memory.new_lines(call.user_id, call.chat_id, hosted)
+                for line in lines:
                     yield Notice(line)
             async with aclosing(channel.drain()) as outputs:
                 async for output in outputs:

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ..responses.inline import decode
 from ..responses.items import Item
@@ -43,7 +43,7 @@ def image_size(url: str) -> tuple[int, int] | None:
 def holds_pdf(items: Iterable[Item]) -> bool:
     """Return whether a message or a tool's output holds a PDF."""
     for item in items:
-        fields: Mapping[str, Any] = {**item}
+        fields = cast("Mapping[str, Any]", item)
         for part in as_list(fields.get("output") or fields.get("content")):
             data = part.get("file_data") if isinstance(part, dict) else None
             if isinstance(data, str) and data.startswith("data:application/pdf"):

@@ -208,8 +208,8 @@ class UserRecord:
         """Shorten the material alone if that is enough; otherwise omit it, and shorten the user's own words."""
         passages = divide_message(text)
         material = [passage.text for passage in passages if not passage.is_own]
-        own_tokens = self._count([passage.text for passage in passages if passage.is_own])
-        material_tokens = min(room.material_tokens, room.message_tokens - own_tokens)
+        own = [passage.text for passage in passages if passage.is_own]
+        material_tokens = min(room.material_tokens, room.message_tokens - self._count(own))
         each_tokens = material_tokens // max(1, len(material))
         pieces = [
             piece
@@ -220,9 +220,11 @@ class UserRecord:
         ]
         if self._count(pieces) <= room.message_tokens:
             return pieces
-        own = "\n".join(passage.text for passage in passages if passage.is_own)
         omitted = [sum(map(len, material))] if material else []
-        return [*_truncated(own, room.message_tokens - HEADING_TOKENS * len(omitted), self._count), *omitted]
+        return [
+            *_truncated("\n".join(own), room.message_tokens - HEADING_TOKENS * len(omitted), self._count),
+            *omitted,
+        ]
 
 
 def _rooms(max_tokens: int) -> Iterator[_Room]:
