@@ -3,7 +3,8 @@
     pipe          what Open WebUI loads: the manifold `Pipe` with its valves
     replay        the command line: an exported chat → the input that would be sent, and why
     app           the composition root
-    settings      valves, and the frozen settings of a request
+    settings      the frozen settings of a request, from the valves
+    valves        what administrators and users set
     engine        one request's journey over the ports
     openrouter    HTTP: client, request body, catalogue, errors
     store         sealed artifacts, summaries and the audit in the host's database

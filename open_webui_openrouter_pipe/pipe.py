@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
 
-from . import settings
+from . import valves
 from .app import App, build_app
 from .engine.recorder import generate_item_id
 from .errors import PipeError
@@ -21,7 +21,8 @@ from .host.chunks import ChunkWriter, CompletionWriter, error_object, error_resp
 from .host.native import HostEvent, NativeWriter
 from .notices import notice
 from .ports import Failed
-from .settings import Settings, UserValves, read_settings, user_valves_class
+from .settings import Settings, read_settings
+from .valves import UserValves, user_valves_class
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 class Pipe:
     """Every OpenRouter model in Open WebUI, over the Responses API."""
 
-    Valves = settings.Valves
+    Valves = valves.Valves
 
     def __init__(self, build: Callable[[], App] = build_app) -> None:
         """Called by the host, without arguments, once per worker and version; `build` creates the app on first use."""

@@ -96,7 +96,11 @@ class Summaries(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model of the catalogue; sizes in tokens, prices in dollars per token, None where unknown."""
+    """One model of the catalogue; sizes in tokens, prices in dollars per token, None where unknown.
+
+    `created` is in epoch seconds, `expires` the day on which it is withdrawn (ISO 8601), empty where none is known;
+    `price_cache_write_1h` is for entries that are kept an hour, `price_search` dollars per search.
+    """
 
     id: str
     name: str
@@ -111,6 +115,12 @@ class Model:
     price_cache_write: float | None
     reasons: bool
     supported_efforts: tuple[str, ...] | None
+    description: str = ""
+    created: int = 0
+    expires: str = ""
+    price_cache_write_1h: float | None = None
+    price_search: float | None = None
+    reasoning_is_mandatory: bool = False
 
     @property
     def writes(self) -> bool:

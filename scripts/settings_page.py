@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
-from open_webui_openrouter_pipe.settings import UserValves, Valves
+from open_webui_openrouter_pipe.valves import UserValves, Valves
 from scripts.paths import ROOT
 
 if TYPE_CHECKING:

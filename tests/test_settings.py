@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import Aim, ContextSettings
-from open_webui_openrouter_pipe.settings import (
-    UserValves,
-    Valves,
-    read_settings,
-    tokenizer_folder,
-    user_valves_class,
-)
+from open_webui_openrouter_pipe.settings import read_settings, tokenizer_folder
+from open_webui_openrouter_pipe.valves import UserValves, Valves, user_valves_class
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -16,6 +16,7 @@ import os
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -186,10 +187,23 @@ def _tokens(value: Any) -> int | None:
     return int(number) if number and number >= 1 else None
 
 
+def _seconds(value: Any) -> int:
+    return _tokens(value) or 0
+
+
 def _price(value: Any) -> float | None:
     """Dollars per token from a decimal string; a negative price marks a router whose price varies."""
     number = as_number(value)
     return number if number is not None and number >= 0 else None
+
+
+def _day(value: Any) -> str:
+    """The day of an ISO date or time; empty for anything else."""
+    day = as_text(value)[:10]
+    try:
+        return date.fromisoformat(day).isoformat()
+    except ValueError:
+        return ""
 
 
 def _words(value: Any) -> list[str]:
@@ -218,6 +232,11 @@ class _Row(BaseModel):
     price_output: _Price = _field_at("pricing", "completion")
     price_cache_read: _Price = _field_at("pricing", "input_cache_read")
     price_cache_write: _Price = _field_at("pricing", "input_cache_write")
+    price_cache_write_1h: _Price = _field_at("pricing", "input_cache_write_1h")
+    price_search: _Price = _field_at("pricing", "web_search")
+    description: Annotated[str, BeforeValidator(as_text)] = ""
+    created: Annotated[int, BeforeValidator(_seconds)] = 0
+    expires: Annotated[str, BeforeValidator(_day)] = _field_at("expiration_date", default="")
     efforts: Annotated[tuple[str, ...], BeforeValidator(_words)] = _field_at(
         "reasoning", "supported_efforts", default=()
     )
@@ -233,4 +252,5 @@ class _Row(BaseModel):
             reasons=isinstance(self.reasoning, dict)
             or bool(self.supported_parameters & {"reasoning", "include_reasoning"}),
             supported_efforts=self.efforts or None,
+            reasoning_is_mandatory=as_object(self.reasoning).get("mandatory") is True,
         )

@@ -29,7 +29,8 @@ from ..history.build import BuiltHistory, Options, build_input, read_history
 from ..host.call import strip_function_prefix
 from ..planning.plan import ModelTerms, Plan, plan
 from ..planning.simulate import CachePrices
-from ..settings import Valves, read_settings
+from ..settings import read_settings
+from ..valves import Valves
 from .conformance import sdk_judge
 from .exports import Chat, chat_state, choose_chat, read_artifacts, read_export
 from .report import Replay, as_json, as_text, list_chats, plan_report, printable

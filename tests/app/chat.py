@@ -14,8 +14,9 @@ from open_webui_openrouter_pipe.history.markers import leading_markers
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.ports import Failed, Notice, StoredMarkers
 from open_webui_openrouter_pipe.responses.effects import TextDelta
-from open_webui_openrouter_pipe.settings import Settings, Valves, read_settings
+from open_webui_openrouter_pipe.settings import Settings, read_settings
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.valves import Valves
 from scripts.harness.page import FakeRecords
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from open_webui_openrouter_pipe.settings import UserValves
+from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import Page, PipeInProcess
 from scripts.standin.drawing import COLOURS, frame_colour, middle_colour
 from tests.support.files import FakeFiles

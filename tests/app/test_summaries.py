@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from open_webui_openrouter_pipe.settings import UserValves
 from open_webui_openrouter_pipe.summaries.summary import render_part
+from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import Json
 from scripts.standin.summaries import PROSE
 from tests.support.long_chats import (

@@ -28,10 +28,19 @@ ROW = {
     "name": "A: M",
     "context_length": 200_000,
     "architecture": {"input_modalities": ["text", "image"], "output_modalities": ["text"]},
-    "pricing": {"prompt": "0.000003", "completion": "0.000015", "input_cache_read": "0.0000003"},
+    "pricing": {
+        "prompt": "0.000003",
+        "completion": "0.000015",
+        "input_cache_read": "0.0000003",
+        "input_cache_write_1h": "0.000006",
+        "web_search": "0.01",
+    },
+    "description": "Writes.",
+    "created": 1_750_000_000,
+    "expiration_date": "2027-03-01T00:00:00Z",
     "top_provider": {"context_length": 180_000, "max_completion_tokens": 64_000},
     "supported_parameters": ["tools", "reasoning"],
-    "reasoning": {"mandatory": False, "supported_efforts": ["low", "high"]},
+    "reasoning": {"mandatory": True, "supported_efforts": ["low", "high"]},
 }
 READ = Model(
     id="a/m",
@@ -47,6 +56,12 @@ READ = Model(
     price_cache_write=None,
     reasons=True,
     supported_efforts=("low", "high"),
+    description="Writes.",
+    created=1_750_000_000,
+    expires="2027-03-01",
+    price_cache_write_1h=0.000006,
+    price_search=0.01,
+    reasoning_is_mandatory=True,
 )
 BARE = Model(
     id="b",
@@ -122,6 +137,9 @@ def test_rows_are_read_with_tolerance() -> None:
         "supported_parameters": None,
         "context_length": True,
         "reasoning": None,
+        "created": "x",
+        "expiration_date": "soon",
+        "description": 3,
     }
     assert read_models({"data": [None, 7, {"id": None}, {"id": ""}, worse, odd]}) == (BARE,)
 

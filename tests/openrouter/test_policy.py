@@ -23,8 +23,8 @@ from open_webui_openrouter_pipe.openrouter.policy import (
 from open_webui_openrouter_pipe.planning.plan import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.ports import Model
-from open_webui_openrouter_pipe.settings import Valves
 from open_webui_openrouter_pipe.summaries.prompt import SUMMARY_SCHEMA
+from open_webui_openrouter_pipe.valves import Valves
 
 CHEAP_READS = CachePrices(read=0.1, write=1.25)
 EPHEMERAL = {"cache_control": {"type": "ephemeral"}}

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.pipe import Pipe
-from open_webui_openrouter_pipe.settings import UserValves
 from open_webui_openrouter_pipe.store.batches import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.sealing import Keyring
 from open_webui_openrouter_pipe.store.summaries import SealedSummaries, SummaryRows
+from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import SECRET_KEY, Answer, Json, Page, PipeInProcess
 from scripts.standin.state import RecordedRequest
 
