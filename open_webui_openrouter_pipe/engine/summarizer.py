@@ -22,7 +22,7 @@ from ..planning.audit import AuditRow, SummaryOutcome, summary_row
 from ..planning.plan import CachedPrefix
 from ..ports import StoredSummary, Summaries
 from ..summaries.judge import require_content
-from ..summaries.segments import Segment, SummaryTarget, summaries_before
+from ..summaries.segments import Segment, SummaryTarget, summaries_before, summaries_within
 from ..summaries.summary import EarlierState, Summary, SummaryRefused
 from .recorder import RequestOrigin
 from .summary_writer import TIMED_OUT, SummaryWriter
@@ -264,10 +264,11 @@ class Summarizer:
                 await asyncio.sleep(min(_POLL_SECONDS, until_seconds - clock()))
             try:
                 # Whoever had the claim before may have finished after the conversation's summaries were looked up.
-                found = await self._find([*target.chains_before, segment.start, segment.end])
+                own_chains = (segment.start, *(turn.chain for turn in target.turns[:-1]), segment.end)
+                found = await self._find([*target.chains_before, *own_chains])
                 if segment in found:
                     return SummaryBatch({segment: found[segment]})
-                earlier = EarlierState.after(summaries_before(target, found))
+                earlier = EarlierState.after(summaries_before(target, found), summaries_within(target, found))
                 return await self._write(target, cached_prefix, earlier, until_seconds=until_seconds)
             finally:
                 await self.summaries.release(user_id, segment)

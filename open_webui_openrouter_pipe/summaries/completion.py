@@ -35,6 +35,7 @@ from .summary import (
     Entry,
     ModelSummary,
     Summary,
+    merge_constraints,
     one_line,
     render_part,
     render_summary,
@@ -92,7 +93,10 @@ def complete_summary(
     )
     filling = _Filling(count, max_tokens - count(render_part(base)) - CLOSING_TOKENS)
     state = _Filling(count, int(max_tokens * STATE_SHARE) - CLOSING_TOKENS)
-    constraints = tuple(_verified(model_summary.constraints, assignment))
+    # A model that reads many turns at once, or not all of them, misses rules that summaries of the parts hold.
+    named = (*assignment.earlier.own_constraints, *model_summary.constraints)
+    verified = merge_constraints(_verified(named, assignment))
+    constraints = tuple(sorted(verified, key=lambda each: each.turn))
     filling.take((("constraints", each) for each in constraints), SHARES["constraints"])
     text = filling.take_text("summary_text", marked.summary_text, TEXT_SHARE)
     goal = state.take_text("goal", marked.goal, GOAL_SHARE)

@@ -346,3 +346,14 @@ def summaries_before(target: SummaryTarget, found: Mapping[Segment, Summary]) ->
             before.append(found[segment])
             index = number[segment.start]
     return tuple(reversed(before))
+
+
+def summaries_within(target: SummaryTarget, found: Mapping[Segment, Summary]) -> tuple[Summary, ...]:
+    """Return the summaries of parts of a target, those that begin first at the beginning."""
+    number = {turn.chain: index for index, turn in enumerate(target.turns, start=1)} | {
+        target.segment.start: 0
+    }
+    parts = [part for part in found if {part.start, part.end} <= number.keys() and part != target.segment]
+    return tuple(
+        found[part] for part in sorted(parts, key=lambda part: (number[part.start], number[part.end]))
+    )

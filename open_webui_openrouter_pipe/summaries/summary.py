@@ -172,11 +172,15 @@ def max_summary_tokens(source_tokens: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class EarlierState:
-    """What the segments before one leave: the goal, points that nobody has resolved, the constraints in force."""
+    """What the segments before one leave: the goal, points that nobody has resolved, the constraints in force.
+
+    `own_constraints` are those that summaries of the segment's own parts hold, which its summary replaces.
+    """
 
     goal: str = ""
     open_points: tuple[Entry, ...] = ()
     constraints: tuple[Constraint, ...] = ()
+    own_constraints: tuple[Constraint, ...] = ()
 
     @property
     def texts(self) -> Iterator[str]:
@@ -185,8 +189,8 @@ class EarlierState:
         yield from (constraint.quote for constraint in self.constraints)
 
     @classmethod
-    def after(cls, summaries: Sequence[Summary]) -> EarlierState:
-        """Return what these summaries leave, oldest first."""
+    def after(cls, summaries: Sequence[Summary], replaced: Sequence[Summary] = ()) -> EarlierState:
+        """Return what these summaries leave, oldest first, for one that stands for the `replaced` ones."""
         points: dict[str, Entry] = {}
         for summary in summaries:
             points = {text: point for text, point in points.items() if text not in summary.resolved}
@@ -194,7 +198,8 @@ class EarlierState:
             points |= {entry.text: entry for entry in (*by_model.open_questions, *by_model.action_items)}
         in_force = (each for each in all_constraints(summaries) if not each.revoked_by)
         goals = (summary.by_model.goal for summary in reversed(summaries))
-        return cls(next(filter(None, goals), ""), tuple(points.values()), tuple(in_force))
+        goal = next(filter(None, goals), "")
+        return cls(goal, tuple(points.values()), tuple(in_force), all_constraints(replaced))
 
 
 NOTHING_EARLIER = EarlierState()
@@ -202,8 +207,13 @@ NOTHING_EARLIER = EarlierState()
 
 def all_constraints(summaries: Sequence[Summary]) -> tuple[Constraint, ...]:
     """Return the constraints of all summaries, each once, as the newest of them knows it."""
+    return merge_constraints(constraint for summary in summaries for constraint in summary.constraints)
+
+
+def merge_constraints(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
+    """Return each constraint once, as the newest that names it, the last one, knows it."""
     found: dict[tuple[int, str], Constraint] = {}
-    for each in (constraint for summary in summaries for constraint in summary.constraints):
+    for each in constraints:
         key = each.turn, each.quote
         if each.revoked_by or key not in found:
             found[key] = each

@@ -150,11 +150,18 @@ async def test_every_detail_is_repeated_or_listed_as_lost(
     assert [line for line in tool_call_lines(sent) if line not in lines] == []
 
 
-async def test_ten_summaries_in_a_row_lose_no_more_than_one(tmp_path: Path, standin: StandIn) -> None:
+@pytest.fixture(params=["standin", "byte_standin"])
+def provider(request: pytest.FixtureRequest) -> StandIn:
+    """One that bills as the pipe counts, and one that bills less, so that a summary stands for many others."""
+    chosen: StandIn = request.getfixturevalue(request.param)
+    return chosen
+
+
+async def test_ten_summaries_in_a_row_lose_no_more_than_one(tmp_path: Path, provider: StandIn) -> None:
     """Each is made from the original turns, so that details do not erode."""
     address = DatabaseAddress.in_folder(tmp_path)
     summarized_turns = 0
-    async with Worker(address, standin, tmp_path, **NO_PREFETCH) as pipe:
+    async with Worker(address, provider, tmp_path, **NO_PREFETCH) as pipe:
         page = fill(LongChat(pipe, SMALL))
         while summarized_turns < SUMMARIZED_TURNS:
             answer = await page.ask_next()
@@ -162,7 +169,7 @@ async def test_ten_summaries_in_a_row_lose_no_more_than_one(tmp_path: Path, stan
             if not any(line.startswith("Summarized: ") for line in answer.notices):
                 continue
             summarized_turns += 1
-            sent = last_request(standin)
+            sent = last_request(provider)
             assert silently_lost(sent, used_summaries(sent, await stored_summaries(address))) == []
             assert [line for line in RULES if line not in input_text(sent)] == []
 

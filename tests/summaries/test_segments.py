@@ -23,6 +23,7 @@ from open_webui_openrouter_pipe.summaries.segments import (
     group_segments,
     segment_ends,
     summaries_before,
+    summaries_within,
 )
 from open_webui_openrouter_pipe.summaries.summary import (
     Entry,
@@ -212,6 +213,18 @@ def test_earlier_summaries_are_found_by_the_ends_of_segments() -> None:
     texts = [summary.by_model.summary_text for summary in summaries_before(target, found)]
     assert texts == ["0-2", "2-3", "4-5"]
     assert summaries_before(target, {}) == ()
+
+
+def test_summaries_of_the_parts_of_a_target_are_found() -> None:
+    """Those that lie in it as a whole, in the order of the chat; not its own."""
+    chat = chat_of(6)
+    target = SummaryTarget(segment(chat, 1, 4), tuple(chat.turns[1:4]), 0, 2)
+    found = {
+        segment(chat, first, end): Summary(ModelSummary(f"{first}-{end}"))
+        for first, end in [(0, 1), (3, 4), (1, 2), (1, 4), (3, 5), (0, 2), (2, 3), (1, 3)]
+    }
+    texts = [summary.by_model.summary_text for summary in summaries_within(target, found)]
+    assert texts == ["1-2", "1-3", "2-3", "3-4"]
 
 
 def test_messages_that_the_newest_summary_refers_to_stay() -> None:

@@ -384,6 +384,22 @@ def test_a_constraint_of_an_earlier_part_is_there_to_be_revoked() -> None:
     assert EarlierState.after([before, after]).constraints == (Constraint(1, "By train."),)
 
 
+def test_a_summary_of_several_parts_keeps_the_constraints_of_each() -> None:
+    """In the order of the turns, each once, also those that its model does not name; not what nobody wrote."""
+    fly = Constraint(5, "Never fly, not even short distances.")
+    revoked = replace(fly, revoked_in_turn=7, revoked_by="Forget the rule about flying.")
+    nonsense = Constraint(7, "that is nonsense.")
+    parts = [
+        Summary(ModelSummary("a"), constraints=each)
+        for each in ((fly, Constraint(5, "Never eat.")), (revoked,))
+    ]
+    earlier = EarlierState.after((), parts)
+    assert earlier == EarlierState(own_constraints=(revoked, Constraint(5, "Never eat.")))
+    assert constraints_of(earlier=earlier) == constraints_of(fly, earlier=earlier) == (revoked,)
+    assert constraints_of(nonsense, earlier=EarlierState(own_constraints=(fly,))) == (fly, nonsense)
+    assert constraints_of(revoked, earlier=EarlierState(own_constraints=(fly,))) == (revoked,)
+
+
 def test_earlier_parts_leave_a_goal_and_what_is_open() -> None:
     """Until a later part resolves it; numbers that nobody gave mean nothing."""
     first = Summary(
