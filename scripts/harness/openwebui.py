@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-ANSWER_SECONDS = 300.0
+ANSWER_SECONDS = 900.0
 POLL_SECONDS = 0.1
 PASSWORD = "a password for tests"  # noqa: S105 - of accounts that a test makes
 

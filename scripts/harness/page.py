@@ -27,7 +27,7 @@ Tool = Callable[[Json], str]
 
 KEY = "sk-or-v1-stand-in"
 SECRET_KEY = "the host's secret"  # noqa: S105 - of a host that does not exist
-IDLE_SECONDS = 120.0
+IDLE_SECONDS = 600.0
 _MAX_ROUNDS = 8
 
 

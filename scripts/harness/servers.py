@@ -19,8 +19,8 @@ from scripts import machine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-START_SECONDS = 30.0
-STOP_SECONDS = 15.0
+START_SECONDS = 300.0
+STOP_SECONDS = 60.0
 
 
 def missing_server_programs() -> list[str]:

@@ -12,7 +12,7 @@ import httpx
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-CALL_SECONDS = 60.0
+CALL_SECONDS = 300.0
 
 
 class ApiError(Exception):

@@ -18,7 +18,7 @@ from scripts.launch.process import LaunchError, Program
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-START_SECONDS = 300.0
+START_SECONDS = 900.0
 REPORT_SECONDS = 5.0
 
 _QUIET = {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FUNCTION_ID = "openrouter"
 FUNCTION_NAME = "OpenRouter"
 STANDIN_KEY = "sk-or-v1-stand-in"
-STANDIN_START_SECONDS = 60.0
+STANDIN_START_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
@@ -30,6 +31,8 @@ COMMENT = ": OPENROUTER PROCESSING"
 BARE_COMMENT = ": "
 DONE = "data: [DONE]"
 SILENCE_SECONDS = 0.5
+CLOCK_SECONDS = 0.05
+"""How soon a pause knows that the clock was moved on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,7 @@ class WholeResponse(JSONResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Wait, then send; or stop as soon as the client is gone."""
-        left = await _left_within(self._pause_seconds, receive)
+        left = await _left_within(self._pause_seconds, self._clock, receive)
         self._record.ended_at = self._clock()
         self._record.finished, self._record.disconnected = not left, left
         if left:
@@ -150,14 +153,17 @@ class WholeResponse(JSONResponse):
         await super().__call__(scope, receive, send)
 
 
-async def _left_within(seconds: float | None, receive: Receive) -> bool:
-    """Whether the client leaves in that time; None is for ever."""
+async def _left_within(seconds: float | None, clock: Callable[[], float], receive: Receive) -> bool:
+    """Whether the client leaves in that time of the stand-in's clock; None is for ever."""
+    end = math.inf if seconds is None else clock() + seconds
+    leaving = asyncio.create_task(_left(receive))
     try:
-        async with asyncio.timeout(seconds):
-            await _left(receive)
-    except TimeoutError:
+        while (left_seconds := end - clock()) > 0:
+            if (await asyncio.wait({leaving}, timeout=min(left_seconds, CLOCK_SECONDS)))[0]:
+                return True
         return False
-    return True
+    finally:
+        leaving.cancel()
 
 
 async def _left(receive: Receive) -> None:

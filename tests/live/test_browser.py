@@ -44,7 +44,7 @@ def shown_usage(page: Browser) -> str:
         ActionChains(page.driver).move_to_element(button).perform()
         return "".join(box.text for box in page.driver.find_elements(By.CSS_SELECTOR, "[data-tippy-root]"))
 
-    page.wait(lambda: "cost" in text(), 30)
+    page.wait(lambda: "cost" in text())
     return text()
 
 
@@ -86,8 +86,8 @@ def test_a_tool_at_work(open_webui: OpenWebUI, page: Browser) -> None:
 def test_stop_in_mid_answer(page: Browser, standin: StandIn) -> None:
     """The written part stays on the page, and the next question is answered."""
     page.pick_model("Stand-in: script")
-    page.send("[[standin: slow=30]] count")
-    page.wait(lambda: len(page.last_answer().split()) > 5, 30)
+    page.send("[[standin: slow=600]] count")
+    page.wait(lambda: len(page.last_answer().split()) > 5)
     page.stop()
     stopped = page.last_answer()
     page.send("go on")
@@ -115,7 +115,7 @@ def test_the_hosts_own_tools_do_not_keep_a_small_model_from_answering(
     page.pick_model("Mistral: Small 8k")
     page.send("Hello small model. " + "It is late. " * 500)
     answer = page.wait_for_answer()
-    page.wait(lambda: "built-in tools of Open WebUI were omitted" in page.last_message(), 30)
+    page.wait(lambda: "built-in tools of Open WebUI were omitted" in page.last_message())
     page.screenshot("tools-omitted")
     assert "You said: Hello small model." in answer
     (request,) = [each for each in standin.responses if b"### Task:" not in each.raw]

@@ -328,7 +328,7 @@ def test_without_a_key_the_line_says_whom_to_ask(open_webui: OpenWebUI) -> None:
 def test_after_stop_the_chat_goes_on(open_webui: OpenWebUI, standin: StandIn) -> None:
     """The partial answer is part of the next request, and the connection to the provider was closed."""
     with open_webui.admin.session() as session:
-        sent = open_webui.admin.send(SCRIPTED, "[[standin: slow=30]] count", session_id=session.id)
+        sent = open_webui.admin.send(SCRIPTED, "[[standin: slow=600]] count", session_id=session.id)
         session.wait_for("response:completion", count=20)
         open_webui.admin.stop(sent)
         partial = open_webui.admin.wait(sent)

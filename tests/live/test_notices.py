@@ -112,7 +112,7 @@ def test_a_switch_to_a_smaller_model_is_shown_on_the_page(
     page.pick_model(SMALL_NAME)
     page.send("And the small model?")
     text = page.wait_for_answer()
-    page.wait(lambda: bool(CUT.search(page.last_message())), 30)
+    page.wait(lambda: bool(CUT.search(page.last_message())))
     page.screenshot("notice-smaller-model")
     assert "You said: And the small model?" in text
     large, small = answers(standin)
@@ -125,7 +125,7 @@ def test_a_small_window_is_shown_on_the_page(pier: OpenWebUI, page: Browser, sta
     page.open_chat(add_chat(pier.admin, SMALL, plain_turns(9)).chat_id)
     page.send("How long is this?")
     page.wait_for_answer()
-    page.wait(lambda: bool(CUT.search(page.last_message())), 30)
+    page.wait(lambda: bool(CUT.search(page.last_message())))
     page.screenshot("notice-small-window")
     assert [each.status for each in answers(standin)] == [200]
 
@@ -138,7 +138,7 @@ def test_retrieved_text_that_was_cut_is_shown_on_the_page(
     page.open_chat(add_chat(pier.admin, preset, plain_turns(2, 40)).chat_id)
     page.send("Was the ship late?")
     answer = page.wait_for_answer()
-    page.wait(lambda: bool(RETRIEVED.search(page.last_message())), 30)
+    page.wait(lambda: bool(RETRIEVED.search(page.last_message())))
     page.screenshot("notice-retrieved-text")
     assert "You said: Was the ship late?" in answer
     (request,) = answers(standin)
@@ -161,7 +161,7 @@ def test_a_summary_that_failed_and_was_made_later_is_shown_on_the_page(
     page.send("How was the week?")
     page.wait_for_answer()
     page.show_statuses()
-    page.wait(lambda: bool(FAILED.search(page.last_message())), 30)
+    page.wait(lambda: bool(FAILED.search(page.last_message())))
     page.screenshot("notice-summary-failed")
     standin.summarizer = "keep"
     for question in ("And then?", "And after that?", "And now?"):

@@ -235,15 +235,16 @@ def test_the_page_shows_the_summary_status_and_the_chat_goes_on(
     """One line while summarizing and one after it; a regenerated answer and a restart cost no further call."""
     sent = log.copied_to(harbour.admin)
     page.open_chat(sent.chat_id)
-    standin.summarizer = "slow=2"
+    standin.summarizer = "slow=50"
     page.send(day(log.days))
-    page.wait(lambda: bool(SUMMARIZING.search(page.last_message())), 30)
+    page.wait(lambda: bool(SUMMARIZING.search(page.last_message())))
     page.screenshot("summary-being-made")
+    standin.advance(50)
     answer = page.wait_for_answer()
-    page.wait(lambda: bool(SUMMARIZED.search(page.last_message())), 30)
+    page.wait(lambda: bool(SUMMARIZED.search(page.last_message())))
     page.screenshot("summary-made")
     page.show_statuses()
-    page.wait(lambda: bool(SUMMARIZING.search(page.last_message())), 30)
+    page.wait(lambda: bool(SUMMARIZING.search(page.last_message())))
     page.screenshot("summary-history")
     count = summary_count(standin)
     assert count > 0
@@ -282,7 +283,7 @@ def test_an_edit_keeps_the_summaries_before_it(harbour: OpenWebUI, page: Browser
 
     _, answer = grow_until_noticed(admin, base=170, after=branch, line="Summarizing")
     page.open_chat(sent.chat_id)
-    page.wait(lambda: bool(SUMMARIZED.search(page.last_message())), 30)
+    page.wait(lambda: bool(SUMMARIZED.search(page.last_message())))
     page.screenshot("summary-edited-branch")
     anew = summary_requests(standin)[count:]
     assert was_summarized(answer)

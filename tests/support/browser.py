@@ -9,6 +9,7 @@ from selenium import webdriver
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.remote_connection import RemoteConnection
 from selenium.webdriver.support import expected_conditions as expected
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from selenium.webdriver.remote.webelement import WebElement
 
 SCREENSHOTS = ARTIFACTS / "screenshots"
-STEP_SECONDS = 120.0
-ANSWER_SECONDS = 300.0
+STEP_SECONDS = 600.0
+ANSWER_SECONDS = 900.0
 
 _FLAGS = (
     "--headless=new",
@@ -63,6 +64,10 @@ class Browser:
         options.binary_location = str(machine.find("chromium"))
         service = webdriver.ChromeService(str(machine.find("chromedriver")))
         self.driver = webdriver.Chrome(options=options, service=service)
+        self.driver.set_page_load_timeout(STEP_SECONDS)
+        executor = self.driver.command_executor
+        assert isinstance(executor, RemoteConnection)
+        executor.client_config.timeout = int(ANSWER_SECONDS)  # longer than any step of the driver's
 
     def __enter__(self) -> Self:
         return self
@@ -108,7 +113,7 @@ class Browser:
             return len(attached) == len(paths) and not uploading
 
         self.driver.find_element(*_FILES).send_keys("\n".join(map(str, paths)))
-        self.wait(is_done, STEP_SECONDS)
+        self.wait(is_done)
 
     def edit(self, message_id: str, text: str) -> None:
         """Change a question and send it again; returns when the answer has begun."""
@@ -140,7 +145,7 @@ class Browser:
         for_more = "document.getElementById('messages-container').scrollTop = 0"
         while message_id not in (shown := self.message_ids()):
             self.driver.execute_script(for_more)
-            self.wait(partial(self._shows_others, shown), STEP_SECONDS)
+            self.wait(partial(self._shows_others, shown))
         into_view = "document.getElementById(arguments[0]).scrollIntoView({block: 'center'})"
         self.driver.execute_script(into_view, f"message-{message_id}")
 
@@ -167,12 +172,12 @@ class Browser:
         script = (
             "return [...document.querySelectorAll(arguments[0])].filter(each => each.naturalWidth > 0).length"
         )
-        self.wait(lambda: self.driver.execute_script(script, _PICTURES) == count, STEP_SECONDS)
+        self.wait(lambda: self.driver.execute_script(script, _PICTURES) == count)
 
     def stop(self) -> None:
         """Press Stop, and wait until it is gone."""
         self.click(*_STOP)
-        self.wait(lambda: not self.driver.find_elements(*_STOP), STEP_SECONDS)
+        self.wait(lambda: not self.driver.find_elements(*_STOP))
 
     def last_answer(self) -> str:
         """The visible text of the last answer; empty while there is none."""
@@ -186,7 +191,7 @@ class Browser:
 
     def screenshot(self, name: str) -> Path:
         """Keep what is seen, once nothing fades in any more, as `.artifacts/screenshots/NAME.png`."""
-        self.wait(lambda: not self.driver.execute_script(_IN_MOTION), STEP_SECONDS)
+        self.wait(lambda: not self.driver.execute_script(_IN_MOTION))
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         path = SCREENSHOTS / f"{name}.png"
         self.driver.save_screenshot(str(path))
@@ -200,7 +205,7 @@ class Browser:
         """Click the element, once it can be clicked."""
         self._waiting(STEP_SECONDS).until(expected.element_to_be_clickable((by, value))).click()
 
-    def wait(self, condition: Callable[[], bool], seconds: float) -> None:
+    def wait(self, condition: Callable[[], bool], seconds: float = STEP_SECONDS) -> None:
         """Wait until the condition holds; selenium's TimeoutException otherwise."""
         self._waiting(seconds).until(lambda _: condition())
 
@@ -218,7 +223,7 @@ class Browser:
             last = self.message_ids()[-1:]
             return last != before[-1:] and any(self.driver.find_elements(*_answer_in(name)) for name in last)
 
-        self.wait(is_there, STEP_SECONDS)
+        self.wait(is_there)
 
     def _waiting(self, seconds: float) -> WebDriverWait[webdriver.Chrome]:
         return WebDriverWait(self.driver, seconds, poll_frequency=0.1)

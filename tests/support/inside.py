@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-SECONDS = 90.0
+SECONDS = 900.0
 
 Answer = TypeVar("Answer")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LIMIT_SECONDS = 300.0
+LIMIT_SECONDS = 900.0
 POLL_SECONDS = 0.01
 
 T = TypeVar("T")
