@@ -30,7 +30,7 @@ from .engine.summary_writer import SummaryModel, SummaryWriter
 from .engine.turn import TurnMemory, TurnRequest, TurnRunner
 from .errors import AttachmentNotFound
 from .host.call import AttachedFile, Call
-from .host.documents import attached_documents, files_without_text, with_documents
+from .host.documents import UnsavedChats, attached_documents, files_without_text, with_documents
 from .host.files import HostFiles
 from .host.model_rows import admin_parameters
 from .host.platform import platform
@@ -232,6 +232,7 @@ class App:
             new_id=generate_item_id,
             files=self._host.files if library.saved_for else None,
             attachments=library,
+            downloads=library.downloads,
         )
         request = TurnRequest(
             messages=call.messages,
@@ -248,18 +249,19 @@ class App:
     ) -> tuple[Call, Mapping[str, str]]:
         """The call with its documents in their messages, and a line about each that the host gives in excerpts.
 
-        What neither the model reads nor the host is put into its message all the same, where a note stands for it.
+        What neither the model reads nor the host is put into its message all the same, where a note stands for it. So
+        is what the user may not read, unless the host gives it to everybody all the same.
         """
         find, lacks_text = self._host.attached_documents, self._host.files_without_text
         if find is None or lacks_text is None or settings.attachments.media.documents == "host":
             return call, {}
-        attached = await find(call)
+        attached, given = await find(call), {source.file_id for source in call.sources}
         files = [file for of_message in attached.values() for file in of_message]
         errors = await asyncio.gather(*(library.refusal(file.id) for file in files))
         refused = {
             file: error
             for file, error in zip(files, errors, strict=True)
-            if error and not isinstance(error, AttachmentNotFound)
+            if error and (not isinstance(error, AttachmentNotFound) or file.id in given)
         }
         try:
             silent = await lacks_text([file.id for file in refused]) if refused else frozenset()
@@ -423,7 +425,7 @@ def build_app() -> App:
             tokenizer_folder=tokenizer_folder(),
             model_parameters=admin_parameters,
             files=HostFiles(),
-            attached_documents=attached_documents,
+            attached_documents=partial(attached_documents, unsaved=UnsavedChats()),
             files_without_text=files_without_text,
         )
     )

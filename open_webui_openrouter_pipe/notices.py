@@ -52,6 +52,22 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "attachments_unread_video.one": "{count} video was not sent: this model does not read video.",
         "images_omitted": "{count} earlier images are no longer shown to the model.",
         "images_omitted.one": "{count} earlier image is no longer shown to the model.",
+        "images_too_many": "{count} images were not sent: a request holds at most {limit}.",
+        "images_too_many.one": "{count} image was not sent: a request holds at most {limit}.",
+        "too_many_images": "a request holds at most {limit} images",
+        "attachments_omitted": (
+            "{count} earlier attachments are no longer sent: all together are larger than {megabytes:,.0f} MB."
+        ),
+        "attachments_omitted.one": (
+            "{count} earlier attachment is no longer sent: all together are larger than {megabytes:,.0f} MB."
+        ),
+        "attachments_too_large": (
+            "{count} attachments were not sent: all together are larger than {megabytes:,.0f} MB."
+        ),
+        "attachments_too_large.one": (
+            "{count} attachment was not sent: all together are larger than {megabytes:,.0f} MB."
+        ),
+        "too_large_together": "all together are larger than {megabytes:,.0f} MB",
         "attachment_not_sent": "{name} was not sent: {reason}.",
         "attachment_kind": "this model does not read files of the type {kind}",
         "attachment_unknown": "its type is not known",

@@ -107,6 +107,7 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
                 max_images=valves.MAX_INPUT_IMAGES_PER_REQUEST,
                 image_selection=valves.IMAGE_INPUT_SELECTION,
                 max_bytes=valves.MAX_ATTACHMENT_MB * 1024 * 1024,
+                max_total_bytes=valves.MAX_REQUEST_ATTACHMENTS_MB * 1024 * 1024,
             ),
             valves.PDF_ENGINE,
             tuple(_words(valves.DOWNLOAD_HOSTS)),

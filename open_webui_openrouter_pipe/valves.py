@@ -232,7 +232,10 @@ class Valves(BaseModel):
     MAX_INPUT_IMAGES_PER_REQUEST: int = Field(
         default=20,
         ge=0,
-        description="How many images a request may hold. Of more, the newest are sent. 0: any number.",
+        description=(
+            "How many images a request may hold. With one more, the oldest go until half as many are left: so the "
+            "provider's cache is lost once, and not with each further image. 0: any number."
+        ),
     )
     IMAGE_INPUT_SELECTION: ImageSelection = Field(
         default="conversation",
@@ -247,6 +250,15 @@ class Valves(BaseModel):
         ge=1,
         title="Max attachment MB",
         description="Size of the largest file, in megabytes, that is sent to a model or downloaded.",
+    )
+    MAX_REQUEST_ATTACHMENTS_MB: int = Field(
+        default=50,
+        ge=0,
+        title="Max request attachments MB",
+        description=(
+            "Size of all attachments of a request together, in megabytes. With more, the oldest go until half of it is "
+            "left. 0: any size."
+        ),
     )
     DOWNLOAD_HOSTS: str = Field(
         default="",

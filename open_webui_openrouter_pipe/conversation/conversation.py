@@ -7,8 +7,8 @@ output, directly or further behind it in the same turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -19,6 +19,8 @@ Tool: TypeAlias = Mapping[str, Any]
 
 DIGEST_BYTES = 16
 CHAIN_START = b"open_webui_openrouter_pipe.chain.1"
+LONG_CHARACTERS = 256 * 1024
+"""A text of more is named in windows of so many, without a copy of all of it."""
 UNNAMED_FIELDS = frozenset({"id", "status"})
 """Fields that say nothing about the content: the same item may come back with another id."""
 
@@ -37,12 +39,13 @@ class Turn:
 
     `rounds` divides the entries: first what the user said, then one run of entries for each response of the
     model together with the outputs of its calls. `chain` names the conversation from its beginning through
-    this turn.
+    this turn, whatever is shown of its attachments; `sent_chain` names it as it is sent.
     """
 
     index: int
     rounds: tuple[tuple[DigestedItem, ...], ...]
     chain: bytes
+    sent_chain: bytes
 
     @property
     def entries(self) -> Iterator[DigestedItem]:
@@ -85,10 +88,8 @@ def build_conversation(
     numbered = zip(turn_of_item, items, strict=True)
     for index, group in groupby(numbered, key=lambda pair: pair[0]):
         entries = [digest_item(item) for _, item in group]
-        # Reasoning is excluded from the chain: it comes and goes without changing what was said.
-        content = b"".join(entry.digest for entry in entries if not is_reasoning(entry.item))
-        chain = sha256(chain + content).digest()[:DIGEST_BYTES]
-        turns.append(Turn(index, tuple(_rounds(entries)), chain))
+        chain = _extended(chain, entries)
+        turns.append(Turn(index, tuple(_rounds(entries)), chain, chain))
     return Conversation(
         tuple(digest_item(item) for item in instructions),
         tuple(turns),
@@ -96,6 +97,26 @@ def build_conversation(
         tuple(digest_item(item) for item in volatile),
         tuple(external_summaries),
     )
+
+
+def name_turns(conversation: Conversation, items: Iterable[Item]) -> Conversation:
+    """Return the conversation with chains that name these items: its own, before attachments were put in place."""
+    unfilled, chain = iter(items), conversation.before
+    turns: list[Turn] = []
+    for turn in conversation.turns:
+        named = [
+            entry if entry.item is item else digest_item(item)
+            for entry, item in zip(turn.entries, unfilled, strict=False)
+        ]
+        chain = _extended(chain, named)
+        turns.append(replace(turn, chain=chain))
+    return replace(conversation, turns=tuple(turns))
+
+
+def _extended(chain: bytes, entries: Iterable[DigestedItem]) -> bytes:
+    # Reasoning is excluded from the chain: it comes and goes without changing what was said.
+    content = b"".join(entry.digest for entry in entries if not is_reasoning(entry.item))
+    return sha256(chain + content).digest()[:DIGEST_BYTES]
 
 
 def digest_item(item: Item) -> DigestedItem:
@@ -114,7 +135,9 @@ def content_digest(value: Any) -> bytes:
 def _write(value: Any, pieces: list[bytes]) -> None:
     """Write a JSON value without escaping: each text is preceded by its length, which is what makes this fast."""
     kind = type(value)
-    if kind is str:
+    if kind is str and len(value) > LONG_CHARACTERS:
+        pieces += (b"'%d:" % len(value), _long_digest(value))
+    elif kind is str:
         raw = value.encode("utf-8", "surrogatepass")
         pieces += (b'"%d:' % len(raw), raw)
     elif kind is dict:
@@ -128,6 +151,13 @@ def _write(value: Any, pieces: list[bytes]) -> None:
             _write(inner, pieces)
     else:
         pieces.append(repr(value).encode() + b";")
+
+
+def _long_digest(text: str) -> bytes:
+    found = sha256()
+    for start in range(0, len(text), LONG_CHARACTERS):
+        found.update(text[start : start + LONG_CHARACTERS].encode("utf-8", "surrogatepass"))
+    return found.digest()
 
 
 def _rounds(entries: Sequence[DigestedItem]) -> Iterator[tuple[DigestedItem, ...]]:

@@ -32,12 +32,18 @@ VIDEO_TOKENS_PER_SECOND = 295
 ASSUMED_VIDEO_BYTES_PER_SECOND = 125_000
 ASSUMED_VIDEO_SECONDS = 60
 
+_NOTE = re.compile(r"\[(?:Image|File|Audio|Video): [^\n]{0,400} (?:no longer shown|not sent: [^\n]{1,400})\]")
 _FRAME_MARKERS = frozenset({*range(0xC0, 0xC4), *range(0xC5, 0xC8), *range(0xC9, 0xCC), *range(0xCD, 0xD0)})
 
 
 def image_size(url: str) -> tuple[int, int] | None:
     """Return the width and height, in pixels, of an image in a data URL; None where they cannot be read."""
     return _pixels(decode(url, limit_characters=HEADER_CHARACTERS))
+
+
+def is_note(text: str) -> bool:
+    """Return whether a text stands for an attachment that is not sent, and counts as one: it may come and go."""
+    return _NOTE.fullmatch(text) is not None
 
 
 def holds_pdf(items: Iterable[Item]) -> bool:

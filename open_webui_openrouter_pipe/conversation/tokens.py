@@ -134,9 +134,12 @@ class TokenCounter:
         for part in content:
             tokens = self._media_tokens(part)
             if tokens is None:
-                text_tokens += self.text(str(part.get("text") or part.get("refusal") or ""))
+                text = str(part.get("text") or part.get("refusal") or "")
+                tokens, is_medium = self.text(text), media.is_note(text)
             else:
-                media_tokens += tokens
+                is_medium = True
+            text_tokens += 0 if is_medium else tokens
+            media_tokens += tokens if is_medium else 0
         return TokenCounts(text_tokens, media_tokens)
 
     def _media_tokens(self, part: Mapping[str, Any]) -> int | None:
@@ -160,11 +163,12 @@ class TokenCounter:
         """Count any other item: its fields as text, what is sealed by the ratio, and the image that it generated."""
         shown = {name: value for name, value in fields.items() if name not in {"encrypted_content", "result"}}
         image, sealed = fields.get("result"), fields.get("encrypted_content")
-        return TokenCounts(
-            self.text(json.dumps(shown, ensure_ascii=False)) + MESSAGE_OVERHEAD_TOKENS,
-            media.image_tokens(image, "auto", self.family) if isinstance(image, str) else 0,
-            _sealed_tokens(sealed) if sealed else 0,
-        )
+        tokens = self.text(json.dumps(shown, ensure_ascii=False))
+        if isinstance(image, str):  # all of it is a medium, as is the note that may stand for it
+            return TokenCounts(
+                MESSAGE_OVERHEAD_TOKENS, tokens + media.image_tokens(image, "auto", self.family)
+            )
+        return TokenCounts(tokens + MESSAGE_OVERHEAD_TOKENS, sealed=_sealed_tokens(sealed) if sealed else 0)
 
 
 def _sealed_tokens(sealed: str) -> int:

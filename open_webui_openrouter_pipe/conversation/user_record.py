@@ -116,7 +116,7 @@ class UserRecord:
         """Return the record's size; cached by content."""
         if not turns:
             return 0
-        key = self.turns[turns.stop - 1].chain + b"record%d,%d" % (turns.start, max_tokens)
+        key = self.turns[turns.stop - 1].sent_chain + b"record%d,%d" % (turns.start, max_tokens)
 
         def count() -> TokenCounts:
             return TokenCounts(self.counter.text(self.text(turns, max_tokens)))

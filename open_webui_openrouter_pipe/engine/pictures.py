@@ -1,7 +1,8 @@
 """Stores what models draw: a picture is among the host's files before it is shown, and its item holds the path.
 
-So neither the chat's row nor the artifact carries megabytes. Whatever the storage does, the answer goes on: what cannot
-be stored stays inline, and a line says so.
+So neither the chat's row nor the artifact carries megabytes, and what a provider has at an address of its own is still
+there when the provider has deleted it. Whatever the storage does, the answer goes on: what cannot be stored stays as it
+came, and where it is inline a line says so.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from ..errors import AttachmentUnavailable
 from ..notices import notice
-from ..ports import FileContent, Files
+from ..ports import Downloads, FileContent, Files
 from ..responses.inline import decode
 from ..responses.items import Item
 from ..responses.pictures import (
@@ -24,6 +25,7 @@ from ..responses.pictures import (
     without_unusable,
 )
 from ..responses.references import host_file_path
+from ..responses.wire import is_web_address
 from .recorder import RequestOrigin
 
 log = logging.getLogger(__name__)
@@ -31,10 +33,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PictureStorage:
-    """Stores the pictures of one round; without `files` they stay as they came."""
+    """Stores the pictures of one round.
+
+    Without `files` they stay as they came, and without `downloads` those that are at an address.
+    """
 
     files: Files | None
     origin: RequestOrigin
+    downloads: Downloads | None = None
 
     async def keep(self, item: Item) -> tuple[Item, str | None]:
         """Return an item as it may be shown and kept, and a line for the user if its picture is not as it should be."""
@@ -44,11 +50,13 @@ class PictureStorage:
         inline = inline_picture(received)
         if not inline:
             is_refused = received is not item and not picture_address(received)
-            return received, notice("attachment_not_a_picture") if is_refused else None
+            if is_refused:
+                return received, notice("attachment_not_a_picture")
+            return await self._fetched(received), None
         if self.files is None:
             return received, None
         try:
-            file_id = await self._store(self.files, inline)
+            file_id = await self._store(self.files, await asyncio.to_thread(decode, inline))
             return with_picture(received, host_file_path(file_id)), None
         except AttachmentUnavailable as error:
             log.warning("a picture is not stored: %s", error)
@@ -58,8 +66,21 @@ class PictureStorage:
             reason = notice("attachment_storage_failed")
         return received, notice("attachment_not_stored", reason=reason)
 
-    async def _store(self, files: Files, inline: str) -> str:
-        content = await asyncio.to_thread(decode, inline)
+    async def _fetched(self, item: Item) -> Item:
+        """Return a picture that is at a web address as one that is stored; as it is where that cannot be done."""
+        address = picture_address(item)
+        if self.files is None or self.downloads is None or not is_web_address(address):
+            return item
+        try:
+            content = (await self.downloads.fetch(address)).content
+            return with_picture(item, host_file_path(await self._store(self.files, content)))
+        except AttachmentUnavailable as error:
+            log.warning("a picture stays at its address: %s", error)
+        except Exception:  # as above
+            log.exception("a picture stays at its address")
+        return item
+
+    async def _store(self, files: Files, content: bytes) -> str:
         kind = image_type(content)
         if kind is None:
             raise AttachmentUnavailable(notice("attachment_damaged"))

@@ -17,6 +17,7 @@ from ..notices import notice
 from ..ports import (
     ArtifactStore,
     Attachments,
+    Downloads,
     Files,
     Notice,
     RequestBody,
@@ -51,7 +52,10 @@ _INCOMPLETE_NOTICES: Final[Mapping[str | None, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The outside world of one round; without `files`, pictures are stored nowhere but in the chat."""
+    """The outside world of one round; without `files`, pictures are stored nowhere but in the chat.
+
+    `downloads` fetches those that a provider names by an address.
+    """
 
     responses: Responses
     requests: Requests
@@ -60,6 +64,7 @@ class Ports:
     files: Files | None = None
     attachments: Attachments | None = None
     """None where nothing but text is sent."""
+    downloads: Downloads | None = None
 
 
 class SeenOnce:

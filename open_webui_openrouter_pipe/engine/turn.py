@@ -134,7 +134,7 @@ class TurnRunner:
         filled = await self.ports.attachments.fill(built.items, built.turns)
         for line in self.memory.new_lines(self._user_id, self.request.origin.chat_id, filled.notices):
             await self.channel.put(Notice(line))
-        return replace(built, items=list(filled.items))
+        return replace(built, items=list(filled.items), unfilled=built.items)
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
         """Name each missing artifact once. With `next_reply`, old reasoning is deleted on purpose."""
@@ -180,7 +180,7 @@ class TurnRunner:
             recorder=Recorder(
                 self.ports.store, self.request.origin, self.request.persistence, self.ports.new_id
             ),
-            pictures=PictureStorage(self.ports.files, self.request.origin),
+            pictures=PictureStorage(self.ports.files, self.request.origin, self.ports.downloads),
             reported=self.memory.reported,
         )
         try:

@@ -3,6 +3,7 @@
     build          the conversation of a whole chat: instructions, volatile text, turns
     turn           one turn's entries become its items
     reading        the host's messages become typed entries, with their origins and repairs
+    answer_images  images that answers show by Markdown
     additions      what the host and filters add to a chat: volatile text, summaries
     host_output    a stored answer's items, unfolded as the host does it
     folded         blocks of tool calls and reasoning folded into text

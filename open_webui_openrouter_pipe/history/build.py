@@ -13,9 +13,10 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
-from ..conversation.conversation import Conversation, build_conversation
+from ..conversation.conversation import Conversation, build_conversation, name_turns
 from ..errors import InvalidHistory
 from ..responses.items import Item
+from ..responses.pictures import picture_address
 from ..responses.wire import as_object, as_text
 from .additions import split_prompt, split_user_parts, unique_summaries
 from .artifacts import Artifacts, MissingArtifact, model_family
@@ -75,7 +76,8 @@ class BuiltHistory:
     `volatile` ones (indexes of items) before the current turn. They may share objects with the artifacts: treat them as
     read-only. `turns` and `origins` say for each item which turn it belongs to and where it comes from. `missing` names
     the markers whose artifact could not be had. `external_summaries` are the texts of what others, such as the host,
-    made of messages that are not in the chat any more: oldest first, each once, and not among `items`.
+    made of messages that are not in the chat any more: oldest first, each once, and not among `items`. `unfilled` are
+    the items before their attachments were put in place, where they had any.
     """
 
     items: list[Item]
@@ -87,19 +89,23 @@ class BuiltHistory:
     missing: Mapping[str, MissingArtifact]
     repairs: tuple[Repair, ...]
     external_summaries: tuple[str, ...] = ()
+    unfilled: list[Item] | None = None
 
     @cached_property
     def conversation(self) -> Conversation:
         """The items as instructions, volatile text and turns, each named by its content; it has no tools yet."""
         first, volatile = self.instruction_count, self.volatile
         kept = [index for index in range(first, len(self.items)) if index not in volatile]
-        return build_conversation(
+        conversation = build_conversation(
             [self.items[index] for index in kept],
             [self.turns[index] for index in kept],
             instructions=self.items[:first],
             volatile=self.items[volatile.start : volatile.stop],
             external_summaries=self.external_summaries,
         )
+        if self.unfilled is None:
+            return conversation
+        return name_turns(conversation, [self.unfilled[index] for index in kept])
 
     @property
     def replayed_reasoning_refs(self) -> tuple[tuple[str | None, str], ...]:
@@ -124,6 +130,7 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
         for number, entries in enumerate([first[len(leading) :], *later])
     ]
     latest = len(turns) - 1
+    _send_answer_images(turns[:latest])
     sent = [(0, instructions), *enumerate(turns[:latest]), (latest, volatile), (latest, turns[latest])]
     items: list[Item] = []
     numbers: list[int] = []
@@ -150,6 +157,23 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
         repairs=(*history.repairs, *(repair for turn in turns for repair in turn.repairs)),
         external_summaries=unique_summaries([*summaries, *history.summaries]),
     )
+
+
+def _send_answer_images(turns: Iterable[BuiltTurn]) -> None:
+    """Send what answers show behind their turns, each image once in a chat: as a user's, since answers hold text alone.
+
+    An item that a model has drawn is sent as that.
+    """
+    seen: set[str] = set()
+    for turn in turns:
+        seen.update(filter(None, map(picture_address, turn.items)))
+        new = [
+            part for part in turn.images if part["type"] == "input_image" and part["image_url"] not in seen
+        ]
+        unique = {part["image_url"]: part for part in new}
+        seen.update(unique)
+        if unique:
+            turn.send(input_message("user", [*unique.values()]), turn.origins[-1])
 
 
 def _resolve_markers(turns: Sequence[Sequence[Entry]], artifacts: Artifacts) -> list[list[Entry]]:

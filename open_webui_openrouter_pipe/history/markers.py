@@ -158,6 +158,11 @@ def closed_fences(text: str) -> list[tuple[int, int]]:
     return blocks
 
 
+def inline_code(text: str) -> list[tuple[int, int]]:
+    """Return the start and end offset of each piece of code within a line."""
+    return [found.span() for found in _INLINE_CODE.finditer(text)]
+
+
 def is_within(offset: int, blocks: list[tuple[int, int]]) -> bool:
     """Return whether the offset lies within one of the blocks, which stand in order."""
     index = bisect_right(blocks, (offset, sys.maxsize))
@@ -180,7 +185,7 @@ def _outside_code(text: str, spans: list[tuple[str, int, int]]) -> list[tuple[st
     if not spans or not ("`" in text or "~~~" in text or "    [" in text or "\t[" in text):
         return spans
     blocks = closed_fences(text)
-    inline = [found.span() for found in _INLINE_CODE.finditer(text)]
+    inline = inline_code(text)
     return [
         span
         for span in spans

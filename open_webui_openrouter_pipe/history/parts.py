@@ -31,7 +31,17 @@ _URL_HEAD = re.compile(r"https?://|data:(?P<kind>[^;,]+)(?:;[^;,]*)*;base64,", r
 _PYTHON_NUMBER = re.compile(r"[:,\[]\s*+-?(?:NaN|Infinity)")
 """What Python reads and writes as JSON, and nobody else."""
 
-_DEFAULT_FILENAME = "file"
+_ENDINGS: Mapping[str, str] = {
+    "plain": "txt",
+    "markdown": "md",
+    "javascript": "js",
+    "jpeg": "jpg",
+    "document": "docx",
+    "sheet": "xlsx",
+    "presentation": "pptx",
+}
+"""Of file names, by what types of files end with."""
+_LONGEST_ENDING = 5
 _OUTPUT_PARTS = frozenset({"input_text", "input_image", "input_file"})
 """Parts that a tool's output may hold."""
 
@@ -165,15 +175,22 @@ def _file(part: JsonObject) -> InputPart:
         data = f"data:{kind};base64,{data}"
     for candidate in map(_url, (data, source.get("file_url") or source.get("url"))):
         if candidate.startswith("data:"):
-            return {"type": "input_file", "filename": filename or _DEFAULT_FILENAME, "file_data": candidate}
+            return {"type": "input_file", "filename": filename or _name_of(candidate), "file_data": candidate}
         if candidate.startswith(_REMOTE):
-            name = filename or candidate.partition("?")[0].rstrip("/").rpartition("/")[2] or _DEFAULT_FILENAME
+            name = filename or candidate.partition("?")[0].rstrip("/").rpartition("/")[2]
             return {"type": "input_file", "filename": name, "file_url": candidate}
         if file_id := host_file_id(candidate):
-            return {"type": "input_file", "filename": filename or _DEFAULT_FILENAME, "file_id": file_id}
+            return {"type": "input_file", "filename": filename, "file_id": file_id}
     if file_id := host_file_id(host_file_path(_stripped(source.get("file_id")))):
-        return {"type": "input_file", "filename": filename or _DEFAULT_FILENAME, "file_id": file_id}
+        return {"type": "input_file", "filename": filename, "file_id": file_id}
     return omitted_part("file", filename)
+
+
+def _name_of(data_url: str) -> str:
+    """A name by the type that a data URL states: the last part of what its subtype says, such as "document.pdf"."""
+    stated = data_url[5:205].partition(";")[0].rpartition("/")[2].rpartition(".")[2]
+    ending = _ENDINGS.get(stated, stated)
+    return f"document.{ending}" if ending.isalnum() and len(ending) <= _LONGEST_ENDING else "document"
 
 
 def _audio(part: JsonObject) -> InputPart:

@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 
 from ..responses.items import AssistantMessage, InputMessage, InputPart, Item
 from ..responses.wire import as_object, as_text, wire_name
+from .answer_images import take_images
 from .artifacts import (
     ANTHROPIC,
     FORMAT_FAMILIES,
@@ -83,6 +84,8 @@ class BuiltTurn:
     replayed: list[str] = field(default_factory=list)
     missing: dict[str, MissingArtifact] = field(default_factory=dict)
     repairs: list[Repair] = field(default_factory=list)
+    images: list[InputPart] = field(default_factory=list)
+    """What the answer shows by Markdown; they are sent behind the turn, once another one follows."""
 
     def send(self, item: Any, origin: Origin) -> None:
         """Append an item."""
@@ -340,6 +343,8 @@ class _Writer:
     def _write_text(self, text: str, origin: Origin, phase: str | None = None) -> None:
         key = f"{self._number}.{self._messages}"
         self._messages += 1
+        text, images = take_images(text)
+        self._built.images += images
         self._built.send(assistant_message(text, key=key, phase=phase), origin)
 
     def _write_call(self, pair: ToolCallPair) -> None:

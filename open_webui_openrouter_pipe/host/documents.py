@@ -17,6 +17,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
+from ..conversation.content_cache import ContentCache
 from ..history.host_output import TOOL_IMAGES_TEXT
 from ..responses.wire import as_list, as_object, as_text
 from .call import AttachedFile, Call, file_ids, is_saved
@@ -24,6 +25,8 @@ from .excerpts import without_excerpts
 
 _MOST_ADDED: Final = 4
 """How many messages in a row filters may have written in the user's name, for the user's own to be found before."""
+
+_REMEMBERED_CHATS: Final = 1_000
 
 _BLANKS: Final = " \t\n\r\f\v"
 
@@ -43,11 +46,37 @@ class _Sent:
         return words in text if words else any(file_id in text for file_id in self.file_ids)
 
 
-async def attached_documents(call: Call) -> Mapping[int, tuple[AttachedFile, ...]]:
+class UnsavedChats:
+    """Which message of a chat that the host does not keep brought which document, as this worker has seen them arrive.
+
+    The host names the documents of the latest message alone. The chats that were not used recently are forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._messages: ContentCache[dict[str, int]] = ContentCache(_REMEMBERED_CHATS)
+
+    def update(self, call: Call, latest: int) -> Mapping[str, int]:
+        """Return by document the number of its message, counted from 0, where the latest message has that number.
+
+        They are in the order in which they came.
+        """
+        if not call.chat_id:
+            return {}
+        known = self._messages.get_or_compute(f"{call.user_id}\n{call.chat_id}".encode(), dict)
+        for file_id in call.latest_document_ids:
+            known.pop(file_id, None)
+            known[file_id] = latest
+        return known
+
+
+async def attached_documents(
+    call: Call, *, unsaved: UnsavedChats | None = None
+) -> Mapping[int, tuple[AttachedFile, ...]]:
     """Return the documents attached to messages of the call, by the index of the message, each once.
 
     A document that the user has removed from the chat since, or whose message the call does not hold, is not among
-    them. Reads the database once, or not at all where no document is attached; without it there are none.
+    them. Reads the database once, or not at all where no document is attached; without it there are none. Of a chat
+    that is not saved, `unsaved` remembers what came with which message.
     """
     if call.task or not call.documents:
         return {}
@@ -58,7 +87,7 @@ async def attached_documents(call: Call) -> Mapping[int, tuple[AttachedFile, ...
         except SQLAlchemyError:
             _log.warning("the chat's documents stay with the host", exc_info=True)
             return {}
-    return _by_message(_located(call, sent), call.documents)
+    return _by_message(_located(call, sent, unsaved or UnsavedChats()), call.documents)
 
 
 async def files_without_text(ids: Collection[str]) -> frozenset[str]:
@@ -114,20 +143,19 @@ async def _sent_messages(chat_id: str, message_id: str) -> list[_Sent]:
     ]
 
 
-def _located(call: Call, sent: Sequence[_Sent]) -> list[tuple[int, Sequence[str]]]:
+def _located(call: Call, sent: Sequence[_Sent], unsaved: UnsavedChats) -> list[tuple[int, Sequence[str]]]:
     """The index of the message of each that was sent, oldest first, with its files; they are matched from the end.
 
     The host or a filter may have omitted the oldest, changed the text, and added messages in the user's name. A chat
-    that is not saved says only what was attached to the latest message; the rest goes to the first one.
+    that is not saved says only what was attached to the latest message; what is not remembered goes to the first one.
     """
     candidates = [
         (index, text)
         for index, message in enumerate(call.messages)
         if as_object(message).get("role") == "user" and (text := _text_of(message)) != TOOL_IMAGES_TEXT
     ]
-    earlier = [file.id for file in call.documents if file.id not in call.latest_document_ids]
-    found = [] if sent else [(index, earlier) for index, _ in candidates[:1]]
-    matched = []
+    users = [index for index, _ in candidates]
+    matched: list[tuple[int, Sequence[str]]] = []
     for message in reversed(sent or [_Sent(call.user_text, call.latest_document_ids)]):
         if not candidates:
             break
@@ -135,7 +163,14 @@ def _located(call: Call, sent: Sequence[_Sent]) -> list[tuple[int, Sequence[str]
         added = next((added for added, (_, text) in enumerate(latest) if message.is_in(text)), 0)
         matched.append((latest[added][0], message.file_ids))
         del candidates[len(candidates) - 1 - added :]
-    return [*found, *reversed(matched)]
+    matched.reverse()
+    if sent or not matched:
+        return matched
+    known = unsaved.update(call, users.index(matched[0][0]))
+    earlier = [file.id for file in call.documents if file.id not in call.latest_document_ids]
+    earlier.sort(key=lambda file_id: [*known].index(file_id) if file_id in known else -1)
+    last = len(users) - 1
+    return [*((users[min(known.get(file_id, 0), last)], [file_id]) for file_id in earlier), *matched]
 
 
 def _by_message(

@@ -62,8 +62,8 @@ class HostFiles:
     ) -> str:
         """Store a file once under its key, linked to each saved chat that has it, and return its id.
 
-        Without a key its content is the key. The link lets those read it with whom the chat is shared, and the host
-        delete it.
+        Without a key its content is the key. What the storage has lost is stored again. The link lets those read it
+        with whom the chat is shared, and the host delete it.
 
         Raises:
             AttachmentUnavailable: The user is unknown, the host's limit is lower, or the storage failed.
@@ -74,11 +74,16 @@ class HostFiles:
         digest = await asyncio.to_thread(lambda: hashlib.sha256(file.content).hexdigest())
         file_id = self.id_of(user_id, key or digest)
         try:
-            if await Files.get_file_by_id(file_id) is None:
+            row = await Files.get_file_by_id(file_id)
+            if row is None or await asyncio.to_thread(_is_lost, as_text(row.path)):
                 await _check_host_limit(len(file.content))
-                path = await _upload(user_id, file_id, file)
-                data = {"chat_id": chat_id, "message_id": message_id}
-                await _insert_row(user_id, file_id, path, {**_meta(file), "file_hash": digest, "data": data})
+                path = await _upload(user_id, file_id, file, Path(as_text(row.path)).name if row else "")
+                meta = {**_meta(file), "file_hash": digest}
+                if row is None:
+                    data = {"chat_id": chat_id, "message_id": message_id}
+                    await _insert_row(user_id, file_id, path, {**meta, "data": data})
+                else:
+                    await Files.update_file_metadata_by_id(file_id, meta)
             if is_saved(chat_id):
                 await Chats.insert_chat_files(chat_id, message_id, [file_id], user_id)
         except AttachmentUnavailable:
@@ -98,6 +103,16 @@ def _load(stored_path: str, max_bytes: int) -> bytes:
         raise AttachmentUnavailable(notice("file_content_missing"), detail=stored_path)
     _check_size(path.stat().st_size, max_bytes)
     return path.read_bytes()
+
+
+def _is_lost(stored_path: str) -> bool:
+    """Whether the storage no longer has the content. Blocks."""
+    from open_webui.storage.provider import Storage
+
+    try:
+        return not Path(Storage.get_file(stored_path)).is_file()
+    except Exception:  # noqa: BLE001 - some say so by an error, and one that is unavailable accepts nothing either
+        return True
 
 
 async def _readable_row(user_id: str, file_id: str) -> Any:
@@ -122,8 +137,11 @@ async def _check_host_limit(size_bytes: int) -> None:
         _check_size(size_bytes, limit_bytes)
 
 
-async def _upload(user_id: str, file_id: str, file: FileContent) -> str:
-    """Hand the content to the storage; return the path by which that knows it. The name is safe on every storage."""
+async def _upload(user_id: str, file_id: str, file: FileContent, name: str = "") -> str:
+    """Hand the content to the storage, under the name that it had there; return the path by which that knows it.
+
+    A new name is safe on every storage.
+    """
     from open_webui.models.users import Users
     from open_webui.storage.provider import Storage
 
@@ -136,7 +154,7 @@ async def _upload(user_id: str, file_id: str, file: FileContent) -> str:
         "OpenWebUI-User-Name": user.name,
         "OpenWebUI-File-Id": file_id,
     }
-    name = f"{file_id}{mimetypes.guess_extension(file.media_type) or ''}"
+    name = name or f"{file_id}{mimetypes.guess_extension(file.media_type) or ''}"
     async with asyncio.timeout(_STORAGE_SECONDS):
         _, path = await asyncio.to_thread(Storage.upload_file, io.BytesIO(file.content), name, tags)
     return as_text(path)

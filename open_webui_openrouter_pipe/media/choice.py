@@ -10,16 +10,16 @@ inputs" (office documents); the wire's `input_audio` (mp3 and wav alone).
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from ..conversation.media import family_of, image_size
 from ..history.turn import assistant_message
 from ..ports import Model
-from ..responses.inline import base64_of, decode
+from ..responses.inline import base64_of, decode, reference_of
 from ..responses.items import AudioData, InputPart, InputText, Item, is_message
 from ..responses.pictures import is_picture, picture_address, with_picture
 from ..responses.references import HOST_FILES, host_file_id, host_file_path
@@ -31,6 +31,9 @@ PdfEngine = Literal["auto", "native", "cloudflare-ai", "mistral-ocr"]
 ImageSelection = Literal["conversation", "user_turn_only", "user_then_assistant"]
 Kind = Literal["image", "file", "audio", "video"]
 Form = Literal["image", "document", "text", "audio", "video"]
+Omission = Literal["unselected", "too_many", "too_many_at_once", "too_large", "too_large_at_once"]
+"""Why what the model could read is not sent: the setting does not select it; later ones have taken its place, or others
+of the same message, because of their number or their size together."""
 
 PDF: Final = "application/pdf"
 _AUDIO_FORMATS: Final[Mapping[str, Literal["mp3", "wav"]]] = {"audio/mpeg": "mp3", "audio/wav": "wav"}
@@ -40,6 +43,8 @@ _FORMS: Final[Mapping[str, Literal["image", "audio", "video"]]] = {
     **dict.fromkeys(_AUDIO_FORMATS, "audio"),
     **dict.fromkeys(("video/mp4", "video/mpeg", "video/quicktime", "video/webm"), "video"),
 }
+_NAMES: Final[Mapping[str, str]] = {PDF: "document.pdf", "text/html": "page.html", "text/plain": "text.txt"}
+"""What nobody has named."""
 _TEXT_TYPES: Final = frozenset({"application/json", "application/xml", "image/svg+xml"})
 _HEAD_CHARACTERS: Final = 8192
 """Enough of an inline attachment for its type to be known."""
@@ -60,8 +65,8 @@ _PLURALS: Final[Mapping[Kind, str]] = {"image": "images", "file": "files", "audi
 class MediaSettings:
     """What an administrator allows: at most `max_images` pictures in a request (0: any number), and so on.
 
-    `max_bytes` is the size of the largest file that is sent; `parses_pdf` says whether OpenRouter's parser may read
-    PDFs for models that read no files.
+    `max_bytes` is the size of the largest file that is sent, `max_total_bytes` that of all together (0: any size);
+    `parses_pdf` says whether OpenRouter's parser may read PDFs for models that read no files.
     """
 
     documents: Documents = "auto"
@@ -69,6 +74,7 @@ class MediaSettings:
     max_images: int = 20
     image_selection: ImageSelection = "conversation"
     max_bytes: int = 20 * 1024 * 1024
+    max_total_bytes: int = 50 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +166,11 @@ def _part_source(part: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is sent, what the model does not read, and the images that are omitted for their age or number."""
+    """What is sent, what the model does not read, and what is omitted although it does."""
 
     sent: tuple[Attachment, ...]
     unread: tuple[Attachment, ...]
-    omitted: tuple[Attachment, ...]
+    omitted: Mapping[Attachment, Omission]
 
 
 def choose(
@@ -174,14 +180,56 @@ def choose(
     readable = [each for each in attachments if each.kind == "file" or reads(model, each.kind)]
     images = [each for each in readable if each.kind == "image"]
     selected = _selected_images(images, latest_turn, settings.image_selection)
-    if settings.max_images:
-        selected = selected[-settings.max_images :]
-    omitted = set(images) - set(selected)
+    omitted: dict[Attachment, Omission] = dict.fromkeys(images, "unselected")
+    for each in selected:
+        del omitted[each]
+    if limit := settings.max_images:
+        for each, at_once in _displaced(selected, lambda _: 1, limit).items():
+            omitted[each] = "too_many_at_once" if at_once else "too_many"
     return Choice(
         tuple(each for each in readable if each not in omitted),
         tuple(each for each in attachments if each.kind != "file" and not reads(model, each.kind)),
-        tuple(each for each in images if each in omitted),
+        omitted,
     )
+
+
+def limit_size(choice: Choice, sizes_bytes: Mapping[str, int], settings: MediaSettings) -> Choice:
+    """Return the choice without what is too large together; `sizes_bytes` are by source, of those that can be had."""
+    if not (limit := settings.max_total_bytes):
+        return choice
+    displaced = _displaced(choice.sent, lambda each: sizes_bytes.get(each.source, 0), limit)
+    omitted: dict[Attachment, Omission] = {
+        each: "too_large_at_once" if at_once else "too_large" for each, at_once in displaced.items()
+    }
+    sent = tuple(each for each in choice.sent if each not in omitted)
+    return Choice(sent, choice.unread, {**choice.omitted, **omitted})
+
+
+def _displaced(
+    attachments: Sequence[Attachment], weigh: Callable[[Attachment], int], limit: int
+) -> Mapping[Attachment, bool]:
+    """Return what is displaced where a request may have no more than the limit; True if others of its item do so.
+
+    Replayed item by item from the first one on: as soon as one goes beyond the limit, the oldest go until half of it is
+    left, and they stay away. So a request begins like the one before until the limit is reached again, and the
+    provider's cache holds in between. Of the newest item no more goes than must.
+    """
+    shown: list[Attachment] = []
+    displaced: dict[Attachment, bool] = {}
+    total = 0
+    for item, group in groupby(attachments, key=lambda each: each.item):
+        added = [*group]
+        shown += added
+        total += sum(map(weigh, added))
+        if total <= limit:
+            continue
+        for each in shown:
+            at_once = each.item == item
+            if weigh(each) and total > (limit if at_once else limit // 2):
+                displaced[each] = at_once
+                total -= weigh(each)
+        shown = [each for each in shown if each not in displaced]
+    return displaced
 
 
 def _selected_images(
@@ -233,7 +281,10 @@ def replacement_for(attachment: Attachment, item: Item, encoded: Encoded, form: 
 
 
 def _part(attachment: Attachment, part: Mapping[str, Any], encoded: Encoded, form: Form) -> InputPart:
-    url, name = _data_url(encoded), attachment.name or encoded.name
+    url, name = (
+        _data_url(encoded),
+        attachment.name or encoded.name or _NAMES.get(encoded.media_type, "document"),
+    )
     match form:
         case "image":
             return {"type": "input_image", "detail": part.get("detail") or "auto", "image_url": url}
@@ -272,7 +323,7 @@ def unread_note(attachment: Attachment) -> InputText:
 
 
 def omitted_note(attachment: Attachment) -> InputText:
-    """Return the text in place of an image that is omitted for its age or the number of images."""
+    """Return the text in place of what an earlier request may have shown."""
     return _text(f"[{_described(attachment)} no longer shown]")
 
 
@@ -299,8 +350,7 @@ def _described(attachment: Attachment) -> str:
         if size := image_size(source):
             details.append(f"{size[0]} x {size[1]} pixels")
         details.append(f"{max(1, len(source) * 3 // 4096):,} KB")
-        digest = hashlib.sha256(source.encode("utf-8", "replace")).hexdigest()
-        details.append(f"reference {digest[:8]}")
+        details.append(f"reference {reference_of(source)}")
     return f"{attachment.kind.capitalize()}: {', '.join(filter(None, details))}"
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from ..conversation.content_cache import ContentCache
 from ..errors import AttachmentUnavailable
 from ..notices import notice
 from ..ports import Downloads, FileContent, Files, FilledItems, Model
@@ -31,12 +32,14 @@ from .choice import (
     Form,
     Kind,
     MediaSettings,
+    Omission,
     Replacement,
     choose,
     find_attachments,
     form_of,
     inline_type,
     is_text,
+    limit_size,
     omitted_note,
     plain_name,
     replace_parts,
@@ -53,6 +56,9 @@ ENTRY_CHARACTERS: Final = 1024
 """What an entry takes beside its source and its file."""
 
 _MAX_CONCURRENT: Final = 4
+_WINDOW_BYTES: Final = 192 * 1024
+"""As much is encoded at a time, a multiple of three: the interpreter is held meanwhile, and let go for the pause."""
+_PAUSE_SECONDS: Final = 0.0001
 _MEGABYTE_BYTES: Final = 1024 * 1024
 _UNREAD: Final[Mapping[Kind, str]] = {
     "image": "attachments_unread_image",
@@ -60,6 +66,18 @@ _UNREAD: Final[Mapping[Kind, str]] = {
     "video": "attachments_unread_video",
 }
 """The lines about what a model does not read; a file may be a text, which every model reads."""
+_OMITTED: Final[Mapping[Omission, str]] = {
+    "unselected": "images_omitted",
+    "too_many": "images_omitted",
+    "too_many_at_once": "images_too_many",
+    "too_large": "attachments_omitted",
+    "too_large_at_once": "attachments_too_large",
+}
+_REASONS: Final[Mapping[Omission, str]] = {
+    "too_many_at_once": "too_many_images",
+    "too_large_at_once": "too_large_together",
+}
+"""Why it is not sent, of what no request has shown."""
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +98,11 @@ class EncodedFiles:
         self._max_characters, self._clock = max_characters, clock
         self._kept: OrderedDict[tuple[str, str], tuple[float, Encoded | str]] = OrderedDict()
         self._characters = 0
+        self._sizes: ContentCache[int] = ContentCache()
+
+    def size_bytes(self, user_id: str, source: str) -> int | None:
+        """Return how large the file was that was read there, None where none was; it need not be kept any more."""
+        return self._sizes.get(f"{user_id}\n{source}".encode())
 
     def get(self, user_id: str, source: str) -> Encoded | str | None:
         """Return what was kept for the user, unless it must be read again."""
@@ -94,6 +117,8 @@ class EncodedFiles:
         if previous := self._kept.pop((user_id, source), None):
             self._characters -= _size(source, previous[1])
         self._kept[user_id, source] = (self._clock(), found)
+        if isinstance(found, Encoded):
+            self._sizes.put(f"{user_id}\n{source}".encode(), len(found.base64) * 3 // 4)
         self._characters += _size(source, found)
         while self._characters > self._max_characters:
             (_, source), (_, forgotten) = self._kept.popitem(last=False)
@@ -134,20 +159,32 @@ class MediaLibrary:
         if not attachments:
             return FilledItems(items)
         chosen = choose(attachments, turns[-1], self.settings, self.model)
-        read = await self._read_all({each.source for each in chosen.sent if each.is_reference})
+        references = {each.source for each in chosen.sent if each.is_reference}
+        unknown = {source for source in references if self.encoded.size_bytes(self.user_id, source) is None}
+        read = await self._read_all(unknown)
+        chosen = limit_size(chosen, self._sizes_bytes(chosen), self.settings)
+        shown = {each.source for each in chosen.sent if each.is_reference}
+        read = {**read, **await self._read_all(shown - unknown)}
         return await asyncio.to_thread(self._filled, items, chosen, read)
+
+    def _sizes_bytes(self, chosen: Choice) -> dict[str, int]:
+        """The sizes by source; that of base64 to within its padding."""
+        return {
+            each.source: self.encoded.size_bytes(self.user_id, each.source) or 0
+            if each.is_reference
+            else len(each.source) * 3 // 4
+            for each in chosen.sent
+        }
 
     def _filled(self, items: Sequence[Item], chosen: Choice, read: Found) -> FilledItems:
         """Put what was read, and the notes, in place. Blocks: a base64 text may have many megabytes."""
         unread = Counter(_UNREAD[each.kind] for each in chosen.unread)
         lines = {name: notice(name, count=count) for name, count in unread.items()}
-        if chosen.omitted:
-            line = notice("images_omitted", count=len(chosen.omitted))
-            lines[line] = line
-        replaced: dict[Attachment, Replacement] = {
-            **{each: unread_note(each) for each in chosen.unread},
-            **{each: omitted_note(each) for each in chosen.omitted},
-        }
+        lines |= self._omission_lines(chosen)
+        replaced: dict[Attachment, Replacement] = {each: unread_note(each) for each in chosen.unread}
+        for each, omission in chosen.omitted.items():
+            name = _REASONS.get(omission)
+            replaced[each] = unavailable_note(each, self._limit_notice(name)) if name else omitted_note(each)
         for each in chosen.sent:
             try:
                 replacement = self._replacement(each, items[each.item], read)
@@ -159,6 +196,19 @@ class MediaLibrary:
             if replacement is not None:
                 replaced[each] = replacement
         return FilledItems(replace_parts(items, replaced), lines)
+
+    def _limit_notice(self, name: str, count: int = 0) -> str:
+        """A line about a limit of a whole request."""
+        megabytes = self.settings.max_total_bytes / _MEGABYTE_BYTES
+        return notice(name, count=count, limit=self.settings.max_images, megabytes=megabytes)
+
+    def _omission_lines(self, chosen: Choice) -> dict[str, str]:
+        """One line for each time that something goes; that a selection lets go of images at each turn is said once."""
+        lines = {}
+        for omission, count in Counter(chosen.omitted.values()).items():
+            line = self._limit_notice(_OMITTED[omission], count)
+            lines["images_unselected" if omission == "unselected" else line] = line
+        return lines
 
     def _replacement(self, attachment: Attachment, item: Item, read: Found) -> Replacement | None:
         """Return what replaces an attachment, None where it can be sent as it is. Raises AttachmentUnavailable."""
@@ -251,11 +301,15 @@ class MediaLibrary:
 
 
 def encode(file: FileContent) -> Encoded:
-    """Encode a file for a request. Its type follows from its content, whatever it is called."""
+    """Encode a file for a request. Its type follows from its content, whatever it is called. Blocks."""
     media_type = media_type_of(file.content)
     encoding = "utf-16" if file.content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
     text = clean_text(file.content.decode(encoding, "replace")) if is_text(media_type) else None
-    return Encoded(file.name, media_type, b64encode(file.content).decode("ascii"), text)
+    windows = []
+    for start in range(0, len(file.content), _WINDOW_BYTES):
+        windows.append(b64encode(file.content[start : start + _WINDOW_BYTES]))
+        time.sleep(_PAUSE_SECONDS)
+    return Encoded(file.name, media_type, b"".join(windows).decode("ascii"), text)
 
 
 def _kind_line(encoded: Encoded) -> str:

@@ -1,8 +1,8 @@
 """The body of a request as JSON in UTF-8, written and sent in pieces that hold up nobody.
 
 Attachments make bodies of many megabytes, and Python's JSON writer holds the interpreter for as long as it looks at
-each of their characters. So a long text that needs no escapes, as base64 never does, is copied as it is; the rest is
-written as ever. The bytes are the same.
+each of their characters; in another thread it would hold it all the same. So a long text is written in windows, between
+which others get their turn, and one that needs no escapes, as base64 never does, is copied. The bytes are the same.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,7 +22,8 @@ from ..responses.text import mend_text
 LONG_CHARACTERS: Final = 64 * 1024
 _WINDOW_CHARACTERS: Final = 256 * 1024
 """As much is looked at, or sent, at a time."""
-_ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
+_AS_THEY_ARE: Final = bytes(byte for byte in range(0x20, 0x80) if byte not in b'"\\')
+"""What JSON does not escape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +45,27 @@ class EncodedBody(httpx.AsyncByteStream):
 
 
 async def encode_body(body: RequestBody) -> EncodedBody:
-    """Encode a body, beside the event loop where that takes long.
+    """Encode a body; where that takes long, a little at a time.
 
     What neither JSON nor UTF-8 can hold, NaN and half surrogates, is omitted or replaced.
     """
     if not _holds_long(body):
         return EncodedBody([_encoded(body)])
-    return EncodedBody(await asyncio.to_thread(lambda: [*_pieces(_finite(body))]))
+    pieces, unbroken_bytes = [], 0
+    for piece in _pieces(_finite(body)):
+        pieces.append(piece)
+        unbroken_bytes += len(piece)
+        if unbroken_bytes > LONG_CHARACTERS:
+            await asyncio.sleep(0)
+            unbroken_bytes = 0
+    return EncodedBody(pieces)
 
 
 def _pieces(value: Any) -> Iterator[bytes]:
-    """Yield the JSON of a value with long texts as pieces of their own."""
-    if _is_plain(value):
+    """Yield the JSON of a value, a long text in windows."""
+    if isinstance(value, str) and _holds_long(value):
         yield b'"'
-        yield value.encode("ascii")
+        yield from map(_escaped, _windows(value))
         yield b'"'
     elif isinstance(value, Mapping) and _holds_long(value):
         for number, (name, member) in enumerate(value.items()):
@@ -81,12 +88,21 @@ def _holds_long(value: Any) -> bool:
     return isinstance(value, Mapping | list | tuple) and any(map(_holds_long, members))
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether it is a long text that JSON writes as it is; looked at in windows, so that others get their turn."""
-    if not isinstance(value, str) or not _holds_long(value) or not value.isascii():
-        return False
-    starts = range(0, len(value), _WINDOW_CHARACTERS)
-    return not any(_ESCAPED.search(value, start, start + _WINDOW_CHARACTERS) for start in starts)
+def _windows(text: str) -> Iterator[str]:
+    """Divide a text; the two halves of a character stay together, to be mended."""
+    start = 0
+    while start < len(text):
+        end = start + _WINDOW_CHARACTERS
+        end += "\ud800" <= text[end - 1 : end] <= "\udbff"
+        yield text[start:end]
+        start = end
+
+
+def _escaped(text: str) -> bytes:
+    """What stands between the quotation marks for this part of a text."""
+    if text.isascii() and not (raw := text.encode("ascii")).translate(None, _AS_THEY_ARE):
+        return raw
+    return _encoded(text)[1:-1]
 
 
 def _encoded(value: Any) -> bytes:

@@ -172,7 +172,7 @@ class PartsByDetail:
     def _written_note(self, turns: range) -> InputMessage | None:
         """Write the note for some turns; cached by content, because later requests decide the same past again."""
         name = f"{self.limits.note.__name__} {turns.start} {turns.stop} {self.limits.note_tokens}"
-        key = self.turns[turns.stop - 1].chain + name.encode() + self.counter.method
+        key = self.turns[turns.stop - 1].sent_chain + name.encode() + self.counter.method
 
         def write() -> str:
             return json.dumps(self.limits.note(self._record, turns, self.limits.note_tokens))

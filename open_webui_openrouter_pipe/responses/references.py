@@ -1,6 +1,7 @@
 """References to files of Open WebUI, in the place of their content: a path, as its page and its messages use it.
 
-No such path may leave for a provider, nor come from one: it could name any file of the user.
+No such path may leave for a provider, nor come from one as an item: it could name any file of the user. One that an
+answer shows by Markdown is read with the user's rights, and only if it is an image.
 Source: `routers/files.py` of Open WebUI.
 """
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
-from open_webui_openrouter_pipe.host.call import AttachedFile
+from open_webui_openrouter_pipe.host.call import AttachedFile, read_call
 from open_webui_openrouter_pipe.ports import FileContent
-from tests.app.chat import Chat, app_on, settings
+from tests.app.chat import MODEL, Chat, app_on, settings
 from tests.support.files import PICTURES, FakeFiles, data_url
 
 if TYPE_CHECKING:
@@ -38,6 +38,36 @@ async def without_text(ids: Collection[str]) -> frozenset[str]:
 async def unavailable(_ids: Collection[str]) -> frozenset[str]:
     """Its database cannot be reached."""
     raise SQLAlchemyError
+
+
+@pytest.mark.parametrize(("sources", "kinds"), [(["gone"], ["input_text"]), ([], ["input_text"] * 2)])
+async def test_what_the_host_gives_to_everybody_stays_with_it(
+    tmp_path: Path, standin: StandIn, sources: list[str], kinds: list[str]
+) -> None:
+    """A setting of its own lets it give excerpts of what the user may not read; otherwise a note says so."""
+
+    async def attached_there(_call: Any) -> dict[int, tuple[AttachedFile, ...]]:
+        return {0: (AttachedFile("gone", "gone", "", None),)}
+
+    metadata = {
+        "chat_id": "c",
+        "message_id": "m",
+        "sources": [
+            {"source": {"type": "file", "id": name}, "document": ["text"], "metadata": [{}]}
+            for name in sources
+        ],
+    }
+    body = {"model": f"openrouter.{MODEL}", "messages": [{"role": "user", "content": "?"}], "stream": True}
+    call = read_call(body, user={"id": "ada"}, metadata=metadata, task=None)
+    host: dict[str, Any] = {
+        "files": FakeFiles(),
+        "attached_documents": attached_there,
+        "files_without_text": without_text,
+    }
+    async with app_on(tmp_path, **host) as app:
+        _ = [output async for output in app.answer(call, settings(standin))]
+    (request,) = standin.responses
+    assert [part["type"] for part in request.body["input"][0]["content"]] == kinds
 
 
 @pytest.mark.parametrize("look", [without_text, unavailable])

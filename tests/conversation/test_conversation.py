@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from open_webui_openrouter_pipe.conversation.conversation import (
+    LONG_CHARACTERS,
     build_conversation,
     content_digest,
     digest_item,
@@ -60,3 +61,12 @@ def test_chain_digests_name_a_prefix() -> None:
     assert chains[0][1] != chains[1][1]
     assert chains[0][1] != chains[2][1]
     assert chains[0] == chains[3]
+
+
+def test_a_long_text_is_named_by_all_of_it() -> None:
+    """In whichever window it differs; and by its length, so that no short text has its name."""
+    text = "A" * (2 * LONG_CHARACTERS + 1)
+    others = [text[:at] + "B" + text[at + 1 :] for at in (0, LONG_CHARACTERS, len(text) - 1)]
+    names = [content_digest(each) for each in (text, text[:-1], *others)]
+    assert len(set(names)) == len(names)
+    assert content_digest(text[:5] + text[5:]) == names[0]

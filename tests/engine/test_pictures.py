@@ -5,15 +5,20 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 
+from open_webui_openrouter_pipe.engine.pictures import PictureStorage
+from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
 from open_webui_openrouter_pipe.errors import AttachmentUnavailable
 from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.ports import FileContent
+from open_webui_openrouter_pipe.responses.items import Item
+from open_webui_openrouter_pipe.responses.pictures import picture_address
 from scripts.harness.page import Answer, Page
 from tests.engine.test_rounds_in_the_pipe import MODEL, Router, completed, message, open_pipe, opened, stream
 from tests.support.files import PICTURES, FakeFiles, data_url
@@ -127,6 +132,60 @@ async def test_what_is_no_picture_is_neither_shown_nor_kept(
     assert (answer.pictures, files.kept) == ([], {})
     assert answer.notices == [notice("attachment_not_a_picture")]
     assert result not in repr([answer.events, router.inputs])
+
+
+ADDRESS = "https://images.example.org/1.png"
+
+
+@dataclass
+class Web:
+    """One address, and what was asked for."""
+
+    content: bytes | Exception
+    fetched: list[str] = field(default_factory=list)
+
+    async def fetch(self, url: str) -> FileContent:
+        self.fetched.append(url)
+        if isinstance(self.content, Exception):
+            raise self.content
+        return FileContent("1.png", "image/png", self.content)
+
+
+async def kept(web: Web | None, files: FakeFiles | None) -> str:
+    """Where a picture is after it was kept, that was at an address."""
+    storage = PictureStorage(files, RequestOrigin("ada", "chat", "m", "model"), web)
+    item, line = await storage.keep(cast("Item", picture("", imageUrl=ADDRESS)))
+    assert line is None
+    return picture_address(item)
+
+
+async def test_a_picture_at_an_address_is_fetched_and_stored() -> None:
+    """A provider deletes it some day; the guard of all downloads decides whether it may be fetched."""
+    files, web = FakeFiles(), Web(JPEG)
+    path = await kept(web, files)
+    ((file_id, (_, file)),) = files.kept.items()
+    assert (path, web.fetched) == (f"/api/v1/files/{file_id}/content", [ADDRESS])
+    assert file == FileContent("picture.jpeg", "image/jpeg", JPEG)
+
+
+@pytest.mark.parametrize(
+    ("web", "files"),
+    [
+        (Web(AttachmentUnavailable("the address is not allowed")), FakeFiles()),
+        (Web(OSError("a fault")), FakeFiles()),
+        (Web(b"<svg onload='alert(1)'/>"), FakeFiles()),
+        (Web(JPEG), FakeFiles(refusal=AttachmentUnavailable("full"))),
+        (Web(JPEG), None),
+        (None, FakeFiles()),
+    ],
+    ids=["refused", "fails", "no picture", "storage full", "no storage", "no network"],
+)
+async def test_a_picture_that_cannot_be_fetched_stays_at_its_address(
+    web: Web | None, files: FakeFiles | None
+) -> None:
+    """From there the page shows it; nothing of the rest is stored."""
+    assert await kept(web, files) == ADDRESS
+    assert files is None or files.kept == {}
 
 
 async def test_a_damaged_picture_is_not_stored(tmp_path: Path) -> None:

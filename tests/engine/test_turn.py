@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.conversation import Conversation
 from open_webui_openrouter_pipe.engine.channel import OutputChannel
-from open_webui_openrouter_pipe.engine.fit import RequestFitter, RequestTerms
+from open_webui_openrouter_pipe.engine.fit import Notify, RequestFitter, RequestTerms
 from open_webui_openrouter_pipe.engine.recorder import Persistence, RequestOrigin
 from open_webui_openrouter_pipe.engine.round import Ports, SeenOnce
 from open_webui_openrouter_pipe.engine.turn import TurnMemory, TurnRequest, TurnRunner
@@ -27,13 +28,17 @@ from open_webui_openrouter_pipe.errors import (
     StreamBroken,
 )
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact, MissingReason
+from open_webui_openrouter_pipe.history.parts import text_part
+from open_webui_openrouter_pipe.history.turn import input_message
 from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.planning.plan import CacheMarks, ModelTerms, Plan
 from open_webui_openrouter_pipe.ports import (
     Artifact,
+    Attachments,
     BuiltRequest,
     Event,
     Failed,
+    FilledItems,
     LoadedArtifacts,
     Notice,
     Output,
@@ -186,9 +191,14 @@ class FakeRequests:
 
 
 class RecordingFitter(RequestFitter):
-    """Records for which plans summaries were prefetched."""
+    """Records for which plans summaries were prefetched, and the conversations that were fitted."""
 
     prefetched: list[Plan]
+    fitted: list[Conversation]
+
+    async def fit(self, conversation: Conversation, notify: Notify) -> Plan:
+        self.fitted.append(conversation)
+        return await super().fit(conversation, notify)
 
     def prefetch(self, sent: Plan) -> None:
         self.prefetched.append(sent)
@@ -204,7 +214,10 @@ class TurnSetup:
         *,
         persistence: Persistence = EVERYTHING,
         memory: TurnMemory | None = None,
+        attachments: Attachments | None = None,
     ) -> None:
+        self.attachments = attachments
+        self.fitted: list[Conversation] = []
         self.router = router
         self.log: list[Any] = []
         self.store = FakeStore(self.log)
@@ -219,9 +232,9 @@ class TurnSetup:
         self.store.artifacts[OLD] = Artifact(OLD, "u", "c", "m0", "reasoning", ORIGIN.model, OLD_REASONING)
 
     def turn(self, channel: OutputChannel, new_id: Callable[[], str]) -> TurnRunner:
-        ports = Ports(self.router, FakeRequests(), self.store, new_id)
+        ports = Ports(self.router, FakeRequests(), self.store, new_id, attachments=self.attachments)
         fitter = RecordingFitter(self.services, self.terms, ORIGIN)
-        fitter.prefetched = self.prefetched
+        fitter.prefetched, fitter.fitted = self.prefetched, self.fitted
         return TurnRunner(self.request, ports, channel, memory=self.memory, fitter=fitter)
 
     async def run(self) -> list[Output]:
@@ -243,6 +256,32 @@ async def let_other_tasks_run() -> None:
 
 def kinds(outputs: Sequence[Any]) -> list[str]:
     return [type(output).__name__ for output in outputs if not isinstance(output, tuple)]
+
+
+class Omitting:
+    """Attachments of which nothing is sent."""
+
+    async def fill(self, items: Sequence[Item], turns: Sequence[int]) -> FilledItems:
+        del turns
+        return FilledItems(
+            [input_message("user", [text_part("[Image: a.png no longer shown]")]) for _ in items]
+        )
+
+
+async def test_a_turn_is_named_by_what_was_attached() -> None:
+    """Whether it is sent or not: its summary is of both."""
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    setups = [
+        TurnSetup(
+            FakeOpenRouter(answer(TEXT)), [{"role": "user", "content": [image]}], attachments=attachments
+        )
+        for attachments in (None, Omitting())
+    ]
+    for setup in setups:
+        await setup.run()
+    shown, omitted = (setup.fitted[0].turns[0] for setup in setups)
+    assert shown.chain == omitted.chain
+    assert [entry.item for entry in shown.entries] != [entry.item for entry in omitted.entries]
 
 
 async def test_no_marker_is_shown_before_its_artifact_is_durable() -> None:

@@ -12,6 +12,14 @@ from tests.history.builders import text
 PNG = "data:image/png;base64,AAAA"
 PDF = "data:application/pdf;base64,AAAA"
 
+TYPES = {
+    "text/plain": "document.txt",
+    "application/json": "document.json",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "document.docx",
+    "application/octet-stream": "document",
+    "application/../../x": "document.x",
+}
+
 CASES: list[tuple[str, Any, list[Any]]] = [
     ("string", "hi", [text("hi")]),
     ("none", None, []),
@@ -125,7 +133,20 @@ CASES: list[tuple[str, Any, list[Any]]] = [
     (
         "file without a name",
         [{"type": "input_file", "file_data": PDF}],
-        [{"type": "input_file", "filename": "file", "file_data": PDF}],
+        [{"type": "input_file", "filename": "document.pdf", "file_data": PDF}],
+    ),
+    (
+        "files without a name, of other types",
+        [{"type": "input_file", "file_data": f"data:{kind};base64,AAAA"} for kind in TYPES],
+        [
+            {"type": "input_file", "filename": name, "file_data": f"data:{kind};base64,AAAA"}
+            for kind, name in TYPES.items()
+        ],
+    ),
+    (
+        "file of the host without a name",
+        [{"type": "file", "file": {"file_id": "f-1"}}],
+        [{"type": "input_file", "filename": "", "file_id": "f-1"}],
     ),
     (
         "file of the host",

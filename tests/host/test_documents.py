@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -12,7 +13,12 @@ import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.history.host_output import TOOL_IMAGES_TEXT
 from open_webui_openrouter_pipe.host.call import AttachedFile, Call, read_call
-from open_webui_openrouter_pipe.host.documents import attached_documents, files_without_text, with_documents
+from open_webui_openrouter_pipe.host.documents import (
+    UnsavedChats,
+    attached_documents,
+    files_without_text,
+    with_documents,
+)
 from tests.support.host_source import host_source
 from tests.support.inside import inside_open_webui
 
@@ -295,6 +301,35 @@ def test_an_unsaved_chat_knows_its_latest_message_alone(
         messages, [upload("f1"), upload("f2")], chat_id=chat_id, user_message=asked, user_message_id="u"
     )
     assert ids(asyncio.run(attached_documents(call))) == expected
+
+
+def test_documents_of_an_unsaved_chat_stay_where_they_came() -> None:
+    """As far as this worker has seen them arrive; in another chat, or of another user, they are unknown."""
+    unsaved = UnsavedChats()
+    chat = [
+        FIRST,
+        SAID,
+        LATEST,
+        SAID,
+        {"role": "user", "content": "Three"},
+        SAID,
+        {"role": "user", "content": "Four"},
+    ]
+    attached = {1: ["f1"], 3: ["f2"], 5: ["f3", "f1"], 7: []}
+
+    def found(length: int, chat_id: str = "temporary:s", user_id: str = "ada") -> dict[int, list[str]]:
+        files = {file: upload(file) for end, new in attached.items() if end <= length for file in new}
+        asked = {"content": chat[length - 1]["content"], "files": [upload(each) for each in attached[length]]}
+        call = a_call(
+            chat[:length], [*files.values()], chat_id=chat_id, user_message=asked, user_message_id="u"
+        )
+        return ids(asyncio.run(attached_documents(replace(call, user_id=user_id), unsaved=unsaved)))
+
+    assert [found(length) for length in (1, 3, 3)] == [{0: ["f1"]}, *[{0: ["f1"], 2: ["f2"]}] * 2]
+    assert found(5) == {2: ["f2"], 4: ["f3", "f1"]}
+    assert found(7) == {2: ["f2"], 4: ["f3", "f1"]}
+    assert found(7, "temporary:other") == found(7, user_id="eve") == {0: ["f1", "f2", "f3"]}
+    assert found(7, "") == {0: ["f1", "f2", "f3"]}
 
 
 def test_only_the_users_own_files_are_documents() -> None:

@@ -121,6 +121,16 @@ async def storing() -> dict[str, Any]:
         "the first of a key": await files.store("ada", "", "", FileContent("x", "", b"new"), key="k")
         and await files.read("ada", files.id_of("ada", "k"), max_bytes=MEGABYTE) == PICTURE,
     }
+    delete_content((await row_of(first))["path"])
+    regained = FileContent("new.webp", "image/webp", b"regained")
+    answers["what is lost is stored again"] = (
+        await files.store("ada", "c1", "m1", PICTURE) == first,
+        await files.read("ada", first, max_bytes=MEGABYTE) == PICTURE,
+    )
+    keyed = files.id_of("ada", "k")
+    delete_content((await row_of(keyed))["path"])
+    await files.store("ada", "c2", "m4", regained, key="k")
+    answers["even if it is another"] = await files.read("ada", keyed, max_bytes=MEGABYTE) == regained
     temporary = await files.store("ada", "temporary:s", "m", FileContent("t.txt", "text/plain", b"t"))
     links = await Chats.get_chat_files_by_chat_id_and_message_id("temporary:s", "m")
     both = await asyncio.gather(*(files.store("ada", "c1", "m4", FileContent("z", "", b"z")) for _ in "ab"))
@@ -246,6 +256,8 @@ def test_files_are_stored_once_and_read_by_those_who_may(tmp_path: Path) -> None
         "other content": True,
         "a key": True,
         "the first of a key": True,
+        "what is lost is stored again": (True, True),
+        "even if it is another": True,
         "temporary": (True, []),
         "at once": 1,
         "empty": NOT_STORED,

@@ -199,7 +199,7 @@ def test_a_document_that_the_model_does_not_read_stays_with_the_host(
 
 
 def test_of_thirty_images_the_newest_are_sent(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """As many as allowed; the others are named in their places, and with one more so is the oldest of those."""
+    """As many as allowed; the others are named in their places, and with one more only half as many stay."""
     admin = open_webui.admin
     admin.api.set_valves("openrouter", {"MAX_INPUT_IMAGES_PER_REQUEST": 5})
     pictures = [draw(f"picture {number}") for number in range(31)]
@@ -218,13 +218,14 @@ def test_of_thirty_images_the_newest_are_sent(open_webui: OpenWebUI, standin: St
     ]
     assert [[each for each in images if isinstance(each, bytes)] for images in sent] == [
         pictures[25:30],
-        pictures[26:],
+        pictures[29:],
     ]
     notes = [[each for each in images if isinstance(each, str)] for images in sent]
-    assert [len(set(each)) for each in notes] == [25, 26]
+    assert [len(set(each)) for each in notes] == [25, 29]
     assert notes[1][:25] == notes[0]
     assert [lines(answer), lines(later)] == [
-        [f"{count} earlier images are no longer shown to the model."] for count in (25, 26)
+        ["25 images were not sent: a request holds at most 5."],
+        ["4 earlier images are no longer shown to the model."],
     ]
 
 

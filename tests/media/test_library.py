@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from base64 import b64encode
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +18,7 @@ from open_webui_openrouter_pipe.media.library import (
     MediaLibrary,
 )
 from open_webui_openrouter_pipe.ports import FileContent, FilledItems, Model
-from tests.support import files as storage
+from tests.support.files import FakeFiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,6 +37,7 @@ PDF = b"%PDF-1.4\n%%EOF"
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
+NOT_FOUND = "there is no such file, or you may not read it"
 EVERYTHING = frozenset({"text", "image", "file", "audio", "video"})
 
 
@@ -76,34 +76,6 @@ def path(file_id: str) -> str:
 
 
 @dataclass
-class FakeFiles:
-    """Files of one user; counts what is read."""
-
-    contents: Mapping[str, bytes] = field(default_factory=dict)
-    owner: str = "ada"
-    read_ids: list[str] = field(default_factory=list)
-
-    async def read(self, user_id: str, file_id: str, *, max_bytes: int) -> FileContent:
-        """Read a file of the owner's; a storage that does not look at the size."""
-        del max_bytes
-        self.read_ids.append(file_id)
-        await asyncio.sleep(0)
-        if user_id != self.owner or file_id not in self.contents:
-            raise AttachmentUnavailable("there is no such file")
-        return FileContent(f"{file_id}.bin", "text/html", self.contents[file_id])
-
-    def id_of(self, user_id: str, key: str) -> str:
-        """Nothing here stores."""
-        raise AssertionError((user_id, key))
-
-    async def store(
-        self, user_id: str, chat_id: str, message_id: str, file: FileContent, *, key: str | None = None
-    ) -> str:
-        """Nothing here stores."""
-        raise AssertionError((user_id, chat_id, message_id, file, key))
-
-
-@dataclass
 class FakeDownloads:
     """The web."""
 
@@ -137,7 +109,7 @@ def library(
     **settings: Any,
 ) -> MediaLibrary:
     """A library over these files, for a model that reads everything unless another is named."""
-    found = files if isinstance(files, FakeFiles) else FakeFiles(files)
+    found = files if isinstance(files, FakeFiles) else FakeFiles.of(files)
     return MediaLibrary(
         found,
         downloads or FakeDownloads(),
@@ -208,6 +180,21 @@ async def test_a_file_takes_the_form_of_its_content(content: bytes, modality: st
     assert sent(await library({"f1": content}, reads=model(modality)).fill(items, turns)) == [form]
 
 
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [(PDF, "document.pdf"), (b"plain", "text.txt"), (b"<html>", "page.html"), (SVG, "document")],
+)
+async def test_what_nobody_has_named_is_called_by_its_kind(content: bytes, name: str) -> None:
+    """A name of the host's is better, and one of the user's is best."""
+    items, turns = chat([{"type": "input_file", "filename": "", "file_id": "f1"}])
+    for files, expected in (
+        (FakeFiles.of({"f1": content}, named=False), name),
+        (FakeFiles.of({"f1": content}), "f1.bin"),
+    ):
+        (part,) = sent(await library(files, reads=model("file")).fill(items, turns))
+        assert part["filename"] == expected
+
+
 async def test_every_model_is_given_texts_and_pdfs() -> None:
     """The text in a frame, the PDF for OpenRouter's parser."""
     items, turns = chat(
@@ -273,23 +260,15 @@ async def test_what_the_model_does_not_read_becomes_a_note() -> None:
 async def test_of_many_images_the_newest_are_sent() -> None:
     """Thirty, of which five may stay; the others are named."""
     items, turns = chat(*[[image(path(f"f{3 * turn + at}")) for at in range(3)] for turn in range(10)])
-    files = FakeFiles({f"f{number}": PNG for number in range(30)})
+    files = FakeFiles.of({f"f{number}": PNG for number in range(30)})
     filled = await library(files, max_images=5).fill(items, turns)
     parts = sent(filled)
-    assert [part["type"] for part in parts] == ["input_text"] * 25 + ["input_image"] * 5
-    assert parts[24]["text"] == "[Image: file f24 no longer shown]"
-    assert lines(filled) == ["25 earlier images are no longer shown to the model."]
-    assert sorted(files.read_ids) == [f"f{number}" for number in range(25, 30)]
-    assert (
-        len(
-            [
-                part
-                for part in sent(await library(files, max_images=0).fill(items, turns))
-                if "image_url" in part
-            ]
-        )
-        == 30
-    )
+    assert [part["type"] for part in parts] == ["input_text"] * 27 + ["input_image"] * 3
+    assert parts[26]["text"] == "[Image: file f26 no longer shown]"
+    assert lines(filled) == ["27 earlier images are no longer shown to the model."]
+    assert sorted(files.read_ids) == [f"f{number}" for number in range(27, 30)]
+    everything = await library(files, max_images=0).fill(items, turns)
+    assert sum("image_url" in part for part in sent(everything)) == 30
 
 
 @pytest.mark.parametrize(
@@ -312,7 +291,7 @@ async def test_which_images_of_the_chat_are_sent(
         {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": path("drawn")},
     )
     items, turns = [items[0], drawn, *items[1:]], [0, 0, *turns[1:]]
-    files = FakeFiles(dict.fromkeys(("old", "drawn", "new"), PNG))
+    files = FakeFiles.of(dict.fromkeys(("old", "drawn", "new"), PNG))
     filled = await library(files, image_selection=selection).fill(items, turns)
     assert sorted(files.read_ids) == sorted(shown)
     picture = cast("Any", filled.items[1])
@@ -324,7 +303,7 @@ async def test_which_images_of_the_chat_are_sent(
 
 async def test_a_file_is_read_once_for_many_turns_and_requests() -> None:
     """Within a request, and while the right to it holds; then it is checked again."""
-    files, clock = FakeFiles({"f1": PNG}), Clock()
+    files, clock = FakeFiles.of({"f1": PNG}), Clock()
     shown = replace(library(files), encoded=EncodedFiles(clock=clock))
     items, turns = chat([image(path("f1"))], [image(path("f1"))])
     first = await shown.fill(items, turns)
@@ -341,13 +320,13 @@ async def test_what_one_user_has_read_is_not_anothers() -> None:
     items, turns = chat([image(path("f1"))])
     await ada.fill(items, turns)
     filled = await replace(ada, user_id="eve").fill(items, turns)
-    assert [part["text"] for part in sent(filled)] == ["[Image: file f1 not sent: there is no such file]"]
-    assert lines(filled) == ["The image was not sent: there is no such file."]
+    assert [part["text"] for part in sent(filled)] == [f"[Image: file f1 not sent: {NOT_FOUND}]"]
+    assert lines(filled) == [f"The image was not sent: {NOT_FOUND}."]
 
 
 async def test_memory_is_bounded() -> None:
     """What was used least recently is forgotten, and read again."""
-    files = FakeFiles(dict.fromkeys("abc", PNG))
+    files = FakeFiles.of(dict.fromkeys("abc", PNG))
     size = ENTRY_CHARACTERS + len(path("a")) + len(b64encode(PNG))
     small = replace(library(files), encoded=EncodedFiles(2 * size))
     for name in "aabbacab":
@@ -374,7 +353,7 @@ async def test_memory_is_bounded() -> None:
         ({"type": "input_file", "filename": "a", "file_data": "data:a/b;base64,%"}, "its type is not known"),
         ({"type": "input_file", "filename": "a", "file_id": "../f1"}, "the address is not allowed"),
         (image("http://10.0.0.1/a.png"), "the address is not allowed"),
-        (image(path("gone")), "there is no such file"),
+        (image(path("gone")), NOT_FOUND),
         (image(path("svg")), "this model does not read files of the type image/svg+xml"),
         (image(path("large")), "it is larger than 1 MB"),
         (
@@ -446,7 +425,7 @@ async def test_why_a_document_stays_with_the_host() -> None:
     assert [each and each.user_message for each in refusals] == [
         None,
         "this model does not read files of the type application/zip",
-        "there is no such file",
+        NOT_FOUND,
     ]
 
 
@@ -514,7 +493,7 @@ URL = "https://example.org/a.png"
 
 async def test_a_download_is_stored_once_for_a_chat() -> None:
     """Other workers and later turns read it from there, even if the address has something else by then."""
-    files, downloads = storage.FakeFiles(), FakeDownloads({URL: PNG})
+    files, downloads = FakeFiles(), FakeDownloads({URL: PNG})
     saving = replace(library(downloads=downloads), files=files, saved_for=("chat", "m1"))
     items, turns = chat([image(URL)])
     first = await saving.fill(items, turns)
@@ -529,7 +508,7 @@ async def test_a_download_is_stored_once_for_a_chat() -> None:
 
 async def test_a_download_that_cannot_be_stored_is_sent() -> None:
     """The storage is a convenience."""
-    files = storage.FakeFiles(refusal=AttachmentUnavailable("it is full"))
+    files = FakeFiles(refusal=AttachmentUnavailable("it is full"))
     saving = replace(library(downloads=FakeDownloads({URL: PNG})), files=files, saved_for=("chat", "m1"))
     filled = await saving.fill(*chat([image(URL)]))
     assert (sent(filled), lines(filled)) == ([image(data_url(PNG))], [])
@@ -537,7 +516,7 @@ async def test_a_download_that_cannot_be_stored_is_sent() -> None:
 
 async def test_nothing_is_stored_of_a_chat_that_is_not_saved() -> None:
     """Nor where the administrator does not want it."""
-    files = storage.FakeFiles()
+    files = FakeFiles()
     await replace(library(downloads=FakeDownloads({URL: PNG})), files=files).fill(*chat([image(URL)]))
     assert files.kept == {}
 

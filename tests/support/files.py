@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from open_webui_openrouter_pipe.errors import AttachmentNotFound
 from open_webui_openrouter_pipe.ports import FileContent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PICTURES = {
     "image/png": b"\x89PNG\r\n\x1a\n" + b"png" * 20,
@@ -25,15 +30,29 @@ def data_url(kind: str, content: bytes) -> str:
 
 @dataclass
 class FakeFiles:
-    """Keeps each user's content once; while `refusal` is set, it stores nothing."""
+    """Keeps each user's content once, and the ids that were asked for; while `refusal` is set, it stores nothing."""
 
     kept: dict[str, tuple[str, FileContent]] = field(default_factory=dict)
     stored_for: list[tuple[str, str, str]] = field(default_factory=list)
     refusal: Exception | None = None
+    read_ids: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, contents: Mapping[str, bytes], owner: str = "ada", *, named: bool = True) -> FakeFiles:
+        """Return a storage with these contents by id, of one user; it says that they are HTML, which they are not."""
+        return cls(
+            {
+                file_id: (owner, FileContent(f"{file_id}.bin" if named else "", "text/html", content))
+                for file_id, content in contents.items()
+            }
+        )
 
     async def read(self, user_id: str, file_id: str, *, max_bytes: int) -> FileContent:
+        self.read_ids.append(file_id)
+        await asyncio.sleep(0)
         owner, file = self.kept.get(file_id, ("", None))
-        if file is None or owner != user_id or len(file.content) > max_bytes:
+        del max_bytes  # a storage that does not look at the size
+        if file is None or owner != user_id:
             raise AttachmentNotFound("there is no such file, or you may not read it")
         return file
 
