@@ -33,6 +33,7 @@ from .host.call import AttachedFile, Call
 from .host.documents import UnsavedChats, attached_documents, files_without_text, with_documents
 from .host.files import HostFiles
 from .host.model_rows import admin_parameters
+from .host.model_sync import ModelRows, write_model_rows
 from .host.platform import platform
 from .host.records import Records
 from .media.choice import plain_name
@@ -55,6 +56,7 @@ from .store.rows import RowStore
 from .store.sealing import Keyring, Sealing
 from .store.summaries import MemorySummaries, SealedSummaries, SummaryRows
 from .store.sweep import Host, Schedule, Sweep
+from .store.tasks import Leases
 from .store.tokenizer import LocalTokenizer
 
 log = logging.getLogger(__name__)
@@ -147,14 +149,23 @@ class App:
         self._next_sweep_look_seconds = self._loop.time()
         self._catalogs: dict[ClientSettings, ModelCatalog] = {}
         self._stores: dict[StoreSettings, tuple[ArtifactStore, Summaries]] = {}
+        self._model_rows = ModelRows(
+            Leases(host.database), self._own.start, self._loop.time, write_model_rows
+        )
         self._deriving = asyncio.Lock()
         self._memory = TurnMemory()
         self._encoded_files = EncodedFiles()
         weakref.finalize(self, _close_soon, self._loop, self._own.aclose).atexit = False
 
-    async def models(self, settings: Settings) -> list[dict[str, str]]:
-        """List the offered models as Open WebUI wants them: `id` and `name` of each."""
-        offered = offered_models(await self._catalog(settings.client).list(), settings.model_patterns)
+    async def models(self, settings: Settings, *, function_id: str | None = None) -> list[dict[str, str]]:
+        """List the offered models as Open WebUI wants them: `id` and `name` of each.
+
+        With the id of the function that offers them, the host's rows of the models are kept up to date beside it.
+        """
+        catalog = self._catalog(settings.client)
+        offered = offered_models(await catalog.list(), settings.model_patterns)
+        if function_id and catalog.fetches:
+            self._model_rows.offer(function_id, offered, settings.model_rows, listing=catalog.fetches)
         return [{"id": model.id, "name": model.name} for model in offered]
 
     async def answer(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:

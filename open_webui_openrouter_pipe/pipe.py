@@ -18,6 +18,7 @@ from .engine.recorder import generate_item_id
 from .errors import PipeError
 from .host.call import Call, read_call
 from .host.chunks import ChunkWriter, CompletionWriter, error_object, error_response
+from .host.model_sync import function_id
 from .host.native import HostEvent, NativeWriter
 from .notices import notice
 from .ports import Failed
@@ -48,7 +49,7 @@ class Pipe:
 
     async def pipes(self) -> list[dict[str, str]]:
         """List the models for Open WebUI: `id` and `name` of each. Answers from memory."""
-        return await self._running_app().models(read_settings(self.valves))
+        return await self._running_app().models(read_settings(self.valves), function_id=function_id(self))
 
     async def pipe(
         self,

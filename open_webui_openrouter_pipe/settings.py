@@ -15,6 +15,7 @@ from pathlib import Path
 
 from .conversation.budget import ContextSettings
 from .engine.recorder import Persistence, ReasoningRetention
+from .host.model_sync import PRIVATE, PUBLIC, ModelRowSettings
 from .host.native import Carrier
 from .media.choice import MediaSettings, PdfEngine
 from .notices import notice
@@ -60,6 +61,7 @@ class Settings:
     save_attachments: bool
     image_config: Mapping[str, str]
     model_patterns: tuple[str, ...]
+    model_rows: ModelRowSettings
     user_parameters: frozenset[str]
     context: ContextSettings
     assumed_window_tokens: int
@@ -96,6 +98,7 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
         save_attachments=valves.SAVE_ATTACHMENTS,
         image_config={name: value for name, value in wanted.items() if value != "auto"},
         model_patterns=tuple(_words(valves.MODELS)) or ("*",),
+        model_rows=_model_rows(valves),
         user_parameters=frozenset(_words(valves.USER_PARAMETERS)),
         context=_context(valves, user_valves),
         assumed_window_tokens=valves.ASSUMED_CONTEXT_TOKENS,
@@ -114,6 +117,14 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
         ),
         notices=(*notices, *limit_notices),
     )
+
+
+def _model_rows(valves: Valves) -> ModelRowSettings:
+    """Names of groups are read as they are written; an empty valve opens nothing."""
+    access = tuple(_words(valves.NEW_MODEL_ACCESS)) or (PRIVATE,)
+    if len(access) == 1 and access[0].lower() in {PRIVATE, PUBLIC}:
+        access = (access[0].lower(),)
+    return ModelRowSettings(valves.SYNC_MODEL_INFO, access, valves.MODEL_ACCESS_APPLIES_TO)
 
 
 def _words(valve: str) -> list[str]:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .conversation.budget import CLIP_RANGE_MESSAGES, Aim, Pruning, Strategy
 from .engine.recorder import ReasoningRetention
+from .host.model_sync import AccessFor
 from .host.native import Carrier
 from .media.choice import Documents, ImageSelection, PdfEngine
 from .notices import notice
@@ -41,6 +42,28 @@ class Valves(BaseModel):
         description=(
             "Which models are offered: patterns separated by commas, such as `anthropic/*, openai/gpt-5*`. "
             "A pattern that begins with `!` excludes models."
+        ),
+    )
+    SYNC_MODEL_INFO: bool = Field(
+        default=True,
+        description=(
+            "Fill Open WebUI's entry of each model with its name, description, icon, tags and capabilities from "
+            "OpenRouter's list. What an administrator has edited there stays."
+        ),
+    )
+    NEW_MODEL_ACCESS: str = Field(
+        default="private",
+        description=(
+            "Who may use a model that is new in the list: `private` (administrators), `public` (everybody), or the "
+            "names of groups separated by commas."
+        ),
+    )
+    MODEL_ACCESS_APPLIES_TO: AccessFor = Field(
+        default="new",
+        description=(
+            "`new`: `NEW_MODEL_ACCESS` is set once, when a model first appears, and what an administrator sets for a "
+            "model afterwards stays. `all`: all offered models have that access, and what was set for single models "
+            "is replaced."
         ),
     )
     USER_PARAMETERS: str = Field(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import Aim, ContextSettings
+from open_webui_openrouter_pipe.host.model_sync import ModelRowSettings
 from open_webui_openrouter_pipe.settings import read_settings, tokenizer_folder
 from open_webui_openrouter_pipe.valves import UserValves, Valves, user_valves_class
 
@@ -169,6 +170,25 @@ def test_the_shape_and_size_of_pictures_are_the_users() -> None:
     assert read_settings(Valves(), wide).image_config == {"aspect_ratio": "16:9"}
     both = UserValves(IMAGE_ASPECT_RATIO="auto", IMAGE_SIZE="4K")
     assert read_settings(Valves(), both).image_config == {"image_size": "4K"}
+
+
+@pytest.mark.parametrize(
+    ("valve", "access"),
+    [
+        ("", ("private",)),
+        (" Public ", ("public",)),
+        ("private", ("private",)),
+        ("Staff, The  lab,", ("Staff", "The  lab")),
+        ("public, Staff", ("public", "Staff")),
+    ],
+)
+def test_who_may_use_new_models(valve: str, access: tuple[str, ...]) -> None:
+    """One of two words stands alone; anything else names groups, as they are written."""
+    assert read_settings(Valves()).model_rows == ModelRowSettings()
+    valves = Valves(NEW_MODEL_ACCESS=valve, MODEL_ACCESS_APPLIES_TO="all", SYNC_MODEL_INFO=False)
+    assert read_settings(valves).model_rows == ModelRowSettings(
+        sync_info=False, access=access, access_for="all"
+    )
 
 
 @pytest.mark.parametrize("saves", [True, False])

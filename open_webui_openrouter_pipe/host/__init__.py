@@ -9,6 +9,9 @@
     excerpts    the host's excerpts of files, removed from its messages
     records     the host's tables of users, chats and messages
     model_rows  what administrators have set for a model
+    model_info  what a model's row says of it, and which of that is ours to write
+    model_sync  the rows of the offered models, and who may use them
+    icons       the icons of models
     platform    what the host shares: database, Redis, secret, cache folder
 
 Decides nothing about the content of an answer.

@@ -97,6 +97,8 @@ class ModelCatalog:
         self._next_attempt = float("-inf")
         self._failures = 0
         self._task: asyncio.Task[None] | None = None
+        self.fetches = 0
+        """How many lists have been fetched; while there is none, what is listed is what was kept on disk."""
 
     async def list(self, *, first_wait_seconds: float = _FIRST_WAIT_SECONDS) -> tuple[Model, ...]:
         """Return all models at once; only when nothing is known yet it waits for them, and not for long."""
@@ -136,6 +138,7 @@ class ModelCatalog:
             return
         self._failures = 0
         self._models = {model.id: model for model in models}
+        self.fetches += 1
         await asyncio.to_thread(self._write, wire)
 
     def _back_off(self, reason: str) -> None:

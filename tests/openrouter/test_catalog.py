@@ -181,6 +181,21 @@ async def test_the_first_listing_does_not_wait_long() -> None:
     assert (first, await catalog.list(), source.fetches) == ((), (READ,), 1)
 
 
+async def test_a_kept_list_is_not_a_fetched_one(tmp_path: Path) -> None:
+    """What is on disk may be older than what another worker has fetched."""
+    path = tmp_path / "models.json"
+    assert await catalog_of(FakeSource(WIRE), path=path).list() == (READ,)
+    source = FakeSource(WIRE)
+    source.gate.clear()
+    kept = catalog_of(source, path=path)
+    assert (await kept.list(), kept.fetches) == ((READ,), 0)
+    source.gate.set()
+    task = kept.refresh()
+    assert task is not None
+    await task
+    assert kept.fetches == 1
+
+
 async def test_later_listings_never_wait() -> None:
     """A stale list is returned at once while the next one is fetched."""
     clock, source = FakeClock(), FakeSource(WIRE, {"data": [{**ROW, "id": "new"}]})
