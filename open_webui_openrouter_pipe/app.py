@@ -25,27 +25,32 @@ from .engine.channel import OutputChannel
 from .engine.fit import PlannerServices, RequestFitter, RequestTerms
 from .engine.recorder import Persistence, RequestOrigin, generate_item_id
 from .engine.round import Ports
+from .engine.search_status import search_lines
 from .engine.summarizer import PromptCacheClock, Summarizer, SummarizerState
 from .engine.summary_writer import SummaryModel, SummaryWriter
 from .engine.turn import TurnMemory, TurnRequest, TurnRunner
-from .errors import AttachmentNotFound
+from .errors import AttachmentNotFound, ConfigurationError
 from .host.call import AttachedFile, Call
 from .host.documents import UnsavedChats, attached_documents, files_without_text, with_documents
 from .host.files import HostFiles
 from .host.model_rows import admin_parameters
 from .host.model_sync import ModelRows, write_model_rows
+from .host.pauses import chat_pauses
 from .host.platform import platform
 from .host.records import Records
 from .media.choice import plain_name
 from .media.download import DownloadSettings, GuardedDownloads
 from .media.library import EncodedFiles, MediaLibrary
 from .notices import notice
-from .openrouter import policy
+from .openrouter import controls, policy
+from .openrouter.cache_lifetime import CacheLifetime, cheapest_lifetime
 from .openrouter.catalog import MODELS_PATH, ModelCatalog, account_digest, offered_models
 from .openrouter.client import ClientSettings, OpenRouterClient
 from .openrouter.composer import Composer
-from .planning.cache_marks import cache_key
-from .ports import ArtifactStore, Files, Model, Notice, Output, Summaries
+from .openrouter.identity import Caller, identity_parameters
+from .openrouter.own_key import OwnKeyResponses, require_usable
+from .openrouter.search import with_search
+from .ports import ArtifactStore, Failed, Files, Model, Notice, Output, Responses, Summaries
 from .responses.effects import ResponseFinished
 from .settings import Settings, StoreSettings, tokenizer_folder
 from .store.artifacts import SealedArtifacts
@@ -80,7 +85,8 @@ class HostResources:
     a cache folder nothing is cached on disk, without a tokenizer's folder tokens are estimated, and without `files`
     pictures stay in the chat. `model_parameters` returns what administrators have set for the model of a call,
     `attached_documents` the documents of its chat by the index of their message, and `files_without_text` those of the
-    files of which the host itself has no text to send.
+    files of which the host itself has no text to send. `chat_pauses` returns the seconds between the user's messages
+    of its chat.
     """
 
     database: Database
@@ -93,6 +99,7 @@ class HostResources:
     files: Files | None = None
     attached_documents: Callable[[Call], Awaitable[Mapping[int, tuple[AttachedFile, ...]]]] | None = None
     files_without_text: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
+    chat_pauses: Callable[[Call], Awaitable[Sequence[float]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +186,11 @@ class App:
         listed = await catalog.list()
         call, omitted = await self._permitted(call, settings, listed)
         model = catalog.find(call.model_id)
+        try:
+            call = self._controlled(call, settings, listed, model)
+        except ConfigurationError as error:
+            yield Failed(error.user_message, error)
+            return
         if call.task and model and not model.writes:
             yield _NO_ANSWER
             return
@@ -199,6 +211,8 @@ class App:
             async with aclosing(channel.drain()) as outputs:
                 async for output in outputs:
                     yield output
+                    for status in search_lines(output):
+                        yield status
         finally:
             task.cancel()
             await asyncio.wait({task})
@@ -235,9 +249,9 @@ class App:
         self, call: Call, settings: Settings, library: MediaLibrary, channel: OutputChannel
     ) -> TurnRunner:
         """What answers the call into the channel."""
-        composer = self._composer(call, settings, library.model)
+        composer = await self._composer(call, settings, library.model)
         ports = Ports(
-            responses=OpenRouterClient(self._own.http, settings.client),
+            responses=self._responses(call, settings, composer, library.model),
             requests=composer,
             store=(await self._stores_of(settings.store))[0],
             new_id=generate_item_id,
@@ -303,18 +317,70 @@ class App:
             self._host.files, downloads, self._encoded_files, media, model, call.user_id, saved_for
         )
 
-    def _composer(self, call: Call, settings: Settings, model: Model | None) -> Composer:
+    def _controlled(
+        self, call: Call, settings: Settings, listed: Sequence[Model], model: Model | None
+    ) -> Call:
+        """The call with what is switched for it; a task only with the preferences of providers.
+
+        Raises ConfigurationError where they exclude each other, or the user's own key cannot be used.
+        """
+        switched = settings.controls
+        require_usable(switched.own_api_key)
+        parameters = controls.routed(call.parameters, switched)
+        if call.task is None:
+            parameters = controls.controlled(
+                parameters,
+                switched,
+                offered=offered_models(listed, settings.model_patterns),
+                model=model,
+                model_id=call.model_id,
+            )
+        if call.in_chat:
+            parameters = with_search(
+                parameters, switched.search, call.host_search, model=model, model_id=call.model_id
+            )
+        return replace(call, parameters=parameters)
+
+    def _responses(
+        self, call: Call, settings: Settings, composer: Composer, model: Model | None
+    ) -> Responses:
+        """What answers the requests of the call: with the user's own key, if there is one."""
+        has_tools = bool(composer.tools) and call.task is None
+        betas = controls.beta_features(settings.controls, model, has_tools=has_tools)
+        client, own_key = replace(settings.client, betas=betas), settings.controls.own_api_key
+        if own_key is None:
+            return OpenRouterClient(self._own.http, client)
+        return OwnKeyResponses(OpenRouterClient(self._own.http, replace(client, api_key=own_key)))
+
+    async def _composer(self, call: Call, settings: Settings, model: Model | None) -> Composer:
+        identity = self._identity(call, settings)
         if call.task:
-            parameters = policy.task_parameters(call.parameters)
+            parameters: Mapping[str, Any] = {**policy.task_parameters(call.parameters), **identity}
         else:
-            secret = self._host.secret_key.encode("utf-8", "surrogatepass")
-            key = cache_key(secret, call.user_id, call.chat_id) if call.chat_id else ""
-            parameters = policy.chat_parameters(call.parameters, model_id=call.model_id, cache_key=key)
+            lifetime = await self._cache_lifetime(call, settings, model)
+            parameters = policy.chat_parameters(
+                call.parameters, model_id=call.model_id, identity=identity, lifetime=lifetime
+            )
             parameters = policy.drawing_parameters(
                 parameters, model=model, image_config=settings.image_config
             )
         engine = policy.pdf_engine(settings.attachments.pdf_engine, model)
         return Composer(parameters, model=model, model_id=call.model_id, pdf_engine=engine)
+
+    def _identity(self, call: Call, settings: Settings) -> Mapping[str, Any]:
+        """What names the chat and its user."""
+        secret = self._host.secret_key.encode("utf-8", "surrogatepass")
+        caller = Caller(call.user_id, call.chat_id, call.message_id, call.task)
+        return identity_parameters(settings.controls.identity, caller, secret)
+
+    async def _cache_lifetime(self, call: Call, settings: Settings, model: Model | None) -> CacheLifetime:
+        """How long the provider should keep the chat; the pauses are read only where that can be chosen."""
+        setting, find = settings.controls.cache_lifetime, self._host.chat_pauses
+        if setting != "auto":
+            return setting
+        if find is None or not policy.has_cache_lifetimes(call.model_id):
+            return "5m"
+        return cheapest_lifetime(await find(call), model)
 
     async def _fitter(
         self, call: Call, settings: Settings, ports: Ports, composer: Composer
@@ -352,7 +418,8 @@ class App:
         catalog = self._catalog(settings.client)
         writer_id = policy.summary_model_id(settings.summary.model, call.model_id)
         chat_model, own_model = catalog.find(call.model_id), catalog.find(writer_id)
-        parameters = policy.summary_parameters(call.parameters, model_id=call.model_id, writer_id=writer_id)
+        named = {**call.parameters, **self._identity(call, settings)}
+        parameters = policy.summary_parameters(named, model_id=call.model_id, writer_id=writer_id)
         live = SummaryModel(
             call.model_id,
             ports.requests,
@@ -438,6 +505,7 @@ def build_app() -> App:
             files=HostFiles(),
             attached_documents=partial(attached_documents, unsaved=UnsavedChats()),
             files_without_text=files_without_text,
+            chat_pauses=chat_pauses,
         )
     )
 

@@ -167,6 +167,28 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         ),
         "request_rejected": "The request was rejected; sending it again unchanged will not help. {quote}",
         "provider_error": "OpenRouter answered with an error. {quote}",
+        # openrouter: what users and administrators switch
+        "no_provider_left": (
+            "The model's provider settings and those of the administrator exclude each other, so that no provider is "
+            "left. Choose another model; an administrator can loosen the settings."
+        ),
+        "own_key_rejected": (
+            "OpenRouter did not accept your own API key. Correct or remove it in your valves (Controls → Valves)."
+        ),
+        "own_key_without_credits": (
+            "Your own OpenRouter account has too few credits for this request. Add some at "
+            "https://openrouter.ai/settings/credits, or remove your API key in your valves (Controls → Valves)."
+        ),
+        "own_key_unreadable": (
+            "Your own API key can no longer be read, since the server's secret key has changed. Enter it again, or "
+            "remove it, in your valves (Controls → Valves)."
+        ),
+        "searching": "Searching the web...",
+        "searched": "Searched the web.",
+        "searched_for": "Searched the web for: {query}",
+        "search_failed": "The search did not succeed.",
+        "reading_page": "Reading a web page...",
+        "page_read": "Read {url}",
         # host
         "no_messages": "This request has no readable messages.",
         "no_model": "This request names no model.",

@@ -10,17 +10,23 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .conversation.budget import ContextSettings
 from .engine.recorder import Persistence, ReasoningRetention
+from .errors import PipeError
 from .host.model_sync import PRIVATE, PUBLIC, ModelRowSettings
 from .host.native import Carrier
+from .host.platform import host_secret
 from .media.choice import MediaSettings, PdfEngine
 from .notices import notice
 from .openrouter.client import ClientSettings
-from .valves import USER_LIMITS, UserValves, Valves
+from .openrouter.controls import ControlSettings
+from .openrouter.routing import price_text
+from .openrouter.search import SearchSettings
+from .store.sealed_text import open_text
+from .valves import OWN_KEY_PURPOSE, USER_LIMITS, UserValves, Valves, hidden_controls
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +74,12 @@ class Settings:
     summary: SummarySettings
     attachments: AttachmentSettings
     notices: tuple[str, ...] = ()
+    controls: ControlSettings = field(default_factory=ControlSettings)
 
 
 def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Settings:
     """Freeze the valves into the settings of one request."""
-    user_valves, limit_notices = _permitted(valves, user_valves or UserValves())
+    user_valves, limit_notices = _permitted(valves, _visible(valves, user_valves or UserValves()))
     retention, notices = _reasoning_retention(valves, user_valves)
     wanted = {"aspect_ratio": user_valves.IMAGE_ASPECT_RATIO, "image_size": user_valves.IMAGE_SIZE}
     return Settings(
@@ -116,6 +123,7 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
             tuple(_words(valves.DOWNLOAD_HOSTS)),
         ),
         notices=(*notices, *limit_notices),
+        controls=_controls(valves, user_valves),
     )
 
 
@@ -145,6 +153,71 @@ def _permitted(valves: Valves, user_valves: UserValves) -> tuple[UserValves, tup
         return user_valves, ()
     permitted = UserValves(**user_valves.model_dump(exclude=set(USER_LIMITS)))
     return permitted, (notice("user_limits_not_followed", names=", ".join(chosen)),)
+
+
+def _visible(valves: Valves, user_valves: UserValves) -> UserValves:
+    """The user's valves without those that the administrator hides."""
+    defaults = {name: UserValves.model_fields[name].default for name in hidden_controls(valves)}
+    return user_valves.model_copy(update=defaults)
+
+
+def _controls(valves: Valves, user_valves: UserValves) -> ControlSettings:
+    """The user's choices go before the administrator's defaults."""
+    effort = _chosen(user_valves.REASONING_EFFORT, valves.REASONING_EFFORT)
+    summary = _chosen(user_valves.REASONING_SUMMARY, valves.REASONING_SUMMARY)
+    return ControlSettings(
+        reasoning={
+            **({} if effort == "default" else {"effort": effort}),
+            **({} if summary == "auto" else {"summary": None if summary == "off" else summary}),
+        },
+        search=SearchSettings(
+            mode=valves.WEB_SEARCH if user_valves.WEB_SEARCH == "inherit" else user_valves.WEB_SEARCH,
+            engine=valves.WEB_SEARCH_ENGINE,
+            max_results=valves.WEB_SEARCH_MAX_RESULTS,
+            max_searches=valves.WEB_SEARCH_MAX_SEARCHES,
+            fetches=valves.WEB_FETCH,
+            host_switch_by=valves.WEB_SEARCH_BY,
+        ),
+        provider=_provider(valves, user_valves),
+        fallback_models=tuple(_words(valves.FALLBACK_MODELS)),
+        service_tier="" if valves.SERVICE_TIER == "default" else valves.SERVICE_TIER,
+        cache_lifetime=valves.CACHE_TTL,
+        interleaves_thinking=valves.INTERLEAVED_THINKING,
+        identity=valves.SEND_IDENTITY,
+        own_api_key=_own_key(user_valves.API_KEY),
+    )
+
+
+def _chosen(own: str, default: str) -> str:
+    return default if own == "inherit" else own
+
+
+def _provider(valves: Valves, user_valves: UserValves) -> dict[str, object]:
+    """The provider preferences that are set, as on the wire."""
+    prices = {"prompt": valves.MAX_PRICE_INPUT, "completion": valves.MAX_PRICE_OUTPUT}
+    sort = _chosen(user_valves.PROVIDER_SORT, valves.PROVIDER_SORT)
+    wanted: dict[str, object] = {
+        "order": _words(valves.PROVIDER_ORDER),
+        "only": _words(valves.PROVIDER_ONLY),
+        "ignore": _words(valves.PROVIDER_IGNORE),
+        "sort": "" if sort == "default" else sort,
+        "quantizations": _words(valves.QUANTIZATIONS),
+        "max_price": {name: price_text(limit) for name, limit in prices.items() if limit},
+        "data_collection": "deny" if valves.DATA_COLLECTION == "deny" else "",
+        "zdr": valves.ZDR or user_valves.ZDR,
+        "require_parameters": valves.REQUIRE_PARAMETERS,
+    }
+    return {name: value for name, value in wanted.items() if value}
+
+
+def _own_key(sealed: str) -> str | None:
+    """The user's own key, None without one; empty for one that was sealed with another secret."""
+    if not sealed:
+        return None
+    try:
+        return open_text(sealed, host_secret(), purpose=OWN_KEY_PURPOSE)
+    except PipeError:
+        return ""
 
 
 def _context(valves: Valves, user_valves: UserValves) -> ContextSettings:

@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from .conversation.budget import CLIP_RANGE_MESSAGES, Aim, Pruning, Strategy
 from .engine.recorder import ReasoningRetention
 from .host.model_sync import AccessFor
 from .host.native import Carrier
+from .host.platform import host_secret
 from .media.choice import Documents, ImageSelection, PdfEngine
 from .notices import notice
 from .openrouter.client import DEFAULT_BASE_URL
+from .openrouter.identity import IdentityLevel
+from .openrouter.search import SearchEngine, SearchMode
+from .store.sealed_text import seal_text
 
 AspectRatio = Literal["auto", "1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"]
 ImageSize = Literal["auto", "1K", "2K", "4K"]
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+ReasoningSummary = Literal["auto", "concise", "detailed", "off"]
+Quantization = Literal[
+    "int4", "int8", "fp4", "mxfp4", "nvfp4", "fp6", "fp8", "mxfp8", "fp16", "bf16", "fp32", "unknown"
+]  # fmt: skip
+
+USER_CONTROLS: Final = (
+    *("REASONING_EFFORT", "REASONING_SUMMARY", "WEB_SEARCH", "PROVIDER_SORT", "ZDR", "API_KEY"),
+    *("IMAGE_ASPECT_RATIO", "IMAGE_SIZE"),
+)
+"""The user valves of which an administrator says whether users see them."""
+OWN_KEY_PURPOSE: Final = "own API key"
 
 _PASSWORD: dict[str, Any] = {"input": {"type": "password"}}
 
 USER_LIMITS: Final = ("CONTEXT_AIM", "CLIP_LAST_MESSAGES", "CLIP_BYPASS", "SUMMARY_BYPASS")
 """The user valves by which users change what the administrator has set for their chats."""
+
+
+def _known_quantizations(value: str) -> str:
+    """Refuse a name that OpenRouter does not know: it would refuse every request."""
+    unknown = {name.strip() for name in value.split(",")} - {"", *get_args(Quantization)}
+    if unknown:
+        raise ValueError(f"unknown quantizations: {', '.join(sorted(unknown))}")
+    return value
+
+
+def _sealed_key(key: str) -> str:
+    """Seal a key before anybody stores or shows it."""
+    key = key.strip()
+    return seal_text(key, host_secret(), purpose=OWN_KEY_PURPOSE) if key else ""
 
 
 class Valves(BaseModel):
@@ -73,6 +105,119 @@ class Valves(BaseModel):
             "commas: `models` (fallbacks, of those offered), `provider`, `plugins`, `server_tools`, `service_tier`, "
             "`cache_control`, `prompt_cache_options`, `stop_server_tools_when`. Administrators may send all, and what "
             "they set for a model always holds."
+        ),
+    )
+    USER_CONTROLS: str = Field(
+        default=", ".join(USER_CONTROLS),
+        description=(
+            "Which of their own valves users see, separated by commas; those that are not named are neither shown nor "
+            "followed. `none`: none of these. Users' limits are for `ENABLE_USER_OVERRIDE`."
+        ),
+    )
+    REASONING_EFFORT: Literal["default", Effort] = Field(
+        default="default",
+        description=(
+            "How much models think where neither the chat nor the user says so; a model that does not support this "
+            "effort gets the nearest one. `default`: as each model does by itself."
+        ),
+    )
+    REASONING_SUMMARY: ReasoningSummary = Field(
+        default="auto",
+        description="How models sum up what they think, unless a user chooses. `off`: not at all.",
+    )
+    WEB_SEARCH: SearchMode = Field(
+        default="off",
+        description=(
+            "Web search by OpenRouter, unless a user chooses; each search costs extra. `auto`: the model searches when "
+            "it wants to. `on`: it has to. Models of Anthropic cannot be forced, and those without tools search with "
+            "`on` alone."
+        ),
+    )
+    WEB_SEARCH_BY: Literal["host", "openrouter"] = Field(
+        default="host",
+        description=(
+            "Who searches where a user switches on Open WebUI's own web search: Open WebUI, or OpenRouter in its "
+            "place. It never searches twice. With legacy function calling Open WebUI has always searched before."
+        ),
+    )
+    WEB_SEARCH_ENGINE: SearchEngine = Field(
+        default="auto", description="Who searches for OpenRouter. `auto`: the provider itself, or else Exa."
+    )
+    WEB_SEARCH_MAX_RESULTS: int = Field(default=5, ge=1, le=25, description="Results of one search at most.")
+    WEB_SEARCH_MAX_SEARCHES: int = Field(
+        default=5, ge=1, description="Searches, and pages read, of one request at most."
+    )
+    WEB_FETCH: bool = Field(default=True, description="A model that may search may read whole pages too.")
+    PROVIDER_ORDER: str = Field(
+        default="",
+        description=(
+            "Providers to be asked first, in this order, separated by commas. OpenRouter then no longer keeps a chat "
+            "with the provider that has it cached."
+        ),
+    )
+    PROVIDER_ONLY: str = Field(
+        default="",
+        description=(
+            "The only providers that may answer, separated by commas. Here and below, what a user or a model's "
+            "parameters add can only be stricter."
+        ),
+    )
+    PROVIDER_IGNORE: str = Field(default="", description="Providers that never answer, separated by commas.")
+    PROVIDER_SORT: Literal["default", "price", "throughput", "latency"] = Field(
+        default="default",
+        description="Which providers come first, unless a user chooses. `default`: OpenRouter balances the load.",
+    )
+    QUANTIZATIONS: Annotated[str, AfterValidator(_known_quantizations)] = Field(
+        default="", description="The only precisions that models may be served in, such as `bf16, fp8`."
+    )
+    MAX_PRICE_INPUT: float = Field(
+        default=0.0,
+        ge=0,
+        description="The most that a million tokens of input may cost, in dollars. 0: no limit.",
+    )
+    MAX_PRICE_OUTPUT: float = Field(
+        default=0.0,
+        ge=0,
+        description="The most that a million tokens of output may cost, in dollars. 0: no limit.",
+    )
+    DATA_COLLECTION: Literal["allow", "deny"] = Field(
+        default="allow", description="`deny`: only providers that do not collect what users write."
+    )
+    ZDR: bool = Field(
+        default=False,
+        title="Zero data retention",
+        description="Only providers that keep nothing of a request.",
+    )
+    REQUIRE_PARAMETERS: bool = Field(
+        default=False, description="Only providers that support every parameter of a request."
+    )
+    FALLBACK_MODELS: str = Field(
+        default="",
+        description=(
+            "Ids of models that answer when the chosen one cannot, in this order, separated by commas; at most three, "
+            "of those that are offered. A chat is then kept to the smallest of their windows."
+        ),
+    )
+    SERVICE_TIER: Literal["default", "auto", "flex", "priority"] = Field(
+        default="default",
+        description="OpenAI's service tier: `flex` is cheaper and slower, `priority` the reverse.",
+    )
+    CACHE_TTL: Literal["auto", "5m", "1h"] = Field(
+        default="auto",
+        title="Cache TTL",
+        description=(
+            "How long Anthropic keeps a chat in its cache; an hour costs more to write. `auto`: whichever would have "
+            "cost less with the pauses of this chat so far."
+        ),
+    )
+    INTERLEAVED_THINKING: bool = Field(
+        default=True, description="Models of Anthropic think between two calls of tools too."
+    )
+    SEND_IDENTITY: IdentityLevel = Field(
+        default="session",
+        description=(
+            "What OpenRouter learns of who asks, always as pseudonyms. `none`: nothing, and caches are found less "
+            "often. `session`: which chat. `user`: which user too. `trace`: which message and which task too."
         ),
     )
     PERSIST_REASONING_TOKENS: ReasoningRetention = Field(
@@ -306,6 +451,44 @@ class Valves(BaseModel):
 class UserValves(BaseModel):
     """What each user may set, for their own chats."""
 
+    model_config = ConfigDict(hide_input_in_errors=True)  # the host logs them, and an input may be a key
+
+    REASONING_EFFORT: Literal["inherit", Effort] = Field(
+        default="inherit",
+        description="How much models think for me, as far as they support it. `inherit`: as the administrator set it.",
+    )
+    REASONING_SUMMARY: Literal["inherit", ReasoningSummary] = Field(
+        default="inherit",
+        description="How models sum up what they think. `off`: not at all. `inherit`: as the administrator set it.",
+    )
+    WEB_SEARCH: Literal["inherit", SearchMode] = Field(
+        default="inherit",
+        description=(
+            "Web search by OpenRouter, which costs extra. `auto`: the model searches when it wants to. `on`: it has "
+            "to, where it can be forced. `inherit`: as the administrator set it."
+        ),
+    )
+    PROVIDER_SORT: Literal["inherit", "default", "price", "throughput", "latency"] = Field(
+        default="inherit",
+        description=(
+            "Which providers come first: the cheapest, the fastest, or those that begin soonest. `default`: OpenRouter "
+            "balances the load. `inherit`: as the administrator set it."
+        ),
+    )
+    ZDR: bool = Field(
+        default=False,
+        title="Zero data retention",
+        description="Only providers that keep nothing of my requests; some models have none.",
+    )
+    API_KEY: Annotated[str, AfterValidator(_sealed_key)] = Field(
+        default="",
+        title="My own API key",
+        description=(
+            "An OpenRouter key that pays for my requests in place of the administrator's. It is stored sealed, and "
+            "only its sealed form is ever shown again."
+        ),
+        json_schema_extra=_PASSWORD,
+    )
     PERSIST_REASONING_TOKENS: Literal["inherit", "disabled", "next_reply", "conversation"] = Field(
         default="inherit",
         description="How long a model's sealed reasoning is kept for replay. `inherit`: as the administrator set it.",
@@ -337,20 +520,32 @@ class UserValves(BaseModel):
     )
 
 
-class _UserValvesWithoutLimits(UserValves):
-    """The same where users may not change their limits: its texts say so."""
+@lru_cache(maxsize=16)
+def _shown_user_valves(hidden: frozenset[str], without_effect: frozenset[str]) -> type[UserValves]:
+    """The class as the host shows it: without the hidden valves, and with a hint beside those that nobody follows."""
 
-    model_config = ConfigDict(title="UserValves")
+    class _ShownUserValves(UserValves):
+        model_config = ConfigDict(title="UserValves")
 
-    @classmethod
-    def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
-        """Return what Open WebUI shows."""
-        schema = super().model_json_schema(*args, **options)
-        for name in USER_LIMITS:
-            schema["properties"][name]["description"] += f" {notice('user_limit_has_no_effect')}"
-        return schema
+        @classmethod
+        def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
+            """Return what Open WebUI shows."""
+            schema = super().model_json_schema(*args, **options)
+            for name in hidden:
+                del schema["properties"][name]
+            for name in without_effect:
+                schema["properties"][name]["description"] += f" {notice('user_limit_has_no_effect')}"
+            return schema
+
+    return _ShownUserValves
+
+
+def hidden_controls(valves: Valves) -> frozenset[str]:
+    """Return the names of the user valves that these valves hide."""
+    return frozenset(USER_CONTROLS) - {name.strip().upper() for name in valves.USER_CONTROLS.split(",")}
 
 
 def user_valves_class(valves: Valves) -> type[UserValves]:
     """Return the class that describes the user's valves as these valves have them."""
-    return UserValves if valves.ENABLE_USER_OVERRIDE else _UserValvesWithoutLimits
+    without_effect = frozenset[str]() if valves.ENABLE_USER_OVERRIDE else frozenset(USER_LIMITS)
+    return _shown_user_valves(hidden_controls(valves), without_effect)

@@ -9,8 +9,10 @@ import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import Aim, ContextSettings
 from open_webui_openrouter_pipe.host.model_sync import ModelRowSettings
+from open_webui_openrouter_pipe.openrouter.controls import ControlSettings
+from open_webui_openrouter_pipe.openrouter.search import SearchSettings
 from open_webui_openrouter_pipe.settings import read_settings, tokenizer_folder
-from open_webui_openrouter_pipe.valves import UserValves, Valves, user_valves_class
+from open_webui_openrouter_pipe.valves import USER_CONTROLS, UserValves, Valves, user_valves_class
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -211,3 +213,88 @@ def test_who_may_read_pdfs(documents: Documents, engine: PdfEngine, *, parses_pd
     """Where the model itself must, one that reads no files is given none: its request would be refused."""
     media = read_settings(Valves(DOCUMENTS=documents, PDF_ENGINE=engine)).attachments.media
     assert media.parses_pdf is parses_pdf
+
+
+@pytest.mark.parametrize(
+    ("shown", "hidden"),
+    [
+        (None, set()),
+        ("none", set(USER_CONTROLS)),
+        (" web_search , ZDR", set(USER_CONTROLS) - {"WEB_SEARCH", "ZDR"}),
+    ],
+)
+def test_users_see_the_controls_that_they_may_set(shown: str | None, hidden: set[str]) -> None:
+    """What is hidden is not in their form at all; their other valves always are."""
+    valves = Valves() if shown is None else Valves(USER_CONTROLS=shown)
+    fields = set(user_valves_class(valves).model_json_schema()["properties"])
+    assert set(UserValves.model_fields) - fields == hidden
+
+
+def test_hidden_controls_are_not_followed() -> None:
+    """Whatever a user had set before; those that are shown go before the administrator's."""
+    own = UserValves(
+        REASONING_EFFORT="high",
+        REASONING_SUMMARY="off",
+        WEB_SEARCH="on",
+        PROVIDER_SORT="latency",
+        ZDR=True,
+        IMAGE_SIZE="4K",
+    )
+    followed, ignored = read_settings(Valves(), own), read_settings(Valves(USER_CONTROLS="none"), own)
+    assert followed.controls.reasoning == {"effort": "high", "summary": None}
+    assert followed.controls.search.mode == "on"
+    assert followed.controls.provider == {"sort": "latency", "zdr": True}
+    assert followed.image_config == {"image_size": "4K"}
+    assert (ignored.controls, dict(ignored.image_config)) == (ControlSettings(), {})
+
+
+def test_the_administrator_s_controls_are_read() -> None:
+    """Each as it goes on the wire; what is not set is not sent."""
+    valves = Valves(
+        REASONING_EFFORT="low",
+        WEB_SEARCH="auto",
+        WEB_SEARCH_BY="openrouter",
+        WEB_SEARCH_ENGINE="exa",
+        WEB_SEARCH_MAX_RESULTS=3,
+        WEB_SEARCH_MAX_SEARCHES=2,
+        WEB_FETCH=False,
+        PROVIDER_ORDER="a, b",
+        PROVIDER_ONLY="a,b,c",
+        PROVIDER_IGNORE="d",
+        PROVIDER_SORT="price",
+        QUANTIZATIONS="fp8, bf16",
+        MAX_PRICE_INPUT=2.5,
+        MAX_PRICE_OUTPUT=10,
+        DATA_COLLECTION="deny",
+        REQUIRE_PARAMETERS=True,
+        FALLBACK_MODELS="a/b, c/d",
+        SERVICE_TIER="flex",
+        CACHE_TTL="1h",
+        INTERLEAVED_THINKING=False,
+        SEND_IDENTITY="user",
+    )
+    assert read_settings(valves).controls == ControlSettings(
+        reasoning={"effort": "low"},
+        search=SearchSettings("auto", "exa", 3, 2, fetches=False, host_switch_by="openrouter"),
+        provider={
+            "order": ["a", "b"],
+            "only": ["a", "b", "c"],
+            "ignore": ["d"],
+            "sort": "price",
+            "quantizations": ["fp8", "bf16"],
+            "max_price": {"prompt": "2.5", "completion": "10"},
+            "data_collection": "deny",
+            "require_parameters": True,
+        },
+        fallback_models=("a/b", "c/d"),
+        service_tier="flex",
+        cache_lifetime="1h",
+        interleaves_thinking=False,
+        identity="user",
+    )
+
+
+def test_unknown_precisions_are_refused() -> None:
+    """OpenRouter would refuse every request over them."""
+    with pytest.raises(ValueError, match="unknown quantizations: fp9"):
+        Valves(QUANTIZATIONS="fp8, fp9")

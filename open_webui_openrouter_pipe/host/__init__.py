@@ -12,6 +12,7 @@
     model_info  what a model's row says of it, and which of that is ours to write
     model_sync  the rows of the offered models, and who may use them
     icons       the icons of models
+    pauses      how long users pause in a chat
     platform    what the host shares: database, Redis, secret, cache folder
 
 Decides nothing about the content of an answer.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import InvalidHistory
 from ..history.markers import erase_markers
@@ -101,6 +101,9 @@ class Call:
     sources: tuple[Source, ...] = ()
     """What the host retrieved, in the order in which it wrote it into the prompt."""
 
+    host_search: Literal["", "offered", "done"] = ""
+    """What the host's own switch for web search did for this message: nothing, gave the model tools, or searched."""
+
     @property
     def in_chat(self) -> bool:
         """Whether a web page shows the answer, so that it wants native events rather than chunks."""
@@ -159,6 +162,7 @@ def read_call(
         documents=_documents(metadata),
         latest_document_ids=tuple(file_ids(asked.get("files"))),
         sources=tuple(_source(as_object(source)) for source in as_list(metadata.get("sources"))),
+        host_search=_host_search(metadata),
     )
 
 
@@ -196,6 +200,18 @@ def _optional_tools(metadata: Mapping[str, Any]) -> frozenset[str]:
     builtin = {name for name, tool in tools.items() if as_object(tool).get("type") == "builtin"}
     has_knowledge = metadata.get("files") or metadata.get("folder_knowledge") or _model_knowledge(metadata)
     return frozenset(builtin - _CHOSEN_TOOLS - (_KNOWLEDGE_TOOLS if has_knowledge else frozenset()))
+
+
+def _host_search(metadata: Mapping[str, Any]) -> Literal["", "offered", "done"]:
+    """What the switch did: `process_chat_payload` in `utils/middleware.py`, `get_builtin_tools` in `utils/tools.py`.
+
+    The switch is the client's word; only the tool, or the results, show that the user has the permission for it.
+    """
+    if any(as_object(file).get("type") == "web_search" for file in as_list(metadata.get("files"))):
+        return "done"
+    tool = as_object(as_object(metadata.get("tools")).get("search_web"))
+    switched_on = as_object(metadata.get("features")).get("web_search") is True
+    return "offered" if switched_on and tool.get("type") == "builtin" else ""
 
 
 def _model_knowledge(metadata: Mapping[str, Any]) -> Any:

@@ -59,9 +59,16 @@ def platform() -> Platform:
         engine=async_engine,
         schema=env.DATABASE_SCHEMA or None,
         redis=shared_redis(),
-        secret_key=env.WEBUI_SECRET_KEY or own_secret(folder),
+        secret_key=host_secret(),
         cache_folder=folder / "cache",
     )
+
+
+def host_secret() -> str:
+    """Return the host's secret key, or our own where it has none; "" when none can be kept."""
+    from open_webui import env
+
+    return env.WEBUI_SECRET_KEY or own_secret(Path(env.DATA_DIR))
 
 
 def own_secret(folder: Path) -> str:

@@ -68,6 +68,8 @@ class ClientSettings:
     referer: str = ""
     title: str = ""
     timeout_seconds: float = 300.0
+    betas: tuple[str, ...] = ()
+    """What of Anthropic's that is not yet standard a request asks for."""
 
 
 class _Unreachable(ConnectionFailed):
@@ -281,6 +283,7 @@ def _headers(settings: ClientSettings, *, accept: str, content: EncodedBody | No
         "Authorization": f"Bearer {key}" if key else "",
         "HTTP-Referer": quote(settings.referer, safe=_HEADER_CHARACTERS, errors="replace"),
         "X-OpenRouter-Title": quote(settings.title, safe=_HEADER_CHARACTERS, errors="replace"),
+        "x-anthropic-beta": ",".join(settings.betas),
         "Accept": accept,
         "Content-Type": "application/json" if content else "",
         "Content-Length": str(content.length_bytes) if content else "",

@@ -16,8 +16,8 @@ from ..planning.plan import CacheMarks
 from ..ports import BuiltRequest, Model, RequestBody
 from ..responses.items import Item
 from ..responses.wire import as_list, as_object
-from .policy import SEARCH_VARIANT
 from .request import read_parameters
+from .search import has_to_search, searches
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Composer:
     @property
     def has_added_input(self) -> bool:
         """Whether OpenRouter adds to the input, and bills it with the rest: by plugins, or by searching the web."""
-        return "plugins" in self._template.body or self._model_id.endswith(SEARCH_VARIANT)
+        return "plugins" in self._template.body or searches(self._template.body, self._model_id)
 
     def build(
         self,
@@ -84,6 +84,8 @@ class Composer:
     ) -> BuiltRequest:
         """Join the parameters with an input; what is omitted cannot be the choice."""
         body = self._with_parser(self._template.with_input(self._with_breakpoints(items, marks)), items)
+        if not has_to_search(body.get("tool_choice"), items):
+            del body["tool_choice"]
         if omitted_tools:
             tools = [tool for tool in self.tools if tool.get("name") not in omitted_tools]
             choice = as_object(body.get("tool_choice"))
@@ -114,7 +116,9 @@ class Composer:
         return {**body, "plugins": [*plugins, {"id": _PARSER, "pdf": {"engine": self._pdf_engine}}]}
 
     def _with_breakpoints(self, items: Sequence[Item], marks: CacheMarks | None) -> Sequence[Item]:
-        if marks is None or not needs_breakpoints(self._model_id):
+        """Mark the blocks, but not where the whole is kept an hour: Anthropic takes no longer lifetime after these."""
+        lives_long = as_object(self._template.body.get("cache_control")).get("ttl") == "1h"
+        if marks is None or lives_long or not needs_breakpoints(self._model_id):
             return items
         return with_breakpoints(items, marks)
 

@@ -10,14 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from ..conversation.budget import smallest_known
+from ..history.artifacts import ANTHROPIC, model_family
 from ..planning.plan import ModelTerms
 from ..planning.simulate import CachePrices
 from ..ports import Model
 from ..responses.wire import as_list, as_object
 from ..summaries.prompt import SUMMARY_SCHEMA
-
-SEARCH_VARIANT: Final = ":online"
-"""The variant of a model that reads search results with each request."""
+from .cache_lifetime import CacheLifetime
+from .search import SEARCH_VARIANT
 
 SUMMARY_FORMAT: Final[Mapping[str, Any]] = {
     "text": {
@@ -94,14 +94,24 @@ def _is_server_tool(tool: Any) -> bool:
     return isinstance(kind, str) and kind != "function"
 
 
-def chat_parameters(parameters: Mapping[str, Any], *, model_id: str, cache_key: str) -> Mapping[str, Any]:
-    """Add what keeps a chat with the provider that has it cached; `cache_key` is empty outside a chat."""
-    added: dict[str, Any] = {}
-    if model_id.startswith("anthropic/"):
-        added["cache_control"] = {"type": "ephemeral"}
-    if cache_key:
-        added |= {"session_id": cache_key, "prompt_cache_key": cache_key}
-    return {**added, **parameters}
+def has_cache_lifetimes(model_id: str) -> bool:
+    """Whether the model's provider lets a request choose how long it is cached; `~anthropic/...` names it too."""
+    return model_family(model_id) == ANTHROPIC
+
+
+def chat_parameters(
+    parameters: Mapping[str, Any],
+    *,
+    model_id: str,
+    identity: Mapping[str, Any],
+    lifetime: CacheLifetime = "5m",
+) -> Mapping[str, Any]:
+    """Add what names the chat and its user, and has it cached; nobody can speak in another user's name."""
+    added = {**identity}
+    if has_cache_lifetimes(model_id):
+        added["cache_control"] = {"type": "ephemeral", **({"ttl": "1h"} if lifetime == "1h" else {})}
+    fixed = {"user": identity["user"]} if "user" in identity else {}
+    return {**added, **parameters, **fixed}
 
 
 def drawing_parameters(

@@ -295,8 +295,12 @@ def _read_reasoning(offered: Mapping[str, Any], model: Model | None) -> dict[str
     effort = given.get("effort") or offered.get("reasoning_effort")
     read = _Reasoning.model_validate({"summary": "auto" if model else None, **given, "effort": effort})
     supported = [name for name in _EFFORTS if model and name in (model.supported_efforts or ())]
+    if read.effort == "none" and model and model.reasoning_is_mandatory:
+        supported = supported or [*_EFFORTS[1:]]
     if read.max_tokens:
         read.effort = None  # the two exclude each other
+    elif read.effort == "none" and model and not model.reasoning_is_mandatory:
+        pass  # models list the efforts of thinking alone
     elif read.effort and supported:  # the nearest one, the smaller of two
         index = _EFFORTS.index(read.effort)
         read.effort = min(supported, key=lambda name: abs(_EFFORTS.index(name) - index))

@@ -7,6 +7,7 @@
     rows       the rows of artifacts: their shape and their queries
     schema     the tables and their creation
     sealing    keys, encryption and compression of what is stored
+    sealed_text  a user's short secret, sealed where settings are kept
     summaries  summaries sealed into rows and opened again, and those of temporary chats
     sweep      the deletion of what nobody needs
     tasks      work beside requests: background tasks and leases

@@ -23,11 +23,12 @@ FINISH_REASONS = {"completed": "stop", "max_output_tokens": "length", "content_f
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a response produced: all output tokens, those of reasoning among them, and web searches."""
+    """What a response produced: all output tokens, those of reasoning among them, web searches, and pages read."""
 
     tokens: int
     reasoning_tokens: int
     searches: int
+    fetches: int = 0
 
 
 def bill(usage: Usage, model: Model, output: Output) -> dict[str, Any]:
@@ -51,11 +52,12 @@ def bill(usage: Usage, model: Model, output: Output) -> dict[str, Any]:
             "upstream_inference_output_cost": float(output_cost),
         },
     }
-    if not output.searches:
+    calls = output.searches + output.fetches
+    if not calls:
         return shown
     shown["cost_details"]["server_tool_cost"] = float(tool_cost)
-    counts = ("web_search_requests", "tool_calls_requested", "tool_calls_executed")
-    return {**shown, "server_tool_use_details": dict.fromkeys(counts, output.searches)}
+    counts = dict.fromkeys(("tool_calls_requested", "tool_calls_executed"), calls)
+    return {**shown, "server_tool_use_details": {"web_search_requests": output.searches, **counts}}
 
 
 def key_answer(last_chars: str, usage_dollars: float, *, management: bool) -> dict[str, Any]:

@@ -83,7 +83,11 @@ class Response:
             "output": [],
             "error": None,
             "incomplete_details": None,
-            "tools": [_shown_tool(tool) for tool in self.body.get("tools") or []],
+            "tools": [
+                _shown_tool(tool)
+                for tool in self.body.get("tools") or []
+                if not tool["type"].startswith("openrouter:")  # a capture and the SDK show none of these
+            ],
             **dict.fromkeys(ECHOED),
             **DEFAULTS,
             **given,
@@ -235,7 +239,7 @@ def _native_search(item: Item, _delivery: Delivery) -> Iterator[Event]:
     yield {"type": "response.output_item.done", "item": item}
 
 
-def _server_search(item: Item, _delivery: Delivery) -> Iterator[Event]:
+def _server_tool(item: Item, _delivery: Delivery) -> Iterator[Event]:
     bare = {"id": item["id"], "type": item["type"], "status": "in_progress"}
     yield {"type": "response.output_item.added", "item": bare}
     yield {"type": "response.output_item.done", "item": item}
@@ -263,7 +267,8 @@ ITEMS: dict[str, Callable[[Item, Delivery], Iterator[Event]]] = {
     "message": _message,
     "function_call": _call,
     "web_search_call": _native_search,
-    "openrouter:web_search": _server_search,
+    "openrouter:web_search": _server_tool,
+    "openrouter:web_fetch": _server_tool,
     "image_generation_call": _image,
 }
 

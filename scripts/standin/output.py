@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from . import billing, events
 from .cache import LONG_TTL_SECONDS
 from .drawing import draw
-from .plan import Call, Document, Image, Message, Plan, Reasoning, Search, Unknown
+from .plan import Call, Document, Fetch, Image, Message, Plan, Reasoning, Search, Unknown
 from .prompt import conversation
 from .seal import FORMATS
 
@@ -76,7 +76,9 @@ def _build_items(builder: ItemBuilder, plan: Plan) -> tuple[list[dict[str, Any]]
 
 def _count_output(output: list[dict[str, Any]], tokens: dict[str, int]) -> billing.Output:
     thought = sum(tokens[item["id"]] for item in output if item["type"] == "reasoning")
-    return billing.Output(sum(tokens.values()), thought, sum(item["type"] in SEARCHES for item in output))
+    searches = sum(item["type"] in SEARCHES for item in output)
+    fetches = sum(item["type"] == "openrouter:web_fetch" for item in output)
+    return billing.Output(sum(tokens.values()), thought, searches, fetches)
 
 
 def _bill(service: Service, accepted: Accepted, session: str, output: billing.Output) -> dict[str, Any]:
@@ -226,6 +228,18 @@ def _search(builder: ItemBuilder, step: Search, _status: str) -> Item:
     }
 
 
+def _fetch(builder: ItemBuilder, step: Fetch, _status: str) -> Item:
+    return {
+        "id": builder.new_id("st_tmp_"),
+        "type": "openrouter:web_fetch",
+        "status": "completed",
+        "url": step.url,
+        "title": "A page",
+        "content": f"The text of {step.url}.",
+        "httpStatus": 200,
+    }
+
+
 def _image(builder: ItemBuilder, step: Image, _status: str) -> Item:
     return {
         "id": builder.new_id("ig_"),
@@ -250,6 +264,7 @@ BUILDERS: dict[type, Callable[[ItemBuilder, Any, str], Item]] = {
     Message: _message,
     Call: _call,
     Search: _search,
+    Fetch: _fetch,
     Image: _image,
     Unknown: _unknown,
 }

@@ -78,6 +78,13 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
+class Fetch:
+    """A web page that the router has read for the model."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class Image:
     """An image that the model has drawn, from another one where it was asked to edit that."""
 
@@ -93,7 +100,7 @@ class Unknown:
     type: str = "standin_novelty"
 
 
-Step = Reasoning | Message | Call | Search | Image | Unknown
+Step = Reasoning | Message | Call | Search | Fetch | Image | Unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ text, natural chat. It sends nothing. The directives (syntax: ``directives``):
     rounds=N                                                  call again after the outputs, N rounds in all
     cite=URL                          title=                  a url_citation on the final answer
     search=QUERY                      kind=server|native url= a web search item before the answer
+    fetch=URL                                                 a web page read before the answer
     image=PROMPT                                              an image_generation_call before the answer
     parsed                                                    the parser's annotations of the PDFs in the input
     refusal="..."                                             a refusal part instead of text
@@ -40,7 +41,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from . import directives, host_prompts
 from .errors import documented, own_rate_limit
 from .media import documents_of, pictures_of
-from .plan import Break, Call, Citation, Delivery, Document, Image, Message, Plan, Reasoning, Search, Unknown
+from .plan import (
+    Break,
+    Call,
+    Citation,
+    Delivery,
+    Document,
+    Fetch,
+    Image,
+    Message,
+    Plan,
+    Reasoning,
+    Search,
+    Unknown,
+)
 from .prompt import input_items, text_of
 from .summaries import KINDS, SummaryRequest, SummaryTask
 from .tokens import ByteTokenizer
@@ -58,6 +72,10 @@ SLOW_MODEL_SECONDS = 20.0
 SLOW_DELTAS_PER_SECOND = 10
 QUOTED_OUTPUT_CHARS = 2000
 NATURAL_DRAWING = re.compile(r"\b(?:draw|paint|picture|image|make it)\b", re.IGNORECASE)
+NATURAL_SEARCH = re.compile(r"\b(?:search(?: the web)? for|look up)\s+(.+)", re.IGNORECASE)
+NATURAL_FETCH = re.compile(r"\bread\s+(https?://\S+)", re.IGNORECASE)
+SEARCH_TOOL, FETCH_TOOL = "openrouter:web_search", "openrouter:web_fetch"
+FOUND_URL, FOUND_TITLE = "https://example.org/found", "What was found"
 NATURAL_CALL = re.compile(r"\bcall\s+`?([A-Za-z0-9_-]+)`?", re.IGNORECASE)
 INPUT_ROLES = ("user", "system", "developer")
 KIND_OF_FAMILY: dict[Family, ReasoningKind] = {"anthropic": "raw", "raw": "raw"}
@@ -85,6 +103,9 @@ class ParsedRequest:
     pictures: tuple[bytes, ...] = ()
     documents: tuple[Document, ...] = ()
     aspect_ratio: str = "1:1"
+    server_tools: frozenset[str] = frozenset()
+    must_search: bool = False
+    """By a choice of the tool, or by the plugin, which always searches."""
 
     @classmethod
     def of(cls, body: dict[str, Any], model: Model) -> ParsedRequest:
@@ -110,6 +131,8 @@ class ParsedRequest:
                 Document(name, hashlib.sha256(content).hexdigest()) for name, content in documents_of(body)
             ),
             aspect_ratio=(body.get("image_config") or {}).get("aspect_ratio", "1:1"),
+            server_tools=frozenset(tool["type"] for tool in body.get("tools") or []),
+            must_search=_must_search(body),
         )
 
     def image(self, prompt: str) -> Image:
@@ -188,6 +211,8 @@ def plan_answer(body: dict[str, Any], model: Model, options: ReplyOptions | None
     _by_model_name(draft)
     if not draft.calls and draft.text is None and not draft.refused:
         draft.calls = _natural_calls(request)
+    if draft.text is None and not draft.calls and not draft.before:
+        _go_online(draft)
     if _is_to_draw(draft):
         draft.before.append(request.image(directives.plain_text(request.text)))
     if not draft.reasoning and request.thinks:
@@ -300,6 +325,10 @@ def _search(draft: Draft, directive: Directive) -> None:
     )
 
 
+def _fetch(draft: Draft, directive: Directive) -> None:
+    draft.before.append(Fetch(directive.value_text()))
+
+
 def _image(draft: Draft, directive: Directive) -> None:
     draft.before.append(draft.request.image(directive.value_text("A square")))
 
@@ -404,6 +433,7 @@ MEANINGS: dict[str, Callable[[Draft, Directive], None]] = {
     "say": _say,
     "cite": _cite,
     "search": _search,
+    "fetch": _fetch,
     "image": _image,
     "parsed": _parsed,
     "refusal": _refusal,
@@ -444,6 +474,32 @@ def _is_to_draw(draft: Draft) -> bool:
     if "image" not in wanted or has_one or draft.calls or draft.refused:
         return False
     return "text" not in wanted or bool(NATURAL_DRAWING.search(draft.request.text))
+
+
+def _go_online(draft: Draft) -> None:
+    """Search or read where the request lets the model and its user wants it, or where it must; cite what is found."""
+    request = draft.request
+    words = directives.plain_text(request.text)
+    sought, page = NATURAL_SEARCH.search(words), NATURAL_FETCH.search(words)
+    if request.choice == "none":
+        return
+    if FETCH_TOOL in request.server_tools and page:
+        draft.before.append(Fetch(page.group(1)))
+    wants_to = SEARCH_TOOL in request.server_tools and sought is not None
+    if not (wants_to or request.must_search):
+        return
+    if SEARCH_TOOL in request.server_tools:
+        draft.before.append(Search(sought.group(1) if sought else words, "server", FOUND_URL))
+    draft.text = f"{_default_text(request)}\n\nAs [{FOUND_TITLE}]({FOUND_URL}) says."
+    draft.citations.append(Citation(FOUND_URL, FOUND_TITLE))
+
+
+def _must_search(body: dict[str, Any]) -> bool:
+    given = body.get("tool_choice")
+    choice = given if isinstance(given, dict) else {}
+    named = any(tool.get("type") == SEARCH_TOOL for tool in choice.get("tools", []))
+    forced = named and choice.get("mode") == "required"
+    return forced or any(plugin["id"] == "web" for plugin in body.get("plugins") or [])
 
 
 def _natural_calls(request: ParsedRequest) -> list[Call]:
@@ -522,6 +578,8 @@ def _current_turn(items: list[dict[str, Any]]) -> int:
 def _choice(choice: Any) -> str:
     if isinstance(choice, str):
         return choice
+    if not any(tool.get("type") == "function" for tool in choice.get("tools", [choice])):
+        return "auto"  # a server tool, whose calls are no function's
     return str(choice.get("name", choice.get("mode", "auto")))
 
 

@@ -12,9 +12,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import catalogue, sdk_schema
+from . import catalogue, routing, sdk_schema
 from .cache import MAX_BREAKPOINTS
-from .errors import RefusalError, bad_prompt, invalid_request, provider_error, router_error
+from .errors import Refusal, RefusalError, bad_prompt, invalid_request, provider_error, router_error
 from .media import check_media
 from .prompt import PromptReader, input_items
 from .summaries import is_summary_request
@@ -81,6 +81,11 @@ def accept(service: Service, record: RecordedRequest) -> Accepted:
         and sum(segment.breakpoint for segment in prompt.segments) > MAX_BREAKPOINTS
     ):
         message = f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided."
+        raise RefusalError(provider_error(model.provider, message))
+    long_lived = (body.get("cache_control") or {}).get("ttl") == "1h"
+    marked = sum(segment.breakpoint for segment in prompt.segments)
+    if model.family == "anthropic" and long_lived and marked > 1:
+        message = "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block."
         raise RefusalError(provider_error(model.provider, message))
     _check_window(body, model, prompt, record)
     return Accepted(body, model, prompt)
@@ -323,20 +328,39 @@ def _chosen_model(body: dict[str, Any]) -> Model:
     for name in [*named, *(body.get("models") or [])]:
         if catalogue.find(name) is None:
             raise RefusalError(router_error(400, f"{name} is not a valid model ID"))
-    model = catalogue.find(named[0])
-    assert model is not None
-    return model
+    models = [model for name in [named[0], *(body.get("models") or [])] if (model := catalogue.find(name))]
+    answering = routing.chosen(models, body.get("provider") or {})
+    if isinstance(answering, Refusal):
+        raise RefusalError(answering)
+    return answering
 
 
 def _check_abilities(body: dict[str, Any], model: Model) -> None:
-    functions = any(tool["type"] == "function" for tool in body.get("tools") or [])
-    if functions and "tools" not in model.parameters:
+    if body.get("tools") and "tools" not in model.parameters:
         raise RefusalError(router_error(404, f"No endpoints found that support tool use. {ROUTING_DOCS}"))
+    _check_choice(body, model)
     thinking = body.get("reasoning") or {}
     if model.thinking and model.thinking.mandatory and thinking.get("effort") == "none":
         raise RefusalError(
             router_error(400, "Reasoning is mandatory for this endpoint and cannot be disabled.")
         )
+
+
+def _check_choice(body: dict[str, Any], model: Model) -> None:
+    """A choice names tools of the request; Anthropic's models cannot be forced to one while they think."""
+    choice = body.get("tool_choice")
+    if not isinstance(choice, dict):
+        return
+    keys = ("type", "name")
+    offered = [{key: tool.get(key) for key in keys} for tool in body.get("tools") or []]
+    named = choice["tools"] if choice["type"] == "allowed_tools" else [choice]
+    for tool in named:
+        if {key: tool.get(key) for key in keys} not in offered:
+            raise RefusalError(router_error(400, f"Tool choice {tool!r} not found in 'tools' parameter."))
+    thinks = (body.get("reasoning") or {}).get("effort") not in {None, "none"}
+    if model.family == "anthropic" and thinks and choice.get("mode", "required") == "required":
+        message = "Thinking may not be enabled when tool_choice forces tool use."
+        raise RefusalError(provider_error(model.provider, message))
 
 
 def _check_window(body: dict[str, Any], model: Model, prompt: Prompt, record: RecordedRequest) -> None:

@@ -81,12 +81,14 @@ class Chat:
     messages: list[dict[str, Any]] = field(default_factory=list)
     model: str = MODEL
     role: str = "user"
+    metadata: dict[str, Any] = field(default_factory=dict)
 
     async def ask(self, text: str, **parameters: Any) -> Answer:
         """Send a question, with these parameters in its body, and return the whole answer."""
         self.messages.append({"role": "user", "content": text})
         body = {"model": f"openrouter.{self.model}", "messages": list(self.messages), "stream": True}
-        metadata = {"chat_id": self.chat_id, "message_id": f"message-{len(self.messages)}"}
+        ids = {"chat_id": self.chat_id, "message_id": f"message-{len(self.messages)}"}
+        metadata = {**ids, **self.metadata}
         user = {"id": self.user_id, "role": self.role}
         call = read_call({**body, **parameters}, user=user, metadata=metadata, task=None)
         outputs = [output async for output in self.app.answer(call, self.settings)]

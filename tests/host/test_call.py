@@ -152,3 +152,20 @@ def _metadata(*chosen: str, **fields: Any) -> dict[str, Any]:
 def test_tools_that_nobody_chose_are_known(metadata: dict[str, Any], optional: set[str]) -> None:
     """Built-in ones that come with every chat; not those of a feature, a file, a skill or attached knowledge."""
     assert read_call(BODY, user=USER, metadata=metadata, task=None).optional_tools == optional
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({}, ""),
+        ({"features": {"web_search": True}}, ""),
+        ({"features": {"web_search": True}, "tools": {"search_web": {"type": "builtin"}}}, "offered"),
+        ({"features": {"web_search": False}, "tools": {"search_web": {"type": "builtin"}}}, ""),
+        ({"features": {"web_search": True}, "tools": {"search_web": {"type": "function"}}}, ""),
+        ({"files": [{"type": "web_search", "urls": []}]}, "done"),
+    ],
+)
+def test_what_the_host_s_web_search_did(metadata: dict[str, Any], expected: str) -> None:
+    """The switch alone is the client's word; the host's own tool, or its results, show the permission."""
+    body = {"model": "a/b", "messages": []}
+    assert read_call(body, user=None, metadata=metadata, task=None).host_search == expected

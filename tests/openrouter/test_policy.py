@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from open_webui_openrouter_pipe.openrouter.cache_lifetime import CacheLifetime
 from open_webui_openrouter_pipe.openrouter.catalog import read_models
 from open_webui_openrouter_pipe.openrouter.policy import (
     RESTRICTED,
@@ -30,21 +31,37 @@ CHEAP_READS = CachePrices(read=0.1, write=1.25)
 EPHEMERAL = {"cache_control": {"type": "ephemeral"}}
 
 
+NAMED = {"session_id": "k", "user": "u"}
+
+
 @pytest.mark.parametrize(
-    ("given", "model_id", "key", "expected"),
+    ("given", "model_id", "identity", "expected"),
     [
-        ({"a": 1}, "openai/gpt", "k", {"session_id": "k", "prompt_cache_key": "k", "a": 1}),
-        ({}, "openai/gpt", "", {}),
-        ({}, "anthropic/claude", "", EPHEMERAL),
-        ({"session_id": "own"}, "openai/gpt", "k", {"session_id": "own", "prompt_cache_key": "k"}),
-        ({"cache_control": None}, "anthropic/claude", "", {"cache_control": None}),
+        ({"a": 1}, "openai/gpt", NAMED, {**NAMED, "a": 1}),
+        ({}, "openai/gpt", {}, {}),
+        ({}, "anthropic/claude", {}, EPHEMERAL),
+        ({}, "~anthropic/claude-latest", {}, EPHEMERAL),
+        ({"session_id": "own"}, "openai/gpt", NAMED, {"session_id": "own", "user": "u"}),
+        ({"user": "somebody else"}, "openai/gpt", NAMED, NAMED),
+        ({"user": "own"}, "openai/gpt", {}, {"user": "own"}),
+        ({"cache_control": None}, "anthropic/claude", {}, {"cache_control": None}),
     ],
 )
 def test_a_chat_stays_with_the_provider_that_has_it_cached(
-    given: dict[str, Any], model_id: str, key: str, expected: dict[str, Any]
+    given: dict[str, Any], model_id: str, identity: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    """Keys name the chat, Anthropic is asked to cache, and the host's own parameters win."""
-    assert chat_parameters(given, model_id=model_id, cache_key=key) == expected
+    """Anthropic is asked to cache, by an alias too, and the host's own parameters win, but for the user's name."""
+    assert chat_parameters(given, model_id=model_id, identity=identity) == expected
+
+
+@pytest.mark.parametrize(("lifetime", "sent"), [("5m", {}), ("1h", {"ttl": "1h"})])
+def test_anthropic_keeps_a_chat_as_long_as_it_is_asked_to(
+    lifetime: CacheLifetime, sent: dict[str, str]
+) -> None:
+    """Five minutes are its default; others are not asked."""
+    claude = chat_parameters({}, model_id="anthropic/claude", identity={}, lifetime=lifetime)
+    assert claude == {"cache_control": {"type": "ephemeral", **sent}}
+    assert chat_parameters({}, model_id="openai/gpt", identity={}, lifetime=lifetime) == {}
 
 
 def model(*outputs: str) -> Model:

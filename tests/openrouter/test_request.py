@@ -173,7 +173,7 @@ def test_parameters(host: dict[str, Any], expected: dict[str, Any]) -> None:
         ("high", "high"),
         ("max", "high"),
         ("minimal", "low"),
-        ("none", "low"),
+        ("none", "none"),
         ("xhigh", "high"),
         ("huge", None),
     ],

@@ -1,0 +1,118 @@
+"""Web search by OpenRouter: its server tools in a request, and who searches for a message, it or Open WebUI.
+
+Pure. Source: `WebSearchServerToolConfig`, `WebFetchServerToolConfig`, `ToolChoiceAllowed` of OpenRouter's Python SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from ..history.artifacts import ANTHROPIC, model_family
+from ..ports import Model
+from ..responses.items import Item
+from ..responses.wire import as_list, as_object, as_text
+
+SearchMode = Literal["off", "auto", "on"]
+SearchEngine = Literal["auto", "native", "exa", "parallel", "firecrawl", "perplexity"]
+HostSearch = Literal["", "offered", "done"]
+"""What Open WebUI's own switch did: nothing, gave the model its search tools, or searched before it called the pipe."""
+
+SEARCH_VARIANT: Final = ":online"
+"""The variant of a model that reads search results with each request."""
+HOST_TOOLS: Final = frozenset({"search_web", "fetch_url"})
+"""The tools by which a model searches through Open WebUI."""
+
+_SEARCH: Final = "openrouter:web_search"
+_FETCH: Final = "openrouter:web_fetch"
+_PLUGIN: Final = "web"
+_MUST_SEARCH: Final[Mapping[str, Any]] = {
+    "type": "allowed_tools",
+    "mode": "required",
+    "tools": [{"type": _SEARCH}],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """Whether a chat searches, and how: `max_results` of each search, `max_searches` and pages of one request.
+
+    `host_switch_by` says who searches where the user has pressed Open WebUI's own switch.
+    """
+
+    mode: SearchMode = "off"
+    engine: SearchEngine = "auto"
+    max_results: int = 5
+    max_searches: int = 5
+    fetches: bool = True
+    host_switch_by: Literal["host", "openrouter"] = "host"
+
+
+def search_mode(settings: SearchSettings, host_search: HostSearch) -> SearchMode:
+    """Return how a message is searched for by OpenRouter: not at all where Open WebUI does, or has done, it itself."""
+    if host_search == "done" or (host_search == "offered" and settings.host_switch_by == "host"):
+        return "off"
+    return "auto" if host_search == "offered" and settings.mode == "off" else settings.mode
+
+
+def with_search(
+    parameters: Mapping[str, Any],
+    settings: SearchSettings,
+    host_search: HostSearch,
+    *,
+    model: Model | None,
+    model_id: str,
+) -> Mapping[str, Any]:
+    """Return the parameters of a chat with what lets the model search, or makes it; never twice.
+
+    A model that takes no tools can only be made to, by the older plugin. Anthropic's models refuse a forced choice
+    of a tool while they think, so that these are offered the search alone.
+    """
+    mode = search_mode(settings, host_search)
+    if mode == "off" or searches(parameters, model_id):
+        return parameters
+    tools = [tool for tool in as_list(parameters.get("tools")) if _name(tool) not in HOST_TOOLS]
+    if model and model.supported_parameters and "tools" not in model.supported_parameters:
+        plugin = {"id": _PLUGIN, **_engine(settings), "max_results": settings.max_results}
+        return parameters if mode == "auto" else _with_plugin(parameters, plugin)
+    limit = {"max_uses": settings.max_searches}
+    search = {**_engine(settings), "max_results": settings.max_results, **limit}
+    tools.append({"type": _SEARCH, "parameters": search})
+    if settings.fetches:
+        tools.append({"type": _FETCH, "parameters": limit})
+    must = mode == "on" and not parameters.get("tool_choice") and model_family(model_id) != ANTHROPIC
+    return {**parameters, "tools": tools, **({"tool_choice": dict(_MUST_SEARCH)} if must else {})}
+
+
+def searches(parameters: Mapping[str, Any], model_id: str) -> bool:
+    """Whether a request already searches the web: by its model's variant, a tool or a plugin."""
+    kinds = (as_text(as_object(tool).get("type")) for tool in as_list(parameters.get("tools")))
+    plugins = (as_object(plugin).get("id") for plugin in as_list(parameters.get("plugins")))
+    return (
+        model_id.endswith(SEARCH_VARIANT)
+        or any(kind.removeprefix("openrouter:").startswith("web_search") for kind in kinds)
+        or _PLUGIN in plugins
+    )
+
+
+def has_to_search(choice: Any, items: Sequence[Item]) -> bool:
+    """Whether a choice of tools still holds: to search is required once a turn, before anything else was done."""
+    return choice != _MUST_SEARCH or _is_users(items[-1] if items else None)
+
+
+def _is_users(item: Mapping[str, Any] | None) -> bool:
+    return item is not None and item.get("role") in ("user", "system", "developer")
+
+
+def _with_plugin(parameters: Mapping[str, Any], plugin: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**parameters, "plugins": [*as_list(parameters.get("plugins")), plugin]}
+
+
+def _engine(settings: SearchSettings) -> dict[str, Any]:
+    return {} if settings.engine == "auto" else {"engine": settings.engine}
+
+
+def _name(tool: Any) -> str:
+    fields = as_object(tool)
+    return as_text((as_object(fields.get("function")) or fields).get("name"))
