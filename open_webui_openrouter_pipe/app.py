@@ -47,12 +47,13 @@ from .openrouter.cache_lifetime import CacheLifetime, cheapest_lifetime
 from .openrouter.catalog import MODELS_PATH, ModelCatalog, account_digest, offered_models
 from .openrouter.client import ClientSettings, OpenRouterClient
 from .openrouter.composer import Composer
+from .openrouter.connections import Connections
 from .openrouter.identity import Caller, identity_parameters
 from .openrouter.own_key import OwnKeyResponses, require_usable
 from .openrouter.search import with_search
 from .ports import ArtifactStore, Failed, Files, Model, Notice, Output, Responses, Summaries
 from .responses.effects import ResponseFinished
-from .settings import Settings, StoreSettings, tokenizer_folder
+from .settings import Settings, StoreSettings, has_proxy, tokenizer_folder
 from .store.artifacts import SealedArtifacts
 from .store.batches import AuditLog, StoredCalibrations
 from .store.cache import GuardedRedis, build_rows
@@ -67,7 +68,6 @@ from .store.tokenizer import LocalTokenizer
 log = logging.getLogger(__name__)
 
 _CATALOGUE_FILE: Final = "openrouter_pipe_models.json"
-_MAX_CONNECTIONS: Final = 200
 _NO_ANSWER: Final = ResponseFinished(
     status="completed", reason=None, response_id=None, model=None, items=(), usage=None
 )
@@ -133,11 +133,10 @@ class App:
     """Clients, catalogues and stores of one worker. Create it inside the event loop that it serves."""
 
     def __init__(self, host: HostResources, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        """`transport` replaces the network."""
-        limits = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_CONNECTIONS)
+        """`transport` replaces the network. Behind a proxy, httpx's own pool is used, which finds its way there."""
         self._host = host
         self._own = OwnedResources(
-            http=httpx.AsyncClient(transport=transport, limits=limits),
+            http=httpx.AsyncClient(transport=transport or (None if has_proxy() else Connections())),
             rows=build_rows(host.database, redis=host.redis),
             summary_rows=SummaryRows(host.database),
             audit=AuditLog(host.database),

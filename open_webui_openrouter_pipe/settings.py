@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.request import getproxies
 
 from .conversation.budget import ContextSettings
 from .engine.recorder import Persistence, ReasoningRetention
@@ -144,6 +145,11 @@ def tokenizer_folder() -> Path | None:
     default = Path(tempfile.gettempdir()) / "data-gym-cache"
     folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", str(default)))
     return Path(folder) if folder else None
+
+
+def has_proxy() -> bool:
+    """Return whether the environment names a proxy for requests, as httpx reads it."""
+    return not getproxies().keys().isdisjoint({"http", "https", "all"})
 
 
 def _permitted(valves: Valves, user_valves: UserValves) -> tuple[UserValves, tuple[str, ...]]:

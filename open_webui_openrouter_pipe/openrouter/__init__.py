@@ -1,6 +1,7 @@
 """The adapter to OpenRouter, and the only folder that speaks HTTP with it.
 
     client          sends requests, reads streams, tries again
+    connections     one for each running request, and those that are free
     body            a body as JSON, in pieces that hold up nobody
     request         the host's parameters as the body of POST /responses
     composer        the port `Requests`: parameters read once, joined with each input

@@ -1,12 +1,15 @@
 """What is written beside the requests, in batches: the audit of contexts, and the calibration of each model.
 
-Values that cannot be written are logged, and cost no request anything.
+Values that cannot be written are logged, and cost no request anything. Those of a moment are written together, so a
+worker that is killed loses what came last, for at most `GATHERING_SECONDS`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, fields
 from typing import Final, Generic, TypeVar
 
@@ -14,13 +17,15 @@ import sqlalchemy as sa
 
 from ..conversation.calibration import Calibration
 from ..conversation.tokens import TokenCounts
-from ..errors import StoreError
+from ..errors import StoreError, StoreUnavailable
 from ..planning.audit import AuditRow, AuditStep
 from ..ports import Audited
 from .database import Database, epoch_seconds
 from .tasks import BackgroundTasks
 
 MAX_WAITING_VALUES: Final = 1_000
+GATHERING_SECONDS: Final = 1.0
+"""How long the first value of a batch waits for others."""
 
 _BATCH_VALUES: Final = 100
 
@@ -32,11 +37,19 @@ Value = TypeVar("Value")
 class BatchWriter(BackgroundTasks, Generic[Value]):
     """Hands values to `write` in their order, in batches; `name` says in the log what they are."""
 
-    def __init__(self, name: str, write: Callable[[Sequence[Value]], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        write: Callable[[Sequence[Value]], Awaitable[None]],
+        *,
+        gathering_seconds: float = GATHERING_SECONDS,
+    ) -> None:
         super().__init__()
         self._name = name
         self._write_batch = write
+        self._gathering_seconds = gathering_seconds
         self._waiting: list[Value] = []
+        self._is_due = asyncio.Event()
 
     def add(self, value: Value) -> None:
         """Have the value written soon; refused when `MAX_WAITING_VALUES` are waiting already."""
@@ -45,30 +58,62 @@ class BatchWriter(BackgroundTasks, Generic[Value]):
             return
         self._waiting.append(value)
         if len(self._waiting) == 1:
+            self._is_due.clear()
             self.start(self._write_all)
+        elif len(self._waiting) == _BATCH_VALUES:
+            self._is_due.set()
+
+    async def idle(self) -> None:
+        """Write what is waiting, and wait until it is written."""
+        self._is_due.set()
+        await super().idle()
 
     async def aclose(self) -> None:
-        """Close as above; what is not written by then is logged."""
+        """Write what is waiting and close as above; what is not written by then is logged."""
+        self._is_due.set()
         await super().aclose()
         if self._waiting:
             _log.warning("%s: %d not written before the end", self._name, len(self._waiting))
 
     async def _write_all(self) -> None:
-        while batch := self._waiting[:_BATCH_VALUES]:
+        """Write batch after batch. An event loop that ends cancels this task, and still waits for its batch."""
+        while self._waiting:
             try:
-                await self._write_batch(batch)
-            except StoreError as error:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._gathering_seconds):
+                        await self._is_due.wait()
+            finally:
+                batch = self._waiting[:_BATCH_VALUES]
+                await self._write(batch)
+                del self._waiting[: len(batch)]
+            if len(self._waiting) < _BATCH_VALUES:
+                self._is_due.clear()
+
+    async def _write(self, batch: Sequence[Value]) -> None:
+        """Write a batch, or each value by itself when the database refuses one of them."""
+        try:
+            await self._write_batch(batch)
+        except StoreError as error:
+            if len(batch) > 1 and not isinstance(error, StoreUnavailable):
+                for value in batch:
+                    await self._write([value])
+            else:
                 _log.warning("%s: %d not written: %s", self._name, len(batch), error)
-            except Exception:  # noqa: BLE001 - nobody awaits this task, and the next batch may be fine
-                _log.exception("%s: %d not written", self._name, len(batch))
-            del self._waiting[: len(batch)]
+        except Exception:  # noqa: BLE001 - nobody awaits this task, and the next batch may be fine
+            _log.exception("%s: %d not written", self._name, len(batch))
 
 
 class AuditLog(BatchWriter[Audited]):
     """The audit of one worker, in the database that all workers share."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], int] = epoch_seconds) -> None:
-        super().__init__("audit of contexts", self._insert)
+    def __init__(
+        self,
+        database: Database,
+        *,
+        gathering_seconds: float = GATHERING_SECONDS,
+        clock: Callable[[], int] = epoch_seconds,
+    ) -> None:
+        super().__init__("audit of contexts", self._insert, gathering_seconds=gathering_seconds)
         self._database = database
         self._clock = clock
         self._table = database.tables.audit
@@ -107,6 +152,7 @@ class StoredCalibrations(BatchWriter[str]):
         super().__init__("calibration of counts", self._save)
         self._database = database
         self._table = database.tables.calibration
+        self._upsert = database.upsert(self._table)
         self._known: dict[str, Calibration] = {}
 
     async def find(self, model_id: str) -> Calibration | None:
@@ -139,4 +185,4 @@ class StoredCalibrations(BatchWriter[str]):
             {"model": model_id, "state": self._known[model_id].as_json(), "updated": now}
             for model_id in sorted(set(model_ids))
         ]
-        await self._database.change(self._database.insert_or_replace(self._table), values)
+        await self._database.change(self._upsert, values)

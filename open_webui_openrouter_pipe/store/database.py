@@ -72,7 +72,8 @@ class Database:
 
     The engine stays its owner's; only one made by `from_url` is disposed by `aclose`. All methods that wait raise
     StoreUnavailable when the database is unavailable, too busy or too slow, and StoreError when it refuses the values.
-    `now` is the database's time in epoch seconds, for statements.
+    `now` is the database's time in epoch seconds, for statements; after `interrupt_seconds` work is interrupted, None
+    where that is impossible.
     """
 
     def __init__(
@@ -94,6 +95,8 @@ class Database:
         self._engine = engine
         self._reader = engine.execution_options(**_READING_OPTIONS[self.dialect])
         self._timeout_seconds = timeout_seconds
+        # SQLite works in a thread that cannot be interrupted; its own busy timeout ends each attempt.
+        self.interrupt_seconds: Final = None if self.dialect == "sqlite" else timeout_seconds
         self._read_seconds = read_seconds
         self._ready = False
         self._preparing = asyncio.Lock()
@@ -159,14 +162,25 @@ class Database:
         listed = sa.func.json_each(sa.bindparam("ids", type_=sa.JSON)).table_valued("value")
         return column.in_(sa.select(listed.c.value))
 
-    def insert_or_replace(self, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Insert:
-        """Return an insert that replaces the row with the same primary key, if the conditions hold for that row."""
+    def insert_or_replace(self, table: sa.Table, condition: sa.ColumnElement[bool]) -> sa.Insert:
+        """Return an insert that replaces the row with the same primary key, if the condition holds for that row."""
         insert = (postgresql if self.dialect == "postgresql" else sqlite).insert(table)
         values = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
-        condition = sa.and_(*conditions) if conditions else None
         key = list(table.primary_key)
         statement: sa.Insert = insert.on_conflict_do_update(index_elements=key, set_=values, where=condition)
         return statement
+
+    def upsert(self, table: sa.Table) -> sa.TextClause:
+        """Return an insert of whole rows that replaces those with the same primary keys.
+
+        As text, because SQLAlchemy compiles a statement with ON CONFLICT anew at each execution. Both databases write
+        it alike.
+        """
+        insert = sqlite.insert(table)
+        values = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
+        statement = insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
+        text = str(statement.compile(dialect=sqlite.dialect(paramstyle="named")))
+        return sa.text(text).bindparams(*(sa.bindparam(each.name, type_=each.type) for each in table.c))
 
     async def aclose(self) -> None:
         """Let what is under way end, and close the connections of an engine that is our own."""
@@ -192,23 +206,25 @@ class Database:
 
     async def _work(self, connect: Connect, work: Callable[[AsyncConnection], Awaitable[Answer]]) -> Answer:
         deadline = time.monotonic() + self._timeout_seconds
-        # SQLite works in a thread that cannot be interrupted; its own busy timeout ends each attempt.
-        interrupt_after = None if self.dialect == "sqlite" else self._timeout_seconds
         try:
-            async with asyncio.timeout(interrupt_after):
-                async with self._preparing:
-                    if not self._ready:
-                        await _repeat(
-                            self._engine.begin,
-                            lambda connection: connection.run_sync(create_tables, self.tables),
-                            deadline,
-                        )
-                        self._ready = True
+            async with asyncio.timeout(self.interrupt_seconds):
+                if not self._ready:
+                    await self._prepare(deadline)
                 return await _repeat(connect, work, deadline)
         except (DataError, IntegrityError) as error:
             raise StoreError("An item could not be stored.", detail=_first_line(error)) from error
         except (SQLAlchemyError, OSError, TimeoutError) as error:
             raise StoreUnavailable("The database cannot be reached.", detail=_first_line(error)) from error
+
+    async def _prepare(self, deadline: float) -> None:
+        async with self._preparing:
+            if not self._ready:
+                await _repeat(
+                    self._engine.begin,
+                    lambda connection: connection.run_sync(create_tables, self.tables),
+                    deadline,
+                )
+                self._ready = True
 
 
 async def _repeat(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 import sqlalchemy as sa
 
-from ..errors import StoreError
+from ..errors import StoreError, StoreUnavailable
 from .database import Database, epoch_seconds
 from .tasks import BackgroundTasks
 
@@ -61,26 +62,68 @@ class RowStore(Protocol):
         """End the layer's own tasks and those of the layers below."""
 
 
+@dataclass(eq=False, slots=True)
+class _Group:
+    """The rows of all who wait for the same transaction; `puts` is how many of them there are."""
+
+    rows: list[SealedRow] = field(default_factory=list)
+    puts: int = 0
+    committed: asyncio.Task[int] | None = None
+
+
 class SqlRows(BackgroundTasks):
-    """A RowStore in SQLite or PostgreSQL."""
+    """A RowStore in SQLite or PostgreSQL.
+
+    While a transaction writes, whoever comes waits for the next one, which writes the rows of all of them: SQLite has
+    one writer at a time anyway, and hundreds of answers that begin at once need neither as many transactions nor as
+    many connections.
+    """
 
     def __init__(self, database: Database, *, clock: Callable[[], int] = epoch_seconds) -> None:
         super().__init__()
         self._database = database
         self._clock = clock
+        self._next: _Group | None = None
+        self._writing = asyncio.Lock()
+        self._commits: set[asyncio.Task[int]] = set()
         table = database.tables.artifact
         named = (table.c.user_id == sa.bindparam("owner"), database.among_ids(table.c.id))
-        self._upsert = database.insert_or_replace(table)
+        self._upsert = database.upsert(table)
         self._select = sa.select(table).where(*named)
         self._delete = sa.delete(table).where(*named)
         earlier = table.c.last_used < sa.bindparam("now")
         self._stamp = sa.update(table).where(*named, earlier).values(last_used=sa.bindparam("now"))
 
     async def put(self, rows: Sequence[SealedRow]) -> None:
-        """Write all rows in one transaction, or raise StoreUnavailable."""
+        """Write all rows in one transaction, others' rows with them, or raise StoreUnavailable."""
+        group = self._next = self._next or _Group()
+        group.rows += rows
+        group.puts += 1
+        if group.committed is None:
+            group.committed = asyncio.create_task(self._commit(group))
+            self._commits.add(group.committed)
+            group.committed.add_done_callback(self._commits.discard)
+        try:
+            async with asyncio.timeout(self._database.interrupt_seconds):
+                await asyncio.shield(group.committed)
+        except TimeoutError as error:
+            raise StoreUnavailable("The database cannot be reached.", detail="no answer in time") from error
+        except StoreUnavailable:
+            raise
+        except StoreError:
+            if group.puts == 1:
+                raise
+            await self._write(rows)  # the refused row may be another's
+
+    async def _commit(self, group: _Group) -> int:
+        async with self._writing:
+            self._next = None
+            return await self._write(group.rows)
+
+    async def _write(self, rows: Sequence[SealedRow]) -> int:
         # All workers write in the same order, so that two of them cannot wait for each other.
         ordered = sorted(rows, key=lambda row: (row.user_id, row.id))
-        await self._database.change(self._upsert, [row._asdict() for row in ordered])
+        return await self._database.change(self._upsert, [row._asdict() for row in ordered])
 
     async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
         """Find the owner's rows with one query, however many ids there are, and stamp their use beside the request."""
@@ -103,4 +146,6 @@ class SqlRows(BackgroundTasks):
     async def aclose(self) -> None:
         """End what runs beside requests, and close what the database opened itself."""
         await super().aclose()
+        if self._commits:
+            await asyncio.wait(self._commits)
         await self._database.aclose()

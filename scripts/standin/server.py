@@ -104,6 +104,7 @@ async def _recorded(service: Service, request: Request) -> RecordedRequest:
         raw=raw,
         body=body,
         received_at=service.now(),
+        connection="{}:{}".format(*request.client) if request.client else "",
     )
 
 

@@ -30,7 +30,7 @@ class RecordedRequest:
 
     ``usage`` and ``output`` are those of the terminal event, ``disconnected`` says that the client left before the end,
     ``finished`` that the last byte was handed over, ``is_summary`` that it asks for a summary. The times are seconds
-    on the stand-in's clock.
+    on the stand-in's clock. ``connection`` is the client's address and port: the same for all requests of a connection.
     """
 
     method: str
@@ -51,6 +51,7 @@ class RecordedRequest:
     disconnected: bool = False
     finished: bool = False
     ended_at: float | None = None
+    connection: str = ""
 
     def wire(self) -> dict[str, Any]:
         """The record as JSON values; the raw bytes as base64."""

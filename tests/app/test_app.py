@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
+from open_webui_openrouter_pipe.app import App, HostResources
+from open_webui_openrouter_pipe.settings import has_proxy
+from open_webui_openrouter_pipe.store.database import Database
+from scripts.harness.page import FakeRecords
 from tests.app.chat import Chat, WithoutCatalogue, app_on, settings
 
 if TYPE_CHECKING:
@@ -135,3 +141,32 @@ async def test_a_window_that_a_refusal_has_named_holds_for_its_user_alone(
         refused = await quoting.ask("one", trace={"name": "maximum context length is 100"})
         answer = await Chat(app, settings(standin)).ask("one")
     assert (refused.error is None, answer.error) == (False, None)
+
+
+async def test_an_answer_writes_its_artifacts_once(tmp_path: Path, standin: StandIn) -> None:
+    """Reasoning and the phase of a message are one statement in one transaction, and nothing is read for it."""
+    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    async with aclosing(App(HostResources(database, FakeRecords(), "secret"))) as app:
+        await Chat(app, settings(standin)).ask("one")
+        await app.idle()
+        statements: list[str] = []
+
+        def note(*details: Any) -> None:
+            statements.append(details[2])
+
+        sa.event.listen(database._engine.sync_engine, "before_cursor_execute", note)
+        answer = await Chat(app, settings(standin)).ask("two")
+    own = [each for each in statements if "openrouter_pipe_artifact" in each]
+    assert (len(answer.marked), len(own)) == (2, 1)
+    beside = [each for each in statements if each not in own]
+    assert {each.split("openrouter_pipe_")[1].split()[0] for each in beside} == {"audit", "calibration"}
+
+
+def test_a_proxy_that_the_environment_names_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Httpx finds its way there by itself; without one, connections are our own."""
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    assert not has_proxy()
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    assert has_proxy()

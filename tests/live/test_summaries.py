@@ -366,10 +366,9 @@ def test_a_temporary_chat_is_summarized_in_memory_alone(harbour: OpenWebUI, stan
     assert [request.status for request in answers] == [200, 200]
     assert counts[0] == counts[1] > 0
     assert rows(harbour, "SELECT * FROM openrouter_pipe_summary", account) == []
-    purposes = rows(
-        harbour, "SELECT DISTINCT purpose, chat_id, message_id FROM openrouter_pipe_audit", account
-    )
-    assert sorted(purposes) == [("answer", "", ""), ("summary", "", "")]
+    chosen = "SELECT DISTINCT purpose, chat_id, message_id FROM openrouter_pipe_audit"
+    wait_until(lambda: len(rows(harbour, chosen, account)) == 2)  # they are written beside the answers
+    assert sorted(rows(harbour, chosen, account)) == [("answer", "", ""), ("summary", "", "")]
 
 
 # --- failures ---
@@ -469,8 +468,9 @@ def test_a_summary_is_prefetched(harbour: OpenWebUI, standin: StandIn) -> None:
         after, answer = account.ask(PRESET, day(number, 10), after=after)
         lines += statuses(answer)
     assert [bool(SUMMARIZED.fullmatch(line)) for line in lines] == [True] * len(lines) != []
-    purposes = rows(harbour, "SELECT DISTINCT purpose FROM openrouter_pipe_audit", account)
-    assert sorted(purposes) == [("answer",), ("summary_ahead",)]
+    chosen = "SELECT DISTINCT purpose FROM openrouter_pipe_audit"
+    wait_until(lambda: len(rows(harbour, chosen, account)) == 2)  # they are written beside the answers
+    assert sorted(rows(harbour, chosen, account)) == [("answer",), ("summary_ahead",)]
 
 
 def test_the_hosts_own_tasks_are_not_summarized(harbour: OpenWebUI, standin: StandIn) -> None:

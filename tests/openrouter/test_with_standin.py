@@ -20,6 +20,7 @@ from open_webui_openrouter_pipe.errors import (
 )
 from open_webui_openrouter_pipe.openrouter.catalog import MODELS_PATH, ModelCatalog
 from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
+from open_webui_openrouter_pipe.openrouter.connections import Connections
 from open_webui_openrouter_pipe.openrouter.errors import to_error
 from open_webui_openrouter_pipe.openrouter.request import read_parameters
 from open_webui_openrouter_pipe.responses.effects import Effect, ResponseFailed, ResponseFinished, TextDelta
@@ -82,6 +83,15 @@ class Caller:
             async for event in events:
                 effects += reducer.feed(event)
         return effects + reducer.close()
+
+
+async def test_a_hundred_requests_and_a_new_key_share_a_connection(standin: StandIn) -> None:
+    """Neither the one nor the other needs a new client."""
+    async with httpx.AsyncClient(transport=Connections()) as http:
+        for number in range(100):
+            await Caller(standin, http, key="sk-or-old" if number < 50 else "sk-or-new").client.get("/key")
+    assert len({request.account for request in standin.requests}) == 2
+    assert len({request.connection for request in standin.requests}) == 1
 
 
 def user(text: str) -> Any:

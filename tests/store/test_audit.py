@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -12,13 +13,15 @@ from open_webui_openrouter_pipe.conversation.budget import Budget
 from open_webui_openrouter_pipe.planning.audit import AuditRow, AuditStep, SummaryOutcome, summary_row
 from open_webui_openrouter_pipe.ports import Audited
 from open_webui_openrouter_pipe.responses.effects import Usage
-from open_webui_openrouter_pipe.store.batches import AuditLog
+from open_webui_openrouter_pipe.store.batches import AuditLog, BatchWriter
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.schema import define_tables
 from scripts.paths import ROOT
 from tests.store.waiting import driver_threads
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 pytestmark = pytest.mark.anyio
@@ -104,6 +107,80 @@ class AuditContract:
             log.write(record(number, row))
         await log.idle()
         assert await metrics(database) == METRICS_OF_ROWS
+
+
+def commits_of(database: Database) -> list[object]:
+    """What is added to when a transaction is committed."""
+    commits: list[object] = []
+    sa.event.listen(database._engine.sync_engine, "commit", commits.append)
+    return commits
+
+
+async def test_records_of_a_moment_share_a_transaction(sqlite_database: Database) -> None:
+    """None is written before its time or a full batch; closing writes what waits, without the wait."""
+    log = AuditLog(sqlite_database, gathering_seconds=3600)
+    await log.records()  # creates the tables
+    commits = commits_of(sqlite_database)
+    for number in range(7):
+        log.write(record(number))
+        await asyncio.sleep(0)
+    assert (await log.records(), commits) == ([], [])
+    await log.aclose()
+    assert (len(await log.records()), len(commits)) == (7, 1)
+
+
+async def test_a_full_batch_does_not_wait(sqlite_database: Database) -> None:
+    """A hundred records are written at once, and what comes later gathers anew."""
+    log = AuditLog(sqlite_database, gathering_seconds=3600)
+    await log.records()  # creates the tables
+    commits = commits_of(sqlite_database)
+    for number in range(100):
+        log.write(record(number))
+    await eventually(lambda: commits)
+    log.write(record(100))
+    await asyncio.sleep(0.05)
+    assert len(await log.records(limit=200)) == 100
+    await log.idle()
+    assert len(await log.records(limit=200)) == 101
+
+
+async def test_records_are_written_by_themselves(sqlite_database: Database) -> None:
+    """When their time is over, nobody need ask."""
+    log = AuditLog(sqlite_database, gathering_seconds=0.01)
+    await log.records()  # creates the tables
+    commits = commits_of(sqlite_database)
+    log.write(record(1))
+    await eventually(lambda: commits)
+    assert await log.records() == [record(1)]
+
+
+async def test_a_refused_record_costs_the_others_nothing(
+    sqlite_database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those that were gathered with it are written by themselves."""
+    log = AuditLog(sqlite_database)
+    refused = replace(record(2), chat_id=None)  # type: ignore[arg-type]
+    for each in (record(1), refused, record(3)):
+        log.write(each)
+    await log.idle()
+    assert await log.records() == [record(3), record(1)]
+    assert [each.getMessage().partition(":")[0] for each in caplog.records] == ["audit of contexts"]
+
+
+def test_an_event_loop_that_ends_waits_for_what_gathers() -> None:
+    """A server that is stopped cancels all tasks; the values of its last moment are written all the same."""
+    written: list[int] = []
+
+    async def write(values: Sequence[int]) -> None:
+        await asyncio.sleep(0)
+        written.extend(values)
+
+    async def serve() -> None:
+        BatchWriter("values", write, gathering_seconds=3600).add(1)
+        await asyncio.sleep(0)
+
+    asyncio.run(serve())
+    assert written == [1]
 
 
 class TestSqlite(AuditContract):

@@ -83,11 +83,84 @@ async def test_a_failing_put_leaves_nothing(sqlite_database: Database) -> None:
     assert await rows.load("ada", [row(1).id]) == FoundRows()
 
 
+def watch(database: Database, event: str) -> list[Any]:
+    """What an engine's event was called with, as it happens; for a statement its text and what it was compiled to."""
+    seen: list[Any] = []
+
+    def note(*details: Any) -> None:
+        seen.append((details[2], details[4].compiled) if event == "before_cursor_execute" else details)
+
+    sa.event.listen(database._engine.sync_engine, event, note)
+    return seen
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
 def database(request: pytest.FixtureRequest) -> Database:
     """Each test runs on both databases."""
     found: Database = request.getfixturevalue(f"{request.param}_database")
     return found
+
+
+async def test_a_put_is_one_statement_compiled_once(database: Database) -> None:
+    """And one transaction; the second put finds what SQLAlchemy made of the first."""
+    rows = sql_rows(database)
+    await rows.put([row(0)])  # creates the tables
+    statements, commits = watch(database, "before_cursor_execute"), watch(database, "commit")
+    for number in (1, 2):
+        await rows.put([row(number)])
+    assert [text.split()[:2] for text, _ in statements] == [["INSERT", "INTO"]] * 2
+    assert statements[0][1] is statements[1][1]
+    assert len(commits) == 2
+
+
+async def test_puts_at_once_share_a_transaction(database: Database) -> None:
+    """Fifty of them are written together, and each returns when its rows are durable."""
+    rows = sql_rows(database)
+    await rows.put([row(0)])  # creates the tables
+    commits = watch(database, "commit")
+
+    async def put(number: int) -> int:
+        await rows.put([row(number, user_id=f"user{number % 7}")])
+        return len((await rows.load(f"user{number % 7}", [row(number).id])).rows)
+
+    assert await asyncio.gather(*map(put, range(1, 51))) == [1] * 50
+    assert len(commits) == 1
+
+
+async def test_a_refused_row_fails_its_own_put_alone(database: Database) -> None:
+    """Those who share its transaction write theirs again."""
+    rows = sql_rows(database)
+    await rows.put([row(0)])  # creates the tables
+    refused = row(3)._replace(payload=None)  # type: ignore[arg-type]
+    puts = [rows.put([row(1)]), rows.put([row(2)]), rows.put([row(4), refused]), rows.put([row(5)])]
+    outcomes = await asyncio.gather(*puts, return_exceptions=True)
+    assert [type(each) for each in outcomes] == [type(None), type(None), StoreError, type(None)]
+    found = await rows.load("ada", [row(number).id for number in range(1, 6)])
+    assert found.rows.keys() == {row(number).id for number in (1, 2, 5)}
+
+
+async def test_the_last_of_two_puts_of_a_row_stays(database: Database) -> None:
+    """Also when one transaction writes both."""
+    rows = sql_rows(database)
+    await rows.put([row(0)])
+    await asyncio.gather(
+        rows.put([row(9)]), rows.put([row(1, text="old")]), rows.put([last := row(1, text="new")])
+    )
+    assert (await rows.load("ada", [last.id])).rows == {last.id: last}
+
+
+async def test_closing_waits_for_puts_whose_callers_have_left(sqlite_database: Database) -> None:
+    """A page that is closed loses nothing that was about to be written."""
+    rows = sql_rows(sqlite_database)
+    puts = [asyncio.create_task(rows.put([row(number)])) for number in range(3)]
+    await asyncio.sleep(0)
+    for put in puts:
+        put.cancel()
+    await asyncio.gather(*puts, return_exceptions=True)
+    await rows.aclose()
+    found = await sql_rows(sqlite_database).load("ada", [row(number).id for number in range(3)])
+    assert len(found.rows) == 3
+    await sqlite_database.aclose()
 
 
 async def last_uses(database: Database) -> dict[tuple[str, str], int]:

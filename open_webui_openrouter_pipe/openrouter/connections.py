@@ -1,0 +1,132 @@
+"""Connections to OpenRouter: one for each running request, which serves the next one when that is over.
+
+In place of httpx's own pool, which for each request and again at its end looks through all connections that there are,
+and beyond a number of them lets answers wait for the end of others. Only HTTP/1.1: over HTTP/2, httpcore (1.0) does not
+tell the server that nobody reads a stream any more, so that an answer that was stopped would be written to its end, and
+paid for; and requests beyond the server's number of streams would wait again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, TypeAlias, cast
+
+import httpcore
+import httpx
+
+MAX_IDLE: Final = 100
+"""Connections to one server that are kept open for the next requests."""
+
+IDLE_SECONDS: Final = 60.0
+"""How long; a server that ends one sooner is noticed before it is used again."""
+
+_Idle: TypeAlias = list[httpcore.AsyncHTTPConnection]
+"""The connections to one server that are free, the last used one at the end."""
+
+_ERRORS: Final[dict[type[Exception], type[httpx.TransportError]]] = {
+    httpcore.ConnectTimeout: httpx.ConnectTimeout,
+    httpcore.ReadTimeout: httpx.ReadTimeout,
+    httpcore.WriteTimeout: httpx.WriteTimeout,
+    httpcore.ConnectError: httpx.ConnectError,
+    httpcore.ReadError: httpx.ReadError,
+    httpcore.WriteError: httpx.WriteError,
+    httpcore.LocalProtocolError: httpx.LocalProtocolError,
+    httpcore.RemoteProtocolError: httpx.RemoteProtocolError,
+    httpcore.UnsupportedProtocol: httpx.UnsupportedProtocol,
+}
+
+
+class Connections(httpx.AsyncBaseTransport):
+    """A transport for httpx without a limit of connections; whoever uses it limits how many requests run."""
+
+    def __init__(self, *, max_idle: int = MAX_IDLE, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._max_idle = max_idle
+        self._idle_seconds = idle_seconds
+        self._tls = httpx.create_ssl_context()  # reads a file of certificates, which takes its time
+        self._idle: defaultdict[tuple[bytes, bytes], _Idle] = defaultdict(list)
+        self._is_closed = False
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request over the connection that was used last, or a new one; raises httpx's errors."""
+        url = httpcore.URL(
+            scheme=request.url.raw_scheme,
+            host=request.url.raw_host,
+            port=request.url.port,
+            target=request.url.raw_path,
+        )
+        if url.scheme not in (b"http", b"https"):
+            raise httpx.UnsupportedProtocol("Neither http:// nor https://.", request=request)
+        idle = self._idle[request.url.raw_scheme, request.url.netloc]
+        connection = await self._take(idle, url.origin)
+        try:
+            with _as_httpx_errors():
+                response = await connection.handle_async_request(
+                    httpcore.Request(
+                        request.method,
+                        url,
+                        headers=request.headers.raw,
+                        content=cast("AsyncIterator[bytes]", request.stream),
+                        extensions=request.extensions,
+                    )
+                )
+        except BaseException:
+            await connection.aclose()
+            raise
+        body = _ResponseBody(response, partial(self._keep, connection, idle))
+        return httpx.Response(
+            response.status, headers=response.headers, stream=body, extensions=response.extensions
+        )
+
+    async def aclose(self) -> None:
+        """Close what is kept; a running request closes its connection itself."""
+        self._is_closed = True
+        for idle in self._idle.values():
+            while idle:
+                await idle.pop().aclose()
+
+    async def _take(self, idle: _Idle, origin: httpcore.Origin) -> httpcore.AsyncHTTPConnection:
+        while idle:
+            connection = idle.pop()
+            if not connection.has_expired():
+                return connection
+            await connection.aclose()
+        return httpcore.AsyncHTTPConnection(
+            origin, ssl_context=self._tls, keepalive_expiry=self._idle_seconds
+        )
+
+    async def _keep(self, connection: httpcore.AsyncHTTPConnection, idle: _Idle) -> None:
+        """Keep a connection whose request is over; one that cannot serve another is closed by then."""
+        if connection.is_idle():
+            idle.append(connection)
+        while idle and (self._is_closed or len(idle) > self._max_idle or idle[0].has_expired()):
+            await idle.pop(0).aclose()
+
+
+class _ResponseBody(httpx.AsyncByteStream):
+    """The bytes of a response, with whose end its connection is free."""
+
+    def __init__(self, response: httpcore.Response, keep_connection: Callable[[], Awaitable[None]]) -> None:
+        self._stream = cast("Any", response.stream)
+        self._keep_connection = keep_connection
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _as_httpx_errors():
+            async for portion in self._stream:
+                yield portion
+
+    async def aclose(self) -> None:
+        """End the response; httpx calls it once, also in the middle."""
+        with _as_httpx_errors():
+            await self._stream.aclose()
+        await self._keep_connection()
+
+
+@contextmanager
+def _as_httpx_errors() -> Iterator[None]:
+    try:
+        yield
+    except tuple(_ERRORS) as error:
+        raise _ERRORS[type(error)](str(error)) from error
