@@ -44,13 +44,15 @@ from .media.library import EncodedFiles, MediaLibrary
 from .notices import notice
 from .openrouter import controls, policy
 from .openrouter.cache_lifetime import CacheLifetime, cheapest_lifetime
-from .openrouter.catalog import MODELS_PATH, ModelCatalog, account_digest, offered_models
+from .openrouter.catalog import ModelCatalog
 from .openrouter.client import ClientSettings, OpenRouterClient
 from .openrouter.composer import Composer
 from .openrouter.connections import Connections
 from .openrouter.identity import Caller, identity_parameters
+from .openrouter.listing import ModelListing
 from .openrouter.own_key import OwnKeyResponses, require_usable
 from .openrouter.search import with_search
+from .openrouter.status import STATUS_ID, status_answer
 from .ports import ArtifactStore, Failed, Files, Model, Notice, Output, Responses, Summaries
 from .responses.effects import ResponseFinished
 from .settings import Settings, StoreSettings, has_proxy, tokenizer_folder
@@ -67,7 +69,9 @@ from .store.tokenizer import LocalTokenizer
 
 log = logging.getLogger(__name__)
 
-_CATALOGUE_FILE: Final = "openrouter_pipe_models.json"
+_CATALOGUE_FOLDER: Final = "openrouter_pipe"
+_MAX_LISTINGS: Final = 4
+"""How many base URLs and keys are remembered; of more, those go that were first used longest ago."""
 _NO_ANSWER: Final = ResponseFinished(
     status="completed", reason=None, response_id=None, model=None, items=(), usage=None
 )
@@ -153,7 +157,7 @@ class App:
         self._summarizer_state = SummarizerState(start=self._own.start, clock=self._loop.time)
         self._unsaved_summaries = MemorySummaries()
         self._next_sweep_look_seconds = self._loop.time()
-        self._catalogs: dict[ClientSettings, ModelCatalog] = {}
+        self._listings: dict[ClientSettings, ModelListing] = {}
         self._stores: dict[StoreSettings, tuple[ArtifactStore, Summaries]] = {}
         self._model_rows = ModelRows(
             Leases(host.database), self._own.start, self._loop.time, write_model_rows
@@ -164,29 +168,36 @@ class App:
         weakref.finalize(self, _close_soon, self._loop, self._own.aclose).atexit = False
 
     async def models(self, settings: Settings, *, function_id: str | None = None) -> list[dict[str, str]]:
-        """List the offered models as Open WebUI wants them: `id` and `name` of each.
+        """List what Open WebUI shows: `id` and `name` of each offered model, first what is wrong if anything is.
 
         With the id of the function that offers them, the host's rows of the models are kept up to date beside it.
         """
-        catalog = self._catalog(settings.client)
-        offered = offered_models(await catalog.list(), settings.model_patterns)
-        if function_id and catalog.fetches:
-            self._model_rows.offer(function_id, offered, settings.model_rows, listing=catalog.fetches)
-        return [{"id": model.id, "name": model.name} for model in offered]
+        listing = self._listing(settings.client)
+        entries = await listing.entries(settings.offer)
+        if function_id and (fetches := listing.catalog.fetches):
+            offered = await listing.offered(settings.offer)
+            self._model_rows.offer(function_id, offered, settings.model_rows, listing=fetches)
+        return entries
 
     async def answer(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
         """Answer a call; close the generator to stop the answer. Ends with a Failed after an error, never raises."""
+        if call.model_id == STATUS_ID:
+            for output in await self._status_answer(call, settings):
+                yield output
+            return
         now = self._loop.time()
         if now >= self._next_sweep_look_seconds:  # with the first answer, and then once in a while
             self._next_sweep_look_seconds = now + _SWEEP_LOOK_SECONDS
             self._own.start(_clean_up(self._host, settings.store.cleanup_days))
         catalog = self._catalog(settings.client)
         # A worker that was never asked for its models knows none, and would not ask for sealed reasoning.
-        listed = await catalog.list()
-        call, omitted = await self._permitted(call, settings, listed)
+        await catalog.list()
+        call, omitted = await self._permitted(call, settings)
         model = catalog.find(call.model_id)
         try:
-            call = self._controlled(call, settings, listed, model)
+            call = self._controlled(
+                call, settings, await self._listing(settings.client).offered(settings.offer), model
+            )
         except ConfigurationError as error:
             yield Failed(error.user_message, error)
             return
@@ -225,9 +236,15 @@ class App:
         """Stop what runs and close what is open."""
         await self._own.aclose()
 
-    async def _permitted(
-        self, call: Call, settings: Settings, listed: Sequence[Model]
-    ) -> tuple[Call, tuple[str, ...]]:
+    async def _status_answer(self, call: Call, settings: Settings) -> Sequence[Output]:
+        """What the entry answers that says why there are no models; a task of the host gets nothing from it."""
+        if call.task:
+            return [_NO_ANSWER]
+        listing = self._listing(settings.client)
+        report = await listing.report(settings.offer, is_admin=call.is_admin)
+        return status_answer(report, f"msg_{generate_item_id()}")
+
+    async def _permitted(self, call: Call, settings: Settings) -> tuple[Call, tuple[str, ...]]:
         """The call with what this user may set alone, and a line about the rest; a task is written by the host."""
         if call.task or call.is_admin:
             return call, ()
@@ -236,7 +253,7 @@ class App:
             call.parameters,
             await read(call) if read else {},
             allowed=settings.user_parameters,
-            offered={model.id for model in offered_models(listed, settings.model_patterns)},
+            offered={model.id for model in await self._listing(settings.client).offered(settings.offer)},
         )
         call, names = replace(call, parameters=permitted), ", ".join(omitted)
         if not omitted:
@@ -317,7 +334,7 @@ class App:
         )
 
     def _controlled(
-        self, call: Call, settings: Settings, listed: Sequence[Model], model: Model | None
+        self, call: Call, settings: Settings, offered: Sequence[Model], model: Model | None
     ) -> Call:
         """The call with what is switched for it; a task only with the preferences of providers.
 
@@ -330,7 +347,7 @@ class App:
             parameters = controls.controlled(
                 parameters,
                 switched,
-                offered=offered_models(listed, settings.model_patterns),
+                offered=offered,
                 model=model,
                 model_id=call.model_id,
             )
@@ -460,17 +477,25 @@ class App:
         )
 
     def _catalog(self, settings: ClientSettings) -> ModelCatalog:
-        """The catalogue of the account."""
-        if settings not in self._catalogs:
-            client = OpenRouterClient(self._own.http, settings)
+        """The catalogue of the base URL."""
+        return self._listing(settings).catalog
+
+    def _listing(self, settings: ClientSettings) -> ModelListing:
+        """The models of the base URL and the key."""
+        if settings not in self._listings:
+            without_key = replace(settings, api_key="")
             folder = self._host.cache_folder
-            self._catalogs[settings] = ModelCatalog(
-                lambda: client.get(MODELS_PATH),
+            while len(self._listings) >= _MAX_LISTINGS:
+                del self._listings[next(iter(self._listings))]
+            self._listings[settings] = ModelListing(
+                OpenRouterClient(self._own.http, settings).get,
+                OpenRouterClient(self._own.http, without_key).get,
                 start=self._own.start,
-                account=account_digest(settings.base_url, settings.api_key),
-                path=folder / _CATALOGUE_FILE if folder else None,
+                base_url=settings.base_url,
+                has_key=bool(settings.api_key),
+                folder=folder / _CATALOGUE_FOLDER if folder else None,
             )
-        return self._catalogs[settings]
+        return self._listings[settings]
 
     async def _stores_of(self, settings: StoreSettings) -> tuple[ArtifactStore, Summaries]:
         """The stores with the keys of these settings, derived once; without any key, what was stored stays closed."""

@@ -22,6 +22,7 @@ into these in the adapter that owns the library; nothing else crosses a folder's
     │   │   └── ReasoningRejected   replayed reasoning failed the provider's verification
     │   ├── RateLimited             429
     │   └── ProviderUnavailable     408, 5xx, 524, 529
+    │       └── NotOpenRouter       what answered is not OpenRouter's API
     └── StoreError
         ├── StoreUnavailable        the database cannot be reached
         └── SealBroken              a sealed payload does not open: altered, moved, or of another key
@@ -161,6 +162,10 @@ class ProviderUnavailable(ProviderError):
     """The provider is down, overloaded or too slow."""
 
     status = 503
+
+
+class NotOpenRouter(ProviderUnavailable):
+    """The server at the address is not OpenRouter, or it is out of order: what it sent is not an answer of the API."""
 
 
 class StoreError(PipeError):

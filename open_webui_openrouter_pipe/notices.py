@@ -189,6 +189,101 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "search_failed": "The search did not succeed.",
         "reading_page": "Reading a web page...",
         "page_read": "Read {url}",
+        # openrouter: names in the list of models
+        "model_expires": "{name} (until {date})",
+        "model_variant": "{name} ({variant})",
+        "model_preset": "{name} (preset {preset})",
+        "preset": "Preset: {preset}",
+        # openrouter: the entry that says why there are no models, and its answers
+        "status_entry": "OpenRouter: {status}",
+        "status_ready": "ready",
+        "status_ready_advice": "Everything is in order. Choose one of the models.",
+        "status_no_key": "no API key yet (set API_KEY in the valves)",
+        "status_no_key_advice": (
+            "No API key is set. Create one at https://openrouter.ai/settings/keys. Set it as `API_KEY` under Admin "
+            "Panel → Functions → the gear of this function, or as the server's environment variable "
+            "`OPENROUTER_API_KEY`."
+        ),
+        "status_key_unusable": "wrong API_KEY (it has characters that no key has)",
+        "status_key_unusable_advice": (
+            "`API_KEY` in the valves has characters that no key has. Copy the key again, whole and without quotation "
+            "marks."
+        ),
+        "status_key_refused": "key refused (check API_KEY in the valves)",
+        "status_key_refused_advice": (
+            "OpenRouter refuses the API key: it is mistyped, disabled or deleted. Check it at "
+            "https://openrouter.ai/settings/keys, and set `API_KEY` in the valves anew."
+        ),
+        "status_key_used_up": "key used up (nothing is left of its limit)",
+        "status_key_used_up_advice": (
+            "Nothing is left of the API key's limit. Raise it at https://openrouter.ai/settings/keys, or set another "
+            "key."
+        ),
+        "status_address": "wrong BASE_URL (it is not an address)",
+        "status_address_advice": (
+            "`BASE_URL` in the valves is not an address: it begins with https:// or http:// and a server's name. Its "
+            "default is https://openrouter.ai/api/v1."
+        ),
+        "status_not_openrouter": "wrong BASE_URL (OpenRouter's API is not there)",
+        "status_not_openrouter_advice": (
+            "What answers at `BASE_URL` in the valves has no list of models, so it is not OpenRouter's API. The "
+            "default is https://openrouter.ai/api/v1; the whole path is needed."
+        ),
+        "status_unreachable": "unreachable since {since}",
+        "status_unreachable_advice": (
+            "OpenRouter cannot be reached since {since}. Check `BASE_URL` in the valves, and whether this server may "
+            "connect to it: network, DNS, proxy, firewall. The server's log has the details. It is tried again by "
+            "itself."
+        ),
+        "status_failing": "errors since {since}",
+        "status_failing_advice": (
+            "OpenRouter answers with errors since {since}. The server's log has the details, and "
+            "https://status.openrouter.ai says whether there is an outage. It is tried again by itself."
+        ),
+        "status_loading": "still loading (the list of models is on its way)",
+        "status_loading_advice": "The list of models is on its way. Reload the page in a moment.",
+        "status_unmatched": "no model matches MODELS in the valves",
+        "status_unmatched_advice": (
+            "No model matches the patterns of `MODELS` in the valves; `*` offers every model."
+        ),
+        "status_filtered": "filters leave nothing (see MODEL_FILTERS in the valves)",
+        "status_filtered_advice": (
+            "Of the models that `MODELS` in the valves offers, none fulfils all of `MODEL_FILTERS`."
+        ),
+        "status_unknown_filter": "wrong MODEL_FILTERS (unknown: {words})",
+        "status_unknown_filter_advice": (
+            "`MODEL_FILTERS` in the valves has unknown words, and no model is offered until it is corrected: {words}. "
+            "It takes `free`, `tools`, `vision`, `zdr`, `newest`, `no-expiring`, `context>=128k` and `price<=2`, "
+            "separated by commas."
+        ),
+        "status_zdr_unknown": "no zdr list yet (see MODEL_FILTERS in the valves)",
+        "status_zdr_unknown_advice": (
+            "Which models keep no data is not known yet. With `zdr` in `MODEL_FILTERS` no model is offered until "
+            "OpenRouter's list of them has been read; the server's log says why it could not be. It is tried again by "
+            "itself."
+        ),
+        "status_unknown_variant": "wrong VARIANTS (unknown: {words})",
+        "status_unknown_variant_advice": (
+            "`VARIANTS` in the valves has entries that are not variants: {words}. It takes patterns with a variant or "
+            "a preset, such as `openai/gpt-5*:nitro`, `anthropic/*@preset/team` or `@preset/team`. The others are "
+            "offered."
+        ),
+        "status_models": "{count:,} models are offered.",
+        "status_models.one": "{count:,} model is offered.",
+        "status_for_users_ready": "OpenRouter is ready. Choose one of its models.",
+        "status_for_users_wait": "OpenRouter cannot be used at the moment. Please try again in a few minutes.",
+        "status_for_users_ask": (
+            "OpenRouter cannot be used at present. An administrator has to set it up; please ask one."
+        ),
+        "key_used": "The API key has used ${total:,.2f}: ${month:,.2f} this month, ${today:,.2f} today.",
+        "key_limit": "Its limit is ${limit:,.2f}; ${remaining:,.2f} are left.",
+        "key_limit_resets": "Its limit is ${limit:,.2f} ({period}); ${remaining:,.2f} are left.",
+        "key_without_limit": "It has no limit of its own; the account's credits limit it.",
+        "key_free_tier": (
+            "No credits have been bought yet: only free models can be used, with few requests a day. Credits are at "
+            "https://openrouter.ai/settings/credits."
+        ),
+        "key_expires": "It expires at {time}.",
         # host
         "no_messages": "This request has no readable messages.",
         "no_model": "This request names no model.",

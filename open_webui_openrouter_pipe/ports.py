@@ -121,6 +121,8 @@ class Model:
     price_cache_write_1h: float | None = None
     price_search: float | None = None
     reasoning_is_mandatory: bool = False
+    canonical_id: str = ""
+    """Its name with its release, which does not change: "a/m-20260709"; empty where none is known."""
 
     @property
     def writes(self) -> bool:

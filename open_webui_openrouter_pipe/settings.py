@@ -24,6 +24,7 @@ from .media.choice import MediaSettings, PdfEngine
 from .notices import notice
 from .openrouter.client import ClientSettings
 from .openrouter.controls import ControlSettings
+from .openrouter.offer import OfferSettings, read_filters, read_variants
 from .openrouter.routing import price_text
 from .openrouter.search import SearchSettings
 from .store.sealed_text import open_text
@@ -67,8 +68,8 @@ class Settings:
     carrier: Carrier
     save_attachments: bool
     image_config: Mapping[str, str]
-    model_patterns: tuple[str, ...]
     model_rows: ModelRowSettings
+    offer: OfferSettings
     user_parameters: frozenset[str]
     context: ContextSettings
     assumed_window_tokens: int
@@ -105,8 +106,8 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
         carrier=valves.MARKER_CARRIER,
         save_attachments=valves.SAVE_ATTACHMENTS,
         image_config={name: value for name, value in wanted.items() if value != "auto"},
-        model_patterns=tuple(_words(valves.MODELS)) or ("*",),
         model_rows=_model_rows(valves),
+        offer=_offer(valves),
         user_parameters=frozenset(_words(valves.USER_PARAMETERS)),
         context=_context(valves, user_valves),
         assumed_window_tokens=valves.ASSUMED_CONTEXT_TOKENS,
@@ -224,6 +225,17 @@ def _own_key(sealed: str) -> str | None:
         return open_text(sealed, host_secret(), purpose=OWN_KEY_PURPOSE)
     except PipeError:
         return ""
+
+
+def _offer(valves: Valves) -> OfferSettings:
+    variants, unknown_variants = read_variants(_words(valves.VARIANTS))
+    return OfferSettings(
+        patterns=tuple(_words(valves.MODELS)) or ("*",),
+        filters=read_filters(_words(valves.MODEL_FILTERS)),
+        variants=variants,
+        unknown_variants=unknown_variants,
+        shows_status=valves.STATUS_ENTRY == "always",
+    )
 
 
 def _context(valves: Valves, user_valves: UserValves) -> ContextSettings:

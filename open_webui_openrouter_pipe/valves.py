@@ -98,6 +98,29 @@ class Valves(BaseModel):
             "is replaced."
         ),
     )
+    MODEL_FILTERS: str = Field(
+        default="",
+        description=(
+            "What every offered model must fulfil, separated by commas: `free`, `tools`, `vision` (reads images), "
+            "`zdr` (some provider of it keeps no data), `newest` (of each family), `no-expiring`, `context>=128k` "
+            "(tokens), `price<=2` (dollars per million input tokens). An unknown word offers nothing."
+        ),
+    )
+    VARIANTS: str = Field(
+        default="",
+        description=(
+            "Variants and presets that are offered as models of their own, separated by commas, such as "
+            "`openai/gpt-5*:nitro`, `anthropic/*@preset/team` or `@preset/team`. Patterns apply to offered models."
+        ),
+    )
+    STATUS_ENTRY: Literal["auto", "always"] = Field(
+        default="auto",
+        description=(
+            "When an entry in the list of models says how things stand. `auto`: when the key or the list is in "
+            "trouble, or nothing is left to offer. `always`: in a chat it answers administrators with the key's usage "
+            "and limits."
+        ),
+    )
     USER_PARAMETERS: str = Field(
         default="",
         description=(

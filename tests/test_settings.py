@@ -10,6 +10,7 @@ import pytest
 from open_webui_openrouter_pipe.conversation.budget import Aim, ContextSettings
 from open_webui_openrouter_pipe.host.model_sync import ModelRowSettings
 from open_webui_openrouter_pipe.openrouter.controls import ControlSettings
+from open_webui_openrouter_pipe.openrouter.offer import Filters, OfferSettings, Variant
 from open_webui_openrouter_pipe.openrouter.search import SearchSettings
 from open_webui_openrouter_pipe.settings import read_settings, tokenizer_folder
 from open_webui_openrouter_pipe.valves import USER_CONTROLS, UserValves, Valves, user_valves_class
@@ -298,3 +299,21 @@ def test_unknown_precisions_are_refused() -> None:
     """OpenRouter would refuse every request over them."""
     with pytest.raises(ValueError, match="unknown quantizations: fp9"):
         Valves(QUANTIZATIONS="fp8, fp9")
+
+
+def test_the_choice_of_models_is_read() -> None:
+    """Each valve from its own words; without any pattern every model is offered."""
+    valves = Valves(
+        MODELS=" a/* ,!b/m,",
+        MODEL_FILTERS="free, context >= 8k, frree",
+        VARIANTS="a/*:nitro, a/m",
+        STATUS_ENTRY="always",
+    )
+    assert read_settings(valves).offer == OfferSettings(
+        ("a/*", "!b/m"),
+        Filters(frozenset({"free"}), 8_000, None, ("frree",)),
+        (Variant("a/*", ":nitro", ""),),
+        ("a/m",),
+        shows_status=True,
+    )
+    assert read_settings(Valves(MODELS=" , ")).offer == OfferSettings()

@@ -12,7 +12,12 @@
     cache_lifetime  how long Anthropic's cache keeps a chat
     identity        pseudonyms of users, chats and messages
     own_key         the port `Responses` for a user's own API key
-    catalog         the list of models
+    catalog         the lists of models, and the reading of their rows
+    last_good       the last good answer to a GET, in memory and on disk
+    offer           which models are offered: filters, variants, order, names          pure
+    account         what OpenRouter says of a key                                      pure
+    status          what stands in the list when something is wrong, and its answers   pure
+    listing         all that Open WebUI lists for one base URL and key
     errors          failures as errors with a line for the user
 
 Knows neither Open WebUI nor a database.

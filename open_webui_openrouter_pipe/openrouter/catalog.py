@@ -1,185 +1,119 @@
-"""The models that OpenRouter offers: read from GET /models, kept in memory and on disk, refreshed in the background.
+"""The models that OpenRouter offers: GET /models, and GET /endpoints/zdr for those whose providers keep no data.
 
-Listing never waits, except the very first time when nothing is known yet, and then only briefly. Owns the
-reading of the wire's rows, of which an unreadable one is skipped, and the choice of the models that are offered. It
-fetches through the function it is given and knows no HTTP.
+Listing never waits, except the very first time when nothing is known yet, and then only briefly. Owns the reading of
+the wire's rows, of which an unreadable one is skipped. It fetches through the function it is given, knows no HTTP,
+and does not choose which models are offered.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fnmatch
 import hashlib
-import json
-import logging
-import os
-import tempfile
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Final
+from types import MappingProxyType
+from typing import Any, Final
 
-from pydantic import AliasPath, BaseModel, BeforeValidator, Field, Strict, ValidationError
-
-from ..errors import PipeError
 from ..ports import Model
 from ..responses.wire import as_list, as_number, as_object, as_text
+from .last_good import FetchFailure, KeptFile, LastGood, Start
 
 MODELS_PATH: Final = "/models?output_modalities=text,image"
 """Where they are listed; without the parameter, models that only draw are omitted."""
+ZDR_PATH: Final = "/endpoints/zdr"
+"""Where the endpoints are listed that keep no data ("zero data retention")."""
 
-_FRESH_SECONDS = 3600.0
-_FIRST_WAIT_SECONDS = 3.0
-_SHORTEST_BACKOFF_SECONDS = 30.0
-_LONGEST_BACKOFF_SECONDS = 1800.0
+_NO_MODELS: Final[Mapping[str, Model]] = MappingProxyType({})
 
-_log = logging.getLogger(__name__)
+Fetch = Callable[[str], Awaitable[Any]]
+"""Returns the JSON at a path below the base URL; raises errors of the tree."""
 
 
 def read_models(wire: Any) -> tuple[Model, ...]:
     """Read the response of GET /models; rows without a usable id are skipped, and so are repeated ids."""
-    models: dict[str, Model] = {}
-    for row in as_list(as_object(wire).get("data")):
-        try:
-            model = _Row.model_validate(row).model()
-        except ValidationError:
-            continue
-        models[model.id] = model
-    return tuple(models.values())
+    rows = map(_read_row, as_list(as_object(wire).get("data")))
+    return tuple({row.id: row for row in rows if row}.values())
 
 
-def offered_models(models: Iterable[Model], patterns: Sequence[str]) -> list[Model]:
-    """Return the models that write text or draw, and that the patterns offer."""
-    answering = (model for model in models if model.writes or model.draws)
-    return [model for model in answering if is_offered(model.id, patterns)]
-
-
-def is_offered(model_id: str, patterns: Sequence[str]) -> bool:
-    """Return whether the patterns offer a model.
-
-    The last pattern that matches its id decides; one with a leading `!` excludes. Exclusions alone start from all
-    models.
-    """
-    offered = all(pattern.startswith("!") for pattern in patterns)
-    for pattern in patterns:
-        if fnmatch.fnmatchcase(model_id, pattern.removeprefix("!")):
-            offered = not pattern.startswith("!")
-    return offered
-
-
-def account_digest(base_url: str, api_key: str) -> str:
-    """Return what a list belongs to: another key may see other models. Says nothing about the key itself."""
-    return hashlib.sha256(f"{base_url}\n{api_key}".encode()).hexdigest()[:16]
+def read_zdr_ids(wire: Any) -> frozenset[str] | None:
+    """Read the names of models in the response of GET /endpoints/zdr: ids, or canonical ids; None if there are none."""
+    rows = map(as_object, as_list(as_object(wire).get("data")))
+    return frozenset(name for row in rows if (name := as_text(row.get("model_id")))) or None
 
 
 class ModelCatalog:
-    """The list of models of one account (base URL and key).
+    """The lists of one base URL: the last good ones on disk serve every key, and are there after a restart."""
 
-    The list on disk carries the account's digest, so that another account's list is never shown.
-    """
+    def __init__(self, fetch: Fetch, *, start: Start, base_url: str, folder: Path | None = None) -> None:
+        """`start` begins and owns a task, `folder` keeps the last good lists; None keeps nothing."""
+        self._models = LastGood(
+            lambda: fetch(MODELS_PATH),
+            _models_by_id,
+            start=start,
+            file=_kept_file(folder, "models", base_url),
+        )
+        self._zdr_ids = LastGood(
+            lambda: fetch(ZDR_PATH), read_zdr_ids, start=start, file=_kept_file(folder, "zdr", base_url)
+        )
 
-    def __init__(
-        self,
-        fetch: Callable[[], Awaitable[Any]],
-        *,
-        start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
-        account: str,
-        path: Path | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`fetch` returns the JSON of GET /models, `start` begins and owns a task, `path` keeps the last good list."""
-        self._fetch = fetch
-        self._start = start
-        self._account, self._path = account, path
-        self._clock = clock
-        self._models: dict[str, Model] = {}
-        self._next_attempt = float("-inf")
-        self._failures = 0
-        self._task: asyncio.Task[None] | None = None
-        self.fetches = 0
+    @property
+    def models(self) -> Mapping[str, Model]:
+        """The models by their ids, empty while none is known; another object after each successful fetch."""
+        return self._models.value or _NO_MODELS
+
+    @property
+    def fetches(self) -> int:
         """How many lists have been fetched; while there is none, what is listed is what was kept on disk."""
+        return self._models.fetches
 
-    async def list(self, *, first_wait_seconds: float = _FIRST_WAIT_SECONDS) -> tuple[Model, ...]:
+    async def list(self) -> tuple[Model, ...]:
         """Return all models at once; only when nothing is known yet it waits for them, and not for long."""
-        await self._read_disk()
-        task = self.refresh()
-        if not self._models and task is not None:
-            await asyncio.wait({task}, timeout=first_wait_seconds)
-        return tuple(self._models.values())
+        await self._models.current()
+        return tuple(self.models.values())
+
+    async def load(self) -> None:
+        """Read what is kept on disk, the first time."""
+        await self._models.load()
+
+    def refresh(self, *, max_age_seconds: float | None = None) -> asyncio.Task[None] | None:
+        """Fetch the models in the background if they are due; return the running fetch, None if they are not."""
+        return self._models.refresh(max_age_seconds=max_age_seconds)
+
+    async def zdr_ids(self) -> frozenset[str] | None:
+        """Return the names of the models that some endpoint serves without keeping data, None while that is unknown."""
+        return await self._zdr_ids.current()
 
     def find(self, model_id: str) -> Model | None:
         """Return a model by its id; variants (`:free`, `@preset/x`) and `~` aliases fall back to a base."""
         plain = model_id.partition("@")[0]
         base = plain.partition(":")[0]
         names = (model_id, plain, base, base.removeprefix("~"), f"~{base}")
-        return next((self._models[name] for name in names if name in self._models), None)
+        return next((self.models[name] for name in names if name in self.models), None)
 
-    def refresh(self) -> asyncio.Task[None] | None:
-        """Fetch in the background if the list is due; return the running fetch, None if nothing is due."""
-        if self._task is not None and not self._task.done():
-            return self._task
-        now = self._clock()
-        if now < self._next_attempt:
-            return None
-        self._next_attempt = now + _FRESH_SECONDS
-        self._task = self._start(self._refresh())
-        return self._task
+    @property
+    def failure(self) -> FetchFailure | None:
+        """Why the models could not be fetched, None unless the last attempt failed."""
+        return self._models.failure
 
-    async def _refresh(self) -> None:
-        try:
-            wire = await self._fetch()
-        except PipeError as error:
-            self._back_off(str(error))
-            return
-        models = read_models(wire)
-        if not models:
-            self._back_off("the list of models is empty or unreadable")
-            return
-        self._failures = 0
-        self._models = {model.id: model for model in models}
-        self.fetches += 1
-        await asyncio.to_thread(self._write, wire)
+    @property
+    def has_zdr_ids(self) -> bool:
+        """Whether it is known which models keep no data."""
+        return self._zdr_ids.value is not None
 
-    def _back_off(self, reason: str) -> None:
-        wait_seconds = min(_SHORTEST_BACKOFF_SECONDS * 2.0**self._failures, _LONGEST_BACKOFF_SECONDS)
-        self._failures += 1
-        self._next_attempt = self._clock() + wait_seconds
-        _log.warning("models could not be listed, next attempt in %.0f s: %s", wait_seconds, reason)
+    @property
+    def zdr_failure(self) -> FetchFailure | None:
+        """Why that could not be fetched, None unless the last attempt failed."""
+        return self._zdr_ids.failure
 
-    # --- the last good list
 
-    async def _read_disk(self) -> None:
-        if self._models:
-            return
-        wire = await asyncio.to_thread(self._read)
-        if not self._models:
-            self._models = {model.id: model for model in read_models(wire)}
+def _models_by_id(wire: Any) -> dict[str, Model] | None:
+    return {model.id: model for model in read_models(wire)} or None
 
-    def _read(self) -> Any:
-        if self._path is None:
-            return None
-        try:
-            kept = json.loads(self._path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, RecursionError) as error:
-            _log.warning("the kept list of models is unreadable: %s", error)
-            return None
-        return kept.get("models") if isinstance(kept, dict) and kept.get("account") == self._account else None
 
-    def _write(self, wire: Any) -> None:
-        """Replace the file whole, so that a reader in another worker never sees half of it."""
-        if self._path is None:
-            return
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=self._path.name)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump({"account": self._account, "models": wire}, file)
-            Path(name).replace(self._path)
-        except OSError as error:
-            _log.warning("the list of models could not be kept: %s", error)
+def _kept_file(folder: Path | None, kind: str, base_url: str) -> KeptFile | None:
+    digest = hashlib.sha256(base_url.encode("utf-8", "surrogatepass")).hexdigest()
+    return KeptFile(folder / f"{kind}-{digest[:16]}.json", digest) if folder else None
 
 
 # --- rows, in which anything but the id may be missing or of another type
@@ -190,19 +124,16 @@ def _tokens(value: Any) -> int | None:
     return int(number) if number and number >= 1 else None
 
 
-def _seconds(value: Any) -> int:
-    return _tokens(value) or 0
-
-
 def _price(value: Any) -> float | None:
     """Dollars per token from a decimal string; a negative price marks a router whose price varies."""
-    number = as_number(value)
+    number = None if value is None else as_number(value)
     return number if number is not None and number >= 0 else None
 
 
 def _day(value: Any) -> str:
     """The day of an ISO date or time; empty for anything else."""
-    day = as_text(value)[:10]
+    if not (day := as_text(value)[:10]):
+        return ""
     try:
         return date.fromisoformat(day).isoformat()
     except ValueError:
@@ -213,47 +144,34 @@ def _words(value: Any) -> list[str]:
     return [word for word in as_list(value) if isinstance(word, str)]
 
 
-def _field_at(*path: str, default: Any = None) -> Any:
-    return Field(default=default, validation_alias=AliasPath(*path))
-
-
-_Tokens = Annotated[int | None, BeforeValidator(_tokens)]
-_Price = Annotated[float | None, BeforeValidator(_price)]
-_Words = Annotated[frozenset[str], BeforeValidator(_words)]
-
-
-class _Row(BaseModel):
-    """The fields of `Model`, by their path in a row, and those that it combines."""
-
-    id: Annotated[str, Strict(), Field(min_length=1)]
-    name: Annotated[str, BeforeValidator(as_text)] = ""
-    max_output_tokens: _Tokens = _field_at("top_provider", "max_completion_tokens")
-    input_modalities: _Words = _field_at("architecture", "input_modalities", default=frozenset())
-    output_modalities: _Words = _field_at("architecture", "output_modalities", default=frozenset())
-    supported_parameters: _Words = frozenset()
-    price_input: _Price = _field_at("pricing", "prompt")
-    price_output: _Price = _field_at("pricing", "completion")
-    price_cache_read: _Price = _field_at("pricing", "input_cache_read")
-    price_cache_write: _Price = _field_at("pricing", "input_cache_write")
-    price_cache_write_1h: _Price = _field_at("pricing", "input_cache_write_1h")
-    price_search: _Price = _field_at("pricing", "web_search")
-    description: Annotated[str, BeforeValidator(as_text)] = ""
-    created: Annotated[int, BeforeValidator(_seconds)] = 0
-    expires: Annotated[str, BeforeValidator(_day)] = _field_at("expiration_date", default="")
-    efforts: Annotated[tuple[str, ...], BeforeValidator(_words)] = _field_at(
-        "reasoning", "supported_efforts", default=()
+def _read_row(row: Any) -> Model | None:
+    """Read a row of the catalogue; None without an id. By hand: a validator takes three times as long for them all."""
+    fields = as_object(row)
+    if not (model_id := as_text(fields.get("id"))):
+        return None
+    architecture, pricing = as_object(fields.get("architecture")), as_object(fields.get("pricing"))
+    served, reasoning = as_object(fields.get("top_provider")), as_object(fields.get("reasoning"))
+    parameters = _words(fields.get("supported_parameters"))
+    return Model(
+        id=model_id,
+        name=as_text(fields.get("name")) or model_id,
+        context_tokens=_tokens(served.get("context_length")) or _tokens(fields.get("context_length")),
+        max_output_tokens=_tokens(served.get("max_completion_tokens")),
+        input_modalities=frozenset(_words(architecture.get("input_modalities"))),
+        output_modalities=frozenset(_words(architecture.get("output_modalities"))),
+        supported_parameters=frozenset(parameters),
+        price_input=_price(pricing.get("prompt")),
+        price_output=_price(pricing.get("completion")),
+        price_cache_read=_price(pricing.get("input_cache_read")),
+        price_cache_write=_price(pricing.get("input_cache_write")),
+        price_cache_write_1h=_price(pricing.get("input_cache_write_1h")),
+        price_search=_price(pricing.get("web_search")),
+        reasons=isinstance(fields.get("reasoning"), dict)
+        or not {"reasoning", "include_reasoning"}.isdisjoint(parameters),
+        supported_efforts=tuple(_words(reasoning.get("supported_efforts"))) or None,
+        reasoning_is_mandatory=reasoning.get("mandatory") is True,
+        description=as_text(fields.get("description")),
+        created=_tokens(fields.get("created")) or 0,
+        expires=_day(fields.get("expiration_date")),
+        canonical_id=as_text(fields.get("canonical_slug")),
     )
-    served_tokens: _Tokens = _field_at("top_provider", "context_length")
-    model_tokens: _Tokens = _field_at("context_length")
-    reasoning: Any = None
-
-    def model(self) -> Model:
-        return Model(
-            **self.model_dump(exclude={"name", "efforts", "served_tokens", "model_tokens", "reasoning"}),
-            name=self.name or self.id,
-            context_tokens=self.served_tokens or self.model_tokens,
-            reasons=isinstance(self.reasoning, dict)
-            or bool(self.supported_parameters & {"reasoning", "include_reasoning"}),
-            supported_efforts=self.efforts or None,
-            reasoning_is_mandatory=as_object(self.reasoning).get("mandatory") is True,
-        )

@@ -22,6 +22,7 @@ import httpx
 from ..errors import (
     ConfigurationError,
     ConnectionFailed,
+    NotOpenRouter,
     PipeError,
     ProviderUnavailable,
     RateLimited,
@@ -177,7 +178,7 @@ class OpenRouterClient:
         if not isinstance(whole, dict):
             failure = read_failure(None, content[:_ERROR_BODY_BYTES].decode("utf-8", "replace"))
             said = redact(failure.message, api_key=self._settings.api_key)
-            raise ProviderUnavailable(notice("not_openrouter"), detail=said)
+            raise NotOpenRouter(notice("not_openrouter"), detail=said)
         return whole
 
     # --- reading a stream

@@ -24,6 +24,10 @@ CREATED = 1_780_000_000
 DEFAULT_MODEL = "openai/gpt-5.2"
 IMPLICIT_COMPRESSION_TOKENS = 8192
 MILLION = Decimal(1_000_000)
+PRESETS = {"preset/team": DEFAULT_MODEL, "preset/thrifty": "openai/gpt-4.1-mini"}
+"""The account's presets, as they stand after the `@` of an id, each with the model that it names."""
+ROUTING_VARIANTS = frozenset({"nitro", "floor", "exacto", "online"})
+"""Variants of any model; others, such as ":free", are models of the catalogue."""
 EFFORTS = ("xhigh", "high", "medium", "low", "minimal")
 
 
@@ -213,11 +217,16 @@ BY_ID = {model.id: model for model in MODELS}
 
 
 def find(model_id: str) -> Model | None:
-    """The model with this id; canonical slugs and routing variants such as ``:nitro`` name it too."""
-    if model_id in BY_ID:
-        return BY_ID[model_id]
-    base, _, variant = model_id.partition(":")
-    if variant in {"nitro", "floor", "exacto", "online"}:
+    """The model with this id; canonical slugs, routing variants such as ``:nitro`` and presets name it too."""
+    plain, at, preset = model_id.partition("@")
+    if at and preset not in PRESETS:
+        return None
+    if at and not plain:
+        return BY_ID[PRESETS[preset]]
+    if plain in BY_ID:
+        return BY_ID[plain]
+    base, _, variant = plain.partition(":")
+    if variant in ROUTING_VARIANTS:
         return BY_ID.get(base)
     return BY_ID.get(base.removesuffix("-20260709")) if not variant else None
 

@@ -45,6 +45,8 @@ API = "/api/v1"
 GOOD_KEY = "sk-or-"
 BAD_KEY = "sk-or-bad"
 POOR_KEY = "sk-or-poor"
+EXHAUSTED_KEY = "sk-or-exhausted"
+"""Of an account that has credits, but nothing is left of the key's own limit."""
 MANAGEMENT_KEY = "sk-or-mgmt"
 MAX_LISTED = 1000
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -176,7 +178,8 @@ def _named_model(request: Request) -> Model:
     return model
 
 
-async def _zdr(_service: Service, _request: Request, _record: RecordedRequest) -> Response:
+async def _zdr(service: Service, _request: Request, _record: RecordedRequest) -> Response:
+    _scripted(service, "/endpoints/zdr")
     private = [model.endpoint() for model in catalogue.MODELS if model.family in {"anthropic", "google"}]
     return JSONResponse({"data": private})
 
@@ -187,9 +190,12 @@ async def _key(service: Service, request: Request, record: RecordedRequest) -> R
     usage_dollars = sum(
         (other.usage or {}).get("cost", 0) for other in service.requests if other.account == record.account
     )
-    return JSONResponse(
-        billing.key_answer(key[-4:], usage_dollars, management=key.startswith(MANAGEMENT_KEY))
-    )
+    answer = billing.key_answer(key[-4:], usage_dollars, management=key.startswith(MANAGEMENT_KEY))
+    if key.startswith(POOR_KEY):
+        answer["data"] |= {"limit": None, "limit_remaining": None, "limit_reset": None, "is_free_tier": True}
+    if key.startswith(EXHAUSTED_KEY):
+        answer["data"] |= {"usage": billing.KEY_LIMIT_DOLLARS, "limit_remaining": 0.0}
+    return JSONResponse(answer)
 
 
 async def _credits(service: Service, request: Request, _record: RecordedRequest) -> Response:
@@ -228,7 +234,7 @@ GETS: dict[str, Reply] = {
 
 async def _responses(service: Service, request: Request, record: RecordedRequest) -> Response:
     key = _authorize(request)
-    if key.startswith(POOR_KEY):
+    if key.startswith((POOR_KEY, EXHAUSTED_KEY)):
         raise RefusalError(documented(402))
     if len(record.raw) > MAX_BODY_BYTES:
         raise RefusalError(documented(413))

@@ -18,7 +18,7 @@ from open_webui_openrouter_pipe.errors import (
     RequestRejected,
     StreamBroken,
 )
-from open_webui_openrouter_pipe.openrouter.catalog import MODELS_PATH, ModelCatalog
+from open_webui_openrouter_pipe.openrouter.catalog import ModelCatalog
 from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
 from open_webui_openrouter_pipe.openrouter.connections import Connections
 from open_webui_openrouter_pipe.openrouter.errors import to_error
@@ -66,9 +66,7 @@ class Caller:
 
     def __init__(self, standin: StandIn, http: httpx.AsyncClient, *, key: str = "sk-or-good") -> None:
         self.client = OpenRouterClient(http, ClientSettings(base_url=standin.base_url, api_key=key))
-        self.catalog = ModelCatalog(
-            lambda: self.client.get(MODELS_PATH), start=asyncio.create_task, account="x"
-        )
+        self.catalog = ModelCatalog(self.client.get, start=asyncio.create_task, base_url=standin.base_url)
 
     async def body(self, items: list[Any], model_id: str = MODEL, **host: Any) -> dict[str, Any]:
         await self.catalog.list()

@@ -97,9 +97,16 @@ def test_models_can_be_chosen_by_parameter() -> None:
         ("meta-llama/llama-3.3-70b-instruct:free", "meta-llama/llama-3.3-70b-instruct:free"),
         ("openai/gpt-5.2:free", None),
         ("openai/gpt-9", None),
+        ("@preset/thrifty", "openai/gpt-4.1-mini"),
+        ("openai/gpt-4o@preset/team", "openai/gpt-4o"),
+        ("openai/gpt-4o:nitro@preset/team", "openai/gpt-4o"),
+        ("@preset/unheard-of", None),
+        ("openai/gpt-4o@preset/unheard-of", None),
+        ("@team", None),
+        ("openai/gpt-9@preset/team", None),
     ],
 )
 def test_models_have_several_names(name: str, found: str | None) -> None:
-    """Routing variants and canonical slugs name the same model; free variants are models of their own."""
+    """Routing variants, presets and canonical slugs name a model; free variants are models of their own."""
     model = catalogue.find(name)
     assert (model.id if model else None) == found

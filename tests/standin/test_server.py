@@ -95,6 +95,32 @@ def test_the_key_shows_its_usage(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "limit", "remaining", "is_free_tier"),
+    [("sk-or-x", 50, 50, False), ("sk-or-poor", None, None, True), ("sk-or-exhausted", 50, 0, False)],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the SDK warns of a field of /key
+def test_keys_have_limits(
+    standin: StandIn,
+    key: str,
+    limit: float | None,
+    remaining: float | None,
+    is_free_tier: bool,  # noqa: FBT001
+) -> None:
+    """One without credits has none, and of one nothing is left; the official SDK accepts each answer."""
+    answer = httpx.get(standin.base_url + "/key", headers={"Authorization": f"Bearer {key}"}).json()
+    assert sdk_schema.against(operations.GetCurrentKeyResponse, answer, ()) == []
+    shown = [answer["data"][name] for name in ("limit", "limit_remaining", "is_free_tier")]
+    assert shown == [limit, remaining, is_free_tier]
+
+
+@pytest.mark.parametrize("path", ["/models", "/key", "/endpoints/zdr"])
+def test_each_list_can_fail(client: Client, path: str) -> None:
+    """By a queued behaviour that names its path."""
+    client.standin.script({"do": "error=503", "path": path})
+    assert [client.http.get(path).status_code for _ in range(2)] == [503, 200]
+
+
+@pytest.mark.parametrize(
     ("method", "path"),
     [
         ("POST", "/responses/compact"),
@@ -252,10 +278,11 @@ def test_missing_endpoints_say_why(client: Client) -> None:
     assert error["availability"] == {"code": "no_endpoints", "retryable": False, "fallback_models": []}
 
 
-def test_an_account_without_credits_gets_402(standin: StandIn) -> None:
+@pytest.mark.parametrize("key", ["sk-or-poor", "sk-or-exhausted"])
+def test_an_account_without_credits_gets_402(standin: StandIn, key: str) -> None:
     """By its key."""
     answer = httpx.post(
-        standin.base_url + "/responses", json={"input": "Hi"}, headers={"Authorization": "Bearer sk-or-poor"}
+        standin.base_url + "/responses", json={"input": "Hi"}, headers={"Authorization": f"Bearer {key}"}
     )
     assert answer.status_code == 402
 

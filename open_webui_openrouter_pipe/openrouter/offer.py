@@ -1,0 +1,245 @@
+"""Which models are offered: patterns, filters, variants and presets, and the order and names in which they are shown.
+
+Pure. Owns the words of these valves. What is not known of a model does not pass a filter that asks for it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
+
+from ..notices import notice
+from ..ports import Model
+
+ZDR: Final = "zdr"
+NEWEST: Final = "newest"
+
+_MILLION = 1_000_000
+_UNITS = {"": 1, "k": 1_000, "m": _MILLION}
+_PASSES: Final[Mapping[str, Callable[[Model], bool]]] = MappingProxyType(
+    {
+        "free": lambda model: model.price_input == model.price_output == 0,
+        "tools": lambda model: "tools" in model.supported_parameters,
+        "vision": lambda model: "image" in model.input_modalities,
+        "no-expiring": lambda model: not model.expires,
+    }
+)
+FILTER_WORDS: Final = (*_PASSES, ZDR, NEWEST)
+"""The words of `MODEL_FILTERS`, beside the two limits `context>=N` and `price<=N`."""
+
+_LIMIT = re.compile(r"(?P<name>context|price)(?P<sign>>=|<=)(?P<number>\d+(?:\.\d+)?)(?P<unit>[km]?)")
+_SIGNS = {"context": ">=", "price": "<="}
+
+_LISTED_VARIANTS: Final = frozenset({"free", "extended", "thinking", "beta"})
+"""Variants that only some models have; the catalogue lists these as models. Others can be asked of any model."""
+_PRESET: Final = "@preset/"
+_VARIANT = re.compile(r"(?P<base>[^:@]*)(?P<variant>:[a-z0-9-]+)?(?P<preset>@preset/[\w.-]+)?")
+
+_SIZE = re.compile(r"(?:\d+x)?[ae]?\d+(?:\.\d+)?[bkm]")
+"""A word of a model's name that is a size, such as "70b", "8x7b", "a22b" or "128k"."""
+_VERSION = re.compile(r"\d+(?:\.\d+)*")
+_STAGES = frozenset({"preview", "exp", "experimental", "beta", "alpha", "latest"})
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a model must fulfil: words of `FILTER_WORDS`, the smallest window, the highest input price.
+
+    The price is in dollars per million tokens; None sets no limit. `unknown` are the words that mean nothing.
+    """
+
+    words: frozenset[str] = frozenset()
+    min_context_tokens: float = 0
+    max_price: float | None = None
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A variant or a preset (`suffix`) of the models that match a pattern; with an empty pattern a preset alone."""
+
+    pattern: str
+    variant: str
+    preset: str
+
+    @property
+    def suffix(self) -> str:
+        """What follows the id."""
+        return self.variant + self.preset
+
+
+@dataclass(frozen=True, slots=True)
+class OfferSettings:
+    """Which models are offered. `unknown_variants` are entries that are none; `shows_status` says always."""
+
+    patterns: tuple[str, ...] = ("*",)
+    filters: Filters = Filters()
+    variants: tuple[Variant, ...] = ()
+    unknown_variants: tuple[str, ...] = ()
+    shows_status: bool = False
+
+
+def read_filters(words: Iterable[str]) -> Filters:
+    """Read the words of `MODEL_FILTERS`; of a limit that is set twice the last one counts."""
+    known, unknown = set[str](), list[str]()
+    limits: dict[str, float] = {}
+    for word in ("".join(word.lower().split()) for word in words):
+        limit = _LIMIT.fullmatch(word)
+        if word in FILTER_WORDS:
+            known.add(word)
+        elif limit and limit["sign"] == _SIGNS[limit["name"]]:
+            limits[limit["name"]] = float(limit["number"]) * _UNITS[limit["unit"]]
+        else:
+            unknown.append(word)
+    return Filters(frozenset(known), limits.get("context", 0), limits.get("price"), tuple(unknown))
+
+
+def read_variants(entries: Iterable[str]) -> tuple[tuple[Variant, ...], tuple[str, ...]]:
+    """Read the entries of `VARIANTS`: those that name a variant or a preset, and those that do not."""
+    read, unknown = list[Variant](), list[str]()
+    for entry in entries:
+        found = _VARIANT.fullmatch(entry)
+        if found is None or not (found["preset"] or (found["base"] and found["variant"])):
+            unknown.append(entry)
+        else:
+            read.append(Variant(found["base"], found["variant"] or "", found["preset"] or ""))
+    return tuple(read), tuple(unknown)
+
+
+def offered_models(
+    models: Iterable[Model], offer: OfferSettings, *, zdr_ids: Collection[str] | None
+) -> tuple[Model, ...]:
+    """Return the models that are offered, with the names that are shown: by provider, then the newest first.
+
+    Only models that write text or draw are offered, none where a filter is unknown, and none that keeps data where the
+    filter `zdr` is set; `zdr_ids` None says that it is not known which those are.
+    """
+    if offer.filters.unknown:
+        return ()
+    known = {model.id: model for model in models if model.writes or model.draws}
+    chosen = [
+        model
+        for model in known.values()
+        if is_offered(model.id, offer.patterns) and _passes(model, offer.filters, zdr_ids)
+    ]
+    if NEWEST in offer.filters.words:
+        chosen = _newest(chosen)
+    offered = {model.id: model for model in chosen}
+    chosen_ids = frozenset(offered)
+    for variant in offer.variants:
+        alone = _preset_alone(variant.preset)
+        added = _variants_of(variant, chosen_ids, known) if variant.pattern else [(alone, alone)]
+        for model, row in added:
+            if _passes(row, offer.filters, zdr_ids):
+                offered.setdefault(model.id, model)
+    return tuple(_shown(model) for model in sorted(offered.values(), key=_order))
+
+
+def is_offered(model_id: str, patterns: Sequence[str]) -> bool:
+    """Return whether the patterns offer a model.
+
+    The last pattern that matches its id decides; one with a leading `!` excludes. Exclusions alone start from all
+    models.
+    """
+    offered = all(pattern.startswith("!") for pattern in patterns)
+    for pattern in patterns:
+        if fnmatch.fnmatchcase(model_id, pattern.removeprefix("!")):
+            offered = not pattern.startswith("!")
+    return offered
+
+
+def family(model_id: str) -> str:
+    """Return what the releases of a model have in common: its id without versions, dates and stages such as preview.
+
+    Sizes, and the names of kinds such as "mini", stay: "openai/gpt-5.2-mini" is of the family "openai/gpt-mini". A
+    variant that is listed as a model (`:free`) is a family of its own.
+    """
+    author, _, rest = model_id.rpartition("/")
+    slug, colon, variant = rest.partition(":")
+    words = [word if _SIZE.fullmatch(word) else _VERSION.sub("", word) for word in slug.split("-")]
+    kept = "-".join(word for word in words if word and word not in _STAGES)
+    return f"{author}/{kept}{colon}{variant}"
+
+
+def _passes(model: Model, filters: Filters, zdr_ids: Collection[str] | None) -> bool:
+    if not all(_PASSES[word](model) for word in filters.words & _PASSES.keys()):
+        return False
+    if ZDR in filters.words and not _keeps_no_data(model, zdr_ids or ()):
+        return False
+    if filters.min_context_tokens and (model.context_tokens or 0) < filters.min_context_tokens:
+        return False
+    if filters.max_price is None:
+        return True
+    return model.price_input is not None and model.price_input * _MILLION <= filters.max_price * (1 + 1e-9)
+
+
+def _keeps_no_data(model: Model, zdr_ids: Collection[str]) -> bool:
+    """Whether the list names the model, by its id or its canonical one; a free variant has endpoints of its own."""
+    suffix = "".join(model.id.partition(":")[1:])
+    return model.id in zdr_ids or model.canonical_id.partition(":")[0] + suffix in zdr_ids
+
+
+def _newest(models: Sequence[Model]) -> list[Model]:
+    """The newest model of each family; of two of the same second, the one whose id sorts last."""
+    newest: dict[str, Model] = {}
+    for model in sorted(models, key=lambda model: (model.created, model.id)):
+        newest[family(model.id)] = model
+    return list(newest.values())
+
+
+def _variants_of(
+    variant: Variant, chosen: frozenset[str], known: Mapping[str, Model]
+) -> Iterator[tuple[Model, Model]]:
+    """What a variant adds to the chosen ids, each with its row: the catalogue's own, otherwise that of its model."""
+    kind = variant.variant.removeprefix(":")
+    for model in known.values():
+        if ":" in model.id or not fnmatch.fnmatchcase(model.id, variant.pattern):
+            continue
+        listed = known.get(model.id + variant.variant)
+        if chosen.isdisjoint((model.id, listed.id if listed else "")):
+            continue
+        if listed is None and kind in _LISTED_VARIANTS:
+            continue
+        name = listed.name if listed else notice("model_variant", name=model.name, variant=kind)
+        if variant.preset:
+            name = notice("model_preset", name=name, preset=variant.preset.removeprefix(_PRESET))
+        row = listed or model
+        yield replace(row, id=model.id + variant.suffix, name=name), row
+
+
+def _preset_alone(preset: str) -> Model:
+    """A preset that names its own model, of which nothing else is known."""
+    return Model(
+        id=preset,
+        name=notice("preset", preset=preset.removeprefix(_PRESET)),
+        context_tokens=None,
+        max_output_tokens=None,
+        input_modalities=frozenset(),
+        output_modalities=frozenset(),
+        supported_parameters=frozenset(),
+        price_input=None,
+        price_output=None,
+        price_cache_read=None,
+        price_cache_write=None,
+        reasons=False,
+        supported_efforts=None,
+    )
+
+
+def _order(model: Model) -> tuple[str, int, str, str]:
+    """By the provider's name, then the newest first; variants follow their model."""
+    provider, colon, _ = model.name.partition(": ")
+    if not colon:
+        provider = model.id.partition("/")[0]
+    return provider.casefold(), -model.created, re.split("[:@]", model.id)[0], model.id
+
+
+def _shown(model: Model) -> Model:
+    """The model with the day on which it is withdrawn in its name."""
+    if not model.expires:
+        return model
+    return replace(model, name=notice("model_expires", name=model.name, date=model.expires))

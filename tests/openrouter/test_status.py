@@ -1,0 +1,186 @@
+"""What stands in the list when something is wrong, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import get_args
+
+import pytest
+
+from open_webui_openrouter_pipe.errors import (
+    AccessDenied,
+    AuthenticationFailed,
+    ConfigurationError,
+    ConnectionFailed,
+    ModelNotFound,
+    NotOpenRouter,
+    PipeError,
+    ProviderUnavailable,
+    RateLimited,
+    RequestRejected,
+)
+from open_webui_openrouter_pipe.openrouter.account import KeyFacts
+from open_webui_openrouter_pipe.openrouter.last_good import FetchFailure
+from open_webui_openrouter_pipe.openrouter.offer import OfferSettings, read_filters
+from open_webui_openrouter_pipe.openrouter.status import Kind, Known, Status, find_status, status_answer
+from open_webui_openrouter_pipe.responses.effects import ItemFinished, TextDelta
+
+NOON = datetime(2026, 11, 22, 12, 4, tzinfo=UTC)
+KEY = KeyFacts(10, 4, 6, 3, 1)
+WELL = Known(
+    has_key=True,
+    key=KEY,
+    key_failure=None,
+    is_listed=True,
+    list_failure=None,
+    has_zdr_ids=True,
+    zdr_failure=None,
+    matched=True,
+    offered=7,
+)
+NOTHING = replace(WELL, key=None, is_listed=False, has_zdr_ids=False, matched=False, offered=0)
+ZDR = OfferSettings(filters=read_filters(["zdr"]))
+
+
+def failed(error: type[PipeError]) -> FetchFailure:
+    return FetchFailure(error("said"), NOON)
+
+
+def test_all_is_well() -> None:
+    """There is a key, it is not refused, and models are offered."""
+    assert find_status(WELL, OfferSettings()) == Status("ready")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ConfigurationError, "address"),
+        (ConnectionFailed, "unreachable"),
+        (NotOpenRouter, "not_openrouter"),
+        (ModelNotFound, "not_openrouter"),
+        (RequestRejected, "not_openrouter"),
+        (AuthenticationFailed, "key_refused"),
+        (ProviderUnavailable, "failing"),
+        (RateLimited, "failing"),
+        (AccessDenied, "failing"),
+    ],
+)
+def test_a_list_that_cannot_be_had_says_why(error: type[PipeError], kind: Kind) -> None:
+    """And since when; a list that is known, however old, is no trouble."""
+    known = replace(NOTHING, list_failure=failed(error))
+    assert find_status(known, OfferSettings()) == Status(kind, NOON)
+    assert find_status(replace(WELL, list_failure=failed(error)), OfferSettings()) == Status("ready")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (AuthenticationFailed, "key_refused"),
+        (ConfigurationError, "key_unusable"),
+        (ConnectionFailed, "ready"),
+        (AccessDenied, "ready"),
+        (ModelNotFound, "ready"),
+    ],
+)
+def test_a_key_is_in_trouble_when_it_is_refused(error: type[PipeError], kind: Kind) -> None:
+    """Whatever else keeps it from being tested says nothing of the key."""
+    assert find_status(replace(WELL, key_failure=failed(error)), OfferSettings()).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("known", "offer", "status"),
+    [
+        (NOTHING, OfferSettings(), Status("loading")),
+        (replace(WELL, has_key=False), OfferSettings(), Status("no_key")),
+        (replace(NOTHING, has_key=False), OfferSettings(), Status("no_key")),
+        (replace(WELL, key=replace(KEY, remaining=0)), OfferSettings(), Status("key_used_up")),
+        (replace(WELL, offered=0, matched=False), OfferSettings(), Status("unmatched")),
+        (replace(WELL, offered=0), OfferSettings(), Status("filtered")),
+        (replace(WELL, has_zdr_ids=False), OfferSettings(), Status("ready")),
+        (replace(WELL, has_zdr_ids=False, offered=0), ZDR, Status("zdr_unknown")),
+        (WELL, ZDR, Status("ready")),
+        (
+            replace(WELL, offered=0),
+            OfferSettings(filters=read_filters(["zrd", "x", "free"])),
+            Status("unknown_filter", words=("zrd", "x")),
+        ),
+        (WELL, OfferSettings(unknown_variants=("a/m",)), Status("unknown_variant", words=("a/m",))),
+        (
+            replace(NOTHING, has_key=False, list_failure=failed(ConfigurationError)),
+            OfferSettings(),
+            Status("address", NOON),
+        ),
+        (
+            replace(NOTHING, key_failure=failed(AuthenticationFailed), list_failure=failed(ConnectionFailed)),
+            OfferSettings(),
+            Status("key_refused"),
+        ),
+    ],
+)
+def test_of_several_troubles_the_first_to_solve_is_shown(
+    known: Known, offer: OfferSettings, status: Status
+) -> None:
+    """The address, then the key, then the list, then what the filters leave."""
+    assert find_status(known, offer) == status
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_every_entry_says_to_everybody_what_to_do(kind: Kind) -> None:
+    """Its name is one line; an administrator reads what to do, and the key's limits, a user neither."""
+    status = Status(kind, NOON, ("zrd",))
+    answer = status.answer(KEY, model_count=7, is_admin=True)
+    assert status.name.startswith("OpenRouter: ")
+    assert len(status.name) < 90
+    assert "\n" not in status.name
+    assert "\n\n- 7 models are offered.\n- The API key has used $6.00" in answer
+    said = status.answer(KEY, model_count=7, is_admin=False)
+    assert not any(word in said for word in ("$", "API_KEY", "BASE_URL", "valve", "zrd"))
+
+
+@pytest.mark.parametrize(
+    ("status", "name"),
+    [
+        (Status("no_key"), "OpenRouter: no API key yet (set API_KEY in the valves)"),
+        (Status("unreachable", NOON), "OpenRouter: unreachable since 2026-11-22 12:04 UTC"),
+        (
+            Status("unknown_filter", words=("zrd", "sk-or-v1-0123456789abcdef0123456789abcdef")),
+            "OpenRouter: wrong MODEL_FILTERS (unknown: zrd, [redacted])",
+        ),
+        (Status("unknown_filter", words=("x" * 500,)), None),
+    ],
+)
+def test_the_name_says_what_is_wrong(status: Status, name: str | None) -> None:
+    """Everybody may see it: a word is shown in part, and a key that was put into the wrong valve not at all."""
+    assert status.name == name if name else len(status.name) < 100
+
+
+@pytest.mark.parametrize(
+    ("kind", "user_line"),
+    [
+        ("unreachable", "OpenRouter cannot be used at the moment. Please try again in a few minutes."),
+        (
+            "key_refused",
+            "OpenRouter cannot be used at present. An administrator has to set it up; please ask one.",
+        ),
+        ("ready", "OpenRouter is ready. Choose one of its models."),
+    ],
+)
+def test_users_read_whether_to_wait_or_whom_to_ask(kind: Kind, user_line: str) -> None:
+    """They cannot change a valve."""
+    assert Status(kind, NOON).answer(None, model_count=1, is_admin=False) == user_line
+
+
+def test_an_answer_is_whole() -> None:
+    """Its text is streamed and stands in the finished item."""
+    outputs = status_answer("Wait.", "msg_1")
+    assert [type(output).__name__ for output in outputs] == [
+        "ItemStarted",
+        "TextDelta",
+        "ItemFinished",
+        "ResponseFinished",
+    ]
+    assert outputs[1] == TextDelta(0, 0, "Wait.")
+    finished = outputs[2]
+    assert isinstance(finished, ItemFinished)
+    assert finished.item["content"] == [{"type": "output_text", "text": "Wait.", "annotations": []}]  # type: ignore[typeddict-item]
