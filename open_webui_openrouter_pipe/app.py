@@ -21,6 +21,7 @@ import httpx
 from sqlalchemy.exc import SQLAlchemyError
 
 from .conversation.budget import UNKNOWN_WINDOW_TOKENS
+from .engine.admission import Admission
 from .engine.channel import OutputChannel
 from .engine.fit import PlannerServices, RequestFitter, RequestTerms
 from .engine.recorder import Persistence, RequestOrigin, generate_item_id
@@ -43,6 +44,7 @@ from .media.download import DownloadSettings, GuardedDownloads
 from .media.library import EncodedFiles, MediaLibrary
 from .notices import notice
 from .openrouter import controls, policy
+from .openrouter.breaker import AddressBreaker
 from .openrouter.cache_lifetime import CacheLifetime, cheapest_lifetime
 from .openrouter.catalog import ModelCatalog
 from .openrouter.client import ClientSettings, OpenRouterClient
@@ -51,6 +53,7 @@ from .openrouter.connections import Connections
 from .openrouter.identity import Caller, identity_parameters
 from .openrouter.listing import ModelListing
 from .openrouter.own_key import OwnKeyResponses, require_usable
+from .openrouter.retries import RetryingResponses, Show
 from .openrouter.search import with_search
 from .openrouter.status import STATUS_ID, status_answer
 from .ports import ArtifactStore, Failed, Files, Model, Notice, Output, Responses, Summaries
@@ -165,6 +168,8 @@ class App:
         self._deriving = asyncio.Lock()
         self._memory = TurnMemory()
         self._encoded_files = EncodedFiles()
+        self._admission = Admission()
+        self._breaker = AddressBreaker(clock=self._loop.time)
         weakref.finalize(self, _close_soon, self._loop, self._own.aclose).atexit = False
 
     async def models(self, settings: Settings, *, function_id: str | None = None) -> list[dict[str, str]]:
@@ -267,7 +272,14 @@ class App:
         """What answers the call into the channel."""
         composer = await self._composer(call, settings, library.model)
         ports = Ports(
-            responses=self._responses(call, settings, composer, library.model),
+            responses=self._responses(
+                call,
+                settings,
+                library.model,
+                composer.tools,
+                retry_seconds=settings.resilience.retry_seconds,
+                show=channel.put,
+            ),
             requests=composer,
             store=(await self._stores_of(settings.store))[0],
             new_id=generate_item_id,
@@ -281,9 +293,12 @@ class App:
             persistence=settings.persistence if call.keeps else _NO_PERSISTENCE,
             base_system_prompt=call.base_system_prompt,
             base_user_prompt=call.base_user_prompt,
+            for_admin=call.is_admin,
         )
         fitter = await self._fitter(call, settings, ports, composer)
-        return TurnRunner(request, ports, channel, memory=self._memory, fitter=fitter)
+        self._admission.settings = settings.resilience.admission
+        slot = self._admission.slot(call.user_id, is_task=call.task is not None, show=channel.put)
+        return TurnRunner(request, ports, channel, memory=self._memory, fitter=fitter, slot=slot)
 
     async def _with_documents(
         self, call: Call, settings: Settings, library: MediaLibrary
@@ -358,15 +373,30 @@ class App:
         return replace(call, parameters=parameters)
 
     def _responses(
-        self, call: Call, settings: Settings, composer: Composer, model: Model | None
+        self,
+        call: Call,
+        settings: Settings,
+        model: Model | None,
+        tools: Sequence[Any],
+        *,
+        retry_seconds: float,
+        show: Show | None = None,
     ) -> Responses:
-        """What answers the requests of the call: with the user's own key, if there is one."""
-        has_tools = bool(composer.tools) and call.task is None
+        """What answers the requests of the call: with the user's own key, if there is one.
+
+        It asks again where that helps; `show` gets the lines about it.
+        """
+        has_tools, own_key = bool(tools) and call.task is None, settings.controls.own_api_key
         betas = controls.beta_features(settings.controls, model, has_tools=has_tools)
-        client, own_key = replace(settings.client, betas=betas), settings.controls.own_api_key
-        if own_key is None:
-            return OpenRouterClient(self._own.http, client)
-        return OwnKeyResponses(OpenRouterClient(self._own.http, replace(client, api_key=own_key)))
+        client = replace(
+            settings.client, betas=betas, api_key=settings.client.api_key if own_key is None else own_key
+        )
+        asking = RetryingResponses(
+            OpenRouterClient(self._own.http, client, breaker=self._breaker),
+            limit_seconds=retry_seconds,
+            show=show,
+        )
+        return asking if own_key is None else OwnKeyResponses(asking)
 
     async def _composer(self, call: Call, settings: Settings, model: Model | None) -> Composer:
         identity = self._identity(call, settings)
@@ -454,7 +484,8 @@ class App:
             bool(own_model and own_model.reasons),
         )
         writer = SummaryWriter(
-            ports.responses,
+            # It has attempts of its own.
+            self._responses(call, settings, chat_model, terms.tools, retry_seconds=0.0),
             suffix_model=live if policy.shares_cache(settings.summary.model, terms.model) else None,
             standalone_model=own,
             count=(await self._planner.counter(writer_id)).text,
@@ -488,8 +519,8 @@ class App:
             while len(self._listings) >= _MAX_LISTINGS:
                 del self._listings[next(iter(self._listings))]
             self._listings[settings] = ModelListing(
-                OpenRouterClient(self._own.http, settings).get,
-                OpenRouterClient(self._own.http, without_key).get,
+                OpenRouterClient(self._own.http, settings, breaker=self._breaker).get,
+                OpenRouterClient(self._own.http, without_key, breaker=self._breaker).get,
                 start=self._own.start,
                 base_url=settings.base_url,
                 has_key=bool(settings.api_key),

@@ -1,8 +1,10 @@
 """The error tree: every failure that a user or a caller may meet.
 
-An error says what the user should read: `user_message`, one plain line without secrets. Callers of the bare API also
-get its HTTP `status` and, where OpenAI's API has one for it, the `code`. The exceptions of libraries are translated
-into these in the adapter that owns the library; nothing else crosses a folder's border.
+An error says what the user should read: `user_message`, one plain line without secrets; `admin_message` is the same
+for who can change settings and add credits. `passes` says that the same request may succeed a little later. Callers of
+the bare API also get its HTTP `status` and, where OpenAI's API has one for it, the `code`.
+The exceptions of libraries are translated into these in the adapter that owns the library; nothing else crosses a
+folder's border.
 
     PipeError
     ├── ConfigurationError          a setting is missing or wrong
@@ -10,7 +12,9 @@ into these in the adapter that owns the library; nothing else crosses a folder's
     ├── ContextBudgetExceeded       what must be sent does not fit the model's window
     ├── AttachmentUnavailable       a file that cannot be read, fetched or stored
     │   └── AttachmentNotFound      there is none, or its reader has no right to it
+    ├── TooBusy                     this server runs as many requests as it may, and its queue is full or too slow
     ├── ConnectionFailed            OpenRouter could not be reached, or took too long
+    │   └── AddressPaused           it could not be reached repeatedly, and is left alone for some seconds
     ├── StreamBroken                the answer ended without its terminal event
     ├── ProviderError               OpenRouter or a provider answered with an error
     │   ├── AuthenticationFailed    401
@@ -19,6 +23,8 @@ into these in the adapter that owns the library; nothing else crosses a folder's
     │   ├── ModelNotFound           404, or an unknown model id
     │   ├── RequestRejected         400, 413, 422: sending the same again is useless
     │   │   ├── ContextTooLong      the provider counted more tokens than its window holds
+    │   │   ├── EffortRejected      the model does not know the reasoning effort
+    │   │   ├── ParameterRejected   the model does not take one of the parameters
     │   │   └── ReasoningRejected   replayed reasoning failed the provider's verification
     │   ├── RateLimited             429
     │   └── ProviderUnavailable     408, 5xx, 524, 529
@@ -34,15 +40,21 @@ from __future__ import annotations
 class PipeError(Exception):
     """Base of all errors of this package.
 
-    `user_message` is one line of plain text for the chat; `str(error)` may hold more for the log.
+    `user_message` and `admin_message` are one line of plain text for the chat; `str(error)` may hold more for the log.
+    What `has_reference` comes from outside: line and log share a short id by which one is found by the other.
+    `generation_id` is OpenRouter's name for the request, empty where it has given none.
     """
 
     status: int = 500
     code: str | None = None
+    has_reference: bool = False
+    passes: bool = False
+    generation_id: str = ""
 
-    def __init__(self, user_message: str, *, detail: str = "") -> None:
+    def __init__(self, user_message: str, *, detail: str = "", admin_message: str = "") -> None:
         super().__init__(f"{user_message} ({detail})" if detail else user_message)
         self.user_message = user_message
+        self.admin_message = admin_message or user_message
         self.detail = detail
 
 
@@ -80,16 +92,35 @@ class AttachmentNotFound(AttachmentUnavailable):
     """There is no such file, or the user may not read it."""
 
 
+class TooBusy(PipeError):
+    """As many requests run as may, and there is no room to wait, or the wait was too long."""
+
+    status = 429
+    code = "rate_limit_exceeded"
+
+
 class ConnectionFailed(PipeError):
     """OpenRouter could not be reached, or did not answer within the time limit."""
 
     status = 502
+    has_reference = True
+
+
+class AddressPaused(ConnectionFailed):
+    """Nothing was sent, since the address could not be reached repeatedly; it is tried in `retry_after_seconds`."""
+
+    status = 503
+
+    def __init__(self, user_message: str, *, retry_after_seconds: float, admin_message: str = "") -> None:
+        super().__init__(user_message, admin_message=admin_message)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class StreamBroken(PipeError):
     """The stream ended, or could not be read, before its terminal event."""
 
     status = 502
+    has_reference = True
 
 
 class ProviderError(PipeError):
@@ -99,11 +130,17 @@ class ProviderError(PipeError):
     """
 
     status = 502
+    has_reference = True
 
     def __init__(
-        self, user_message: str, *, detail: str = "", retry_after_seconds: float | None = None
+        self,
+        user_message: str,
+        *,
+        detail: str = "",
+        admin_message: str = "",
+        retry_after_seconds: float | None = None,
     ) -> None:
-        super().__init__(user_message, detail=detail)
+        super().__init__(user_message, detail=detail, admin_message=admin_message)
         self.retry_after_seconds = retry_after_seconds
 
 
@@ -147,6 +184,18 @@ class ContextTooLong(RequestRejected):
     limit_tokens: int | None = None
 
 
+class EffortRejected(RequestRejected):
+    """The model does not know the reasoning effort; `supported_efforts` are those that its error names."""
+
+    supported_efforts: tuple[str, ...] = ()
+
+
+class ParameterRejected(RequestRejected):
+    """The model does not take the `parameter`, a path in the body such as "temperature" or "text.verbosity"."""
+
+    parameter: str = ""
+
+
 class ReasoningRejected(RequestRejected):
     """Replayed reasoning failed the provider's verification of its signature or sealed content."""
 
@@ -172,6 +221,7 @@ class StoreError(PipeError):
     """Base of the artifact store's errors."""
 
     status = 503
+    has_reference = True
 
 
 class StoreUnavailable(StoreError):

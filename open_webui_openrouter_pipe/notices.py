@@ -76,6 +76,10 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "document_as_excerpts": "{name} reaches this model in excerpts by Open WebUI: {reason}.",
         # openrouter
         "no_api_key": "No OpenRouter API key is set. An administrator can set the function's valve API_KEY.",
+        "no_api_key.admin": (
+            "No OpenRouter API key is set. Enter one in the function's valve API_KEY; "
+            "https://openrouter.ai/settings/keys has yours."
+        ),
         "unusable_key": (
             "The OpenRouter API key has characters that no key has. An administrator can correct the function's "
             "valve API_KEY."
@@ -87,15 +91,32 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
             "The server at OpenRouter's address is not OpenRouter, or it is out of order. An administrator can check "
             "the function's valve BASE_URL."
         ),
-        "unreachable": "OpenRouter could not be reached. Please try again in a moment.",
-        "no_response": "OpenRouter did not answer within {seconds:.0f} seconds. Please try again.",
-        "stream_silent": "OpenRouter sent nothing for {seconds:.0f} seconds. Please try again.",
+        "unreachable": (
+            "OpenRouter could not be reached: this server's connection, or OpenRouter itself, is down. Please try "
+            "again in a minute."
+        ),
+        "unreachable.admin": (
+            "OpenRouter could not be reached: this server's connection, or OpenRouter itself, is down. If it lasts, "
+            "check the server's network and proxy, the function's valve BASE_URL and https://status.openrouter.ai."
+        ),
+        "no_response": (
+            "OpenRouter did not answer within {seconds:.0f} seconds. Please try again, or choose another model."
+        ),
+        "no_response.admin": (
+            "OpenRouter did not answer within {seconds:.0f} seconds. Please try again, or choose another model; the "
+            "function's valve REQUEST_TIMEOUT_SECONDS says how long to wait."
+        ),
+        "stream_silent": (
+            "OpenRouter sent nothing for {seconds:.0f} seconds, so the answer ends here. Please try again."
+        ),
         "stream_lost": "The connection to OpenRouter was lost during the answer. Please try again.",
-        "stream_incomplete": "The answer ended before it was complete. Please try again.",
-        "wait_unknown": "Please wait a little and try again.",
-        "wait_over": "Please try again now.",
-        "wait_seconds": "Please try again in {seconds:.0f} seconds.",
-        "wait_minutes": "Please try again in about {minutes:.0f} minutes.",
+        "stream_incomplete": "OpenRouter ended the answer before it was complete. Please try again.",
+        "wait_unknown": "Please wait a little and try again",
+        "wait_over": "Please try again now",
+        "wait_seconds": "Please try again in {seconds:.0f} seconds",
+        "wait_minutes": "Please try again in about {minutes:.0f} minutes",
+        "wait_tomorrow": "Please try again tomorrow",
+        "wait_hours": "Please try again in about {hours:.0f} hours",
         "quote": 'It said: "{text}"',
         "a_provider": "The provider",
         "the_provider": "The provider {name}",
@@ -109,30 +130,43 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
             "The conversation is too long for this model ({requested} tokens, the model takes {limit}). "
             "Shorten it or choose a model with a larger window."
         ),
-        "provider_unavailable": (
-            "{provider} is not available at the moment. Please try again, or choose another model."
+        "provider_unavailable": "{provider} is not available at the moment. {wait}, or choose another model.",
+        "provider_overloaded": "{provider} is overloaded at the moment. {wait}, or choose another model.",
+        "provider_slow": "{provider} took too long to answer. {wait}, or choose a faster model.",
+        "provider_busy": (
+            "{provider} is receiving too many requests at the moment. {wait}, or choose another model."
         ),
-        "provider_overloaded": (
-            "{provider} is overloaded at the moment. Please try again later, or choose another model."
+        "provider_busy.admin": (
+            "{provider} is receiving too many requests at the moment. {wait}, or choose another model. If it happens "
+            "often, more credits, a key of the provider's own at OpenRouter or fallback models help. {quote}"
         ),
-        "provider_slow": "{provider} took too long to answer. Please try again.",
-        "provider_busy": "{provider} is receiving too many requests at the moment.",
         "free_daily_limit": (
-            "The daily limit of OpenRouter's free models is reached. Choose a paid model, or wait until tomorrow; "
-            "an administrator can raise the limit with credits."
+            "The daily limit of OpenRouter's free models is reached. {wait}, or choose a paid model."
         ),
-        "free_limit": "The limit of OpenRouter's free models is reached.",
+        "free_daily_limit.admin": (
+            "The daily limit of OpenRouter's free models is reached. {wait}, or choose a paid model; credits at "
+            "https://openrouter.ai/settings/credits raise the limit."
+        ),
+        "free_limit": (
+            "The limit of OpenRouter's free models for each minute is reached. {wait}, or choose a paid model."
+        ),
         "model_not_found": "OpenRouter does not know this model. Please choose another one.",
         "model_deprecated": "OpenRouter no longer offers this model. Please choose another one.",
         "free_variant_ended": "The free variant of this model has ended. Choose the paid one or another model.",
         "region_restricted": "This model is not offered in your region. Please choose another one.",
         "privacy_restricted": (
-            "No provider of this model meets the account's privacy settings. Choose another model; an administrator "
-            "can change them at https://openrouter.ai/settings/privacy."
+            "No provider of this model meets the account's privacy settings. Please choose another model."
+        ),
+        "privacy_restricted.admin": (
+            "No provider of this model meets the account's privacy settings. Choose another model, or change them at "
+            "https://openrouter.ai/settings/privacy."
         ),
         "constraint_filtered": (
-            "No provider of this model meets the request's requirements. Choose another model; an administrator "
-            "can loosen the model's provider settings."
+            "No provider of this model meets the request's requirements. Please choose another model."
+        ),
+        "constraint_filtered.admin": (
+            "No provider of this model meets the request's requirements. Choose another model, or loosen the model's "
+            "provider settings."
         ),
         "no_endpoint": "No provider of this model can serve this request. {quote}",
         "no_tool_provider": (
@@ -142,31 +176,124 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
             "No provider of this model reads this kind of attachment. Remove it or choose another model."
         ),
         "no_allowed_provider": (
-            "The provider settings exclude all providers of this model. Choose another model; an administrator can "
-            "loosen the settings."
+            "This model is not available with the settings of this server. Please choose another model."
+        ),
+        "no_allowed_provider.admin": (
+            "The provider settings exclude all providers of this model. Choose another model, or loosen the settings "
+            "of the model or of the OpenRouter account."
         ),
         "moderated": "The message was refused by moderation. Please rephrase it or choose another model.",
         "moderated_reasons": (
             "The message was refused by moderation ({reasons}). Please rephrase it or choose another model."
         ),
         "key_rejected": (
-            "OpenRouter did not accept the API key. An administrator can check the function's valve API_KEY."
+            "OpenRouter did not accept the API key of this server. Please tell your administrator."
+        ),
+        "key_rejected.admin": (
+            "OpenRouter did not accept the API key. Check the function's valve API_KEY: "
+            "https://openrouter.ai/settings/keys has the valid ones."
         ),
         "no_credits": (
-            "The OpenRouter account has too few credits for this request. An administrator can add some at "
-            "https://openrouter.ai/settings/credits; a lower limit of output tokens may help as well."
+            "The OpenRouter account has too few credits for this request. Please tell your administrator; a shorter "
+            "answer or a cheaper model may still be possible."
+        ),
+        "no_credits.admin": (
+            "The OpenRouter account has too few credits for this request. Add some at "
+            "https://openrouter.ai/settings/credits, or lower max_tokens."
         ),
         "no_credits_numbers": (
             "The OpenRouter account has too few credits for this request (up to {requested} tokens were requested, "
-            "{affordable} can be paid for). An administrator can add some at "
-            "https://openrouter.ai/settings/credits; a lower limit of output tokens may help as well."
+            "{affordable} can be paid for). Please tell your administrator; a shorter answer or a cheaper model may "
+            "still be possible."
         ),
-        "access_denied": "OpenRouter refused access to this request. {quote}",
+        "no_credits_numbers.admin": (
+            "The OpenRouter account has too few credits for this request (up to {requested} tokens were requested, "
+            "{affordable} can be paid for). Add some at https://openrouter.ai/settings/credits, or lower max_tokens."
+        ),
+        "access_denied": (
+            "OpenRouter refused access to this request. Please choose another model, or tell your administrator. "
+            "{quote}"
+        ),
+        "access_denied.admin": (
+            "OpenRouter refused access to this request. Check the account's guardrails and the key's permissions at "
+            "https://openrouter.ai/settings. {quote}"
+        ),
         "request_too_large": (
             "The request is too large to send. Remove or shrink attachments, or start a new chat."
         ),
-        "request_rejected": "The request was rejected; sending it again unchanged will not help. {quote}",
-        "provider_error": "OpenRouter answered with an error. {quote}",
+        "request_rejected": (
+            "The provider rejected the request; sending it again unchanged will not help. Change it or choose "
+            "another model. {quote}"
+        ),
+        "provider_error": (
+            "OpenRouter answered with an error. Please try again, or choose another model. {quote}"
+        ),
+        # openrouter: further failures, the tries, and the breaker
+        "key_limit_reached": (
+            "The spending limit of this server's OpenRouter key is reached. Please tell your administrator."
+        ),
+        "key_limit_reached.admin": (
+            "The spending limit of the OpenRouter key is reached. Raise it at https://openrouter.ai/settings/keys."
+        ),
+        "image_unusable": (
+            "The provider cannot use an image of this chat. Remove it, or attach it in another format or size. "
+            "{quote}"
+        ),
+        "output_too_long": (
+            "The request asks for a longer answer than the model can write. Lower max_tokens. {quote}"
+        ),
+        "model_refused": "The model refused to answer. Please rephrase the message or choose another model.",
+        "data_residency": (
+            "The account's rules on where data may be processed exclude this model. Please choose another model."
+        ),
+        "data_residency.admin": (
+            "The account's rules on where data may be processed exclude this model. Choose another model, or change "
+            "them at https://openrouter.ai/settings/privacy."
+        ),
+        "effort_rejected": "The model does not know this reasoning effort. Choose another one. {quote}",
+        "parameter_rejected": (
+            "The model does not take one of the request's parameters. Remove it from the chat's controls. {quote}"
+        ),
+        "effort_replaced": (
+            "The model does not know the reasoning effort `{asked}`; asked again with `{used}`."
+        ),
+        "effort_omitted": "The model does not know the reasoning effort `{asked}`; asked again without it.",
+        "parameter_omitted": "The model does not take the parameter {name}; asked again without it.",
+        "retry_busy": "The provider is busy; trying again in {seconds} s ({attempt} of {attempts})",
+        "retry_unavailable": (
+            "The provider is not available; trying again in {seconds} s ({attempt} of {attempts})"
+        ),
+        "retry_unreachable": (
+            "OpenRouter cannot be reached; trying again in {seconds} s ({attempt} of {attempts})"
+        ),
+        "retry_lost": "OpenRouter's answer broke off; trying again in {seconds} s ({attempt} of {attempts})",
+        "retrying": "Asked again ({attempt} of {attempts})",
+        "address_paused": (
+            "OpenRouter cannot be reached at the moment. The next try is in {seconds:.0f} seconds; please wait until "
+            "then."
+        ),
+        "address_paused.admin": (
+            "OpenRouter could not be reached {failures} times in a row. The next try is in {seconds:.0f} seconds. If "
+            "it lasts, check the server's network and proxy, the function's valve BASE_URL and "
+            "https://status.openrouter.ai."
+        ),
+        # engine: running requests, and where an error is found in the log
+        "waiting_for_place": "Many requests are running at the moment; this one waits for its turn",
+        "place_found": "The wait is over",
+        "queue_full": "This server is busy: too many requests are waiting. Please try again in a minute.",
+        "queue_full.admin": (
+            "Too many requests are waiting on this server. The function's valves MAX_REQUESTS and "
+            "MAX_REQUESTS_PER_USER limit how many run."
+        ),
+        "queue_slow": (
+            "This server is busy: the request has waited {seconds:.0f} seconds for others to end. Please try again "
+            "later."
+        ),
+        "queue_slow.admin": (
+            "The request has waited {seconds:.0f} seconds for others to end. The function's valves MAX_REQUESTS and "
+            "MAX_REQUESTS_PER_USER limit how many run."
+        ),
+        "with_reference": "{line} (reference {reference})",
         # openrouter: what users and administrators switch
         "no_provider_left": (
             "The model's provider settings and those of the administrator exclude each other, so that no provider is "
@@ -377,7 +504,19 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "not_summarized": "The conversation could not be summarized: {reason}.",
     }
 )
-"""Templates of `str.format` by name. With a `count`, `NAME.one` is preferred to `NAME` when the count is 1."""
+"""Templates of `str.format` by name. With a `count`, `NAME.one` is preferred to `NAME` when the count is 1.
+
+`NAME.admin` is for administrators, where they can do something else about it.
+"""
+
+
+def admin_notice(name: str, /, **values: object) -> str:
+    """Return the line of this name for who can change settings and add credits; often it is the same.
+
+    Raises:
+        KeyError: As `notice`.
+    """
+    return notice(f"{name}.admin" if f"{name}.admin" in _ENGLISH else name, **values)
 
 
 def notice(name: str, /, **values: object) -> str:

@@ -6,26 +6,23 @@ Nothing is derived from the name under which it is loaded, and nothing happens a
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
 from . import valves
 from .app import App, build_app
+from .engine.failures import report_failure
 from .engine.recorder import generate_item_id
 from .errors import PipeError
 from .host.call import Call, read_call
-from .host.chunks import ChunkWriter, CompletionWriter, error_object, error_response
+from .host.chunks import ChunkWriter, CompletionWriter, chunk_response, error_object, error_response
 from .host.model_sync import function_id
 from .host.native import HostEvent, NativeWriter
-from .notices import notice
-from .ports import Failed
+from .responses.wire import as_object
 from .settings import Settings, read_settings
 from .valves import UserValves, user_valves_class
-
-log = logging.getLogger(__name__)
 
 
 class Pipe:
@@ -67,19 +64,24 @@ class Pipe:
         try:
             call = read_call(body, user=__user__, metadata=__metadata__, task=__task__)
         except PipeError as error:
-            failed = _failed(error)
+            is_admin = (__user__ or {}).get("role") == "admin"
+            failed = report_failure(error, for_admin=is_admin)
             return error_object(failed) if body.get("stream") else error_response(failed)
-        return self._stream(call, frozen) if call.stream else await self._complete(call, frozen)
+        if not call.stream:
+            return await self._complete(call, frozen)
+        events = self._stream(call, frozen)
+        return events if call.in_chat else chunk_response(events)
 
-    async def _stream(self, call: Call, frozen: Settings) -> AsyncIterator[HostEvent]:
-        writer = _native(frozen) if call.in_chat else ChunkWriter(**_completion_head(call))
+    async def _stream(self, call: Call, frozen: Settings) -> AsyncGenerator[HostEvent]:
+        writer = _native(frozen) if call.in_chat else _chunks(call)
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
                     for event in writer.render(output):
                         yield event
         except Exception as error:  # noqa: BLE001 - the last one: raising would cost the partial answer
-            for event in writer.render(_failed(error)):
+            failed = report_failure(error, for_admin=call.is_admin)
+            for event in writer.render(failed):
                 yield event
 
     async def _complete(self, call: Call, frozen: Settings) -> Any:
@@ -89,7 +91,7 @@ class Pipe:
                 async for output in outputs:
                     writer.take(output)
         except Exception as error:  # noqa: BLE001 - the last one: the host would show the bare exception
-            writer.take(_failed(error))
+            writer.take(report_failure(error, for_admin=call.is_admin))
         if writer.failed and not call.in_chat and call.task is None:
             return error_response(writer.failed)
         return writer.result(with_output=call.in_chat)
@@ -102,16 +104,13 @@ class Pipe:
         return self._app
 
 
-def _failed(error: Exception) -> Failed:
-    if isinstance(error, PipeError):
-        log.warning("%s", error)
-        return Failed(error.user_message, error)
-    log.error("unexpected error", exc_info=error)
-    return Failed(notice("unexpected_error"))
-
-
 def _native(frozen: Settings) -> NativeWriter:
     return NativeWriter(carrier=frozen.carrier, new_id=generate_item_id, clock=time.monotonic)
+
+
+def _chunks(call: Call) -> ChunkWriter:
+    options = as_object(call.parameters.get("stream_options"))
+    return ChunkWriter(**_completion_head(call), include_usage=options.get("include_usage") is True)
 
 
 def _completion_head(call: Call) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.request import getproxies
 
 from .conversation.budget import ContextSettings
+from .engine.admission import AdmissionSettings
 from .engine.recorder import Persistence, ReasoningRetention
 from .errors import PipeError
 from .host.model_sync import PRIVATE, PUBLIC, ModelRowSettings
@@ -59,6 +60,14 @@ class AttachmentSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ResilienceSettings:
+    """How many requests run at once, and how long what fails for the moment is tried again."""
+
+    admission: AdmissionSettings
+    retry_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of one request. `notices` are lines for the user about settings that are not followed."""
 
@@ -75,6 +84,7 @@ class Settings:
     assumed_window_tokens: int
     summary: SummarySettings
     attachments: AttachmentSettings
+    resilience: ResilienceSettings
     notices: tuple[str, ...] = ()
     controls: ControlSettings = field(default_factory=ControlSettings)
 
@@ -123,6 +133,9 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
             ),
             valves.PDF_ENGINE,
             tuple(_words(valves.DOWNLOAD_HOSTS)),
+        ),
+        resilience=ResilienceSettings(
+            AdmissionSettings(valves.MAX_REQUESTS, valves.MAX_REQUESTS_PER_USER), valves.RETRY_SECONDS
         ),
         notices=(*notices, *limit_notices),
         controls=_controls(valves, user_valves),

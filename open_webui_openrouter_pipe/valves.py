@@ -463,6 +463,27 @@ class Valves(BaseModel):
         gt=0,
         description="How long to wait for the first byte of an answer, and between two parts of it.",
     )
+    RETRY_SECONDS: float = Field(
+        default=30.0,
+        ge=0,
+        description=(
+            "How long a request is tried again, three times at most, when OpenRouter or a provider is busy or away for "
+            "the moment and nothing of the answer was shown yet. A status line counts down. 0: never."
+        ),
+    )
+    MAX_REQUESTS: int = Field(
+        default=500,
+        ge=0,
+        description=(
+            "How many requests run at once in each server process. More wait in a short queue, one user after the "
+            "other, chats before titles and tags. 0: any number."
+        ),
+    )
+    MAX_REQUESTS_PER_USER: int = Field(
+        default=0,
+        ge=0,
+        description="How many requests of one user run at once in each server process. 0: any number.",
+    )
     HTTP_REFERER: str = Field(
         default="",
         title="HTTP referer",

@@ -11,8 +11,10 @@ import pytest
 
 import open_webui_openrouter_pipe
 from open_webui_openrouter_pipe import notices
-from open_webui_openrouter_pipe.notices import notice
+from open_webui_openrouter_pipe.notices import admin_notice, notice
 
+SPEAKERS = {"notice", "admin_notice", "say"}
+"""Under these names the two functions that return a line are called."""
 PACKAGE = Path(open_webui_openrouter_pipe.__file__).parent
 TEMPLATES = notices._ENGLISH
 NODES = [
@@ -24,7 +26,7 @@ NODES = [
 CALLS = [
     (f"{path}:{node.lineno}:{node.col_offset}", node.args[0], {keyword.arg for keyword in node.keywords})
     for path, node in NODES
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "notice"
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SPEAKERS
 ]
 """Where a line is shown, the expression of its name, and the names of its values (None among them for `**`)."""
 
@@ -46,7 +48,8 @@ def placeholders(template: str) -> set[str]:
 def test_a_line_exists_and_gets_exactly_its_values(where: str) -> None:
     """The placeholders of its template are the values that are passed."""
     name, values = NAMED[where]
-    assert None in values or placeholders(TEMPLATES[name]) == values
+    variants = [TEMPLATES[each] for each in (name, f"{name}.admin") if each in TEMPLATES]
+    assert None in values or values in [placeholders(template) for template in variants]
 
 
 def test_lines_that_are_chosen_at_run_time_get_their_values() -> None:
@@ -61,7 +64,7 @@ def test_lines_that_are_chosen_at_run_time_get_their_values() -> None:
 
 def test_no_line_is_unused() -> None:
     """The name of each template is written out somewhere in the package."""
-    assert {name.removesuffix(".one") for name in TEMPLATES} <= MENTIONED
+    assert {name.removesuffix(".one").removesuffix(".admin") for name in TEMPLATES} <= MENTIONED
 
 
 def test_a_singular_needs_no_other_values_than_its_plural() -> None:
@@ -84,6 +87,13 @@ def test_the_singular_is_used_for_one() -> None:
     lines = [notice("artifacts_unavailable", count=count) for count in (1, 2)]
     assert [line.split(" could")[0] for line in lines] == ["1 stored item", "2 stored items"]
     assert notice("artifacts_too_large", count=1) == "1 over the size limit"
+
+
+def test_administrators_read_their_own_words_where_there_are_some() -> None:
+    """And those of everybody where both can do the same."""
+    assert admin_notice("key_rejected") == TEMPLATES["key_rejected.admin"] != notice("key_rejected")
+    assert admin_notice("model_refused") == notice("model_refused")
+    assert {name.removesuffix(".admin") for name in TEMPLATES} <= set(TEMPLATES)
 
 
 def test_an_unknown_line_is_an_error() -> None:

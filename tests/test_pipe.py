@@ -18,7 +18,7 @@ from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.errors import ConfigurationError
 from open_webui_openrouter_pipe.history.markers import erase_markers
 from open_webui_openrouter_pipe.pipe import Pipe
-from scripts.harness.page import Answer, Json, Page, PipeInProcess
+from scripts.harness.page import Answer, Json, Page, PipeInProcess, split_reference
 from scripts.standin import StandIn
 from tests.support.waiting import eventually
 
@@ -102,6 +102,13 @@ async def test_without_streaming_a_page_gets_text_items_and_usage(pipe: Pipe, st
     assert_clean(standin)
 
 
+async def _chunks(response: Any) -> list[Json]:
+    """What a client reads of a streamed response, up to its end."""
+    lines = "".join([line async for line in response.body_iterator]).split("\n\n")
+    assert lines[-2:] == ["data: [DONE]", ""]
+    return [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
+
+
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_bare_caller_gets_chat_completions_without_markers(pipe: Pipe, *, stream: bool) -> None:
     """Nothing is kept for a caller without a chat."""
@@ -112,7 +119,7 @@ async def test_a_bare_caller_gets_chat_completions_without_markers(pipe: Pipe, *
     }
     given = await pipe.pipe(body, __user__={"id": "user"}, __metadata__={"chat_id": "", "message_id": None})
     if stream:
-        chunks = [chunk async for chunk in cast("AsyncIterator[Json]", given)]
+        chunks = await _chunks(given)
         text = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
     else:
         text = cast("Json", given)["choices"][0]["message"]["content"]
@@ -130,11 +137,13 @@ async def test_a_bare_caller_gets_an_error_of_openais_api(
     body = {"model": f"openrouter.{SCRIPTED}", "messages": messages, "stream": stream}
     given = await pipe.pipe(body, __user__={"id": "user"}, __metadata__={"chat_id": "", "message_id": None})
     if stream:
-        (error,) = [chunk async for chunk in given]
+        (error,) = await _chunks(given)
     else:
         error = json.loads(given.body)
         assert given.status_code == 402
-    assert error["error"].pop("message").startswith("The OpenRouter account has too few credits")
+    line, reference = split_reference(error["error"].pop("message"))
+    assert line.startswith("The OpenRouter account has too few credits")
+    assert reference
     assert error == {"error": {"type": "insufficient_quota", "param": None, "code": "insufficient_quota"}}
 
 
@@ -167,6 +176,7 @@ ERRORS = [
 @pytest.mark.parametrize("directive", [*ERRORS, "error=500 family=C", "error=502 family=html", "error=529"])
 async def test_every_refusal_is_one_clear_line(pipe: Pipe, standin: StandIn, directive: str) -> None:
     """No secret, no markup, no empty answer; the page gets nothing but the line."""
+    pipe.valves = pipe.valves.model_copy(update={"RETRY_SECONDS": 0.0})
     standin.script({"do": directive, "times": 3})
     answer = await Page(pipe, SCRIPTED).ask("one")
     assert [list(event) for event in answer.events] == [["error"]]

@@ -5,6 +5,8 @@
     recorder         the artifacts of a round: what is kept, made durable before its marker is shown
     search_status    status lines while a model searches the web
     pictures         what models draw, stored among the host's files before it is shown
+    admission        how many requests run at once, and who is next
+    failures         what a user reads when a turn fails, and the log's line that belongs to it
     channel          the bounded queue between the engine's task and whoever drains it
     fit              a chat fitted into the model's window: planned, summarized, reported, recorded
     summarizer       the summaries that a plan requires, made once and shared

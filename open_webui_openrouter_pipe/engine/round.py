@@ -225,7 +225,9 @@ class Round:
             case ResponseFailed():  # what led to nothing is not kept: no provider would take it back
                 self.end = effect
                 await self.channel.put(effect)
-                raise self.responses.explain(effect.failure)
+                error = self.responses.explain(effect.failure)
+                error.generation_id = effect.response_id or ""
+                raise error
             case _:
                 await self.channel.put(effect)
 

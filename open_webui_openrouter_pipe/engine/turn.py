@@ -10,16 +10,18 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
-from ..errors import ContextTooLong, PipeError, ReasoningRejected
+from ..errors import ContextTooLong, ReasoningRejected
 from ..history.artifacts import MissingArtifact, MissingReason
 from ..history.build import BuiltHistory, History, Options, build_input, read_history
 from ..notices import notice
 from ..planning.plan import Plan
-from ..ports import Failed, LoadedArtifacts, Notice
+from ..ports import LoadedArtifacts, Notice
 from .channel import OutputChannel
+from .failures import report_failure
 from .fit import RequestFitter
 from .pictures import PictureStorage
 from .recorder import Persistence, Recorder, RequestOrigin
@@ -44,6 +46,8 @@ class TurnRequest:
     persistence: Persistence
     base_system_prompt: str | None = None
     base_user_prompt: str | None = None
+    for_admin: bool = False
+    """Whether an administrator reads the answer, and its errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,8 @@ class TurnRunner:
     channel: OutputChannel
     memory: TurnMemory
     fitter: RequestFitter
+    slot: AbstractAsyncContextManager[None] = field(default_factory=nullcontext)
+    """Entered before the answer begins: a place among the requests that may run."""
 
     @property
     def _user_id(self) -> str:
@@ -75,13 +81,10 @@ class TurnRunner:
     async def run(self) -> None:
         """Answer, or say in one line why not; closes the channel in any case."""
         try:
-            await self._answer()
-        except PipeError as error:
-            log.warning("%s", error)
-            await self.channel.put(Failed(error.user_message, error))
-        except Exception:
-            log.exception("unexpected error")
-            await self.channel.put(Failed(notice("unexpected_error")))
+            async with self.slot:
+                await self._answer()
+        except Exception as error:  # noqa: BLE001 - the last one, reported to the log and to the user
+            await self.channel.put(report_failure(error, for_admin=self.request.for_admin))
         finally:
             self.channel.close()
 

@@ -2,13 +2,16 @@
 
 Open WebUI passes what a pipe yields straight to the client of its bare API, and expects a completion object from a
 call that does not stream; its tasks (titles, tags, follow-ups) read `choices` as well. A stream has begun with HTTP
-200 before the pipe is called, so only a call that does not stream can end with the status of its error.
+200 before the pipe is called, so only a call that does not stream can end with the status of its error. To chunks that
+a pipe yields the host adds a last one with the finish reason "stop", whatever the reason was; so a stream is a response
+of its own, of which the host hands on each byte (`functions.py: generate_function_chat_completion` of 0.12).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from ..ports import Failed, Output
@@ -19,6 +22,7 @@ from ..responses.effects import (
     ResponseFailed,
     ResponseFinished,
     TextDelta,
+    Usage,
 )
 from ..responses.items import is_function_call
 from .items import host_usage
@@ -37,9 +41,14 @@ _ERROR_TYPES = {
 
 
 class ChunkWriter:
-    """Turns one round's outputs into `chat.completion.chunk` objects; `created` is in epoch seconds."""
+    """Turns one round's outputs into `chat.completion.chunk` objects; `created` is in epoch seconds.
 
-    def __init__(self, *, completion_id: str, model: str, created: int) -> None:
+    The usage is on the last chunk; with `include_usage` of the caller's `stream_options` on one of its own behind it.
+    """
+
+    def __init__(self, *, completion_id: str, model: str, created: int, include_usage: bool = False) -> None:
+        self._include_usage = include_usage
+        self._begun = False
         self._head = {
             "id": completion_id,
             "object": "chat.completion.chunk",
@@ -60,13 +69,21 @@ class ChunkWriter:
                 call = {"index": self._calls, **_tool_call(item)}
                 self._calls += 1
                 return [self._chunk({"tool_calls": [call]})]
-            case ResponseFinished(usage=usage):
-                chunk = self._chunk({}, finish_reason=_finish_reason(output, calls=self._calls))
-                return [chunk if usage is None else {**chunk, "usage": host_usage(usage)}]
+            case ResponseFinished():
+                return self._end(output)
             case Failed():
                 return [error_object(output)]
             case _:
                 return []
+
+    def _end(self, effect: ResponseFinished) -> list[HostEvent]:
+        chunk = self._chunk({}, finish_reason=_finish_reason(effect, calls=self._calls))
+        if effect.usage is None:
+            return [chunk]
+        usage = _usage(effect.usage)
+        if self._include_usage:
+            return [chunk, {**self._head, "choices": [], "usage": usage}]
+        return [{**chunk, "usage": usage}]
 
     def _text(self, key: str, delta: str, *, part: tuple[int, int]) -> HostEvent:
         """A delta; one of another message or paragraph than the last begins on a new line."""
@@ -75,6 +92,8 @@ class ChunkWriter:
         return self._chunk({key: delta if last == part else f"{_BREAKS[key]}{delta}"})
 
     def _chunk(self, delta: dict[str, Any], *, finish_reason: str | None = None) -> HostEvent:
+        if not self._begun:
+            self._begun, delta = True, {"role": "assistant", **delta}
         return {**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
 
 
@@ -116,7 +135,8 @@ class CompletionWriter:
         if with_output:
             completion["output"] = self._native.items
         if self._native.usage is not None:
-            completion["usage"] = host_usage(self._native.usage)
+            usage = self._native.usage
+            completion["usage"] = host_usage(usage) if with_output else _usage(usage)
         return completion
 
     def _text(self) -> str:
@@ -149,6 +169,29 @@ def error_response(failed: Failed) -> Any:
     response = StreamingResponse(iter((body,)), _status(failed), media_type="application/json")
     response.body = body
     return response
+
+
+def chunk_response(chunks: AsyncGenerator[HostEvent]) -> Any:
+    """Return chunks as a streamed response of the host's web framework."""
+    from starlette.responses import StreamingResponse
+
+    async def lines() -> AsyncGenerator[str]:
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield f"data: {json.dumps(chunk)}\n\n"
+        yield "data: [DONE]\n\n"
+
+    return StreamingResponse(lines(), media_type="text/event-stream")
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    """The usage with the details where Chat Completions has them."""
+    wire = host_usage(usage)
+    return {
+        **wire,
+        "prompt_tokens_details": wire["input_tokens_details"],
+        "completion_tokens_details": wire["output_tokens_details"],
+    }
 
 
 def _status(failed: Failed) -> int:

@@ -1,6 +1,8 @@
 """The adapter to OpenRouter, and the only folder that speaks HTTP with it.
 
-    client          sends requests, reads streams, tries again
+    client          sends requests, reads streams
+    retries         asks again before the first output, and changes what was refused
+    breaker         leaves an address alone that cannot be reached
     connections     one for each running request, and those that are free
     body            a body as JSON, in pieces that hold up nobody
     request         the host's parameters as the body of POST /responses

@@ -1,6 +1,7 @@
 """Speaks HTTP with OpenRouter: sends requests, reads streams, translates what goes wrong.
 
-Owns headers, time limits and the retries before the first event. It neither builds bodies nor judges events.
+Owns headers and time limits. It neither builds bodies nor judges events, and asks for an answer once: `retries` asks
+again.
 The httpx client is shared and belongs to whoever created it; each response is closed here, also on cancellation.
 """
 
@@ -10,6 +11,7 @@ import asyncio
 import json
 import logging
 import string
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,16 +26,16 @@ from ..errors import (
     ConnectionFailed,
     NotOpenRouter,
     PipeError,
-    ProviderUnavailable,
-    RateLimited,
     StreamBroken,
+    TooBusy,
 )
-from ..notices import notice
+from ..notices import admin_notice, notice
 from ..ports import Event, RequestBody
 from ..responses.effects import parse_event, terminal_event
 from ..responses.failure import Failure, read_failure
 from ..responses.sse import Decoder
 from .body import EncodedBody, encode_body
+from .breaker import AddressBreaker
 from .errors import redact, retry_after, to_error
 
 DEFAULT_BASE_URL: Final = "https://openrouter.ai/api/v1"
@@ -42,10 +44,11 @@ _CONNECT_TIMEOUT_SECONDS = 10.0
 _WHOLE_TIMEOUT_SECONDS = 300.0
 """How long a request without streaming may take."""
 _RETRIES = 2
+"""Of a plain GET that found no connection."""
 _BACKOFF_SECONDS = 0.5
-_LONGEST_RETRY_WAIT_SECONDS = 5.0
 _ERROR_BODY_BYTES = 64 * 1024
 _DRAIN_SECONDS = 0.2
+_GENERATION_CHARACTERS = 80
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 
 _HEADER_CHARACTERS = string.punctuation + " "
@@ -73,10 +76,6 @@ class ClientSettings:
     """What of Anthropic's that is not yet standard a request asks for."""
 
 
-class _Unreachable(ConnectionFailed):
-    """The connection failed before any response, so the same request can be sent again at once."""
-
-
 class OpenRouterClient:
     """The port `Responses` over HTTP, and plain GETs for the catalogue and the account."""
 
@@ -85,10 +84,13 @@ class OpenRouterClient:
         http: httpx.AsyncClient,
         settings: ClientSettings,
         *,
+        breaker: AddressBreaker | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        """`breaker` is shared by all clients of a worker; without one each address is always tried."""
         self._http = http
         self._settings = settings
+        self._breaker = breaker or AddressBreaker(clock=time.monotonic)
         self._sleep = sleep
 
     @asynccontextmanager
@@ -99,7 +101,7 @@ class OpenRouterClient:
         """
         request = await self._post({**body, "stream": True}, accept="text/event-stream")
         limit_seconds = self._settings.timeout_seconds
-        response = await self._persistently(lambda: self._send(request, limit_seconds=limit_seconds))
+        response = await self._send(request, limit_seconds=limit_seconds)
         try:
             async with aclosing(self._events(response)) as events:
                 yield events
@@ -115,17 +117,19 @@ class OpenRouterClient:
 
     def explain(self, failure: Failure) -> PipeError:
         """Return the error that a failure inside a stream is."""
-        return to_error(failure, api_key=self._settings.api_key)
+        wait = retry_after(dict(failure.headers), now=datetime.now(UTC))
+        return to_error(failure, retry_after_seconds=wait, api_key=self._settings.api_key)
 
     async def get(self, path: str) -> dict[str, Any]:
         """Return the JSON object at a path below the base URL, such as "/models"; some of them need no key."""
-        return await self._json(self._request("GET", path, accept="application/json"))
+        request = self._request("GET", path, accept="application/json")
+        return await self._persistently(lambda: self._json(request))
 
     # --- requests
 
     async def _post(self, body: RequestBody, *, accept: str) -> httpx.Request:
         if not self._settings.api_key.strip():
-            raise ConfigurationError(notice("no_api_key"))
+            raise ConfigurationError(notice("no_api_key"), admin_message=admin_notice("no_api_key"))
         return self._request("POST", "/responses", accept=accept, content=await encode_body(body))
 
     def _request(
@@ -146,8 +150,11 @@ class OpenRouterClient:
 
     async def _send(self, request: httpx.Request, *, limit_seconds: float) -> httpx.Response:
         """Send and wait for the headers; an error status is raised as an error."""
-        response = await _await_response(self._http.send(request, stream=True), limit_seconds=limit_seconds)
-        generation = response.headers.get("x-generation-id", "unnamed")
+        with self._breaker.attempt(self._settings.base_url):
+            response = await _await_response(
+                self._http.send(request, stream=True), limit_seconds=limit_seconds
+            )
+        generation = _generation(response) or "unnamed"
         _log.debug("%s %s, generation %s", response.status_code, request.url.path, generation)
         if response.status_code == httpx.codes.OK:
             return response
@@ -155,20 +162,19 @@ class OpenRouterClient:
             text = await _error_text(response)
         finally:
             await response.aclose()
-        wait = retry_after(response.headers, now=datetime.now(UTC))
         failure = read_failure(response.status_code, text)
-        raise to_error(failure, retry_after_seconds=wait, api_key=self._settings.api_key)
+        wait = retry_after({**dict(failure.headers), **response.headers}, now=datetime.now(UTC))
+        error = to_error(failure, retry_after_seconds=wait, api_key=self._settings.api_key)
+        error.generation_id = _generation(response)
+        raise error
 
     async def _json(self, request: httpx.Request) -> dict[str, Any]:
-        async def attempt() -> dict[str, Any]:
-            response = await self._send(request, limit_seconds=_WHOLE_TIMEOUT_SECONDS)
-            try:
-                await _await_response(response.aread(), limit_seconds=_WHOLE_TIMEOUT_SECONDS)
-            finally:
-                await response.aclose()
-            return self._read_whole(response.content)
-
-        return await self._persistently(attempt)
+        response = await self._send(request, limit_seconds=_WHOLE_TIMEOUT_SECONDS)
+        try:
+            await _await_response(response.aread(), limit_seconds=_WHOLE_TIMEOUT_SECONDS)
+        finally:
+            await response.aclose()
+        return self._read_whole(response.content)
 
     def _read_whole(self, content: bytes) -> dict[str, Any]:
         try:
@@ -188,7 +194,7 @@ class OpenRouterClient:
         whole = bytearray()  # what came instead of a stream, whatever its content type says
         portions = cast("AsyncGenerator[bytes]", response.aiter_bytes())
         async with aclosing(portions):
-            while not decoder.done and (portion := await self._next_portion(portions)):
+            while not decoder.done and (portion := await self._next_portion(portions, _generation(response))):
                 beginning = portion.lstrip(_BLANK)[:1]
                 if whole or (not begun and beginning in (b"{", b"[", b"<")):
                     whole += portion
@@ -211,41 +217,38 @@ class OpenRouterClient:
                 except (TimeoutError, httpx.HTTPError) as error:
                     _log.debug("connection not reusable: %r", error)
 
-    async def _next_portion(self, portions: AsyncIterator[bytes]) -> bytes:
+    async def _next_portion(self, portions: AsyncIterator[bytes], generation_id: str) -> bytes:
         """Return the next bytes; none at the end of the stream."""
         limit_seconds = self._settings.timeout_seconds
         try:
             async with asyncio.timeout(limit_seconds):
                 return await anext(portions, b"")
-        except TimeoutError as error:
-            raise StreamBroken(notice("stream_silent", seconds=limit_seconds)) from error
+        except TimeoutError:
+            broken = StreamBroken(notice("stream_silent", seconds=limit_seconds))
         except httpx.HTTPError as error:
-            raise StreamBroken(notice("stream_lost"), detail=redact(repr(error))) from error
+            broken = StreamBroken(notice("stream_lost"), detail=redact(repr(error)))
+            broken.passes = True
+        broken.generation_id = generation_id
+        raise broken
 
     # --- several attempts
 
     async def _persistently(self, attempt: Callable[[], Awaitable[_T]]) -> _T:
-        """Try again, a few times, what failed before any part of a response was read."""
+        """Try again, a few times, what found no connection."""
         for retries in range(_RETRIES):
             try:
                 return await attempt()
-            except PipeError as error:
-                wait_seconds = _retry_wait(error, retries)
-                if wait_seconds is None:
+            except ConnectionFailed as error:
+                if not error.passes:
                     raise
-                _log.info("retrying in %.1f s: %s", wait_seconds, error)
-                await self._sleep(wait_seconds)
+                await self._sleep(_BACKOFF_SECONDS * 2.0**retries)
         return await attempt()
 
 
-def _retry_wait(error: PipeError, retries: int) -> float | None:
-    """Seconds to wait before the next attempt; None when another attempt makes no sense now."""
-    if isinstance(error, _Unreachable):
-        return _BACKOFF_SECONDS * float(2**retries)
-    if not isinstance(error, RateLimited | ProviderUnavailable):
-        return None
-    requested = error.retry_after_seconds
-    return requested if requested is not None and requested <= _LONGEST_RETRY_WAIT_SECONDS else None
+def _generation(response: httpx.Response) -> str:
+    """OpenRouter's name for the request, as far as it can be one."""
+    name = response.headers.get("x-generation-id", "")
+    return name[:_GENERATION_CHARACTERS] if name.isascii() and name.isprintable() else ""
 
 
 async def _await_response(response: Awaitable[_T], *, limit_seconds: float) -> _T:
@@ -254,11 +257,22 @@ async def _await_response(response: Awaitable[_T], *, limit_seconds: float) -> _
         async with asyncio.timeout(limit_seconds):
             return await response
     except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
-        raise ConnectionFailed(notice("no_response", seconds=limit_seconds)) from error
+        raise ConnectionFailed(
+            notice("no_response", seconds=limit_seconds),
+            admin_message=admin_notice("no_response", seconds=limit_seconds),
+        ) from error
+    except httpx.PoolTimeout as error:  # all connections are in use: no fault of the address
+        seconds = _CONNECT_TIMEOUT_SECONDS
+        line, admin_line = notice("queue_slow", seconds=seconds), admin_notice("queue_slow", seconds=seconds)
+        raise TooBusy(line, admin_message=admin_line) from error
     except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
         raise _unusable_address(error) from error
     except httpx.HTTPError as error:
-        raise _Unreachable(notice("unreachable"), detail=redact(repr(error))) from error
+        unreachable = ConnectionFailed(
+            notice("unreachable"), detail=redact(repr(error)), admin_message=admin_notice("unreachable")
+        )
+        unreachable.passes = True
+        raise unreachable from error
 
 
 async def _error_text(response: httpx.Response) -> str:

@@ -1,15 +1,16 @@
 """Failures of OpenRouter and its providers become errors of ours, each with one clear line for the user.
 
 A table decides, the first match wins: texts that name a cause, then codes and statuses. The line says what
-happened and what to do; what the server said is quoted briefly. Owns the redaction: no key, header, address
-or account id of anyone reaches a user or a log through here.
+happened, what to do and for how long, to users and to administrators in their own words; what the server said is
+quoted briefly. Owns the redaction: no key, header, address or account id of anyone reaches a user or a log through
+here.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -20,7 +21,9 @@ from ..errors import (
     AccessDenied,
     AuthenticationFailed,
     ContextTooLong,
+    EffortRejected,
     ModelNotFound,
+    ParameterRejected,
     PaymentRequired,
     ProviderError,
     ProviderUnavailable,
@@ -29,7 +32,7 @@ from ..errors import (
     RequestRejected,
     StreamBroken,
 )
-from ..notices import notice
+from ..notices import admin_notice, notice
 from ..responses.failure import Failure
 
 _READ_CHARACTERS = 4000
@@ -52,6 +55,23 @@ _WINDOW = re.compile(
     r"(?: is| of|:)? ?\(?(?P<limit>\d[\d,]{2,14})|> (?P<maximum>\d[\d,]{2,14}) maximum"
 )
 """How OpenRouter, OpenAI, Google and Anthropic name the window."""
+_SUPPORTED_VALUES = re.compile(
+    r"(?i)supported values are:? (?P<values>['\"`\w]+(?:,? (?:and )?['\"`\w]+){0,10})"
+)
+_UNSUPPORTED = re.compile(
+    r"(?i)(?:unsupported (?:parameter|value):? |unknown (?:parameter|name):? |^)['\"`](?P<quoted>[a-z_.]{2,40})['\"`]"
+    r"|(?m:^)(?P<path>[a-z_.]{2,40}): extra inputs are not permitted"
+)
+"""How OpenAI, Google and Anthropic name a parameter that a model does not take."""
+OMISSIBLE: Final = frozenset(
+    {
+        *("temperature", "top_p", "top_k", "top_logprobs", "presence_penalty", "frequency_penalty", "stop"),
+        *("parallel_tool_calls", "truncation", "text.verbosity", "reasoning.summary", "reasoning.context"),
+        *("reasoning.mode", "metadata", "user", "session_id", "safety_identifier", "trace"),
+        *("prompt_cache_key", "prompt_cache_options"),
+    }
+)
+"""Parameters, by their paths in the body, without which an answer is no dearer, no less private, of no other form."""
 
 _SECRETS = re.compile(
     r"""(?xi)
@@ -89,21 +109,36 @@ def to_error(
     """
     failure = _redacted(failure, api_key)
     if failure.origin == "stream":
-        return StreamBroken(notice("stream_incomplete"), detail=failure.message)
+        broken = StreamBroken(notice("stream_incomplete"), detail=failure.message)
+        broken.passes = True
+        return broken
     wait_seconds = retry_after_seconds if retry_after_seconds is not None else failure.retry_after_seconds
-    rule = next((rule for rule in _RULES if rule.applies(failure)), _UNKNOWN)
-    line = _line(rule.notice, failure)
-    if issubclass(rule.error, RateLimited):
-        line += f" {_wait_text(wait_seconds)}"
+    rule = next((rule for rule in RULES if rule.applies(failure)), UNKNOWN)
+    user_line, admin_line = (
+        _shortened(_line(say, rule.notice, failure, wait_seconds), _LINE_CHARACTERS)
+        for say in (notice, admin_notice)
+    )
     facts = (failure.status, failure.code, failure.limit, failure.availability, failure.message, failure.raw)
     error = rule.error(
-        _shortened(line, _LINE_CHARACTERS),
+        user_line,
+        admin_message=admin_line,
         detail=_shortened(" | ".join(str(fact) for fact in facts if fact), _DETAIL_CHARACTERS),
         retry_after_seconds=wait_seconds,
     )
-    if isinstance(error, ContextTooLong) and (named := _WINDOW.search(f"{failure.raw}\n{failure.message}")):
-        error.limit_tokens = int((named["limit"] or named["maximum"]).replace(",", ""))
+    error.passes = rule.passes
+    _add_particulars(error, failure)
     return error
+
+
+def _add_particulars(error: ProviderError, failure: Failure) -> None:
+    """Note on the error what a program can do about it."""
+    said = f"{failure.raw}\n{failure.message}"
+    if isinstance(error, ContextTooLong) and (named := _WINDOW.search(said)):
+        error.limit_tokens = int((named["limit"] or named["maximum"]).replace(",", ""))
+    if isinstance(error, EffortRejected) and (listed := _SUPPORTED_VALUES.search(said)):
+        error.supported_efforts = tuple(re.findall(r"\w+", listed["values"].replace(" and ", " ")))
+    if isinstance(error, ParameterRejected):
+        error.parameter = _rejected_parameter(failure)
 
 
 def _redacted(failure: Failure, api_key: str) -> Failure:
@@ -117,7 +152,13 @@ def _redacted(failure: Failure, api_key: str) -> Failure:
 
 
 def retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """Return the seconds to wait by `Retry-After` (seconds or a date) or `X-RateLimit-Reset` (epoch ms); may be 0."""
+    """Return the seconds to wait, which may be 0; names are in lower case.
+
+    Read are `Retry-After-Ms` (milliseconds), `Retry-After` (seconds or a date) and `X-RateLimit-Reset` (epoch ms).
+    """
+    milliseconds = _seconds(headers.get("retry-after-ms", ""), now)
+    if milliseconds is not None:
+        return milliseconds / 1000
     if (seconds := _seconds(headers.get("retry-after", ""), now)) is not None:
         return seconds
     reset = headers.get("x-ratelimit-reset", "")
@@ -145,34 +186,37 @@ def _plausible(seconds: float) -> float | None:
 # --- what users read
 
 
-def _line(name: str, failure: Failure) -> str:
+def _line(say: Callable[..., str], name: str, failure: Failure, wait_seconds: float | None) -> str:
     """The line of that name, or its variant with the details that the failure holds.
 
-    What the server said is quoted, the provider's own words first, unless it only said that it failed.
+    `say` finds the words: those for users, or those for administrators. What the server said is quoted, the
+    provider's own words first, unless it only said that it failed.
     """
     if name == "moderated" and failure.reasons:
         reasons = _shortened(", ".join(failure.reasons), _QUOTE_CHARACTERS)
-        return notice("moderated_reasons", reasons=reasons)
+        return say("moderated_reasons", reasons=reasons)
     if name == "no_credits" and (found := _CREDIT_NUMBERS.search(failure.message)):
-        return notice("no_credits_numbers", requested=found["requested"], affordable=found["affordable"])
+        return say("no_credits_numbers", requested=found["requested"], affordable=found["affordable"])
     if name == "too_long" and (found := _WINDOW_NUMBERS.search(failure.message)):
-        return notice("too_long_numbers", requested=found["requested"], limit=found["limit"])
+        return say("too_long_numbers", requested=found["requested"], limit=found["limit"])
     if name == "no_endpoint" and failure.availability in _AVAILABILITY:
         name = failure.availability
+    unknown = "wait_tomorrow" if name == "free_daily_limit" else "wait_unknown"
+    wait = _wait_text(wait_seconds) if wait_seconds is not None else notice(unknown)
     provider = notice("the_provider", name=failure.provider) if failure.provider else notice("a_provider")
     said = next((text for text in (failure.raw, failure.message) if text and text != _SAYS_NOTHING), None)
     quoted = notice("quote", text=_shortened(said, _QUOTE_CHARACTERS)) if said else ""
-    return notice(name, provider=provider, quote=quoted).strip()
+    return say(name, provider=provider, quote=quoted, wait=wait).strip()
 
 
-def _wait_text(seconds: float | None) -> str:
-    if seconds is None:
-        return notice("wait_unknown")
+def _wait_text(seconds: float) -> str:
     if seconds < 1:
         return notice("wait_over")
     if seconds < 120:
         return notice("wait_seconds", seconds=seconds)
-    return notice("wait_minutes", minutes=seconds / 60)
+    if seconds < 7200:
+        return notice("wait_minutes", minutes=seconds / 60)
+    return notice("wait_hours", hours=seconds / 3600)
 
 
 def _shortened(text: str, characters: int) -> str:
@@ -194,27 +238,46 @@ _AVAILABILITY: Final = frozenset(
 # --- which failure is what
 
 
+def _rejected_parameter(failure: Failure) -> str:
+    """Return the parameter that the provider does not take, if the request can do without it; "" otherwise."""
+    named = _UNSUPPORTED.search(f"{failure.raw or ''}\n{failure.message}")
+    names = (failure.parameter, named and (named["quoted"] or named["path"]))
+    return next((name for name in names if name in OMISSIBLE), "")
+
+
+def _refuses_effort(failure: Failure) -> bool:
+    return failure.parameter in {"reasoning.effort", "reasoning_effort"}
+
+
 @dataclass(frozen=True, slots=True)
-class _Rule:
-    """An error class and the name of its line, for failures with one of the statuses or codes, or with a text."""
+class Rule:
+    """An error class and the name of its line, for failures with one of the statuses or codes, or with a text.
+
+    `condition` must hold as well where there is one. `passes`: the same request may succeed a little later.
+    """
 
     error: type[ProviderError]
     notice: str
     statuses: Collection[int] = ()
     codes: Collection[str] = ()
     text: str = ""
+    passes: bool = False
+    condition: Callable[[Failure], bool] = lambda _: True
 
     def applies(self, failure: Failure) -> bool:
+        """Whether the failure is of this kind."""
+        if not self.condition(failure):
+            return False
         if failure.status in self.statuses or any(
-            code in self.codes for code in (failure.code, failure.availability)
+            code in self.codes for code in (failure.code, failure.availability, failure.limit)
         ):
             return True
         said = f"{failure.message}\n{failure.raw or ''}"
         return bool(self.text and re.search(self.text, said, re.IGNORECASE))
 
 
-_RULES: Final = (
-    _Rule(
+RULES: Final = (
+    Rule(
         ReasoningRejected,
         "reasoning_not_accepted",
         text=r"invalid.{0,20}signature.{0,40}thinking"
@@ -224,46 +287,76 @@ _RULES: Final = (
         r"|invalid_encrypted_content|thought_?signature",
     ),
     # Amazon's words for its limit of a rate
-    _Rule(
-        RateLimited, "provider_busy", text=r"too many (input )?tokens.{0,20}(per (minute|day)|please wait)"
+    Rule(
+        RateLimited,
+        "provider_busy",
+        text=r"too many (input )?tokens.{0,20}(per (minute|day)|please wait)",
+        passes=True,
     ),
-    _Rule(
+    Rule(
         ContextTooLong,
         "too_long",
         codes=("context_length_exceeded", "token_limit_exceeded"),
         text=r"maximum context length|context length exceeded|context window|prompt is too long"
         r"|input token count.{0,60}exceeds|too many (input )?tokens",
     ),
-    _Rule(
+    Rule(EffortRejected, "effort_rejected", (400, 422), condition=_refuses_effort),
+    Rule(
+        ParameterRejected,
+        "parameter_rejected",
+        (400, 422),
+        condition=lambda failure: bool(_rejected_parameter(failure)),
+    ),
+    Rule(
         ProviderUnavailable,
         "provider_unavailable",
         codes=("model_unavailable_upstream", "capacity_exhausted", "temporarily_unavailable"),
+        passes=True,
     ),
-    _Rule(ModelNotFound, "model_not_found", text=r"is not a valid model id"),
-    _Rule(ModelNotFound, "no_tool_provider", text=r"no endpoints found that support tool"),
-    _Rule(
+    Rule(ModelNotFound, "model_not_found", text=r"is not a valid model id"),
+    Rule(ModelNotFound, "no_tool_provider", text=r"no endpoints found that support tool"),
+    Rule(
         ModelNotFound,
         "no_attachment_provider",
         text=r"no endpoints found that support (image|file|audio|video|pdf)",
     ),
-    _Rule(ModelNotFound, "no_allowed_provider", text=r"no allowed providers"),
-    _Rule(
+    Rule(ModelNotFound, "no_allowed_provider", text=r"no allowed providers"),
+    Rule(
         AccessDenied,
         "moderated",
-        codes=("content_policy_violation", "bio_policy", "cyber_policy", "misalignment_policy_violation"),
+        codes=(
+            *("content_policy_violation", "image_content_policy_violation", "bio_policy", "cyber_policy"),
+            "misalignment_policy_violation",
+        ),
         text=r"requires moderation|was flagged",
     ),
-    _Rule(AuthenticationFailed, "key_rejected", (401,)),
-    _Rule(PaymentRequired, "no_credits", (402,)),
-    _Rule(AccessDenied, "access_denied", (403,)),
-    _Rule(ModelNotFound, "no_endpoint", (404,), _AVAILABILITY),
-    _Rule(RateLimited, "free_daily_limit", text=r"free-models-per-day"),
-    _Rule(RateLimited, "free_limit", text=r"free-models-per-min"),
-    _Rule(RateLimited, "provider_busy", (429,), ("rate_limit_exceeded",)),
-    _Rule(ProviderUnavailable, "provider_slow", (408, 504, 524)),
-    _Rule(ProviderUnavailable, "provider_overloaded", (503, 529)),
-    _Rule(ProviderUnavailable, "provider_unavailable", range(500, 600)),
-    _Rule(RequestRejected, "request_too_large", (413,)),
-    _Rule(RequestRejected, "request_rejected", range(400, 500)),
+    Rule(AccessDenied, "model_refused", codes=("refusal",)),
+    Rule(AccessDenied, "data_residency", codes=("data_residency_mismatch",)),
+    Rule(
+        RequestRejected,
+        "image_unusable",
+        codes=(
+            *("invalid_image", "invalid_image_format", "invalid_base64_image", "invalid_image_url"),
+            *("invalid_image_mode", "image_too_large", "image_too_small", "image_parse_error"),
+            *("image_file_too_large", "unsupported_image_format", "unsupported_image_media_type"),
+            *("empty_image_file", "failed_to_download_image", "image_download_failed"),
+            *("image_file_not_found", "image_not_found"),
+        ),
+    ),
+    Rule(RequestRejected, "output_too_long", codes=("max_tokens_exceeded",)),
+    Rule(AuthenticationFailed, "key_rejected", (401,)),
+    Rule(PaymentRequired, "key_limit_reached", text=r"key limit exceeded"),
+    Rule(PaymentRequired, "no_credits", (402,)),
+    Rule(AccessDenied, "access_denied", (403,)),
+    Rule(ModelNotFound, "no_endpoint", (404,), _AVAILABILITY),
+    Rule(RateLimited, "free_daily_limit", codes=("openrouter_free_tier_daily",), text=r"free-models-per-day"),
+    Rule(RateLimited, "free_limit", text=r"free-models-per-min", passes=True),
+    Rule(RateLimited, "provider_busy", (429,), ("rate_limit_exceeded",), passes=True),
+    Rule(ProviderUnavailable, "provider_slow", (408, 504, 524), ("vector_store_timeout",), passes=True),
+    Rule(ProviderUnavailable, "provider_overloaded", (503, 529), passes=True),
+    Rule(ProviderUnavailable, "provider_unavailable", range(500, 600), passes=True),
+    Rule(RequestRejected, "request_too_large", (413,), ("string_too_long",)),
+    Rule(RequestRejected, "request_rejected", range(400, 500)),
 )
-_UNKNOWN: Final = _Rule(ProviderError, "provider_error")
+"""Of the documented failures, in the order in which they are recognized."""
+UNKNOWN: Final = Rule(ProviderError, "provider_error")

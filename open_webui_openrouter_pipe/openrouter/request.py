@@ -294,17 +294,25 @@ def _read_reasoning(offered: Mapping[str, Any], model: Model | None) -> dict[str
     given = as_object(offered.get("reasoning"))
     effort = given.get("effort") or offered.get("reasoning_effort")
     read = _Reasoning.model_validate({"summary": "auto" if model else None, **given, "effort": effort})
-    supported = [name for name in _EFFORTS if model and name in (model.supported_efforts or ())]
+    supported = (model.supported_efforts or ()) if model else ()
     if read.effort == "none" and model and model.reasoning_is_mandatory:
-        supported = supported or [*_EFFORTS[1:]]
+        supported = supported or _EFFORTS[1:]
     if read.max_tokens:
         read.effort = None  # the two exclude each other
     elif read.effort == "none" and model and not model.reasoning_is_mandatory:
         pass  # models list the efforts of thinking alone
-    elif read.effort and supported:  # the nearest one, the smaller of two
-        index = _EFFORTS.index(read.effort)
-        read.effort = min(supported, key=lambda name: abs(_EFFORTS.index(name) - index))
+    elif read.effort:
+        read.effort = nearest_effort(read.effort, supported) or read.effort
     return read.model_dump(exclude_none=True)
+
+
+def nearest_effort(wanted: str, supported: Sequence[str]) -> _Effort | None:
+    """Return the supported effort that is nearest, of two the smaller one; None where none of them is known."""
+    known = [name for name in _EFFORTS if name in supported]
+    if wanted not in _EFFORTS or not known:
+        return None
+    index = _EFFORTS.index(wanted)
+    return min(known, key=lambda name: abs(_EFFORTS.index(name) - index))
 
 
 def _read_text(offered: Mapping[str, Any], model: Model | None) -> dict[str, Any]:

@@ -32,11 +32,22 @@ _STATUS_OF_CODE: Final = {
     "context_length_exceeded": 400,
     "invalid_request": 400,
     "invalid_prompt": 400,
+    "max_tokens_exceeded": 400,
+    "token_limit_exceeded": 400,
+    "string_too_long": 400,
+    "invalid_image": 400,
+    "image_too_large": 400,
+    "image_too_small": 400,
+    "unsupported_image_format": 400,
+    "image_download_failed": 400,
     "authentication": 401,
     "payment_required": 402,
     "permission_denied": 403,
     "content_policy_violation": 403,
+    "image_content_policy_violation": 403,
+    "refusal": 403,
     "not_found": 404,
+    "image_not_found": 404,
     "precondition_failed": 412,
     "payload_too_large": 413,
     "unprocessable": 422,
@@ -58,7 +69,8 @@ class Failure:
     "rate_limit_exceeded". `message`: the server's own line, "" without one. `raw`: the provider's text behind it.
     `origin`: "stream" for failures of the stream itself (it ended early or was unreadable). `reasons` are those of a
     moderation, `availability` the router's word for why a model is unavailable, `limit` whose limit was met,
-    `retry_after_seconds` what the body (not the header) asked to wait.
+    `retry_after_seconds` what the body (not the header) asked to wait, and `headers` the copy of some headers in the
+    body, names in lower case. `parameter` is what the provider says is wrong, a path such as "reasoning.effort".
     """
 
     message: str
@@ -71,6 +83,8 @@ class Failure:
     availability: str | None = None
     limit: str | None = None
     retry_after_seconds: float | None = None
+    parameter: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 def read_failure(status: int | None, body: Any) -> Failure:
@@ -96,6 +110,8 @@ def read_failure(status: int | None, body: Any) -> Failure:
         availability=_code(availability.get("code")),
         limit=_first(layers, "limit_source", _code),
         retry_after_seconds=seconds,
+        parameter=_first(layers, "param", _code) or _first(layers, "raw", _raw_parameter),
+        headers=_first(layers, "headers", _header_texts) or (),
     )
 
 
@@ -156,10 +172,32 @@ def _raw_text(value: Any) -> str | None:
     return _line(value)
 
 
+def _raw_parameter(value: Any) -> str | None:
+    """Return the parameter that the provider's own error names, or the path of the only issue of a validation."""
+    parsed = _parse(value)
+    if isinstance(parsed, list):
+        issues = [as_object(issue) for issue in parsed[:2]]
+        return _issue_path(issues[0]) or None if len(issues) == 1 else None
+    return _first(tuple(_layers(parsed)), "param", _code)
+
+
+def _header_texts(value: Any) -> tuple[tuple[str, str], ...]:
+    pairs = islice(as_object(value).items(), _MAX_LISTED)
+    return tuple(
+        (name.lower()[:_WORD_CHARACTERS], str(text)[:_WORD_CHARACTERS])
+        for name, text in pairs
+        if isinstance(text, str | int | float)
+    )
+
+
+def _issue_path(issue: dict[str, Any]) -> str:
+    steps = (step for step in as_list(issue.get("path")) if isinstance(step, str | int))
+    return ".".join(str(step)[:_WORD_CHARACTERS] for step in islice(steps, _MAX_LISTED))
+
+
 def _issue_text(issue: dict[str, Any]) -> str:
     """Return one issue of a schema validation, such as "input.0.role: invalid_enum_value"."""
-    steps = (step for step in as_list(issue.get("path")) if isinstance(step, str | int))
-    path = ".".join(str(step)[:_WORD_CHARACTERS] for step in islice(steps, _MAX_LISTED))
+    path = _issue_path(issue)
     problem = _line(issue.get("message")) or _line(issue.get("code")) or ""
     return ": ".join(filter(None, (path, problem)))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -109,6 +110,9 @@ class Answer:
     output: list[Json] = field(default_factory=list)
     events: list[Json] = field(default_factory=list)
     error: str | None = None
+    """The line of an error, without its reference."""
+
+    reference: str = ""
 
     @property
     def text(self) -> str:
@@ -199,7 +203,7 @@ class Page:
         async for event in cast("AsyncGenerator[Json]", events):
             answer.events.append(event)
             if "error" in event:
-                answer.error = event["error"]["message"]
+                answer.error, answer.reference = split_reference(event["error"]["message"])
             elif "event" not in event:
                 output = reduced(output, json.loads(json.dumps(event)))
                 answer.output = [*earlier, *output]
@@ -236,6 +240,12 @@ class Page:
                 }
             )
         return bool(calls)
+
+
+def split_reference(line: str) -> tuple[str, str]:
+    """Return the line of an error without its reference, and the reference, "" where it has none."""
+    found = re.search(r" \(reference ([A-Z]{6})\)$", line)
+    return (line[: found.start()], found[1]) if found else (line, "")
 
 
 def reduced(output: list[Json], event: Json) -> list[Json]:

@@ -3,7 +3,7 @@
 Owns the shapes and the documented texts; decides nothing about when an error is due. Family A is the
 router's and the providers' (an integer code and metadata), family B is the validation of /responses (a
 string code), family C is a failed response object with HTTP status 200. Gateway errors in front of the
-service are HTML pages.
+service are HTML pages, a line of text, or nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Family = Literal["A", "B", "C", "html"]
+Family = Literal["A", "B", "C", "html", "text", "empty"]
 
 USER_ID = "user_standin"
 CREDITS_URL = "https://openrouter.ai/credits"
@@ -42,11 +42,14 @@ class Refusal:
         """The body as sent, a JSON text or an HTML page."""
         if self.family == "html":
             return HTML_PAGE.format(status=self.status, message=self.message)
+        if self.family in {"text", "empty"}:
+            return self.message if self.family == "text" else ""
         return json.dumps(_shape(self), ensure_ascii=False)
 
     def content_type(self) -> str:
         """The media type that belongs to the body."""
-        return "text/html; charset=UTF-8" if self.family == "html" else "application/json"
+        kinds = {"html": "text/html; charset=UTF-8", "text": "text/plain", "empty": "text/plain"}
+        return kinds.get(self.family, "application/json")
 
 
 class RefusalError(Exception):
@@ -152,6 +155,20 @@ def provider_error(provider: str, message: str) -> Refusal:
     """Family A with status 400, handed on from a provider."""
     raw = json.dumps({"error": {"message": message, "type": "invalid_request_error"}})
     return Refusal(400, message, metadata={"provider_name": provider, "raw": raw})
+
+
+def unsupported(path: str, value: Any, values: tuple[str, ...]) -> Refusal:
+    """Family A with status 400 for a parameter, or a value of it, that OpenAI does not take."""
+    listed = ", ".join(f"'{each}'" for each in values)
+    message = (
+        f"Unsupported value: '{value}' is not supported with this model. Supported values are: {listed}."
+        if values
+        else f"Unsupported parameter: '{path}' is not supported with this model."
+    )
+    code = "unsupported_value" if values else "unsupported_parameter"
+    said = {"message": message, "type": "invalid_request_error", "param": path, "code": code}
+    metadata = {"provider_name": "OpenAI", "raw": json.dumps({"error": said})}
+    return Refusal(400, "Provider returned error", metadata=metadata)
 
 
 def own_rate_limit() -> Refusal:

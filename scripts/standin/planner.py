@@ -20,7 +20,9 @@ text, natural chat. It sends nothing. The directives (syntax: ``directives``):
     deltas=N                                                  the final answer has N deltas
     slow=SECONDS                                              a long answer, ten deltas a second
     error=STATUS                      family= message= retry_after= own=1              instead of an answer
-                                                              (family A, B, C or html)
+                                                              (family A, B, C, html, text or empty)
+    refuse=PATH                       values=a,b              the provider takes no such parameter, such as
+                                                              temperature or reasoning.effort, or no other values
     fail=failed|response.error|nested|flat|eof  after= code= message= type=            in mid-stream
     delay=SECONDS                     first=                  a pause before each delta, before the first byte
     wire=lf|crlf                      split=BYTES comments=N bare=1 every=N            framing
@@ -39,7 +41,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import directives, host_prompts
-from .errors import documented, own_rate_limit
+from .errors import documented, own_rate_limit, unsupported
 from .media import documents_of, pictures_of
 from .plan import (
     Break,
@@ -106,6 +108,7 @@ class ParsedRequest:
     server_tools: frozenset[str] = frozenset()
     must_search: bool = False
     """By a choice of the tool, or by the plugin, which always searches."""
+    body: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, body: dict[str, Any], model: Model) -> ParsedRequest:
@@ -133,6 +136,7 @@ class ParsedRequest:
             aspect_ratio=(body.get("image_config") or {}).get("aspect_ratio", "1:1"),
             server_tools=frozenset(tool["type"] for tool in body.get("tools") or []),
             must_search=_must_search(body),
+            body=body,
         )
 
     def image(self, prompt: str) -> Image:
@@ -367,6 +371,16 @@ def _error(draft: Draft, directive: Directive) -> None:
     draft.plan = replace(draft.plan, refusal=replace(refusal, **changes))
 
 
+def _refuse(draft: Draft, directive: Directive) -> None:
+    path = directive.value_text("")
+    values = tuple(filter(None, directive.text("values", "").split(",")))
+    given: Any = draft.request.body
+    for name in path.split("."):
+        given = given.get(name) if isinstance(given, dict) else None
+    if given is not None and given not in values:
+        draft.plan = replace(draft.plan, refusal=unsupported(path, given, values))
+
+
 def _fail(draft: Draft, directive: Directive) -> None:
     kind = _one_of(BREAK_KINDS, directive.value_text("failed"))
     plain = Break(kind)
@@ -441,6 +455,7 @@ MEANINGS: dict[str, Callable[[Draft, Directive], None]] = {
     "deltas": _deltas,
     "slow": _slow,
     "error": _error,
+    "refuse": _refuse,
     "fail": _fail,
     "delay": _delay,
     "wire": _wire,

@@ -17,7 +17,7 @@ from open_webui_openrouter_pipe.responses.effects import TextDelta
 from open_webui_openrouter_pipe.settings import Settings, read_settings
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.valves import Valves
-from scripts.harness.page import FakeRecords
+from scripts.harness.page import FakeRecords, split_reference
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -104,7 +104,9 @@ class Chat:
                 ulid for output in outputs if isinstance(output, StoredMarkers) for ulid in output.ids
             ),
             notices=tuple(output.text for output in outputs if isinstance(output, Notice)),
-            error=next((output.message for output in outputs if isinstance(output, Failed)), None),
+            error=next(
+                (split_reference(output.message)[0] for output in outputs if isinstance(output, Failed)), None
+            ),
         )
 
 

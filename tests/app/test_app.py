@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.app import App, HostResources
+from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.settings import has_proxy
 from open_webui_openrouter_pipe.store.database import Database
 from scripts.harness.page import FakeRecords
@@ -104,12 +105,12 @@ async def test_a_lost_connection_is_reported_as_one(tmp_path: Path, standin: Sta
         raise refused
 
     async with app_on(tmp_path, httpx.MockTransport(refuse)) as app:
-        lost = await Chat(app, settings(standin)).ask("word " * 20_000)
+        lost = await Chat(app, settings(standin, RETRY_SECONDS=0)).ask("word " * 20_000)
     async with app_on(tmp_path, down) as app:
-        unavailable = await Chat(app, settings(standin)).ask("word " * 20_000)
+        unavailable = await Chat(app, settings(standin, RETRY_SECONDS=0)).ask("word " * 20_000)
     assert (lost.error, unavailable.error) == (
-        "OpenRouter could not be reached. Please try again in a moment.",
-        "The provider is overloaded at the moment. Please try again later, or choose another model.",
+        notice("unreachable"),
+        "The provider is overloaded at the moment. Please wait a little and try again, or choose another model.",
     )
 
 

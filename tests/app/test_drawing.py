@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -105,7 +106,8 @@ async def test_a_task_is_not_drawn(tmp_path: Path, standin: StandIn) -> None:
     async with open_pipe(tmp_path, standin) as pipe:
         completion = await call(pipe, PICTURES_ONLY, task="title_generation")
         chunks = await call(pipe, PICTURES_ONLY, task="title_generation", stream=True)
-        streamed = [chunk async for chunk in chunks]
+        lines = "".join([line async for line in chunks.body_iterator]).split("\n\n")
+        streamed = [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
     (choice,) = completion["choices"]
     assert (choice["message"]["content"], choice["finish_reason"]) == ("", "stop")
     assert [chunk["choices"][0]["finish_reason"] for chunk in streamed] == ["stop"]

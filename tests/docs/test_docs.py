@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import open_webui_openrouter_pipe
-from scripts import settings_page
+from scripts import errors_page, settings_page
 from scripts.paths import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -14,6 +14,11 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 def test_the_settings_page_says_what_the_code_says() -> None:
     """If this fails, run `python -m scripts.settings_page`."""
     assert settings_page.PAGE.read_text("utf-8") == settings_page.render()
+
+
+def test_the_errors_page_says_what_the_code_says() -> None:
+    """If this fails, run `python -m scripts.errors_page`."""
+    assert errors_page.PAGE.read_text("utf-8") == errors_page.render()
 
 
 def test_links_between_pages_lead_somewhere() -> None:

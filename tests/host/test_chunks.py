@@ -35,11 +35,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 NO = {"error": {"message": "No.", "type": "server_error", "param": None, "code": None}}
+BARE_USAGE = {
+    **HOST_USAGE,
+    "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0},
+    "completion_tokens_details": {"reasoning_tokens": 2},
+}
 HEAD: dict[str, Any] = {"completion_id": "chatcmpl-1", "model": "openai/gpt-5", "created": 7}
 
 
-def chunks(outputs: list[Output]) -> list[dict[str, Any]]:
-    writer = ChunkWriter(**HEAD)
+def chunks(outputs: list[Output], *, include_usage: bool = False) -> list[dict[str, Any]]:
+    writer = ChunkWriter(**HEAD, include_usage=include_usage)
     return [chunk for output in outputs for chunk in writer.render(output)]
 
 
@@ -58,13 +63,20 @@ def test_text_and_reasoning_stream_as_deltas_and_the_last_chunk_has_the_usage() 
     received = chunks(given)
     choices = [chunk["choices"][0] for chunk in received]
     assert [choice["delta"] for choice in choices] == [
-        {"reasoning_content": "First."},
+        {"role": "assistant", "reasoning_content": "First."},
         {"reasoning_content": "\n\nSec"},
         {"content": "H"},
         {"content": "i"},
         {},
     ]
-    assert (choices[-1]["finish_reason"], received[-1]["usage"]) == ("stop", HOST_USAGE)
+    assert (choices[-1]["finish_reason"], received[-1]["usage"]) == ("stop", BARE_USAGE)
+
+
+def test_who_asks_for_the_usage_gets_it_in_a_chunk_of_its_own() -> None:
+    """As OpenAI's API has it: behind the finish reason, and without choices."""
+    *_, finish, last = chunks(REASONED_ANSWER, include_usage=True)
+    assert (finish["choices"][0]["finish_reason"], "usage" in finish) == ("stop", False)
+    assert (last["choices"], last["usage"], last["object"]) == ([], BARE_USAGE, "chat.completion.chunk")
 
 
 def test_calls_stream_whole() -> None:
@@ -72,7 +84,8 @@ def test_calls_stream_whole() -> None:
     function = {"name": "f", "arguments": '{"a": 1}'}
     calls = [chunk["choices"][0]["delta"] for chunk in chunks(CALLS)]
     assert calls[0] == {
-        "tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": function}]
+        "role": "assistant",
+        "tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": function}],
     }
     assert chunks(CALLS)[-1]["choices"][0]["finish_reason"] == "tool_calls"
 
@@ -91,7 +104,7 @@ def test_a_completion_collects_text_and_usage() -> None:
         "created": 7,
         "model": "openai/gpt-5",
         "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hi"}}],
-        "usage": HOST_USAGE,
+        "usage": BARE_USAGE,
     }
 
 

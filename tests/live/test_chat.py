@@ -314,15 +314,15 @@ def test_every_refusal_is_one_clear_line(open_webui: OpenWebUI, standin: StandIn
     assert "sk-or" not in message
 
 
-def test_without_a_key_the_line_says_whom_to_ask(open_webui: OpenWebUI) -> None:
-    """The administrator is named, and nothing else is tried."""
+def test_without_a_key_the_line_says_what_to_do(open_webui: OpenWebUI) -> None:
+    """The administrator is the one who asks, and nothing else is tried."""
     key = open_webui.admin.api.valves("openrouter")["API_KEY"]
     open_webui.admin.api.set_valves("openrouter", {"API_KEY": ""})
     try:
         _, answer = open_webui.admin.ask(MODEL, "one")
     finally:
         open_webui.admin.api.set_valves("openrouter", {"API_KEY": key})
-    assert "administrator" in answer["error"]["content"]["message"]
+    assert "Enter one in the function's valve API_KEY" in answer["error"]["content"]["message"]
 
 
 def test_after_stop_the_chat_goes_on(open_webui: OpenWebUI, standin: StandIn) -> None:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from open_webui_openrouter_pipe.errors import (
+    AddressPaused,
     AuthenticationFailed,
     ConfigurationError,
     ConnectionFailed,
@@ -20,7 +21,9 @@ from open_webui_openrouter_pipe.errors import (
     ProviderUnavailable,
     RateLimited,
     StreamBroken,
+    TooBusy,
 )
+from open_webui_openrouter_pipe.openrouter.breaker import FAILURES_TO_OPEN, AddressBreaker
 from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
 from open_webui_openrouter_pipe.responses.failure import Failure, read_failure
 from tests.support.wire import RECORDINGS, events_of, frames, recording
@@ -267,42 +270,76 @@ async def test_a_web_page_instead_of_a_stream_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "waits"),
+    "answer",
     [
-        ([httpx.ConnectError("refused")], [0.5]),
-        ([httpx.ConnectError("refused"), httpx.RemoteProtocolError("dropped")], [0.5, 1.0]),
-        ([error(429, **{"retry-after": "2"})], [2.0]),
-        ([error(503, **{"retry-after": "0"})], [0.0]),
+        httpx.ConnectError("refused"),
+        httpx.ReadTimeout("slow"),
+        error(429, **{"retry-after": "0"}),
+        error(503),
     ],
 )
-async def test_failures_before_the_response_are_retried(
-    answers: list[httpx.Response | Exception], waits: list[float]
-) -> None:
-    """Lost connections and short requested waits are tried again, and the user notices nothing."""
-    server = FakeServer(*answers, streamed(frames({"type": "x"})))
-    assert (await read(server), server.waits) == ([{"type": "x"}], waits)
+async def test_an_answer_is_asked_for_once(answer: httpx.Response | Exception) -> None:
+    """Whoever wants more than one attempt wraps the client."""
+    server = FakeServer(answer)
+    with pytest.raises(PipeError):
+        await read(server)
+    assert (len(server.requests), server.waits) == (1, [])
+
+
+async def test_a_list_is_asked_for_again_when_there_was_no_connection() -> None:
+    """The connection of an earlier request may have been closed in the meantime."""
+    server = FakeServer(
+        httpx.ConnectError("refused"),
+        httpx.RemoteProtocolError("dropped"),
+        httpx.Response(200, json={"data": []}),
+    )
+    async with client_of(server) as client:
+        assert await client.get("/models") == {"data": []}
+    assert server.waits == [0.5, 1.0]
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind", "attempts"),
+    ("answer", "kind", "passes"),
     [
-        (httpx.ConnectError("refused"), ConnectionFailed, 3),
-        (httpx.ConnectTimeout("slow"), ConnectionFailed, 3),
-        (httpx.ReadTimeout("slow"), ConnectionFailed, 1),
-        (error(429), RateLimited, 1),
-        (error(429, **{"retry-after": "60"}), RateLimited, 1),
-        (error(500), ProviderUnavailable, 1),
-        (error(400, **{"retry-after": "0"}), PipeError, 1),
+        (httpx.ConnectError("refused"), ConnectionFailed, True),
+        (httpx.ReadTimeout("slow"), ConnectionFailed, False),
+        (httpx.PoolTimeout("full"), TooBusy, False),
+        (error(429), RateLimited, True),
+        (error(401), AuthenticationFailed, False),
+        (streamed(b'data: {"type":"x"}\n\n', httpx.ReadError("lost")), StreamBroken, True),
+        (streamed(1.0), StreamBroken, False),
     ],
 )
-async def test_retries_are_limited(
-    answer: httpx.Response | Exception, kind: type[PipeError], attempts: int
+async def test_an_error_says_whether_it_passes(
+    answer: httpx.Response | Exception, kind: type[PipeError], *, passes: bool
 ) -> None:
-    """What does not pass, or asks to wait long, is reported to the user."""
-    server = FakeServer(answer)
-    with pytest.raises(kind):
-        await read(server)
-    assert len(server.requests) == attempts
+    """A time-out has cost the user enough already."""
+    _, broken = await collect(FakeServer(answer), ClientSettings(api_key=KEY, timeout_seconds=0.05))
+    assert (type(broken), broken and broken.passes) == (kind, passes)
+
+
+async def test_an_error_names_its_generation() -> None:
+    """By it OpenRouter's own log is searched."""
+    refused = error(503, **{"x-generation-id": "gen-1"})
+    lost = httpx.Response(
+        200, headers={**SSE, "x-generation-id": "gen-2"}, stream=Portions(httpx.ReadError("x"))
+    )
+    errors = [(await collect(FakeServer(answer)))[1] for answer in (refused, lost)]
+    assert [error and error.generation_id for error in errors] == ["gen-1", "gen-2"]
+
+
+async def test_an_address_that_is_down_is_left_alone() -> None:
+    """The breaker is asked before each request, and counts each connection that failed."""
+    server = FakeServer(httpx.ConnectError("refused"))
+    breaker = AddressBreaker(clock=lambda: 0.0)
+    async with httpx.AsyncClient(transport=httpx.MockTransport(server)) as http:
+        client = OpenRouterClient(http, SETTINGS, breaker=breaker, sleep=server.sleep)
+        for _ in range(FAILURES_TO_OPEN):
+            with pytest.raises(ConnectionFailed):
+                await client.create(BODY)
+        with pytest.raises(AddressPaused):
+            await client.create(BODY)
+    assert len(server.requests) == FAILURES_TO_OPEN
 
 
 async def collect(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import UTC, datetime
 
@@ -13,7 +14,9 @@ from open_webui_openrouter_pipe.errors import (
     AccessDenied,
     AuthenticationFailed,
     ContextTooLong,
+    EffortRejected,
     ModelNotFound,
+    ParameterRejected,
     PaymentRequired,
     ProviderError,
     ProviderUnavailable,
@@ -31,7 +34,7 @@ CASES: list[tuple[Failure, type[Exception], str]] = [
     (
         Failure("User not found.", status=401),
         AuthenticationFailed,
-        "OpenRouter did not accept the API key. An administrator can check the function's valve API_KEY.",
+        "OpenRouter did not accept the API key of this server. Please tell your administrator.",
     ),
     (
         Failure(
@@ -42,8 +45,8 @@ CASES: list[tuple[Failure, type[Exception], str]] = [
         PaymentRequired,
         (
             "The OpenRouter account has too few credits for this request (up to 4096 tokens were requested, "
-            "120 can be paid for). An administrator can add some at https://openrouter.ai/settings/credits; a lower "
-            "limit of output tokens may help as well."
+            "120 can be paid for). Please tell your administrator; a shorter answer or a cheaper model may still be "
+            "possible."
         ),
     ),
     (
@@ -57,7 +60,7 @@ CASES: list[tuple[Failure, type[Exception], str]] = [
         Failure("Only management keys can perform this operation", status=403),
         AccessDenied,
         (
-            "OpenRouter refused access to this request. "
+            "OpenRouter refused access to this request. Please choose another model, or tell your administrator. "
             'It said: "Only management keys can perform this operation"'
         ),
     ),
@@ -89,7 +92,10 @@ CASES: list[tuple[Failure, type[Exception], str]] = [
     (
         Failure("m", status=404, availability="capacity_exhausted", provider="P"),
         ProviderUnavailable,
-        "The provider P is not available at the moment. Please try again, or choose another model.",
+        (
+            "The provider P is not available at the moment. Please wait a little and try again, or choose another "
+            "model."
+        ),
     ),
     (
         Failure(
@@ -118,47 +124,70 @@ CASES: list[tuple[Failure, type[Exception], str]] = [
     (
         Failure("Invalid Responses API request", status=400, code="invalid_prompt", raw="input.0: Required"),
         RequestRejected,
-        'The request was rejected; sending it again unchanged will not help. It said: "input.0: Required"',
+        (
+            "The provider rejected the request; sending it again unchanged will not help. Change it or choose another "
+            'model. It said: "input.0: Required"'
+        ),
     ),
     (
         Failure("Rate limit exceeded: free-models-per-day. Add 10 credits", status=429),
         RateLimited,
         (
-            "The daily limit of OpenRouter's free models is reached. Choose a paid model, or wait until tomorrow; an "
-            "administrator can raise the limit with credits. Please wait a little and try again."
+            "The daily limit of OpenRouter's free models is reached. Please try again tomorrow, or choose a paid "
+            "model."
         ),
     ),
     (
         Failure("Provider returned error", status=429, provider="P"),
         RateLimited,
-        "The provider P is receiving too many requests at the moment. Please wait a little and try again.",
+        (
+            "The provider P is receiving too many requests at the moment. Please wait a little and try again, or "
+            "choose another model."
+        ),
     ),
     (
         Failure("Request timed out", status=408),
         ProviderUnavailable,
-        "The provider took too long to answer. Please try again.",
+        (
+            "The provider took too long to answer. Please wait a little and try again, or choose a faster model."
+        ),
     ),
     (
         Failure("openrouter.ai | 524: A timeout occurred", status=524),
         ProviderUnavailable,
-        "The provider took too long to answer. Please try again.",
+        (
+            "The provider took too long to answer. Please wait a little and try again, or choose a faster model."
+        ),
     ),
     (
         Failure("x", status=529),
         ProviderUnavailable,
-        "The provider is overloaded at the moment. Please try again later, or choose another model.",
+        (
+            "The provider is overloaded at the moment. Please wait a little and try again, or choose another model."
+        ),
     ),
     (
         Failure("x", status=502, provider="P"),
         ProviderUnavailable,
-        "The provider P is not available at the moment. Please try again, or choose another model.",
+        (
+            "The provider P is not available at the moment. Please wait a little and try again, or choose another "
+            "model."
+        ),
     ),
-    (Failure("odd"), ProviderError, 'OpenRouter answered with an error. It said: "odd"'),
-    (Failure(""), ProviderError, "OpenRouter answered with an error."),
+    (
+        Failure("odd"),
+        ProviderError,
+        'OpenRouter answered with an error. Please try again, or choose another model. It said: "odd"',
+    ),
+    (
+        Failure(""),
+        ProviderError,
+        "OpenRouter answered with an error. Please try again, or choose another model.",
+    ),
     (
         Failure("it stopped", origin="stream"),
         StreamBroken,
-        "The answer ended before it was complete. Please try again.",
+        "OpenRouter ended the answer before it was complete. Please try again.",
     ),
 ]
 
@@ -243,9 +272,10 @@ def test_rejected_reasoning_is_recognized(text: str, field: str) -> None:
 @pytest.mark.parametrize(
     ("seconds", "end"),
     [
-        (0.0, "Please try again now."),
-        (20.0, "Please try again in 20 seconds."),
-        (600.0, "Please try again in about 10 minutes."),
+        (0.0, "Please try again now, or choose another model."),
+        (20.0, "Please try again in 20 seconds, or choose another model."),
+        (600.0, "Please try again in about 10 minutes, or choose another model."),
+        (20_000.0, "Please try again in about 6 hours, or choose another model."),
     ],
 )
 def test_the_wait_is_named(seconds: float, end: str) -> None:
@@ -345,6 +375,9 @@ def test_control_characters_reach_neither_the_user_nor_the_log() -> None:
         ({"retry-after": "Sat, 21 Nov 2026 12:00:30 GMT"}, 30.0),
         ({"retry-after": "Sat, 21 Nov 2026 11:00:00 GMT"}, 0.0),
         ({"retry-after": "soon"}, None),
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        ({"retry-after-ms": "soon", "retry-after": "2"}, 2.0),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "1e99"}, None),
         ({"x-ratelimit-reset": str(int(NOW.timestamp() * 1000) + 60_000)}, 60.0),
@@ -366,3 +399,69 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
 def test_a_limit_of_a_rate_is_not_one_of_a_window(text: str) -> None:
     """Amazon's words: nothing of the chat is dropped for them."""
     assert isinstance(to_error(Failure(text, status=429)), RateLimited)
+
+
+EFFORT = json.dumps(
+    {
+        "error": {
+            "message": (
+                "Unsupported value: 'xhigh' is not supported with the 'gpt-5' model. Supported values are: 'low', "
+                "'medium', and 'high'."
+            ),
+            "type": "invalid_request_error",
+            "param": "reasoning.effort",
+            "code": "unsupported_value",
+        }
+    }
+)
+
+
+def test_a_refused_effort_names_those_that_are_supported() -> None:
+    """In the provider's own error, within OpenRouter's."""
+    body = {"error": {"code": 400, "message": "Provider returned error", "metadata": {"raw": EFFORT}}}
+    error = to_error(read_failure(400, body))
+    assert isinstance(error, EffortRejected)
+    assert error.supported_efforts == ("low", "medium", "high")
+
+
+@pytest.mark.parametrize(
+    ("failure", "parameter"),
+    [
+        (Failure("Unsupported parameter: 'top_p' is not supported with this model.", status=400), "top_p"),
+        (
+            Failure("m", status=400, raw="Unsupported value: 'temperature' does not support 0.2"),
+            "temperature",
+        ),
+        (Failure("m", status=400, raw="stop: Extra inputs are not permitted"), "stop"),
+        (Failure("m", status=400, parameter="text.verbosity"), "text.verbosity"),
+        (Failure("m", status=422, code="invalid_prompt", parameter="metadata"), "metadata"),
+    ],
+)
+def test_a_refused_parameter_is_recognized(failure: Failure, parameter: str) -> None:
+    """By the field that names it, or by the provider's words."""
+    error = to_error(failure)
+    assert isinstance(error, ParameterRejected)
+    assert error.parameter == parameter
+
+
+@pytest.mark.parametrize(
+    "path", ["provider", "max_output_tokens", "service_tier", "tools", "input.0.content"]
+)
+def test_what_guards_money_privacy_or_form_is_never_omitted(path: str) -> None:
+    """Without it the answer would be another one, or go elsewhere."""
+    failure = Failure(f"Unsupported parameter: '{path}' is not supported", status=400, parameter=path)
+    assert type(to_error(failure)) is RequestRejected
+
+
+def test_the_only_issue_of_a_validation_names_its_parameter() -> None:
+    """Of several nobody knows which one is at fault."""
+    issues = [{"code": "invalid_type", "path": ["text", "verbosity"], "message": "no"}]
+    metadata = [{"raw": json.dumps(issues * times)} for times in (1, 2)]
+    bodies = [{"error": {"code": "invalid_prompt", "message": "m"}, "metadata": each} for each in metadata]
+    assert [read_failure(400, body).parameter for body in bodies] == ["text.verbosity", None]
+
+
+def test_headers_in_the_body_are_read() -> None:
+    """OpenRouter repeats the headers of its own limits there, also inside a stream."""
+    body = {"error": {"code": 429, "metadata": {"headers": {"X-RateLimit-Reset": "7", "Retry-After": 3}}}}
+    assert dict(read_failure(None, body).headers) == {"x-ratelimit-reset": "7", "retry-after": "3"}

@@ -23,6 +23,7 @@ from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRou
 from open_webui_openrouter_pipe.openrouter.connections import Connections
 from open_webui_openrouter_pipe.openrouter.errors import to_error
 from open_webui_openrouter_pipe.openrouter.request import read_parameters
+from open_webui_openrouter_pipe.openrouter.retries import Chance, RetryingResponses
 from open_webui_openrouter_pipe.responses.effects import Effect, ResponseFailed, ResponseFinished, TextDelta
 from open_webui_openrouter_pipe.responses.reducer import Reducer, reduce_response
 from scripts.standin import StandIn
@@ -65,8 +66,10 @@ class Caller:
     """Asks the stand-in as the pipe does."""
 
     def __init__(self, standin: StandIn, http: httpx.AsyncClient, *, key: str = "sk-or-good") -> None:
-        self.client = OpenRouterClient(http, ClientSettings(base_url=standin.base_url, api_key=key))
-        self.catalog = ModelCatalog(self.client.get, start=asyncio.create_task, base_url=standin.base_url)
+        client = OpenRouterClient(http, ClientSettings(base_url=standin.base_url, api_key=key))
+        self.client = client
+        self.responses = RetryingResponses(client, limit_seconds=5.0, chance=Chance(random=lambda: 0.0))
+        self.catalog = ModelCatalog(client.get, start=asyncio.create_task, base_url=standin.base_url)
 
     async def body(self, items: list[Any], model_id: str = MODEL, **host: Any) -> dict[str, Any]:
         await self.catalog.list()
@@ -77,7 +80,7 @@ class Caller:
     async def ask(self, *items: Any, model_id: str = MODEL, **host: Any) -> list[Effect]:
         reducer = Reducer()
         effects: list[Effect] = []
-        async with self.client.stream(await self.body(list(items), model_id, **host)) as events:
+        async with self.responses.stream(await self.body(list(items), model_id, **host)) as events:
             async for event in events:
                 effects += reducer.feed(event)
         return effects + reducer.close()

@@ -203,3 +203,33 @@ def test_unknown_directives_are_errors(ask: str) -> None:
     """A test with a misspelt order must not pass by accident."""
     with pytest.raises(DirectiveError):
         plan_answer({"input": f"[[standin: {ask}]]"}, SCRIPT)
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ("refuse=temperature", "Unsupported parameter: 'temperature' is not supported with this model."),
+        (
+            "refuse=reasoning.effort values=low,medium",
+            "Unsupported value: 'xhigh' is not supported with this model. Supported values are: 'low', 'medium'.",
+        ),
+        ("refuse=top_p", None),
+        ("refuse=reasoning.effort values=low,xhigh", None),
+    ],
+)
+def test_a_parameter_can_be_refused(order: str, said: str | None) -> None:
+    """In OpenAI's words, while the request holds it, and if values are named while it has another one."""
+    body = {"input": f"[[standin: {order}]]", "temperature": 0.5, "reasoning": {"effort": "xhigh"}}
+    refusal = plan_answer(body, SCRIPT).refusal
+    raw = json.loads((refusal.metadata or {})["raw"])["error"] if refusal else None
+    assert (raw and raw["message"], refusal and refusal.status) == (said, said and 400)
+
+
+@pytest.mark.parametrize(("family", "body"), [("text", "Bad gateway"), ("empty", "")])
+def test_an_error_can_have_no_form_at_all(family: str, body: str) -> None:
+    """What stands before the service may answer with a line of text, or with nothing."""
+    refusal = plan_answer(
+        {"input": f'[[standin: error=502 family={family} message="Bad gateway"]]'}, SCRIPT
+    ).refusal
+    assert refusal is not None
+    assert (refusal.body(), refusal.content_type()) == (body, "text/plain")
