@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import aclosing
@@ -23,17 +24,20 @@ from sqlalchemy.exc import SQLAlchemyError
 from .conversation.budget import UNKNOWN_WINDOW_TOKENS
 from .engine.admission import Admission
 from .engine.channel import OutputChannel
+from .engine.failures import report_failure
 from .engine.fit import PlannerServices, RequestFitter, RequestTerms
 from .engine.recorder import Persistence, RequestOrigin, generate_item_id
 from .engine.round import Ports
 from .engine.search_status import search_lines
+from .engine.spending import Payer, Spending, SpendingServices, TimedResponses
 from .engine.summarizer import PromptCacheClock, Summarizer, SummarizerState
 from .engine.summary_writer import SummaryModel, SummaryWriter
 from .engine.turn import TurnMemory, TurnRequest, TurnRunner
-from .errors import AttachmentNotFound, ConfigurationError
-from .host.call import AttachedFile, Call
+from .errors import AttachmentNotFound, PipeError, SpendingLimitReached
+from .host.call import AttachedFile, Call, is_saved
 from .host.documents import UnsavedChats, attached_documents, files_without_text, with_documents
 from .host.files import HostFiles
+from .host.groups import groups_of
 from .host.model_rows import admin_parameters
 from .host.model_sync import ModelRows, write_model_rows
 from .host.pauses import chat_pauses
@@ -56,13 +60,16 @@ from .openrouter.own_key import OwnKeyResponses, require_usable
 from .openrouter.retries import RetryingResponses, Show
 from .openrouter.search import with_search
 from .openrouter.status import STATUS_ID, status_answer
-from .ports import ArtifactStore, Failed, Files, Model, Notice, Output, Responses, Summaries
+from .planning.audit import AuditRow
+from .planning.limits import Group
+from .ports import ArtifactStore, Files, Model, Notice, Output, Responses, Summaries
 from .responses.effects import ResponseFinished
 from .settings import Settings, StoreSettings, has_proxy, tokenizer_folder
 from .store.artifacts import SealedArtifacts
 from .store.batches import AuditLog, StoredCalibrations
 from .store.cache import GuardedRedis, build_rows
 from .store.database import Database
+from .store.ledger import SpendingLedger
 from .store.rows import RowStore
 from .store.sealing import Keyring, Sealing
 from .store.summaries import MemorySummaries, SealedSummaries, SummaryRows
@@ -93,7 +100,7 @@ class HostResources:
     pictures stay in the chat. `model_parameters` returns what administrators have set for the model of a call,
     `attached_documents` the documents of its chat by the index of their message, and `files_without_text` those of the
     files of which the host itself has no text to send. `chat_pauses` returns the seconds between the user's messages
-    of its chat.
+    of its chat, `groups` the groups of a user.
     """
 
     database: Database
@@ -107,6 +114,7 @@ class HostResources:
     attached_documents: Callable[[Call], Awaitable[Mapping[int, tuple[AttachedFile, ...]]]] | None = None
     files_without_text: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
     chat_pauses: Callable[[Call], Awaitable[Sequence[float]]] | None = None
+    groups: Callable[[str], Awaitable[Sequence[Group]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +126,7 @@ class OwnedResources:
     summary_rows: SummaryRows
     audit: AuditLog
     calibrations: StoredCalibrations
+    ledger: SpendingLedger
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -132,15 +141,41 @@ class OwnedResources:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        for resource in (self.audit, self.calibrations, self.summary_rows, self.rows, self.http):
+        for resource in (
+            self.ledger,
+            self.audit,
+            self.calibrations,
+            self.summary_rows,
+            self.rows,
+            self.http,
+        ):
             await resource.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class _Admitted:
+    """A call as it may be sent, with its settings, its model (None where unknown), and who pays for it."""
+
+    call: Call
+    settings: Settings
+    model: Model | None
+    payer: Payer
 
 
 class App:
     """Clients, catalogues and stores of one worker. Create it inside the event loop that it serves."""
 
-    def __init__(self, host: HostResources, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        """`transport` replaces the network. Behind a proxy, httpx's own pool is used, which finds its way there."""
+    def __init__(
+        self,
+        host: HostResources,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`transport` replaces the network, `clock` the time in epoch seconds by which days and prices go.
+
+        Behind a proxy, httpx's own pool is used, which finds its way there.
+        """
         self._host = host
         self._own = OwnedResources(
             http=httpx.AsyncClient(transport=transport or (None if has_proxy() else Connections())),
@@ -148,6 +183,7 @@ class App:
             summary_rows=SummaryRows(host.database),
             audit=AuditLog(host.database),
             calibrations=StoredCalibrations(host.database),
+            ledger=SpendingLedger(host.database, clock=lambda: int(clock())),
         )
         self._loop = asyncio.get_running_loop()
         self._planner = PlannerServices(
@@ -156,6 +192,9 @@ class App:
             LocalTokenizer(host.tokenizer_folder),
             generate_item_id,
             PromptCacheClock(self._loop.time),
+        )
+        self._spending = SpendingServices(
+            self._own.ledger, self._planner, host.groups, generate_item_id, clock, self._loop.time
         )
         self._summarizer_state = SummarizerState(start=self._own.start, clock=self._loop.time)
         self._unsaved_summaries = MemorySummaries()
@@ -190,36 +229,24 @@ class App:
             for output in await self._status_answer(call, settings):
                 yield output
             return
-        now = self._loop.time()
-        if now >= self._next_sweep_look_seconds:  # with the first answer, and then once in a while
-            self._next_sweep_look_seconds = now + _SWEEP_LOOK_SECONDS
-            self._own.start(_clean_up(self._host, settings.store.cleanup_days))
-        catalog = self._catalog(settings.client)
-        # A worker that was never asked for its models knows none, and would not ask for sealed reasoning.
-        await catalog.list()
-        call, omitted = await self._permitted(call, settings)
-        model = catalog.find(call.model_id)
+        self._sweep_when_due(settings)
         try:
-            call = self._controlled(
-                call, settings, await self._listing(settings.client).offered(settings.offer), model
-            )
-        except ConfigurationError as error:
-            yield Failed(error.user_message, error)
+            admitted = await self._admitted(call, settings)
+        except PipeError as error:
+            yield _NO_ANSWER if call.task else report_failure(error, for_admin=call.is_admin)
             return
-        if call.task and model and not model.writes:
+        if admitted is None:
             yield _NO_ANSWER
             return
-        if not (settings.store.passphrases or self._host.secret_key):
-            notices = (*settings.notices, notice("no_encryption_key"))
-            settings = replace(settings, persistence=_NO_PERSISTENCE, notices=notices)
+        call, settings, model = admitted.call, admitted.settings, admitted.model
         library = self._library(call, settings, model)
         call, hosted = await self._with_documents(call, settings, library)
         channel = OutputChannel()
-        turn = await self._turn(call, settings, library, channel)
+        turn = await self._turn(call, settings, library, channel, admitted.payer)
         task = self._own.start(turn.run())
         try:
             if call.in_chat:
-                lines = self._memory.reported.add(call.user_id, [*settings.notices, *omitted])
+                lines = self._memory.reported.add(call.user_id, settings.notices)
                 lines += self._memory.new_lines(call.user_id, call.chat_id, hosted)
                 for line in lines:
                     yield Notice(line)
@@ -249,6 +276,30 @@ class App:
         report = await listing.report(settings.offer, is_admin=call.is_admin)
         return status_answer(report, f"msg_{generate_item_id()}")
 
+    def _sweep_when_due(self, settings: Settings) -> None:
+        """Look whether a sweep is due with the first answer, and then once in a while."""
+        now = self._loop.time()
+        if now >= self._next_sweep_look_seconds:
+            self._next_sweep_look_seconds = now + _SWEEP_LOOK_SECONDS
+            self._own.start(_clean_up(self._host, settings.store.cleanup_days))
+
+    async def _admitted(self, call: Call, settings: Settings) -> _Admitted | None:
+        """The call as it may be sent; None for a task that its model cannot do. Raises what it is refused with."""
+        listing = self._listing(settings.client)
+        # A worker that was never asked for its models knows none, and would not ask for sealed reasoning.
+        await listing.catalog.list()
+        call, omitted = await self._permitted(call, settings)
+        model = listing.catalog.find(call.model_id)
+        call = self._controlled(call, settings, await listing.offered(settings.offer), model)
+        if call.task and model and not model.writes:
+            return None
+        call, settings, payer = await self._affordable(call, settings)
+        lines = (*settings.notices, *omitted)
+        if not (settings.store.passphrases or self._host.secret_key):
+            settings = replace(settings, persistence=_NO_PERSISTENCE)
+            lines = (*lines, notice("no_encryption_key"))
+        return _Admitted(call, replace(settings, notices=lines), model, payer)
+
     async def _permitted(self, call: Call, settings: Settings) -> tuple[Call, tuple[str, ...]]:
         """The call with what this user may set alone, and a line about the rest; a task is written by the host."""
         if call.task or call.is_admin:
@@ -266,20 +317,58 @@ class App:
         log.info("parameters that users may not set were omitted: %s", names)
         return call, (notice("parameters_omitted", names=names),)
 
+    async def _affordable(self, call: Call, settings: Settings) -> tuple[Call, Settings, Payer]:
+        """The call as it may be sent at its price, and who pays; near a limit it goes the cheaper way.
+
+        Raises SpendingLimitReached, also for the tasks of a message that the user has declined.
+        """
+        services, spending, lines = self._spending, settings.spending, settings.notices
+        if call.task and services.was_declined(call.user_id, call.chat_id):
+            raise SpendingLimitReached(notice("task_of_declined"))
+        payer = await services.admit(call.user_id, spending, is_admin=call.is_admin, zone=call.time_zone)
+        if spending.limits.unreadable:
+            lines = (*lines, notice("limits_unreadable_admin", part=spending.limits.unreadable))
+        if payer.state and payer.state.is_near:
+            lines = (*lines, services.limit_line("limit_near", payer.state, call.time_zone))
+            settings = replace(settings, context=replace(settings.context, context_aim="thrifty"))
+            near = spending.near_limit
+            cheaper = policy.cheaper_parameters(call.parameters, model_id=call.model_id, near_limit=near)
+            call = replace(call, parameters=cheaper)
+        return call, replace(settings, notices=lines), payer
+
     async def _turn(
-        self, call: Call, settings: Settings, library: MediaLibrary, channel: OutputChannel
+        self,
+        call: Call,
+        settings: Settings,
+        library: MediaLibrary,
+        channel: OutputChannel,
+        payer: Payer,
     ) -> TurnRunner:
         """What answers the call into the channel."""
         composer = await self._composer(call, settings, library.model)
+        responses = self._responses(
+            call,
+            settings,
+            library.model,
+            composer.tools,
+            retry_seconds=settings.resilience.retry_seconds,
+            show=channel.put,
+        )
+        # Only on a page is there anyone to ask, and a task is not the chat's own request.
+        chat = ("", "") if call.task else (call.chat_id, call.message_id)
+        spending = Spending(
+            self._spending,
+            settings.spending,
+            payer,
+            RequestOrigin(call.user_id, *chat, call.model_id),
+            call.chat_id if is_saved(call.chat_id) else "",
+            library.model,
+            TimedResponses(responses, self._loop.time),
+            call.ask if call.in_chat else None,
+            call.time_zone,
+        )
         ports = Ports(
-            responses=self._responses(
-                call,
-                settings,
-                library.model,
-                composer.tools,
-                retry_seconds=settings.resilience.retry_seconds,
-                show=channel.put,
-            ),
+            responses=spending.responses,
             requests=composer,
             store=(await self._stores_of(settings.store))[0],
             new_id=generate_item_id,
@@ -295,10 +384,12 @@ class App:
             base_user_prompt=call.base_user_prompt,
             for_admin=call.is_admin,
         )
-        fitter = await self._fitter(call, settings, ports, composer)
+        fitter = await self._fitter(call, settings, ports, composer, spending)
         self._admission.settings = settings.resilience.admission
         slot = self._admission.slot(call.user_id, is_task=call.task is not None, show=channel.put)
-        return TurnRunner(request, ports, channel, memory=self._memory, fitter=fitter, slot=slot)
+        return TurnRunner(
+            request, ports, channel, memory=self._memory, fitter=fitter, slot=slot, spending=spending
+        )
 
     async def _with_documents(
         self, call: Call, settings: Settings, library: MediaLibrary
@@ -429,7 +520,7 @@ class App:
         return cheapest_lifetime(await find(call), model)
 
     async def _fitter(
-        self, call: Call, settings: Settings, ports: Ports, composer: Composer
+        self, call: Call, settings: Settings, ports: Ports, composer: Composer, spending: Spending
     ) -> RequestFitter:
         """What fits the call's requests. A task is never shortened; an unsaved chat is recorded without its ids."""
         find = self._catalog(settings.client).find
@@ -454,13 +545,26 @@ class App:
         )
         origin = RequestOrigin(call.user_id, *chat, call.model_id)
         summarizes = context.context_strategy == "summarize"
-        summarizer = await self._summarizer(call, settings, ports, terms, origin) if summarizes else None
+        summarizer = (
+            await self._summarizer(call, settings, ports, terms, origin, spending) if summarizes else None
+        )
         return RequestFitter(self._planner, terms, origin, summarizer=summarizer)
 
     async def _summarizer(
-        self, call: Call, settings: Settings, ports: Ports, terms: RequestTerms, origin: RequestOrigin
+        self,
+        call: Call,
+        settings: Settings,
+        ports: Ports,
+        terms: RequestTerms,
+        origin: RequestOrigin,
+        spending: Spending,
     ) -> Summarizer:
         """What writes the call's summaries: the chat's own model, which has it cached, or one with its own prompt."""
+
+        def record(row: AuditRow) -> None:
+            self._planner.record(origin, row)
+            spending.note_summary(row)
+
         catalog = self._catalog(settings.client)
         writer_id = policy.summary_model_id(settings.summary.model, call.model_id)
         chat_model, own_model = catalog.find(call.model_id), catalog.find(writer_id)
@@ -496,7 +600,7 @@ class App:
             self._summarizer_state,
             origin=origin,
             time_limit_seconds=settings.summary.timeout_seconds,
-            record=partial(self._planner.record, origin),
+            record=record,
         )
 
     def _unlisted_window(self, call: Call, model_id: str, settings: Settings) -> int | None:
@@ -561,6 +665,7 @@ def build_app() -> App:
             attached_documents=partial(attached_documents, unsaved=UnsavedChats()),
             files_without_text=files_without_text,
             chat_pauses=chat_pauses,
+            groups=groups_of,
         )
     )
 

@@ -10,6 +10,9 @@ folder's border.
     ├── ConfigurationError          a setting is missing or wrong
     ├── InvalidHistory              a chat that cannot be read at all
     ├── ContextBudgetExceeded       what must be sent does not fit the model's window
+    ├── SpendingError               nothing is sent because of what it costs
+    │   ├── SpendingLimitReached    a limit is reached, or cannot be read or checked
+    │   └── SpendingDeclined        the user does not want to pay for it
     ├── AttachmentUnavailable       a file that cannot be read, fetched or stored
     │   └── AttachmentNotFound      there is none, or its reader has no right to it
     ├── TooBusy                     this server runs as many requests as it may, and its queue is full or too slow
@@ -80,6 +83,22 @@ class ContextBudgetExceeded(PipeError):
     def __init__(self, reason: str, *, advice: str, detail: str = "") -> None:
         super().__init__(f"{reason} {advice} ({self.code})", detail=detail)
         self.advice = advice
+
+
+class SpendingError(PipeError):
+    """Nothing is sent because of what it costs."""
+
+    status = 402
+
+
+class SpendingLimitReached(SpendingError):
+    """A spending limit is reached, or cannot be read or checked."""
+
+    code = "insufficient_quota"
+
+
+class SpendingDeclined(SpendingError):
+    """The user does not want to pay for the request."""
 
 
 class AttachmentUnavailable(PipeError):

@@ -429,6 +429,55 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "file_content_missing": "Open WebUI's storage no longer has its content",
         "file_unreadable": "Open WebUI's storage could not be read",
         "file_not_stored": "Open WebUI's storage did not accept the file",
+        # what may be spent
+        "limits_unreadable": (
+            "No chats are possible: an administrator has to correct the function's valve SPENDING_LIMITS, of which "
+            "this part cannot be read: {part}"
+        ),
+        "limits_unreadable_admin": (
+            "Users cannot chat, because this part of the function's valve SPENDING_LIMITS cannot be read: {part}"
+        ),
+        "limits_unavailable": (
+            "Nothing was sent: the spending limits cannot be checked, because the database is unavailable. "
+            "Please try again."
+        ),
+        "limit_reached": "{whose} of {amount} a {period} is used up, until {when}. Nothing was sent.",
+        "limit_near": (
+            "{whose} of {amount} a {period} is nearly used up, until {when}: long chats are shortened, to cost less."
+        ),
+        "limit_in_use": (
+            "Nothing was sent: what is left of the spending limit is in use by other requests. "
+            "Please try again when they are answered."
+        ),
+        "task_of_declined": "Not sent: the message of this chat was not sent either.",
+        "limit_waiting": "Waiting for other answers, since little is left of the spending limit...",
+        "limit_of_user": "Your spending limit",
+        "limit_of_group": "The spending limit of the group {group}",
+        "limit_of_all": "The spending limit of all users",
+        # questions about a price, and the last line of an answer
+        "confirm_title": "Send this for about {cost}?",
+        "confirm_cost": (
+            "The model reads about {tokens:,} tokens for this message, none of them from the provider's cache. That "
+            "costs about {cost}; the answer comes on top. Cancel sends nothing and costs nothing."
+        ),
+        "confirm_cost_cached": (
+            "The model reads about {tokens:,} tokens for this message, {cached:,} of them from the provider's cache. "
+            "That costs about {cost}; the answer comes on top. Cancel sends nothing and costs nothing."
+        ),
+        "confirm_switch": (
+            "{earlier} still has this chat in its cache: there, this message costs about {cached}. {model} has to read "
+            "all of it for about {cost}; the answer comes on top. Cancel sends nothing and costs nothing."
+        ),
+        "declined": "Not sent: you did not agree to about {cost}. Nothing was charged.",
+        "cost_input": "{tokens:,} in",
+        "cost_input_cached": "{tokens:,} in ({cached:,} cached)",
+        "cost_output": "{tokens:,} out",
+        "cost_seconds": "{seconds:,.1f} s",
+        "cost_speed": "{speed:,.0f} tok/s",
+        "next_cost": "next input ≈ {cost}",
+        "next_cost_until": "next input ≈ {cached}, or {cold} after {when} when the cache is cold",
+        "tomorrow_at": "tomorrow at {clock}",
+        "on_day_at": "{day} at {clock}",
         # settings
         "reasoning_disabled": (
             "Reasoning is not kept: the administrator has switched it off, whatever your own setting says."

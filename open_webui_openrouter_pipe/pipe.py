@@ -20,6 +20,7 @@ from .host.call import Call, read_call
 from .host.chunks import ChunkWriter, CompletionWriter, chunk_response, error_object, error_response
 from .host.model_sync import function_id
 from .host.native import HostEvent, NativeWriter
+from .host.questions import EventCall, page_question
 from .responses.wire import as_object
 from .settings import Settings, read_settings
 from .valves import UserValves, user_valves_class
@@ -54,6 +55,7 @@ class Pipe:
         __user__: dict[str, Any] | None = None,
         __metadata__: dict[str, Any] | None = None,
         __task__: str | None = None,
+        __event_call__: EventCall | None = None,
     ) -> Any:
         """Answer one call of the host: a stream of events, or one completion when it does not stream.
 
@@ -62,7 +64,8 @@ class Pipe:
         user_valves = (__user__ or {}).get("valves")
         frozen = read_settings(self.valves, user_valves if isinstance(user_valves, UserValves) else None)
         try:
-            call = read_call(body, user=__user__, metadata=__metadata__, task=__task__)
+            ask = page_question(__event_call__)
+            call = read_call(body, user=__user__, metadata=__metadata__, task=__task__, ask=ask)
         except PipeError as error:
             is_admin = (__user__ or {}).get("role") == "admin"
             failed = report_failure(error, for_admin=is_admin)

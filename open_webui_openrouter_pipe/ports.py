@@ -15,6 +15,7 @@ from .conversation.tokens import TokenCounts
 from .errors import PipeError
 from .history.artifacts import MissingArtifact
 from .planning.audit import AuditRow
+from .planning.limits import AccountLimit, AccountSums
 from .planning.plan import CacheMarks
 from .responses.effects import Effect
 from .responses.failure import Failure
@@ -99,7 +100,8 @@ class Model:
     """One model of the catalogue; sizes in tokens, prices in dollars per token, None where unknown.
 
     `created` is in epoch seconds, `expires` the day on which it is withdrawn (ISO 8601), empty where none is known;
-    `price_cache_write_1h` is for entries that are kept an hour, `price_search` dollars per search.
+    `price_cache_write_1h` is for entries that are kept an hour, `price_search` dollars per search, `price_request`
+    dollars per request.
     """
 
     id: str
@@ -121,6 +123,7 @@ class Model:
     price_cache_write_1h: float | None = None
     price_search: float | None = None
     reasoning_is_mandatory: bool = False
+    price_request: float | None = None
     canonical_id: str = ""
     """Its name with its release, which does not change: "a/m-20260709"; empty where none is known."""
 
@@ -256,6 +259,46 @@ class Audit(Protocol):
 
     def write(self, record: Audited) -> None:
         """Have a record written beside the request; never waits, never raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What a request has cost, in dollars, and whose it was; `chat_id` is "" where the chat is not kept.
+
+    `accounts` are those by which limits go, none where the user pays with a key of their own. `read_cost` is for what
+    was read from the cache, `saved` what sending the whole chat without a cache would have cost more,
+    `expected_input_cost` what was forecast. `hold` is the id of what was held for the request, "" for nothing.
+    """
+
+    user_id: str
+    chat_id: str
+    accounts: tuple[str, ...]
+    cost: float
+    requests: int = 1
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    input_cost: float = 0.0
+    read_cost: float = 0.0
+    expected_input_cost: float = 0.0
+    saved: float = 0.0
+    hold: str = ""
+
+
+class Ledger(Protocol):
+    """What all requests have cost, by chat and by account; the same for all workers."""
+
+    def write(self, bill: Bill) -> None:
+        """Have a bill written beside the request; never waits, never raises."""
+
+    def release(self, hold: str, accounts: Sequence[str]) -> None:
+        """End what was held for a request that costs nothing; never waits, never raises."""
+
+    async def sums(self, accounts: Sequence[str]) -> Mapping[str, AccountSums]:
+        """Return what accounts have spent. Raises StoreError."""
+
+    async def hold(self, hold: str, amount: float, under: Sequence[AccountLimit]) -> bool:
+        """Hold the most that a request may cost, if it may begin under these limits. Raises StoreError."""
 
 
 class Calibrations(Protocol):

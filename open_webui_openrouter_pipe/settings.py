@@ -17,6 +17,7 @@ from urllib.request import getproxies
 from .conversation.budget import ContextSettings
 from .engine.admission import AdmissionSettings
 from .engine.recorder import Persistence, ReasoningRetention
+from .engine.spending import SpendingSettings
 from .errors import PipeError
 from .host.model_sync import PRIVATE, PUBLIC, ModelRowSettings
 from .host.native import Carrier
@@ -28,6 +29,7 @@ from .openrouter.controls import ControlSettings
 from .openrouter.offer import OfferSettings, read_filters, read_variants
 from .openrouter.routing import price_text
 from .openrouter.search import SearchSettings
+from .planning.limits import read_limits
 from .store.sealed_text import open_text
 from .valves import OWN_KEY_PURPOSE, USER_LIMITS, UserValves, Valves, hidden_controls
 
@@ -85,6 +87,7 @@ class Settings:
     summary: SummarySettings
     attachments: AttachmentSettings
     resilience: ResilienceSettings
+    spending: SpendingSettings = field(default_factory=SpendingSettings)
     notices: tuple[str, ...] = ()
     controls: ControlSettings = field(default_factory=ControlSettings)
 
@@ -136,6 +139,13 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
         ),
         resilience=ResilienceSettings(
             AdmissionSettings(valves.MAX_REQUESTS, valves.MAX_REQUESTS_PER_USER), valves.RETRY_SECONDS
+        ),
+        spending=SpendingSettings(
+            cost_line=valves.COST_LINE if user_valves.COST_LINE == "inherit" else user_valves.COST_LINE,
+            confirm_dollars=valves.CONFIRM_ABOVE_DOLLARS,
+            limits=read_limits(valves.SPENDING_LIMITS),
+            near_limit=valves.NEAR_LIMIT,
+            own_key=bool(user_valves.API_KEY),
         ),
         notices=(*notices, *limit_notices),
         controls=_controls(valves, user_valves),

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from .conversation.budget import CLIP_RANGE_MESSAGES, Aim, Pruning, Strategy
 from .engine.recorder import ReasoningRetention
+from .engine.spending import CostLine, NearLimit
 from .host.model_sync import AccessFor
 from .host.native import Carrier
 from .host.platform import host_secret
@@ -403,6 +404,38 @@ class Valves(BaseModel):
             "is not followed, which the valves and a status line tell them."
         ),
     )
+    COST_LINE: CostLine = Field(
+        default="forecast",
+        description=(
+            "What the last line of an answer names. `cost`: what it has cost, its tokens, time and speed. `forecast`: "
+            "also what the input of the next message will cost, and until when the provider has the chat in its cache."
+        ),
+    )
+    CONFIRM_ABOVE_DOLLARS: float = Field(
+        default=0.0,
+        ge=0,
+        description=(
+            "In a chat on the page, ask before a message whose input costs more than this, in US dollars, or a switch "
+            "of model that costs so much more because the other model has the chat in its cache. 0: never."
+        ),
+    )
+    SPENDING_LIMITS: str = Field(
+        default="",
+        description=(
+            "What may be spent, in US dollars, such as `user: 2/day 20/month; each of Students: 0.5/day; group Staff: "
+            "50/month; all: 100/month`. `user` is every user alone, `each of` every member of a group alone, `group` "
+            "its members together, `all` everybody together. Days and months begin at midnight UTC. As long as it "
+            "cannot be read, users cannot chat. Empty: no limits."
+        ),
+    )
+    NEAR_LIMIT: NearLimit = Field(
+        default="thrifty",
+        description=(
+            "What is done from 80 % of a spending limit on. `thrifty`: chats are shortened as with that `CONTEXT_AIM`. "
+            "`flex`: besides, the cheaper and slower service tier where OpenAI or Google has one. `floor`: besides, "
+            "the cheapest provider."
+        ),
+    )
     DOCUMENTS: Documents = Field(
         default="auto",
         description=(
@@ -542,6 +575,13 @@ class UserValves(BaseModel):
         description=(
             "How far my chats are shortened. `faithful`: not before they are large for the model's window. "
             "`thrifty`: to the size at which they cost least. `inherit`: as the administrator set it."
+        ),
+    )
+    COST_LINE: Literal["inherit", "off", "cost", "forecast"] = Field(
+        default="inherit",
+        description=(
+            "What the last line of an answer names. `cost`: what it has cost. `forecast`: also what the input of my "
+            "next message will cost. `inherit`: as the administrator set it."
         ),
     )
     IMAGE_ASPECT_RATIO: AspectRatio = Field(

@@ -317,3 +317,12 @@ def test_the_choice_of_models_is_read() -> None:
         shows_status=True,
     )
     assert read_settings(Valves(MODELS=" , ")).offer == OfferSettings()
+
+
+def test_the_line_about_costs_is_each_users_own() -> None:
+    """A user's choice wins; `inherit` is the administrator's."""
+    assert read_settings(Valves()).spending.cost_line == "forecast"
+    assert read_settings(Valves(COST_LINE="cost")).spending.cost_line == "cost"
+    assert read_settings(Valves(COST_LINE="cost"), UserValves(COST_LINE="off")).spending.cost_line == "off"
+    limited = read_settings(Valves(SPENDING_LIMITS="all: 1/day", CONFIRM_ABOVE_DOLLARS=2)).spending
+    assert ([each.dollars for each in limited.limits.limits], limited.confirm_dollars) == ([1.0], 2.0)

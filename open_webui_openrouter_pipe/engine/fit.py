@@ -254,7 +254,7 @@ class RequestFitter:
             row = row.with_usage(end.usage)
             self._services.cache_clock.note(self._origin.chat_id, sent.model)
             # what a parser makes of a PDF is billed as text that nobody counted
-            if self._terms.calibrates and _was_read_once(end) and not holds_pdf(sent.items):
+            if self._terms.calibrates and was_read_once(end) and not holds_pdf(sent.items):
                 self._services.calibrations.learn(sent.model, sent.counts, end.usage.input_tokens)
         if self._terms.recorded:
             self._services.record(self._origin, row)
@@ -324,7 +324,7 @@ def _characters(value: object) -> int:
     return sum(map(_characters, value if isinstance(value, list) else inner))
 
 
-def _was_read_once(end: ResponseFinished | ResponseFailed) -> bool:
+def was_read_once(end: ResponseFinished | ResponseFailed) -> bool:
     """Whether the bill is for this input alone: the provider's own tools read it again in each of their rounds."""
     return isinstance(end, ResponseFinished) and all(
         is_message(item) or is_reasoning(item) or is_function_call(item) for item in end.items

@@ -26,6 +26,7 @@ from .fit import RequestFitter
 from .pictures import PictureStorage
 from .recorder import Persistence, Recorder, RequestOrigin
 from .round import STORE_UNAVAILABLE, Ports, Round, RoundCalls, SeenOnce
+from .spending import Spending
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +74,8 @@ class TurnRunner:
     fitter: RequestFitter
     slot: AbstractAsyncContextManager[None] = field(default_factory=nullcontext)
     """Entered before the answer begins: a place among the requests that may run."""
+    spending: Spending | None = None
+    """None where nothing is counted or said about what it costs."""
 
     @property
     def _user_id(self) -> str:
@@ -186,10 +189,16 @@ class TurnRunner:
             pictures=PictureStorage(self.ports.files, self.request.origin, self.ports.downloads),
             reported=self.memory.reported,
         )
+        if self.spending:
+            await self.spending.open(plan, request.body, self.channel.put)
         try:
             await round_.run(request.body)
         finally:
             self.fitter.record_usage(plan, round_.end)
+            if self.spending:
+                self.spending.close(plan, round_)
+        if self.spending and (line := self.spending.last_line(round_)):
+            await self.channel.put(Notice(line))
         return round_
 
     async def _delete_replayed(self, built: BuiltHistory) -> None:

@@ -8,6 +8,8 @@
     documents   which files are attached to which messages, and the messages with files as parts
     excerpts    the host's excerpts of files, removed from its messages
     records     the host's tables of users, chats and messages
+    groups      which groups a user is in
+    questions   questions to the user on the page
     model_rows  what administrators have set for a model
     model_info  what a model's row says of it, and which of that is ours to write
     model_sync  the rows of the offered models, and who may use them

@@ -7,7 +7,7 @@ as titles. Source: `functions.py` and `utils/chat_id.py` of Open WebUI 0.12.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -103,6 +103,11 @@ class Call:
 
     host_search: Literal["", "offered", "done"] = ""
     """What the host's own switch for web search did for this message: nothing, gave the model tools, or searched."""
+    ask: Callable[[str, str], Awaitable[bool | None]] | None = None
+    """Asks the user a question on the page; None where there is no page."""
+
+    time_zone: str = ""
+    """The user's time zone by its IANA name, as their browser gives it."""
 
     @property
     def in_chat(self) -> bool:
@@ -121,6 +126,7 @@ def read_call(
     user: Mapping[str, Any] | None,
     metadata: Mapping[str, Any] | None,
     task: str | None,
+    ask: Callable[[str, str], Awaitable[bool | None]] | None = None,
 ) -> Call:
     """Parse what the host passed.
 
@@ -163,6 +169,8 @@ def read_call(
         latest_document_ids=tuple(file_ids(asked.get("files"))),
         sources=tuple(_source(as_object(source)) for source in as_list(metadata.get("sources"))),
         host_search=_host_search(metadata),
+        ask=ask,
+        time_zone=as_text(as_object(metadata.get("variables")).get("{{CURRENT_TIMEZONE}}")),
     )
 
 

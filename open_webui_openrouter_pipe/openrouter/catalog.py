@@ -174,4 +174,5 @@ def _read_row(row: Any) -> Model | None:
         created=_tokens(fields.get("created")) or 0,
         expires=_day(fields.get("expiration_date")),
         canonical_id=as_text(fields.get("canonical_slug")),
+        price_request=_price(pricing.get("request")),
     )

@@ -26,6 +26,9 @@ SUMMARY_FORMAT: Final[Mapping[str, Any]] = {
 }
 """The parameters by which a model with a prompt of its own writes a summary in the form that is read."""
 
+_FLEX_VENDORS: Final = frozenset({"openai", "google"})
+"""Whose models OpenRouter offers in the tier `flex`."""
+
 SERVER_TOOLS: Final = "server_tools"
 """The name by which the tools that OpenRouter or a provider runs are allowed; each call of them costs extra."""
 RESTRICTED: Final = frozenset(
@@ -126,6 +129,15 @@ def drawing_parameters(
     modalities = ["image", "text"] if model.writes else ["image"]
     config = {**image_config, **as_object(parameters.get("image_config"))}
     return {"modalities": modalities, **parameters, **({"image_config": config} if config else {})}
+
+
+def cheaper_parameters(parameters: Mapping[str, Any], *, model_id: str, near_limit: str) -> Mapping[str, Any]:
+    """Ask for the cheaper tier, or the cheapest provider, where the parameters do not choose one themselves."""
+    if near_limit == "flex" and model_id.lstrip("~").partition("/")[0] in _FLEX_VENDORS:
+        return {"service_tier": "flex", **parameters}
+    if near_limit == "floor":
+        return {**parameters, "provider": {"sort": "price", **as_object(parameters.get("provider"))}}
+    return parameters
 
 
 def task_parameters(parameters: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,6 +7,8 @@
     reductions     what a request lacks of its conversation, for its user to know
     plan           the plan of one request: what is sent, what was done to make it fit, which summaries it needs
     cache_marks    where the provider caches, and the key of a chat's cache
+    price          what requests cost, and what the next one will
+    limits         spending limits: what the valve says, and when one is reached
     audit          what is recorded of each request, and the metrics derived from it
 
 The same history is always planned alike.

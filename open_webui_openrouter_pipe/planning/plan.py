@@ -150,7 +150,8 @@ class Plan:
     divides the latter by kind, for the calibration. `prefix_breaks` are all changes of the prefix so far,
     `new_breaks` those of this request. `summarized_turns` says how many turns are replaced by summaries,
     `tokens_without_new_summaries` how large the request would be without those that it adds. `reductions` are all that
-    it lacks of what the chat has, `omitted_tools` names the tools among them.
+    it lacks of what the chat has, `omitted_tools` names the tools among them. `entries` are the items with the names of
+    their content.
 
     The request must not be sent before `required_summaries` are there; `cached_prefix` is what they can be requested
     after, with most of it read from the cache. `prefetch_summaries` are worth making for the next requests.
@@ -174,6 +175,7 @@ class Plan:
     cached_prefix: CachedPrefix | None
     omitted_tools: frozenset[str]
     reductions: tuple[Reduction, ...]
+    entries: tuple[DigestedItem, ...] = ()
 
     @property
     def adds_summaries(self) -> bool:
@@ -481,6 +483,7 @@ class _Draft:
             cached_prefix=self._cached_prefix(request) if required and not self.omitted_tools else None,
             omitted_tools=self.omitted_tools,
             reductions=in_order(self._reductions(cutoffs)),
+            entries=tuple(entries),
         )
 
     def _reductions(self, cutoffs: Cutoffs) -> Iterator[Reduction]:

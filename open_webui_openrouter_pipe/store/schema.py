@@ -14,8 +14,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-VERSION: Final = 5
-"""Versions 1 to 4 are other sets of tables and indexes, of which those that are missing here are added."""
+VERSION: Final = 6
+"""Versions 1 to 5 are other sets of tables and indexes, of which those that are missing here are added."""
 
 _PREFIX: Final = "openrouter_pipe_"
 _NAMES: Final = {"ix": "ix_%(table_name)s_%(column_0_name)s"}
@@ -36,6 +36,9 @@ class Tables:
     calibration: sa.Table
     lease: sa.Table
     version: sa.Table
+    ledger: sa.Table
+    spending: sa.Table
+    hold: sa.Table
 
 
 def define_tables(schema: str | None) -> Tables:
@@ -94,11 +97,31 @@ def define_tables(schema: str | None) -> Tables:
         _columns(sa.BigInteger, "until"),
     )
     version = define("schema", _columns(sa.Integer, "version", primary_key=True))
+    ledger = define(
+        "ledger",  # the fields of `ports.Bill`, summed over a user's chat
+        _columns(sa.Text, "user_id", "chat_id", primary_key=True),
+        _columns(sa.BigInteger, "requests", "input_tokens", "cached_tokens", "output_tokens"),
+        _columns(sa.Double, "cost", "input_cost", "read_cost", "expected_input_cost", "saved"),
+        _columns(sa.BigInteger, "last_used", index=True),
+    )
+    _index(ledger, "chat_id")
+    spending = define(
+        "spending",  # dollars by account and by day (since 1970, UTC): what limits go by
+        _columns(sa.Text, "account", primary_key=True),
+        _columns(sa.BigInteger, "day", primary_key=True),
+        _columns(sa.Double, "cost"),
+    )
+    hold = define(
+        "hold",  # what running requests may cost at most, until they are billed
+        _columns(sa.Text, "account", "id", primary_key=True),
+        _columns(sa.Double, "amount"),
+        _columns(sa.BigInteger, "until"),
+    )
     # Rows of a few kilobytes stay in one piece, which halves the reading; sealed bytes do not compress.
     _alter_on_postgresql(artifact, "SET (toast_tuple_target = 8160)")
     for table in (artifact, summary):
         _alter_on_postgresql(table, "ALTER COLUMN payload SET STORAGE EXTERNAL")
-    return Tables(artifact, summary, audit, calibration, lease, version)
+    return Tables(artifact, summary, audit, calibration, lease, version, ledger, spending, hold)
 
 
 def create_tables(connection: sa.Connection, tables: Tables) -> None:
@@ -150,6 +173,11 @@ def _columns(
     kind: type[sa.types.TypeEngine[Any]], *names: str, primary_key: bool = False, index: bool = False
 ) -> list[sa.Column[Any]]:
     return [sa.Column(name, kind, primary_key=primary_key, nullable=False, index=index) for name in names]
+
+
+def _index(table: sa.Table, column: str) -> None:
+    """Give a column of the primary key an index of its own."""
+    sa.Index(f"ix_{table.name}_{column}", table.c[column])
 
 
 def _alter_on_postgresql(table: sa.Table, change: str) -> None:

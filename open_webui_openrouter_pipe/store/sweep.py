@@ -23,6 +23,9 @@ DAY_SECONDS: Final = 24 * 60 * 60
 # Twice the exactness of `last_used`.
 GRACE_SECONDS: Final = 2 * DAY_SECONDS
 
+KEPT_SPENDING_DAYS: Final = 62
+"""The sums of this month and of the one before."""
+
 _LEASE: Final = "sweep"
 _LEASE_SECONDS: Final = 10 * 60
 _PAGE_VALUES: Final = 200
@@ -80,7 +83,8 @@ class Sweep:
         self._leases = Leases(database, clock=clock)
         self._artifacts = database.tables.artifact
         # The artifacts first: what is wrong with another table does not keep them.
-        self._tables = (self._artifacts, database.tables.summary, database.tables.audit)
+        tables = database.tables
+        self._tables = (self._artifacts, tables.summary, tables.audit, tables.ledger)
 
     async def run(self) -> Swept | None:
         """Sweep once; None when another worker is sweeping, or has swept within the interval.
@@ -104,10 +108,18 @@ class Sweep:
                         of_deleted_chats, moved = of_deleted_chats + counts[0], moved + counts[1]
                     else:
                         of_deleted_chats += await self._delete_all(table, *of_chat)
+            unused += await self._delete_old_spending()
         except _LeaseLost:
             return None
         await self._leases.extend(_LEASE, self._schedule.interval_seconds)
         return Swept(unused, of_deleted_users, of_deleted_chats, moved)
+
+    async def _delete_old_spending(self) -> int:
+        """Delete what no limit goes by any more, of whomever: the days of earlier months, and holds that have ended."""
+        spending, hold = self._database.tables.spending, self._database.tables.hold
+        days = sa.cast(self._leases.now() / DAY_SECONDS, sa.BigInteger)
+        deleted = await self._delete_all(spending, spending.c.day < days - KEPT_SPENDING_DAYS)
+        return deleted + await self._delete_all(hold, hold.c.until <= self._leases.now())
 
     async def _delete_of_deleted_users(self, table: sa.Table) -> int:
         deleted, unused = 0, self._unused_for(GRACE_SECONDS, table)

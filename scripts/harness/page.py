@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -53,7 +54,7 @@ class FakeRecords:
 
 
 class PipeInProcess:
-    """A pipe on a database of its own, as a context; `transport` replaces the network."""
+    """A pipe on a database of its own, as a context; `transport` replaces the network, `clock` the time."""
 
     def __init__(
         self,
@@ -62,15 +63,17 @@ class PipeInProcess:
         base_url: str,
         transport: httpx.AsyncBaseTransport | None = None,
         files: Files | None = None,
+        clock: Callable[[], float] = time.time,
         **valves: Any,
     ) -> None:
         self._directory = directory
         self._transport = transport
         self._files = files
+        self._clock = clock
         self._apps: list[App] = []
         self._database: Database | None = None
         self.pipe = Pipe(self._build)
-        self.pipe.valves = Pipe.Valves(**{"API_KEY": KEY, "BASE_URL": base_url, **valves})
+        self.pipe.valves = Pipe.Valves(**{"API_KEY": KEY, "BASE_URL": base_url, "COST_LINE": "off", **valves})
 
     def open_database(self) -> Database:
         """A file in the directory."""
@@ -87,6 +90,7 @@ class PipeInProcess:
             App(
                 HostResources(self._database, FakeRecords(), SECRET_KEY, files=self._files),
                 transport=self._transport,
+                clock=self._clock,
             )
         )
         return self.app

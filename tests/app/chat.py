@@ -30,7 +30,9 @@ MODEL = "openai/gpt-5.2"
 
 def settings(standin: StandIn, **valves: Any) -> Settings:
     """Settings for the stand-in, with these valves."""
-    return read_settings(Valves(API_KEY="sk-or-test", BASE_URL=standin.base_url, **valves))
+    return read_settings(
+        Valves(**{"API_KEY": "sk-or-test", "BASE_URL": standin.base_url, "COST_LINE": "off", **valves})
+    )
 
 
 class WithoutCatalogue(httpx.AsyncBaseTransport):

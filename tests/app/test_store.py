@@ -271,7 +271,7 @@ async def test_workers_sweep_once_a_day_together(tmp_path: Path, standin: StandI
             chat = Chat(app, settings(standin))
             await ask_until_idle(app, chat, "one")
             await ask_until_idle(app, chat, "two")
-    assert records.lookups == 2  # of the artifacts' users, and of the audit's
+    assert records.lookups == 3  # of the users in artifacts, audit and ledger
 
 
 class UnreachableRecords(FakeRecords):

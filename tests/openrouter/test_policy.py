@@ -13,6 +13,7 @@ from open_webui_openrouter_pipe.openrouter.policy import (
     RESTRICTED,
     SUMMARY_FORMAT,
     chat_parameters,
+    cheaper_parameters,
     drawing_parameters,
     model_terms,
     permitted_parameters,
@@ -242,3 +243,26 @@ def test_summaries_are_asked_for_in_a_strict_form() -> None:
     """A provider that knows forms holds the model to this one."""
     form = SUMMARY_FORMAT["text"]["format"]
     assert (form["type"], form["strict"], form["schema"]) == ("json_schema", True, SUMMARY_SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("model_id", "near_limit", "given", "sent"),
+    [
+        ("openai/gpt-5.2", "thrifty", {}, {}),
+        ("openai/gpt-5.2", "flex", {}, {"service_tier": "flex"}),
+        ("openai/gpt-5.2", "flex", {"service_tier": "priority"}, {"service_tier": "priority"}),
+        ("anthropic/claude-sonnet-4.5", "flex", {}, {}),
+        (
+            "openai/gpt-5.2",
+            "floor",
+            {"provider": {"zdr": True}},
+            {"provider": {"sort": "price", "zdr": True}},
+        ),
+        ("x/y", "floor", {"provider": {"sort": "latency"}}, {"provider": {"sort": "latency"}}),
+    ],
+)
+def test_near_a_limit_the_cheaper_way_is_asked_for(
+    model_id: str, near_limit: str, given: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    """Only what the parameters do not choose themselves, and only where there is such a tier."""
+    assert cheaper_parameters(given, model_id=model_id, near_limit=near_limit) == sent

@@ -60,7 +60,13 @@ def test_all_tables_have_our_prefix() -> None:
     """Nobody else's table in the host's database has such a name."""
     assert set(expected_columns()) == {
         f"openrouter_pipe_{name}"
-        for name in ("artifact", "summary", "audit", "calibration", "lease", "schema")
+        for name in (
+            *("artifact", "summary", "audit", "calibration", "lease"),
+            "schema",
+            "ledger",
+            "spending",
+            "hold",
+        )
     }
 
 

@@ -14,13 +14,16 @@ from typing import Any, cast
 from redis.asyncio import Redis
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
+from open_webui_openrouter_pipe.planning.limits import AccountLimit, AccountSums
+from open_webui_openrouter_pipe.ports import Bill
 from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
 from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.store.summaries import SealedSummaries, SummaryRows
 from open_webui_openrouter_pipe.store.sweep import Schedule, Sweep
 from tests.store.conftest import PATIENT_SECONDS
-from tests.store.contract import SEALING, artifact, sql_rows
+from tests.store.contract import NOW, SEALING, artifact, sql_rows
 from tests.store.fakes import SwitchedRows
 from tests.store.summary_contract import segment, stored
 
@@ -134,5 +137,33 @@ def live_through_outages(servers: Servers, journal: Path, worker: int, turns: in
         await asyncio.gather(sweep, return_exceptions=True)
         await rows.aclose()
         await client.aclose()
+
+    asyncio.run(work())
+
+
+def spend_until_refused(servers: Servers, worker: int, cost: float, under: Sequence[AccountLimit]) -> None:
+    """Spend the same again and again, three requests at a time, until nothing runs and nothing may begin."""
+
+    async def spend(ledger: SpendingLedger, name: str) -> None:
+        number = 0
+        while True:
+            if await ledger.hold(f"{name}-{number}", cost, under):
+                await asyncio.sleep(0.001)
+                bill = Bill("ada", "chat-1", ("user:ada", "all"), cost, hold=f"{name}-{number}")
+                ledger.write(bill)
+                number += 1
+            sums = (await ledger.sums(["user:ada"])).get("user:ada", AccountSums())
+            if not sums.held and sums.day >= under[0].limit.dollars:
+                return
+
+    async def work() -> None:
+        database = Database.from_url(
+            servers.database_url, schema=servers.schema, read_seconds=PATIENT_SECONDS
+        )
+        ledger = SpendingLedger(database, clock=lambda: NOW)
+        async with asyncio.timeout(PATIENT_SECONDS):
+            await asyncio.gather(*(spend(ledger, f"{worker}-{each}") for each in range(3)))
+        await ledger.aclose()
+        await database.aclose()
 
     asyncio.run(work())

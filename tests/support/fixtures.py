@@ -124,7 +124,9 @@ def live_pipe(
 
     content = build.build(target=tmp_path_factory.mktemp("dist")).read_text("utf-8")
     upstream = pipe.Upstream(pipe.STANDIN_KEY, standin_session.base_url)
-    return pipe.install(open_webui.admin.api, content, upstream)
+    models = pipe.install(open_webui.admin.api, content, upstream)
+    open_webui.admin.api.set_valves(pipe.FUNCTION_ID, {"COST_LINE": "off"})
+    return models
 
 
 @pytest.fixture(scope="session")
@@ -158,6 +160,7 @@ def served_session(
     server = OpenWebUI(tmp_path_factory.mktemp("served"), variables)
     try:
         pipe.install(server.admin.api, content, pipe.Upstream(pipe.STANDIN_KEY, standin_session.base_url))
+        server.admin.api.set_valves(pipe.FUNCTION_ID, {"COST_LINE": "off"})
         yield server
     finally:
         server.close()

@@ -1,0 +1,223 @@
+"""Spending limits: what the valve says, which limits a user is under, and when one is reached. Pure.
+
+The valve's text is a list, separated by semicolons or lines, such as
+
+    user: 2/day 20/month; each of Students: 0.5/day; group Students: 20/month; all: 100/month
+
+Amounts are US dollars. `user` holds for every user alone; `each of GROUP` for every member of a group alone, and takes
+the place of `user` there, for its own period; `group GROUP` for what its members spend together; `all` for what
+everybody spends together. Days and months begin at midnight UTC, as OpenRouter's own limits do.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Final, Literal
+
+Scope = Literal["user", "each", "group", "all"]
+Period = Literal["day", "month"]
+
+EVERYBODY: Final = "all"
+NEAR_SHARE: Final = 0.8
+"""From this share of a limit on, the cheaper path is taken."""
+_EPOCH: Final = date(1970, 1, 1)
+_NAMED: Final[tuple[tuple[str, Scope], ...]] = (("each of ", "each"), ("group ", "group"))
+_AMOUNT: Final = re.compile(r"\$?(\d+(?:\.\d+)?|\.\d+)\s*(?:/|\bper\b|\ba\b)\s*(day|month)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One of the host's groups."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """So many dollars in a period, for a scope; `group` is the name of one, "" in the other scopes."""
+
+    scope: Scope
+    group: str
+    period: Period
+    dollars: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpendingLimits:
+    """The limits of a valve; `unreadable` is the first part of it that cannot be read, "" where all can."""
+
+    limits: tuple[Limit, ...] = ()
+    unreadable: str = ""
+
+    @property
+    def name_groups(self) -> bool:
+        """Whether it matters who is in which group."""
+        return any(limit.group for limit in self.limits)
+
+
+@dataclass(frozen=True, slots=True)
+class AccountLimit:
+    """A limit that somebody is under, and the account whose spending it limits."""
+
+    limit: Limit
+    account: str
+
+
+def read_limits(text: str) -> SpendingLimits:
+    """Read the valve."""
+    found: list[Limit] = []
+    for part in filter(None, map(str.strip, re.split(r"[;\n]", text))):
+        limits = _read_part(part)
+        if not limits:
+            return SpendingLimits(tuple(found), part)
+        found += limits
+    return SpendingLimits(tuple(found))
+
+
+def _read_part(part: str) -> list[Limit]:
+    """Read `SCOPE: AMOUNT/PERIOD ...`; nothing when any of it cannot be read."""
+    name, colon, amounts = part.rpartition(":")
+    scope, group = _read_scope(" ".join(name.split()))
+    rest = _AMOUNT.sub("", amounts).replace(",", "").strip()
+    if not colon or scope is None or rest:
+        return []
+    return [
+        Limit(scope, group, "day" if match[2].lower() == "day" else "month", float(match[1]))
+        for match in _AMOUNT.finditer(amounts)
+    ]
+
+
+def _read_scope(name: str) -> tuple[Scope | None, str]:
+    match name.lower():
+        case "user":
+            return "user", ""
+        case "all":
+            return "all", ""
+    for beginning, scope in _NAMED:
+        if name.lower().startswith(beginning) and (group := name[len(beginning) :].strip()):
+            return scope, group
+    return None, ""
+
+
+def accounts_of(user_id: str, groups: Sequence[Group], limits: SpendingLimits) -> tuple[str, ...]:
+    """Return the accounts that a user's spending is counted in: theirs, everybody's, and of groups with a limit."""
+    limited = {limit.group for limit in limits.limits if limit.scope == "group"}
+    named = {_group_account(group) for group in groups if group.name in limited}
+    return (_user_account(user_id), *sorted(named), EVERYBODY)
+
+
+def limits_of(
+    user_id: str, groups: Sequence[Group], limits: SpendingLimits, *, is_admin: bool
+) -> tuple[AccountLimit, ...]:
+    """Return what a user is under. An administrator, who could change the limits, is only under those of all."""
+    return tuple(_limits_of(user_id, groups, limits, is_admin=is_admin))
+
+
+def _limits_of(
+    user_id: str, groups: Sequence[Group], limits: SpendingLimits, *, is_admin: bool
+) -> Iterator[AccountLimit]:
+    names = {group.name for group in groups}
+    own_periods = {limit.period for limit in limits.limits if limit.scope == "each" and limit.group in names}
+    for limit in limits.limits:
+        if limit.scope == "all":
+            yield AccountLimit(limit, EVERYBODY)
+        elif is_admin:
+            continue
+        elif limit.scope == "group":
+            for group in groups:
+                if group.name == limit.group:
+                    yield AccountLimit(limit, _group_account(group))
+        elif (limit.group in names) if limit.scope == "each" else (limit.period not in own_periods):
+            yield AccountLimit(limit, _user_account(user_id))
+
+
+def _user_account(user_id: str) -> str:
+    return f"user:{user_id}"
+
+
+def _group_account(group: Group) -> str:
+    return f"group:{group.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class AccountSums:
+    """What an account has spent today and this month, in dollars, and the most that its running requests may cost."""
+
+    day: float = 0.0
+    month: float = 0.0
+    held: float = 0.0
+
+    def total(self, period: Period) -> float:
+        """Return what was spent in a period."""
+        return self.day if period == "day" else self.month
+
+
+@dataclass(frozen=True, slots=True)
+class LimitState:
+    """The limit that is nearest to being reached, and what was spent of it."""
+
+    limit: Limit
+    used: float
+
+    @property
+    def share(self) -> float:
+        """Which share of it is spent; a limit of nothing is always reached."""
+        return self.used / self.limit.dollars if self.limit.dollars else math.inf
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether nothing more may be sent."""
+        return self.share >= 1
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the cheaper path is to be taken."""
+        return self.share >= NEAR_SHARE
+
+
+def nearest(under: Iterable[AccountLimit], sums: Mapping[str, AccountSums]) -> LimitState | None:
+    """Return the limit of which the largest share is spent, None without limits."""
+    states = [
+        LimitState(each.limit, sums.get(each.account, AccountSums()).total(each.limit.period))
+        for each in under
+    ]
+    return max(states, key=lambda state: state.share, default=None)
+
+
+def may_begin(under: Iterable[AccountLimit], sums: Mapping[str, AccountSums]) -> bool:
+    """Return whether a request may begin, so that no limit is exceeded by more than that request.
+
+    All that runs besides it must fit below the limits at its highest price, or nothing runs.
+    """
+    for each in under:
+        account = sums.get(each.account, AccountSums())
+        used = account.total(each.limit.period)
+        if used >= each.limit.dollars or (account.held and used + account.held >= each.limit.dollars):
+            return False
+    return True
+
+
+def day_number(seconds: float) -> int:
+    """Return the day of an epoch second, in UTC, as the number of days since 1970."""
+    return int(seconds // 86_400)
+
+
+def month_start(seconds: float) -> int:
+    """Return the number of the first day of its month."""
+    today = datetime.fromtimestamp(seconds, UTC).date()
+    return (today.replace(day=1) - _EPOCH).days
+
+
+def period_end(period: Period, seconds: float) -> datetime:
+    """Return when the period of an epoch second ends: the next midnight in UTC, or that before the next month."""
+    today = datetime.fromtimestamp(seconds, UTC).date()
+    if period == "day":
+        following = today + timedelta(days=1)
+    else:
+        following = (today.replace(day=28) + timedelta(days=4)).replace(day=1)
+    return datetime(following.year, following.month, following.day, tzinfo=UTC)

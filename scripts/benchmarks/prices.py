@@ -1,0 +1,105 @@
+"""How exact the forecast of a request's price is: the input as it was expected before it was sent, against its bill.
+
+Whole chats through the pipe and the stand-in, with pauses in which its cache stays warm or gets cold, turn by turn.
+Goal: within 10 % of the billed input cost in 95 % of the turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from open_webui_openrouter_pipe.store.ledger import ChatSpending, SpendingLedger
+from scripts.benchmarks._screenplay import TOOL, agent_chat, plain_chat
+from scripts.benchmarks._stage import Actor, InstructedPage
+from scripts.harness.page import PipeInProcess
+
+if TYPE_CHECKING:
+    from scripts.benchmarks._screenplay import Chat
+
+NAME = "prices"
+
+EXACT_SHARE: Final = 0.1
+PAUSES_SECONDS: Final = (20.0, 60.0, 120.0, 400.0)
+MODELS: Final = (
+    "openai/gpt-5.2",
+    "openai/gpt-5.6-sol",
+    "anthropic/claude-sonnet-4.5",
+    "google/gemini-3-flash",
+    "deepseek/deepseek-v3.2",
+    "mistralai/mistral-large-2512",
+)
+PLAIN_TURNS: Final = 20
+AGENT_TURNS: Final = 8
+"""Of four requests each."""
+
+
+def run() -> dict[str, Any]:
+    """The share of turns within 10 %, and the largest error, by chat and model."""
+    chats = {"plain": plain_chat(PLAIN_TURNS), "agent": agent_chat(AGENT_TURNS)}
+    errors = {
+        f"{name} {model}": forecast_errors(chat, model) for name, chat in chats.items() for model in MODELS
+    }
+    everything = [error for found in errors.values() for error in found]
+    shown = {
+        name: {"within_share": within_share(found), "largest_error": round(max(map(abs, found)), 3)}
+        for name, found in errors.items()
+    }
+    return {"all": {"within_share": within_share(everything), "turns": len(everything)}, **shown}
+
+
+def within_share(errors: list[float]) -> float:
+    """The share of turns whose forecast was exact enough."""
+    return round(sum(abs(error) <= EXACT_SHARE for error in errors) / len(errors), 3)
+
+
+def forecast_errors(chat: Chat, model: str) -> list[float]:
+    """By how much the input of each turn was expected to cost more or less than it did, as a share of that."""
+    return asyncio.run(_play(chat, model))
+
+
+class _Clock:
+    """The pipe's time, which a pause moves on together with the stand-in's."""
+
+    def __init__(self) -> None:
+        self.advanced_seconds = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.advanced_seconds
+
+
+async def _play(chat: Chat, model: str) -> list[float]:
+    outputs, rand, clock = chat.outputs(), random.Random(model), _Clock()  # noqa: S311 - a seeded simulation
+    tools = {TOOL: lambda given: outputs[given["query"]]} if outputs else {}
+    errors, before = list[float](), ChatSpending()
+    with tempfile.TemporaryDirectory() as folder, Actor(chat) as actor:
+        host = PipeInProcess(Path(folder), base_url=actor.base_url, clock=clock)
+        async with host as pipe:
+            database = host.open_database()
+            ledger = SpendingLedger(database)
+            page = InstructedPage(pipe, model, tools=tools)
+            page.instructions = chat.system
+            for number, turn in enumerate(chat.turns):
+                actor.turn(number)
+                await page.ask(turn.text)
+                so_far = await _billed(ledger, page, requests=len(actor.responses))
+                cost = so_far.input_cost - before.input_cost
+                errors.append((so_far.expected_input_cost - before.expected_input_cost) / cost - 1)
+                before, pause = so_far, rand.choice(PAUSES_SECONDS)
+                clock.advanced_seconds += pause
+                actor.advance(pause)
+            await database.aclose()
+    return errors
+
+
+async def _billed(ledger: SpendingLedger, page: InstructedPage, *, requests: int) -> ChatSpending:
+    """What the chat has cost, once so many requests are in the ledger."""
+    while (  # noqa: ASYNC110 - written by a task that is the pipe's own
+        so_far := await ledger.of_chat(page.user_id, page.chat_id)
+    ).requests < requests:
+        await asyncio.sleep(0.01)
+    return so_far

@@ -1,0 +1,169 @@
+"""Prices: bills, what will be cached, forecasts, and how amounts are written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from open_webui_openrouter_pipe.planning.price import (
+    AnswerCost,
+    CacheRule,
+    Prices,
+    RequestPieces,
+    SentRequest,
+    dollars,
+    expected_input,
+    next_input,
+)
+from open_webui_openrouter_pipe.responses.effects import Usage
+
+PRICES = Prices(input=3e-6, output=15e-6, read=0.3e-6, write=3.75e-6, write_long=6e-6)
+CLAUDE = CacheRule("explicit", bills_writes=True)
+GPT = CacheRule("automatic")
+SIZES = (1000, 2500, 4000, 4600)
+
+
+def request(*names: int, breakpoints: tuple[int, ...] = ()) -> RequestPieces:
+    """Pieces of these names."""
+    return RequestPieces(names, SIZES[: len(names)], breakpoints)
+
+
+def sent(pieces: RequestPieces, billed: int, at: float = 0.0) -> SentRequest:
+    """A request that was billed as so many tokens."""
+    return SentRequest(pieces, billed, at)
+
+
+def test_the_bill_is_the_truth_and_otherwise_the_prices() -> None:
+    """What was not billed is computed: plain, cached and written input, output, the request itself, searches."""
+    usage = Usage(1000, cached_tokens=400, cache_write_tokens=500, output_tokens=10)
+    prices = replace(PRICES, request=0.01, search=0.005)
+    computed = 100 * 3e-6 + 400 * 0.3e-6 + 500 * 3.75e-6 + 10 * 15e-6 + 0.01 + 2 * 0.005
+    assert prices.cost(usage, searches=2) == pytest.approx(computed)
+    assert prices.cost(usage, searches=2, long=True) == pytest.approx(computed + 500 * 2.25e-6)
+    assert prices.cost(replace(usage, cost=0.5)) == 0.5
+
+
+def test_prices_that_are_missing_are_those_of_plain_input() -> None:
+    """As OpenRouter bills them; a model without any price costs nothing."""
+    usage = Usage(1000, cached_tokens=400, cache_write_tokens=500, output_tokens=10)
+    assert Prices(input=1e-6).cost(usage) == pytest.approx(0.001)
+    assert Prices().cost(usage) == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "prices", "rule"),
+    [
+        ("anthropic/claude-sonnet-4.5", PRICES, CLAUDE),
+        ("~anthropic/claude-opus-4.5", PRICES, replace(CLAUDE, minimum_tokens=4096)),
+        ("openai/gpt-5.2", Prices(input=1e-6, read=1e-7), GPT),
+        ("deepseek/deepseek-v3.2", Prices(1e-6, read=1e-7), CacheRule("automatic", 64, 64)),
+        ("google/gemini-3-pro", Prices(1e-6, read=1e-7), CacheRule("automatic", 4096, 256)),
+        ("mistralai/mistral-large", Prices(input=1e-6), CacheRule("none")),
+    ],
+)
+def test_each_vendor_has_its_rule(model: str, prices: Prices, rule: CacheRule) -> None:
+    """One without a price for cached reads does not cache."""
+    assert CacheRule.of(model, prices) == rule
+
+
+@pytest.mark.parametrize(
+    ("rule", "last", "now", "expected"),
+    [
+        pytest.param(GPT, None, 0, Usage(4600), id="a first request"),
+        pytest.param(GPT, sent(request(1, 2, 3), 4000), 299, Usage(4600, 3968), id="in whole blocks"),
+        pytest.param(GPT, sent(request(1, 2, 3), 4000), 300, Usage(4600), id="cold"),
+        pytest.param(GPT, sent(request(9, 2, 3), 4000), 0, Usage(4600), id="another beginning"),
+        pytest.param(GPT, sent(request(1, 9), 2500), 0, Usage(4600), id="less than the minimum"),
+        pytest.param(GPT, sent(request(1, 2, 3), 8000), 0, Usage(9200, 7936), id="twice as many as counted"),
+        pytest.param(
+            CLAUDE,
+            sent(request(1, 2, 3, breakpoints=(2, 3)), 4000),
+            0,
+            Usage(4600, 4000, 600),
+            id="up to a breakpoint",
+        ),
+        pytest.param(
+            CLAUDE,
+            sent(request(1, 2, 9, breakpoints=(2, 3)), 4000),
+            0,
+            Usage(4600, 2500, 2100),
+            id="up to the last breakpoint of what is shared",
+        ),
+        pytest.param(CLAUDE, None, 0, Usage(4600, 0, 4600), id="all is written"),
+        pytest.param(
+            CacheRule("none"), sent(request(1, 2, 3), 4000), 0, Usage(4600), id="nothing is ever cached"
+        ),
+    ],
+)
+def test_what_a_request_will_be_billed_as(
+    rule: CacheRule, last: SentRequest | None, now: float, expected: Usage
+) -> None:
+    """By what it shares with the last one, as long as that is kept, and by what the provider counted then."""
+    pieces = request(1, 2, 3, 4, breakpoints=(2, 4))
+    assert expected_input(pieces, rule, last, now_seconds=now) == expected
+
+
+def test_the_next_request_reads_the_last_answer_too() -> None:
+    """Warm, what was sent is read from the cache; cold, all of it is read or written anew."""
+    bill = Usage(5000, output_tokens=960)
+    assert next_input(bill, CLAUDE, is_cached=True) == Usage(6000, 5000, 1000)
+    assert next_input(bill, CLAUDE, is_cached=False) == Usage(6000, 0, 6000)
+    assert next_input(bill, GPT, is_cached=True) == Usage(6000, 4992)
+
+
+@given(
+    names=st.lists(st.integers(0, 3), min_size=1, max_size=8),
+    earlier=st.lists(st.integers(0, 3), min_size=1, max_size=8),
+    step=st.integers(1, 5000),
+    billed=st.integers(0, 100_000),
+    rule=st.sampled_from([GPT, CLAUDE, CacheRule("none"), replace(GPT, bills_writes=True)]),
+)
+def test_a_forecast_is_always_a_possible_bill(
+    names: list[int], earlier: list[int], step: int, billed: int, rule: CacheRule
+) -> None:
+    """No more is cached and written than there is, whatever was sent before."""
+
+    def pieces(of: list[int]) -> RequestPieces:
+        return RequestPieces(of, [step * (at + 1) for at in range(len(of))], [len(of)])
+
+    usage = expected_input(pieces(names), rule, sent(pieces(earlier), billed), now_seconds=1)
+    assert usage.cached_tokens >= 0
+    assert usage.cache_write_tokens >= 0
+    assert usage.cached_tokens + usage.cache_write_tokens <= usage.input_tokens
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (0, "$0"),
+        (1234.5, "$1,234.50"),
+        (12.3, "$12.30"),
+        (1, "$1.00"),
+        (0.3, "$0.30"),
+        (0.03, "$0.03"),
+        (0.0296, "$0.03"),
+        (0.0095, "$0.0095"),
+        (0.004, "$0.004"),
+        (0.00031, "$0.00031"),
+        (0.0000012, "$0.0000012"),
+        (1e-12, "$0.00"),
+    ],
+)
+def test_amounts_have_two_digits_that_count(amount: float, text: str) -> None:
+    """And never fewer than cents."""
+    assert dollars(amount) == text
+
+
+def test_rounds_are_summed_and_speed_is_that_of_writing() -> None:
+    """The time in which tools ran, or nothing had come yet, is not the model's speed."""
+    first = AnswerCost(Usage(10, 1, 2, 30, 4, 0.125), 0.125, seconds=2, writing_seconds=1, writing_tokens=30)
+    second = AnswerCost(
+        Usage(20, output_tokens=10, cost=0.25), 0.25, seconds=1, writing_seconds=1, writing_tokens=10
+    )
+    both = first.plus(second)
+    assert both.usage == Usage(30, 1, 2, 40, 4, 0.375)
+    assert (both.seconds, both.tokens_per_second) == (3, 20)
+    assert AnswerCost(seconds=1, writing_seconds=0.01, writing_tokens=9).tokens_per_second is None
