@@ -2,7 +2,11 @@
 
     pipe          what Open WebUI loads: the manifold `Pipe` with its valves
     replay        the command line: an exported chat → the input that would be sent, and why
-    app           the composition root
+    app           the composition root: what calls of the host reach
+    assembly      what answers one call
+    attaching     the attachments of one call
+    permission    what of a call may be sent
+    worker        what one worker owns, and all its calls share
     settings      the frozen settings of a request, from the valves
     valves        what administrators and users set
     engine        one request's journey over the ports

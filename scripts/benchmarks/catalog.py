@@ -20,10 +20,11 @@ from typing import Any
 
 import httpx
 
-from open_webui_openrouter_pipe.app import App, HostResources
+from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.settings import Settings, read_settings
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.valves import Valves
+from open_webui_openrouter_pipe.worker import HostResources
 from scripts.harness.page import SECRET_KEY, FakeRecords
 from scripts.standin import catalogue
 

@@ -24,9 +24,10 @@ import sqlalchemy as sa
 import uvloop
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from open_webui_openrouter_pipe.app import App, HostResources
+from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.worker import HostResources
 from scripts.benchmarks._replies import MODEL, prompt, request_body
 from scripts.harness.page import KEY, FakeRecords
 

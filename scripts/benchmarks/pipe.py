@@ -17,9 +17,10 @@ from typing import Any, cast
 
 import httpx
 
-from open_webui_openrouter_pipe.app import App, HostResources
+from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.worker import HostResources
 from scripts.harness.page import FakeRecords
 
 NAME = "pipe"

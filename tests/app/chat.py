@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from open_webui_openrouter_pipe.app import App, HostResources
+from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.history.markers import leading_markers
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.ports import Failed, Notice, StoredMarkers
@@ -17,6 +17,7 @@ from open_webui_openrouter_pipe.responses.effects import TextDelta
 from open_webui_openrouter_pipe.settings import Settings, read_settings
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.valves import Valves
+from open_webui_openrouter_pipe.worker import HostResources
 from scripts.harness.page import FakeRecords, split_reference
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.app import App, HostResources
+from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.settings import has_proxy
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.worker import HostResources
 from scripts.harness.page import FakeRecords
 from tests.app.chat import Chat, WithoutCatalogue, app_on, settings
 
@@ -160,7 +161,11 @@ async def test_an_answer_writes_its_artifacts_once(tmp_path: Path, standin: Stan
     own = [each for each in statements if "openrouter_pipe_artifact" in each]
     assert (len(answer.marked), len(own)) == (2, 1)
     beside = [each for each in statements if each not in own]
-    assert {each.split("openrouter_pipe_")[1].split()[0] for each in beside} == {"audit", "calibration"}
+    assert {each.split("openrouter_pipe_")[1].split()[0] for each in beside} == {
+        "audit",
+        "calibration",
+        "ledger",
+    }
 
 
 def test_a_proxy_that_the_environment_names_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.app import App, HostResources
+from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.ports import Failed, Notice
 from open_webui_openrouter_pipe.responses.effects import TextDelta
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.worker import HostResources
 from scripts.harness.page import FakeRecords
 from tests.app.chat import settings
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from open_webui_openrouter_pipe.app import App, HostResources
+from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.planning.cache_marks import cache_key
 from open_webui_openrouter_pipe.store.batches import AuditLog, StoredCalibrations
 from open_webui_openrouter_pipe.store.database import Database, epoch_seconds
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS
+from open_webui_openrouter_pipe.worker import HostResources
 from scripts.harness.page import FakeRecords
 from tests.app.chat import MODEL, Chat, settings
 

@@ -197,7 +197,7 @@ async def test_only_so_many_keys_and_addresses_are_remembered(tmp_path: Path, st
             address = f"{standin.url}{'/' * number}/api/v1"
             await app.models(read_settings(Valves(API_KEY="sk-or-1", BASE_URL=address)))
         entries = await app.models(settings(standin))
-        assert (len(app._listings), len(entries)) == (4, len(LISTED))
+        assert (len(app.worker.listings), len(entries)) == (4, len(LISTED))
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ async def test_the_entry_tries_again_when_it_is_asked(tmp_path: Path, standin: S
     network = down()
     async with app_on(tmp_path, network) as app:
         chat = Chat(app, settings(standin), model="status", role="admin")
-        listing = app._listing(chat.settings.client)
+        listing = app.worker.listing(chat.settings.client)
         before = (await chat.ask("And now?")).text
         network.paths = ()
         listing.catalog._models._clock = listing._key._clock = lambda: asyncio.get_running_loop().time() + 15

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.app import App, HostResources
+from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.engine import spending
 from open_webui_openrouter_pipe.engine.spending import time_text
 from open_webui_openrouter_pipe.host.call import read_call
@@ -22,6 +22,7 @@ from open_webui_openrouter_pipe.ports import Bill, Failed, Notice
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.ledger import ChatSpending, SpendingLedger
+from open_webui_openrouter_pipe.worker import HostResources
 from scripts.benchmarks._screenplay import agent_chat, plain_chat
 from scripts.benchmarks.prices import forecast_errors, within_share
 from scripts.harness.page import FakeRecords, Page, PipeInProcess

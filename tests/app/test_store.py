@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 from redis.asyncio import Redis
 
-from open_webui_openrouter_pipe.app import App, HostResources
+from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.engine.recorder import Persistence, Recorder, RequestOrigin
 from open_webui_openrouter_pipe.responses.items import FunctionCall, Item, Reasoning
 from open_webui_openrouter_pipe.settings import read_settings
@@ -26,6 +26,7 @@ from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.rows import SealedRow
 from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing, encode_item
 from open_webui_openrouter_pipe.valves import Valves
+from open_webui_openrouter_pipe.worker import HostResources
 from scripts.harness.page import FakeRecords
 from tests.app.chat import Answer, Chat, received_reasoning_ids, sent_reasoning_ids, settings
 from tests.store.fakes import MemoryRows
@@ -223,7 +224,7 @@ async def test_without_a_key_nothing_that_is_stored_is_replaced(tmp_path: Path) 
             await build_rows(database).put([unsealed])
         async with aclosing(App(HostResources(database, FakeRecords(), secret))) as app:
             store = read_settings(Valves(ACCEPT_UNSEALED_ARTIFACTS=True)).store
-            artifacts, _ = await app._stores_of(store)
+            artifacts, _ = await app.worker.stores(store)
             found.append(list((await artifacts.load("ada", [unsealed.id])).artifacts))
     assert found == [[], [unsealed.id]]
 
@@ -305,7 +306,7 @@ async def test_a_dropped_app_ends_all_that_it_started(
     app = App(HostResources(database, FakeRecords(), "secret", redis=link))
     await app.models(settings(standin))
     await Chat(app, settings(standin)).ask("one")
-    reference, http = weakref.ref(app), app._own.http
+    reference, http = weakref.ref(app), app.worker.own.http
     assert asyncio.all_tasks() > before
     del app
     gc.collect()

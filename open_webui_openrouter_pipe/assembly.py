@@ -1,0 +1,229 @@
+"""What answers one call, built from what its worker shares: its requests, its fitter, its summarizer, its bill."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .conversation.budget import UNKNOWN_WINDOW_TOKENS
+from .engine.channel import OutputChannel
+from .engine.fit import RequestFitter, RequestTerms
+from .engine.recorder import RequestOrigin, generate_item_id
+from .engine.round import Ports
+from .engine.spending import Spending, TimedResponses
+from .engine.summarizer import Summarizer
+from .engine.summary_writer import SummaryModel, SummaryWriter
+from .engine.turn import TurnRequest, TurnRunner
+from .host.call import Call, is_saved
+from .media.library import MediaLibrary
+from .openrouter import controls, policy
+from .openrouter.cache_lifetime import CacheLifetime, cheapest_lifetime
+from .openrouter.composer import Composer
+from .openrouter.identity import Caller, identity_parameters
+from .openrouter.own_key import OwnKeyResponses
+from .openrouter.retries import RetryingResponses, Show
+from .permission import NO_PERSISTENCE, PermittedCall
+from .planning.audit import AuditRow
+from .ports import Responses
+from .settings import Settings
+from .worker import Worker
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Assembly:
+    """Builds the parts that answer one call into a channel."""
+
+    worker: Worker
+    permitted: PermittedCall
+    call: Call
+    library: MediaLibrary
+    channel: OutputChannel
+
+    @property
+    def _settings(self) -> Settings:
+        return self.permitted.settings
+
+    async def turn(self) -> TurnRunner:
+        """Return what answers the call."""
+        worker, call, settings = self.worker, self.call, self._settings
+        composer = await self._composer()
+        spending = self._spending(composer)
+        ports = Ports(
+            responses=spending.responses,
+            requests=composer,
+            store=(await worker.stores(settings.store))[0],
+            new_id=generate_item_id,
+            files=worker.host.files if self.library.saved_for else None,
+            attachments=self.library,
+            downloads=self.library.downloads,
+        )
+        request = TurnRequest(
+            messages=call.messages,
+            origin=RequestOrigin(call.user_id, call.chat_id, call.message_id, call.model_id),
+            persistence=settings.persistence if call.keeps else NO_PERSISTENCE,
+            base_system_prompt=call.base_system_prompt,
+            base_user_prompt=call.base_user_prompt,
+            for_admin=call.is_admin,
+        )
+        fitter = await self._fitter(composer, spending)
+        worker.admission.settings = settings.resilience.admission
+        slot = worker.admission.slot(call.user_id, is_task=call.task is not None, show=self.channel.put)
+        return TurnRunner(
+            request, ports, self.channel, memory=worker.memory, fitter=fitter, slot=slot, spending=spending
+        )
+
+    def _spending(self, composer: Composer) -> Spending:
+        """What the call spends; only on a page is there anyone to ask, and a task is not the chat's own request."""
+        call, settings = self.call, self._settings
+        responses = self._responses(
+            composer, retry_seconds=settings.resilience.retry_seconds, show=self.channel.put
+        )
+        chat = ("", "") if call.task else (call.chat_id, call.message_id)
+        return Spending(
+            self.worker.spending,
+            settings.spending,
+            self.permitted.payer,
+            RequestOrigin(call.user_id, *chat, call.model_id),
+            call.chat_id if is_saved(call.chat_id) else "",
+            self.permitted.model,
+            TimedResponses(responses, self.worker.loop.time),
+            call.ask if call.in_chat else None,
+            call.time_zone,
+        )
+
+    def _responses(self, composer: Composer, *, retry_seconds: float, show: Show | None = None) -> Responses:
+        """What answers the requests of the call: with the user's own key, if there is one.
+
+        It asks again where that helps; `show` gets the lines about it.
+        """
+        settings, switched = self._settings.client, self._settings.controls
+        has_tools, own_key = bool(composer.tools) and self.call.task is None, switched.own_api_key
+        betas = controls.beta_features(switched, self.permitted.model, has_tools=has_tools)
+        key = settings.api_key if own_key is None else own_key
+        asking = RetryingResponses(
+            self.worker.client(replace(settings, betas=betas, api_key=key)),
+            limit_seconds=retry_seconds,
+            show=show,
+        )
+        return asking if own_key is None else OwnKeyResponses(asking)
+
+    async def _composer(self) -> Composer:
+        call, settings, model = self.call, self._settings, self.permitted.model
+        if call.task:
+            parameters: Mapping[str, Any] = {**policy.task_parameters(call.parameters), **self._identity()}
+        else:
+            parameters = policy.chat_parameters(
+                call.parameters,
+                model_id=call.model_id,
+                identity=self._identity(),
+                lifetime=await self._cache_lifetime(),
+            )
+            parameters = policy.drawing_parameters(
+                parameters, model=model, image_config=settings.image_config
+            )
+        engine = policy.pdf_engine(settings.attachments.pdf_engine, model)
+        return Composer(parameters, model=model, model_id=call.model_id, pdf_engine=engine)
+
+    def _identity(self) -> Mapping[str, Any]:
+        """What names the chat and its user."""
+        call, secret = self.call, self.worker.host.secret_key.encode("utf-8", "surrogatepass")
+        caller = Caller(call.user_id, call.chat_id, call.message_id, call.task)
+        return identity_parameters(self._settings.controls.identity, caller, secret)
+
+    async def _cache_lifetime(self) -> CacheLifetime:
+        """How long the provider should keep the chat; the pauses are read only where that can be chosen."""
+        setting, find = self._settings.controls.cache_lifetime, self.worker.host.chat_pauses
+        if setting != "auto":
+            return setting
+        if find is None or not policy.has_cache_lifetimes(self.call.model_id):
+            return "5m"
+        return cheapest_lifetime(await find(self.call), self.permitted.model)
+
+    async def _fitter(self, composer: Composer, spending: Spending) -> RequestFitter:
+        """What fits the call's requests. A task is never shortened; an unsaved chat is recorded without its ids."""
+        call, settings = self.call, self._settings
+        find = self.worker.listing(settings.client).catalog.find
+        models = [find(model_id) for model_id in composer.model_ids]
+        context = settings.context
+        writer = find(policy.summary_model_id(settings.summary.model, call.model_id))
+        if call.task:
+            context = replace(context, context_strategy="off")
+        elif context.context_strategy == "summarize" and writer and not writer.writes:
+            context = replace(context, context_strategy="prune")  # a picture is not a summary
+        chat = (call.chat_id, call.message_id) if call.keeps else ("", "")
+        model = policy.model_terms(call.model_id, models, output_tokens=composer.max_output_tokens)
+        if model.window_tokens is None:
+            model = replace(model, window_tokens=self._unlisted_window(call.model_id))
+        terms = RequestTerms(
+            context,
+            model,
+            composer.tools,
+            call.optional_tools,
+            recorded=not call.task,
+            calibrates=not (composer.has_added_input or call.task),
+        )
+        origin = RequestOrigin(call.user_id, *chat, call.model_id)
+        summarizes = context.context_strategy == "summarize"
+        summarizer = await self._summarizer(composer, terms, origin, spending) if summarizes else None
+        return RequestFitter(self.worker.planner, terms, origin, summarizer=summarizer)
+
+    async def _summarizer(
+        self, composer: Composer, terms: RequestTerms, origin: RequestOrigin, spending: Spending
+    ) -> Summarizer:
+        """What writes the call's summaries."""
+        worker, settings = self.worker, self._settings
+
+        def record(row: AuditRow) -> None:
+            worker.planner.record(origin, row)
+            spending.note_summary(row)
+
+        return Summarizer(
+            (await worker.stores(settings.store))[1] if self.call.keeps else worker.unsaved_summaries,
+            await self._summary_writer(composer, terms),
+            worker.summarizer_state,
+            origin=origin,
+            time_limit_seconds=settings.summary.timeout_seconds,
+            record=record,
+        )
+
+    async def _summary_writer(self, composer: Composer, terms: RequestTerms) -> SummaryWriter:
+        """What asks for summaries: the chat's own model, which has it cached, or one with its own prompt."""
+        call, summary, model = self.call, self._settings.summary, self.permitted.model
+        writer_id = policy.summary_model_id(summary.model, call.model_id)
+        own_model = self.worker.listing(self._settings.client).catalog.find(writer_id)
+        named = {**call.parameters, **self._identity()}
+        parameters = policy.summary_parameters(named, model_id=call.model_id, writer_id=writer_id)
+        live = SummaryModel(
+            call.model_id,
+            composer,
+            terms.model.window_tokens or UNKNOWN_WINDOW_TOKENS,
+            bool(model and model.reasons),
+        )
+        own = SummaryModel(
+            writer_id,
+            Composer(
+                parameters, model=own_model, model_id=writer_id, summary_parameters=policy.SUMMARY_FORMAT
+            ),
+            (own_model.context_tokens if own_model else None)
+            or self._unlisted_window(writer_id)
+            or UNKNOWN_WINDOW_TOKENS,
+            bool(own_model and own_model.reasons),
+        )
+        return SummaryWriter(
+            self._responses(composer, retry_seconds=0.0),  # it has attempts of its own
+            suffix_model=live if policy.shares_cache(summary.model, terms.model) else None,
+            standalone_model=own,
+            count=(await self.worker.planner.counter(writer_id)).text,
+        )
+
+    def _unlisted_window(self, model_id: str) -> int | None:
+        """The window of a model of which the catalogue names none: as a provider has named it, or as assumed."""
+        return (
+            self.worker.planner.named_windows.get((self.call.user_id, model_id))
+            or self._settings.assumed_window_tokens
+            or None
+        )

@@ -1,0 +1,218 @@
+"""What one worker owns and all its calls share: clients, catalogues, stores, and what it remembers.
+
+One Worker serves one event loop. Open WebUI drops an old instance without a word: what the worker owns is therefore
+closed when nobody holds it any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import weakref
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from .engine.admission import Admission
+from .engine.fit import PlannerServices
+from .engine.recorder import generate_item_id
+from .engine.spending import SpendingServices
+from .engine.summarizer import PromptCacheClock, SummarizerState
+from .engine.turn import TurnMemory
+from .host.call import AttachedFile, Call
+from .host.model_sync import ModelRows, write_model_rows
+from .media.library import EncodedFiles
+from .openrouter.breaker import AddressBreaker
+from .openrouter.client import ClientSettings, OpenRouterClient
+from .openrouter.connections import Connections
+from .openrouter.listing import ModelListing
+from .planning.limits import Group
+from .ports import ArtifactStore, Files, Summaries
+from .settings import Settings, StoreSettings, has_proxy
+from .store.artifacts import SealedArtifacts
+from .store.batches import AuditLog, StoredCalibrations
+from .store.cache import GuardedRedis, build_rows
+from .store.database import Database
+from .store.ledger import SpendingLedger
+from .store.rows import RowStore
+from .store.sealing import Keyring, Sealing
+from .store.summaries import MemorySummaries, SealedSummaries, SummaryRows
+from .store.sweep import Host, Schedule, Sweep
+from .store.tasks import Leases
+from .store.tokenizer import LocalTokenizer
+
+log = logging.getLogger(__name__)
+
+_CATALOGUE_FOLDER: Final = "openrouter_pipe"
+_MAX_LISTINGS: Final = 4
+"""How many base URLs and keys are remembered; of more, those go that were first used longest ago."""
+_SWEEP_LOOK_SECONDS: Final = 60 * 60.0
+"""How often a worker that is in use asks the database whether a sweep is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostResources:
+    """What the host shares with the app: its database and Redis, what it knows of users and chats, its secret.
+
+    Without Redis the database is used alone; without a secret key nothing is kept but what a passphrase seals; without
+    a cache folder nothing is cached on disk, without a tokenizer's folder tokens are estimated, and without `files`
+    pictures stay in the chat. `model_parameters` returns what administrators have set for the model of a call,
+    `attached_documents` the documents of its chat by the index of their message, and `files_without_text` those of the
+    files of which the host itself has no text to send. `chat_pauses` returns the seconds between the user's messages
+    of its chat, `groups` the groups of a user.
+    """
+
+    database: Database
+    records: Host
+    secret_key: str
+    redis: GuardedRedis | None = None
+    cache_folder: Path | None = None
+    tokenizer_folder: Path | None = None
+    model_parameters: Callable[[Call], Awaitable[Mapping[str, Any]]] | None = None
+    files: Files | None = None
+    attached_documents: Callable[[Call], Awaitable[Mapping[int, tuple[AttachedFile, ...]]]] | None = None
+    files_without_text: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
+    chat_pauses: Callable[[Call], Awaitable[Sequence[float]]] | None = None
+    groups: Callable[[str], Awaitable[Sequence[Group]]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedResources:
+    """What an app opened and started; it can be closed after the app was dropped."""
+
+    http: httpx.AsyncClient
+    rows: RowStore
+    summary_rows: SummaryRows
+    audit: AuditLog
+    calibrations: StoredCalibrations
+    ledger: SpendingLedger
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin work in the background; it is cancelled when the app is closed."""
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+    async def aclose(self) -> None:
+        """Stop what runs and close what is open."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        for resource in (
+            self.ledger,
+            self.audit,
+            self.calibrations,
+            self.summary_rows,
+            self.rows,
+            self.http,
+        ):
+            await resource.aclose()
+
+
+class Worker:
+    """Clients, catalogues and stores of one worker. Create it inside the event loop that it serves."""
+
+    def __init__(
+        self, host: HostResources, *, transport: httpx.AsyncBaseTransport | None, clock: Callable[[], float]
+    ) -> None:
+        """`transport` replaces the network, `clock` gives the epoch seconds by which days and prices go.
+
+        Behind a proxy, httpx's own pool is used, which finds its way there.
+        """
+        self.host = host
+        self.own = OwnedResources(
+            http=httpx.AsyncClient(transport=transport or (None if has_proxy() else Connections())),
+            rows=build_rows(host.database, redis=host.redis),
+            summary_rows=SummaryRows(host.database),
+            audit=AuditLog(host.database),
+            calibrations=StoredCalibrations(host.database),
+            ledger=SpendingLedger(host.database, clock=lambda: int(clock())),
+        )
+        self.loop = asyncio.get_running_loop()
+        self.planner = PlannerServices(
+            self.own.audit,
+            self.own.calibrations,
+            LocalTokenizer(host.tokenizer_folder),
+            generate_item_id,
+            PromptCacheClock(self.loop.time),
+        )
+        self.spending = SpendingServices(
+            self.own.ledger, self.planner, host.groups, generate_item_id, clock, self.loop.time
+        )
+        self.summarizer_state = SummarizerState(start=self.own.start, clock=self.loop.time)
+        self.unsaved_summaries = MemorySummaries()
+        self._next_sweep_look_seconds = self.loop.time()
+        self.listings: dict[ClientSettings, ModelListing] = {}
+        self._keyed_stores: dict[StoreSettings, tuple[ArtifactStore, Summaries]] = {}
+        self.model_rows = ModelRows(Leases(host.database), self.own.start, self.loop.time, write_model_rows)
+        self._deriving = asyncio.Lock()
+        self.memory = TurnMemory()
+        self.encoded_files = EncodedFiles()
+        self.admission = Admission()
+        self.breaker = AddressBreaker(clock=self.loop.time)
+        weakref.finalize(self, _close_soon, self.loop, self.own.aclose).atexit = False
+
+    def sweep_when_due(self, settings: Settings) -> None:
+        """Look whether a sweep is due with the first answer, and then once in a while."""
+        now = self.loop.time()
+        if now >= self._next_sweep_look_seconds:
+            self._next_sweep_look_seconds = now + _SWEEP_LOOK_SECONDS
+            self.own.start(_clean_up(self.host, settings.store.cleanup_days))
+
+    def client(self, settings: ClientSettings) -> OpenRouterClient:
+        """Return what speaks HTTP with OpenRouter under these settings."""
+        return OpenRouterClient(self.own.http, settings, breaker=self.breaker)
+
+    def listing(self, settings: ClientSettings) -> ModelListing:
+        """The models of the base URL and the key."""
+        if settings not in self.listings:
+            without_key = replace(settings, api_key="")
+            folder = self.host.cache_folder
+            while len(self.listings) >= _MAX_LISTINGS:
+                del self.listings[next(iter(self.listings))]
+            self.listings[settings] = ModelListing(
+                self.client(settings).get,
+                self.client(without_key).get,
+                start=self.own.start,
+                base_url=settings.base_url,
+                has_key=bool(settings.api_key),
+                folder=folder / _CATALOGUE_FOLDER if folder else None,
+            )
+        return self.listings[settings]
+
+    async def stores(self, settings: StoreSettings) -> tuple[ArtifactStore, Summaries]:
+        """The stores with the keys of these settings, derived once; without any key, what was stored stays closed."""
+        async with self._deriving:
+            if settings not in self._keyed_stores:
+                secret, passphrases = self.host.secret_key, settings.passphrases
+                has_key = bool(passphrases or secret)
+                found = (secret if has_key else secrets.token_hex(),)
+                keyring = await asyncio.to_thread(Keyring, found, passphrases=passphrases)
+                # A key for this worker alone must replace nothing that is stored.
+                sealing = Sealing(keyring, settings.encrypt_all, settings.accept_unsealed and has_key)
+                artifacts = SealedArtifacts(self.own.rows, sealing)
+                summaries = SealedSummaries(self.own.summary_rows, keyring)
+                self._keyed_stores = {settings: (artifacts, summaries if has_key else self.unsaved_summaries)}
+            return self._keyed_stores[settings]
+
+
+def _close_soon(loop: asyncio.AbstractEventLoop, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Close in the loop, from whichever thread drops the app; a loop that has stopped took everything with it."""
+    if loop.is_running():
+        asyncio.run_coroutine_threadsafe(close(), loop)
+
+
+async def _clean_up(host: HostResources, keep_days: int) -> None:
+    """Delete what is due of all that is stored; 0 days keep all for ever that is not of deleted users and chats."""
+    try:
+        swept = await Sweep(host.database, host.records, Schedule(keep_days=keep_days)).run()
+    except Exception:  # the host may raise anything, and the next sweep may succeed
+        log.warning("the sweep of stored items ended early", exc_info=True)
+    else:
+        log.debug("swept: %s", swept or "not due")
