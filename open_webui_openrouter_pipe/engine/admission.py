@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 from ..errors import TooBusy
 from ..notices import admin_notice, notice
@@ -21,6 +22,10 @@ MAX_WAITING: Final = 200
 """Requests that wait in a worker; more could not be answered in bearable time."""
 MAX_WAIT_SECONDS: Final = 60.0
 """After that a user has long pressed the button again, and a proxy given up."""
+
+Show: TypeAlias = Callable[[Notice], Awaitable[None]]
+Away: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+"""Leaves a place to others within the block; after it one is waited for again, unless the block has raised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +58,34 @@ class Admission:
         self._turn = 0
 
     @asynccontextmanager
-    async def slot(
-        self, user_id: str, *, is_task: bool, show: Callable[[Notice], Awaitable[None]]
-    ) -> AsyncGenerator[None]:
+    async def slot(self, user_id: str, *, is_task: bool, show: Show) -> AsyncGenerator[Away]:
         """Hold a place among the running requests, after waiting for it where there is none, which is shown.
+
+        What it yields leaves the place to others while nothing is sent, such as while a user thinks.
 
         Raises:
             TooBusy: Too many wait, or the wait was too long.
         """
         waiter = _Waiter(user_id, is_task)
-        self._waiting.append(waiter)
-        self._admit()
         try:
-            if not waiter.admitted.is_set():
-                await self._wait(waiter, show)
-            yield
+            await self._enter(waiter, show)
+            yield partial(self._away, waiter, show)
         finally:
             self._leave(waiter)
 
-    async def _wait(self, waiter: _Waiter, show: Callable[[Notice], Awaitable[None]]) -> None:
+    @asynccontextmanager
+    async def _away(self, waiter: _Waiter, show: Show) -> AsyncGenerator[None]:
+        self._leave(waiter)
+        yield
+        await self._enter(waiter, show)
+
+    async def _enter(self, waiter: _Waiter, show: Show) -> None:
+        self._waiting.append(waiter)
+        self._admit()
+        if not waiter.admitted.is_set():
+            await self._wait(waiter, show)
+
+    async def _wait(self, waiter: _Waiter, show: Show) -> None:
         if len(self._waiting) > self._max_waiting:
             raise TooBusy(notice("queue_full"), admin_message=admin_notice("queue_full"))
         await show(Notice(notice("waiting_for_place"), done=False))
@@ -80,16 +94,19 @@ class Admission:
                 await waiter.admitted.wait()
         except TimeoutError as error:
             if not waiter.admitted.is_set():
+                await show(Notice(notice("place_found")))
                 seconds = self._max_wait_seconds
                 line, admin_line = (say("queue_slow", seconds=seconds) for say in (notice, admin_notice))
                 raise TooBusy(line, admin_message=admin_line) from error
         await show(Notice(notice("place_found")))
 
     def _leave(self, waiter: _Waiter) -> None:
+        """Leave the place or the queue; while a user is asked it is in neither."""
         user_id = waiter.user_id
         if waiter.admitted.is_set():
+            waiter.admitted.clear()
             self._running[user_id] -= 1
-        else:
+        elif waiter in self._waiting:
             self._waiting.remove(waiter)
         if not self._running[user_id] and all(other.user_id != user_id for other in self._waiting):
             del self._running[user_id]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import accumulate
@@ -49,6 +49,7 @@ from ..responses.effects import ResponseFinished, Usage
 from ..responses.failure import Failure
 from ..responses.items import is_function_call
 from ..responses.wire import as_object
+from .admission import Away
 from .fit import Notify, PlannerServices, was_read_once
 from .recorder import RequestOrigin
 from .round import Round
@@ -68,7 +69,12 @@ CHARACTERS_PER_TOKEN: Final = 4
 
 _POLL_SECONDS: Final = 0.5
 _NAME_BYTES: Final = 8
-_START_EVENTS: Final = frozenset({"response.created", "response.in_progress"})
+_WITHOUT_OUTPUT: Final = frozenset(
+    {
+        *("response.created", "response.in_progress", "response.queued"),
+        *("response.failed", "response.error", "error"),
+    }
+)
 
 CostLine: TypeAlias = Literal["off", "cost", "forecast"]
 """What the last line of an answer names: nothing, what it cost, or also what the next request will cost."""
@@ -206,7 +212,7 @@ class TimedResponses:
 
     async def _noted(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
         async for event in events:
-            if self.first is None and event.get("type") not in _START_EVENTS:
+            if self.first is None and _has_output(event):
                 self.first = self._timer()
             if isinstance(delta := event.get("delta"), str):
                 self.characters += len(delta)
@@ -238,6 +244,8 @@ class Spending:
     responses: TimedResponses
     ask: Ask | None = None
     zone: str = ""
+    away: Away = nullcontext
+    """Leaves the place among the running requests to others while the user is asked."""
     _expected: Usage = field(default_factory=Usage, init=False)
     _pieces: RequestPieces = field(default_factory=lambda: RequestPieces((), ()), init=False)
     _hold: str = field(default="", init=False)
@@ -360,41 +368,64 @@ class Spending:
             question = notice(name, cost=dollars(cost), tokens=tokens, cached=cached)
         if not question:
             return
+        async with self.away():
+            await self._require_agreement(self.ask, question, dollars(cost))
+        services.answers.put(message, value=True)
+
+    async def _require_agreement(self, ask: Ask, question: str, cost: str) -> None:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                agreed = await self.ask(notice("confirm_title", cost=dollars(cost)), question)
+                agreed = await ask(notice("confirm_title", cost=cost), question)
         except TimeoutError:
             agreed = False
-        services.answers.put(self._chat, agreed is not False)
+        self.services.answers.put(self._chat, agreed is not False)
         if agreed is False:
-            raise SpendingDeclined(notice("declined", cost=dollars(cost)))
-        services.answers.put(message, value=True)
+            raise SpendingDeclined(notice("declined", cost=cost))
 
     async def _take_hold(self, body: RequestBody, notify: Notify) -> None:
         """Hold what the request may cost at most, as soon as that fits. Raises SpendingLimitReached."""
-        services, payer = self.services, self.payer
-        if not payer.under:
+        if not self.payer.under:
             return
-        hold, amount, left_seconds = services.new_id(), self._highest_cost(body), WAIT_SECONDS
-        while True:
-            try:
-                if await services.ledger.hold(hold, amount, payer.under):
-                    self._hold = hold
-                    return
-            except StoreError as error:
-                raise SpendingLimitReached(notice("limits_unavailable"), detail=error.detail) from error
-            except asyncio.CancelledError:  # the database goes on with what it has begun
-                services.ledger.release(hold, payer.accounts)
-                raise
-            state = await services.nearest(payer)
-            if state and state.is_reached:
-                raise SpendingLimitReached(services.limit_line("limit_reached", state, self.zone))
-            if left_seconds <= 0:
-                raise SpendingLimitReached(notice("limit_in_use"))
-            if left_seconds == WAIT_SECONDS:
-                await notify(Notice(notice("limit_waiting"), done=False))
-            await services.sleep(_POLL_SECONDS)
+        hold, amount = self.services.new_id(), self._highest_cost(body)
+        if await self._has_hold(hold, amount):
+            return
+        await notify(Notice(notice("limit_waiting"), done=False))
+        try:
+            has_hold = await self._wait_for_hold(hold, amount)
+        except SpendingLimitReached:
+            await notify(Notice(notice("place_found")))
+            raise
+        await notify(Notice(notice("place_found")))
+        if not has_hold:
+            raise SpendingLimitReached(notice("limit_in_use"))
+
+    async def _wait_for_hold(self, hold: str, amount: float) -> bool:
+        left_seconds = WAIT_SECONDS
+        while left_seconds > 0:
+            await self.services.sleep(_POLL_SECONDS)
             left_seconds -= _POLL_SECONDS
+            if await self._has_hold(hold, amount):
+                return True
+        return False
+
+    async def _has_hold(self, hold: str, amount: float) -> bool:
+        """Try to hold an amount. Raises SpendingLimitReached where waiting is useless."""
+        services, payer = self.services, self.payer
+        holding = asyncio.ensure_future(services.ledger.hold(hold, amount, payer.under))
+        try:
+            if await asyncio.shield(holding):
+                self._hold = hold
+                return True
+        except StoreError as error:  # the transaction may have succeeded all the same
+            services.ledger.release(hold, payer.accounts)
+            raise SpendingLimitReached(notice("limits_unavailable"), detail=error.detail) from error
+        except asyncio.CancelledError:  # the database goes on with what it has begun
+            holding.add_done_callback(lambda _: services.ledger.release(hold, payer.accounts))
+            raise
+        state = await services.nearest(payer)
+        if state and state.is_reached:
+            raise SpendingLimitReached(services.limit_line("limit_reached", state, self.zone))
+        return False
 
     def _highest_cost(self, body: RequestBody) -> float:
         """Return the most that the request may be expected to cost: with nothing cached, and a long answer."""
@@ -449,6 +480,11 @@ class Spending:
         return AnswerCost(
             usage, cost, seconds, now - first if first is not None else 0.0, usage.output_tokens
         )
+
+
+def _has_output(event: Event) -> bool:
+    """Whether an event shows that the provider has begun to answer; a failure alone does not."""
+    return event.get("type") not in _WITHOUT_OUTPUT and not as_object(event.get("response")).get("error")
 
 
 def prices_of(model: Model | None) -> Prices:

@@ -20,6 +20,7 @@ from ..history.build import BuiltHistory, History, Options, build_input, read_hi
 from ..notices import notice
 from ..planning.plan import Plan
 from ..ports import LoadedArtifacts, Notice
+from .admission import Away
 from .channel import OutputChannel
 from .failures import report_failure
 from .fit import RequestFitter
@@ -72,8 +73,8 @@ class TurnRunner:
     channel: OutputChannel
     memory: TurnMemory
     fitter: RequestFitter
-    slot: AbstractAsyncContextManager[None] = field(default_factory=nullcontext)
-    """Entered before the answer begins: a place among the requests that may run."""
+    slot: AbstractAsyncContextManager[Away | None] = field(default_factory=nullcontext)
+    """Entered before the answer begins: a place among the requests that may run, which a question leaves to others."""
     spending: Spending | None = None
     """None where nothing is counted or said about what it costs."""
 
@@ -84,7 +85,9 @@ class TurnRunner:
     async def run(self) -> None:
         """Answer, or say in one line why not; closes the channel in any case."""
         try:
-            async with self.slot:
+            async with self.slot as away:
+                if self.spending and away:
+                    self.spending.away = away
                 await self._answer()
         except Exception as error:  # noqa: BLE001 - the last one, reported to the log and to the user
             await self.channel.put(report_failure(error, for_admin=self.request.for_admin))

@@ -22,11 +22,11 @@ MAX_PAUSE_SECONDS: Final = 120.0
 
 @dataclass(slots=True)
 class _Address:
-    """Failed connections in a row, until when nothing is sent, and whether a request is trying it out."""
+    """Failed connections in a row, until when nothing is sent, and until when a request is trying it out."""
 
     failures: int = 0
     until_seconds: float = 0.0
-    tried: bool = False
+    tried_until_seconds: float = 0.0
 
 
 class AddressBreaker:
@@ -48,7 +48,8 @@ class AddressBreaker:
         tries_out = state.failures >= FAILURES_TO_OPEN
         if tries_out:
             self._require_pause_over(state)
-            state.tried = True
+            # an answer may be long in coming; by then a connection is there, or is not
+            state.tried_until_seconds = self._clock() + PAUSE_SECONDS
         try:
             yield
         except ConnectionFailed as error:
@@ -59,11 +60,12 @@ class AddressBreaker:
         else:
             state.failures = 0
         finally:
-            state.tried = state.tried and not tries_out
+            if tries_out:
+                state.tried_until_seconds = 0.0
 
     def _require_pause_over(self, state: _Address) -> None:
-        remaining_seconds = state.until_seconds - self._clock()
-        if remaining_seconds <= 0 and not state.tried:
+        remaining_seconds = max(state.until_seconds, state.tried_until_seconds) - self._clock()
+        if remaining_seconds <= 0:
             return
         seconds, failures = max(1.0, remaining_seconds), state.failures
         raise AddressPaused(

@@ -98,9 +98,11 @@ class Connections(httpx.AsyncBaseTransport):
         )
 
     async def _keep(self, connection: httpcore.AsyncHTTPConnection, idle: _Idle) -> None:
-        """Keep a connection whose request is over; one that cannot serve another is closed by then."""
+        """Keep a connection whose request is over; one that cannot serve another is closed."""
         if connection.is_idle():
             idle.append(connection)
+        elif not connection.is_closed():
+            await connection.aclose()
         while idle and (self._is_closed or len(idle) > self._max_idle or idle[0].has_expired()):
             await idle.pop(0).aclose()
 
@@ -119,9 +121,11 @@ class _ResponseBody(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         """End the response; httpx calls it once, also in the middle."""
-        with _as_httpx_errors():
-            await self._stream.aclose()
-        await self._keep_connection()
+        try:
+            with _as_httpx_errors():
+                await self._stream.aclose()
+        finally:  # also when that is cancelled
+            await self._keep_connection()
 
 
 @contextmanager

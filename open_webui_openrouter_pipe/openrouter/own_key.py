@@ -55,5 +55,7 @@ def require_usable(key: str | None) -> None:
 def _to_owner(error: PipeError) -> PipeError:
     for kind, line in _LINES.items():
         if isinstance(error, kind):
-            return kind(notice(line), detail=error.detail)
+            spoken = kind(notice(line), detail=error.detail)
+            spoken.generation_id = error.generation_id
+            return spoken
     return error

@@ -30,7 +30,7 @@ from ..errors import (
 from ..notices import notice
 from ..ports import Event, Notice, RequestBody, Responses
 from ..responses.failure import Failure, read_failure
-from ..responses.wire import as_object, as_text
+from ..responses.wire import as_number, as_object, as_text
 from .request import nearest_effort
 
 ATTEMPTS: Final = 3
@@ -90,7 +90,12 @@ class RetryingResponses:
                 except PipeError as error:
                     attempts.take(error)
                 else:
-                    if failure is None or not attempts.may_pass(self._inner.explain(failure)):
+                    is_final = (
+                        failure is None
+                        or _is_billed(beginning[-1])
+                        or not attempts.may_pass(self._inner.explain(failure))
+                    )
+                    if is_final:
                         async with aclosing(_joined(beginning, events)) as joined:
                             yield joined
                         return
@@ -217,6 +222,11 @@ async def _read_beginning(events: AsyncIterator[Event]) -> tuple[list[Event], Fa
     broken = StreamBroken(notice("stream_incomplete"))
     broken.passes = True
     raise broken
+
+
+def _is_billed(failed: Event) -> bool:
+    """Whether the failed attempt has a price, whose bill is then handed on."""
+    return bool(as_number(as_object(as_object(failed.get("response")).get("usage")).get("cost")))
 
 
 async def _joined(beginning: list[Event], events: AsyncIterator[Event]) -> AsyncGenerator[Event]:

@@ -8,6 +8,7 @@ by itself, for workers that die.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
@@ -16,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from ..errors import StoreError, StoreUnavailable
 from ..planning.limits import AccountLimit, AccountSums, day_number, may_begin, month_start
 from ..ports import Bill
 from .batches import BatchWriter
@@ -23,6 +25,8 @@ from .database import Database, epoch_seconds
 
 HOLD_SECONDS: Final = 60 * 60
 """Longer than any answer takes."""
+
+_log = logging.getLogger(__name__)
 
 _CHAT_SUMS: Final = (
     "requests",
@@ -151,7 +155,12 @@ class SpendingLedger(BatchWriter[Bill]):
                 if rows:
                     await connection.execute(statement, rows)
 
-        await self._database.run(work)
+        try:
+            await self._database.run(work)
+        except StoreError as error:
+            if len(bills) == 1 or isinstance(error, StoreUnavailable):
+                _log_lost(bills)
+            raise
 
     def _queries(self, accounts: Sequence[str]) -> tuple[sa.Select[Any], sa.Select[Any], Mapping[str, Any]]:
         """Return the queries for what accounts have spent and hold, and their values."""
@@ -177,6 +186,18 @@ class SpendingLedger(BatchWriter[Bill]):
         key = list(table.primary_key)
         statement: sa.Insert = insert.on_conflict_do_update(index_elements=key, set_=values)
         return statement
+
+
+def _log_lost(bills: Sequence[Bill]) -> None:
+    """Log what the database does not have, so that it can be added by hand."""
+    for bill in bills:
+        if bill.requests:
+            _log.warning(
+                "bill not written: $%.6f of user %s in chat %s",
+                bill.cost,
+                bill.user_id,
+                bill.chat_id or "none",
+            )
 
 
 def _sums(used: Sequence[sa.Row[Any]], held: Sequence[sa.Row[Any]]) -> Mapping[str, AccountSums]:

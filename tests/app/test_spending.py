@@ -235,9 +235,16 @@ async def test_an_answer_that_is_stopped_is_billed_by_our_own_count(user: User, 
     assert (await user.ledger.sums(["user:ada"]))["user:ada"].held == 0
 
 
-async def test_a_request_that_fails_at_once_costs_nothing(user: User) -> None:
-    """And what was held for it is given back."""
-    lines = await user.lines("[[standin: error=500]]", SPENDING_LIMITS="user: 9/day", COST_LINE="cost")
+@pytest.mark.parametrize(
+    "failure",
+    [
+        "error=400",
+        *(f"fail={kind} after=0 code=400" for kind in ("failed", "response.error", "nested", "flat")),
+    ],
+)
+async def test_a_request_that_fails_at_once_costs_nothing(user: User, failure: str) -> None:
+    """Whether its stream has begun or not; and what was held for it is given back."""
+    lines = await user.lines(f"[[standin: {failure}]]", SPENDING_LIMITS="user: 9/day", COST_LINE="cost")
     assert len(lines) == 1
     await user.app.idle()
     while await user.ledger.sums(["user:ada"]) != {}:
@@ -302,6 +309,56 @@ async def test_nobody_waits_for_ever_for_an_answer(
     assert standin.responses == []
 
 
+async def test_whoever_is_asked_keeps_nobody_waiting(user: User, standin: StandIn) -> None:
+    """Its place among the running requests is others' until the answer is there."""
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    class Thinking(Asked):
+        async def __call__(self, title: str, text: str) -> bool | None:
+            asked.set()
+            await may_answer.wait()
+            return await super().__call__(title, text)
+
+    first = asyncio.create_task(
+        user.lines(LONG, ask=Thinking(answer=True), CONFIRM_ABOVE_DOLLARS=0.005, MAX_REQUESTS=1)
+    )
+    await asked.wait()
+    other = replace(user, user_id="eve", chat_id="chat-2", messages=[])
+    assert await other.lines("short", MAX_REQUESTS=1) == []
+    may_answer.set()
+    await first
+    assert len(standin.responses) == 2
+
+
+async def test_what_is_held_after_the_user_has_left_is_released(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that is slow holds it only then."""
+    asked, may_hold, held = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    hold, ledgers = SpendingLedger.hold, list[SpendingLedger]()
+
+    async def hold_late(ledger: SpendingLedger, *given: Any) -> bool:
+        ledgers.append(ledger)
+        asked.set()
+        await may_hold.wait()
+        found = await hold(ledger, *given)
+        assert (await user.ledger.sums(["user:ada"]))["user:ada"].held > 0
+        held.set()
+        return found
+
+    monkeypatch.setattr(SpendingLedger, "hold", hold_late)
+    answer = asyncio.create_task(user.lines("one", SPENDING_LIMITS="user: 9/day"))
+    await asked.wait()
+    answer.cancel()
+    await asyncio.wait({answer})
+    await ledgers[0].idle()
+    may_hold.set()
+    await held.wait()
+    await asyncio.sleep(0)
+    await ledgers[0].idle()
+    assert (await user.ledger.sums(["user:ada"]))["user:ada"].held == 0
+
+
 async def test_giving_up_a_warm_cache_is_asked_about(user: User, world: World, standin: StandIn) -> None:
     """A switch of model that costs more than the threshold, as long as the other model has the chat in its cache."""
     yes = Asked(answer=True)
@@ -361,7 +418,9 @@ async def test_near_a_limit_the_cheaper_path_is_taken_and_said(user: User, stand
     near = "Your spending limit of $2.00 a day is nearly used up, until tomorrow at 00:00 UTC"
     (line,) = await user.lines("one", SPENDING_LIMITS="user: 2/day")
     assert line.startswith(near)
+    await user.total(1)  # what is held until then may be all that is left
     assert await user.lines("two", SPENDING_LIMITS="user: 2/day", NEAR_LIMIT="flex") == []
+    await user.total(2)
     assert await user.lines("three", SPENDING_LIMITS="user: 2/day", NEAR_LIMIT="floor") == []
     first, second, third = (each.body for each in standin.responses)
     assert (first.get("service_tier"), first.get("provider")) == (None, None)
@@ -414,13 +473,15 @@ async def test_near_a_limit_requests_wait_for_each_other(
     await user.ledger.hold("more", 0.05, under)
     lines = await user.lines("one", SPENDING_LIMITS=limits)
     assert lines[0].startswith("Waiting for other answers")
-    assert lines[1].startswith("Nothing was sent")
+    assert lines[1:] == ["The wait is over", lines[2]]
+    assert lines[2].startswith("Nothing was sent")
     monkeypatch.setattr(spending, "WAIT_SECONDS", 60.0)
     waiting = asyncio.create_task(user.lines("two", SPENDING_LIMITS=limits))
     await asyncio.sleep(0.05)
     user.ledger.release("other", ["user:ada"])
     user.ledger.release("more", ["user:ada"])
-    assert (await waiting)[0].startswith("Waiting for other answers")
+    first, over = (await waiting)[:2]
+    assert (first.startswith("Waiting for other answers"), over) == (True, "The wait is over")
     assert len(standin.responses) == 1
 
 

@@ -46,13 +46,13 @@ class Office:
             await asyncio.sleep(0)
 
     async def _run(self, name: str, *, is_task: bool) -> None:
-        async with self.admission.slot(name[0], is_task=is_task, show=self._show):
+        async with self.admission.slot(name[0], is_task=is_task, show=self.show):
             self.running.append(name)
             self.begun.append(name)
             await self._leave[name].wait()
             self.running.remove(name)
 
-    async def _show(self, line: Notice) -> None:
+    async def show(self, line: Notice) -> None:
         self.shown.append(line.text)
 
 
@@ -130,6 +130,44 @@ async def test_whoever_gives_up_leaves_the_queue() -> None:
     await office.let_others_run()
     assert office.begun == ["a1", "c1"]
     await office.leave("c1")
+
+
+async def test_a_place_is_left_to_others_during_a_question() -> None:
+    """And waits for one again; who gives up meanwhile, or in the second wait, holds up nobody."""
+    office, back, may_end = Office(1), asyncio.Event(), asyncio.Event()
+    running: list[str] = []
+
+    async def ask() -> None:
+        async with office.admission.slot("z", is_task=False, show=office.show) as away:
+            async with away():
+                await back.wait()
+            running.append("z")
+            await may_end.wait()
+
+    first = asyncio.create_task(ask())
+    await office.let_others_run()
+    await office.enter("a1", "b1")
+    back.set()
+    await office.let_others_run()
+    assert (office.running, running) == (["a1"], [])
+    await office.leave_all()
+    assert running == ["z"]
+    back.clear()
+    others = [asyncio.create_task(ask()) for _ in range(2)]
+    may_end.set()
+    await first
+    await office.let_others_run()
+    others[0].cancel()
+    await office.enter("c1")
+    back.set()
+    await office.let_others_run()
+    others[1].cancel()
+    await asyncio.wait(others)
+    assert office.running == ["c1"]
+    await office.leave("c1")
+    await office.enter("d1")
+    assert (office.running, running) == (["d1"], ["z"])
+    await office.leave_all()
 
 
 async def test_without_limits_nobody_waits() -> None:

@@ -84,6 +84,19 @@ def test_one_request_tries_the_address_out(opened: AddressBreaker, clock: Clock)
     assert attempt(opened)
 
 
+def test_a_try_that_waits_for_its_answer_holds_up_nobody_for_long(
+    opened: AddressBreaker, clock: Clock
+) -> None:
+    """Connected it is by then: a model may think for minutes before anything comes."""
+    clock.seconds += PAUSE_SECONDS
+    with opened.attempt(HERE):
+        clock.seconds += PAUSE_SECONDS - 1
+        with pytest.raises(AddressPaused, match="next try is in 1 seconds"), opened.attempt(HERE):
+            pass
+        clock.seconds += 1
+        assert attempt(opened)
+
+
 def test_a_cancelled_try_leaves_the_place_to_another(opened: AddressBreaker, clock: Clock) -> None:
     """It has proved nothing."""
     clock.seconds += PAUSE_SECONDS

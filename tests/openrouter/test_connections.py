@@ -115,6 +115,19 @@ async def test_a_cancelled_request_closes_its_connection() -> None:
         assert (await asyncio.gather(request, return_exceptions=True))[0].__class__ is asyncio.CancelledError
 
 
+async def test_a_response_whose_end_is_cancelled_closes_its_connection() -> None:
+    """A task may be cancelled a second time, while it closes what it has open."""
+    async with Server(BEGUN).running() as server, httpx.AsyncClient(transport=Connections()) as client:
+        response = await client.send(client.build_request("GET", server.url), stream=True)
+        await server.until_open(1)
+        closing = asyncio.create_task(response.aclose())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait({closing})
+        await server.until_open(0)
+        assert closing.cancelled()
+
+
 async def test_a_connection_that_the_server_ended_is_not_used_again() -> None:
     """It is noticed before anything is sent."""
     async with Server().running() as server, httpx.AsyncClient(transport=Connections()) as client:

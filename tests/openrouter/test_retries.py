@@ -188,6 +188,15 @@ async def test_a_failure_that_does_not_pass_is_handed_on_with_its_bill() -> None
     assert await World([[CREATED, failed]]).ask() == [CREATED, failed]
 
 
+async def test_a_failure_with_a_price_is_not_paid_for_twice() -> None:
+    """It would pass, and its bill would be lost."""
+    usage = {"input_tokens": 9, "output_tokens": 0, "cost": 0.25}
+    failed = {**OVERLOADED, "response": {**OVERLOADED["response"], "usage": usage}}
+    world = World([[CREATED, failed], GOOD])
+    assert await world.ask() == [CREATED, failed]
+    assert len(world.bodies) == 1
+
+
 async def test_chance_only_adds_to_a_wait() -> None:
     """The server's word is a minimum."""
     world = World([limited(4.0), GOOD], chance=1.0)

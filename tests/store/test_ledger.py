@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 
 from open_webui_openrouter_pipe.planning.limits import AccountLimit, AccountSums, Limit
 from open_webui_openrouter_pipe.ports import Bill
+from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.ledger import HOLD_SECONDS, ChatSpending, SpendingLedger
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS, KEPT_SPENDING_DAYS
 from tests.store.contract import NOW
@@ -20,7 +22,6 @@ from tests.store.workers import Servers, spend_until_refused
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from open_webui_openrouter_pipe.store.database import Database
     from scripts.harness.servers import PostgresServer
 
 pytestmark = pytest.mark.anyio
@@ -88,6 +89,14 @@ async def test_a_bill_takes_the_place_of_its_hold(database: Database) -> None:
         "all": AccountSums(0.5, 0.5, 0.125),
     }
     assert (await ledger.of_chat("ada", "chat-1")).requests == 1
+
+
+async def test_a_bill_that_is_not_written_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """With its price, whose it was, and its chat."""
+    async with aclosing(Database.from_url("sqlite:////nowhere/rows.db")) as database:
+        await write(ledger_at(database), BILL, replace(BILL, chat_id="", cost=0.25))
+    assert "bill not written: $0.500000 of user ada in chat chat-1" in caplog.messages
+    assert "bill not written: $0.250000 of user ada in chat none" in caplog.messages
 
 
 async def test_a_hold_of_a_worker_that_died_ends_by_itself(database: Database) -> None:
