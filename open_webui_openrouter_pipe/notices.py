@@ -454,7 +454,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "limit_of_user": "Your spending limit",
         "limit_of_group": "The spending limit of the group {group}",
         "limit_of_all": "The spending limit of all users",
-        # questions about a price, and the last line of an answer
+        # questions about a price, and the status line of an answer
         "confirm_title": "Send this for about {cost}?",
         "confirm_cost": (
             "The model reads about {tokens:,} tokens for this message, none of them from the provider's cache. That "

@@ -61,7 +61,7 @@ class Valves(BaseModel):
 
     API_KEY: str = Field(
         default="",
-        title="API key",
+        title="API Key",
         description="API key of OpenRouter. Empty: the environment variable OPENROUTER_API_KEY.",
         json_schema_extra=_PASSWORD,
     )
@@ -209,7 +209,7 @@ class Valves(BaseModel):
     )
     ZDR: bool = Field(
         default=False,
-        title="Zero data retention",
+        title="Zero Data Retention",
         description="Only providers that keep nothing of a request.",
     )
     REQUIRE_PARAMETERS: bool = Field(
@@ -407,8 +407,9 @@ class Valves(BaseModel):
     COST_LINE: CostLine = Field(
         default="forecast",
         description=(
-            "What the last line of an answer names. `cost`: what it has cost, its tokens, time and speed. `forecast`: "
-            "also what the input of the next message will cost, and until when the provider has the chat in its cache."
+            "What the status line of an answer names. `cost`: what it has cost, its tokens, time and speed. "
+            "`forecast`: also what the input of the next message will cost, and until when the provider has the chat "
+            "in its cache."
         ),
     )
     CONFIRM_ABOVE_DOLLARS: float = Field(
@@ -446,7 +447,7 @@ class Valves(BaseModel):
     )
     PDF_ENGINE: PdfEngine = Field(
         default="auto",
-        title="PDF engine",
+        title="PDF Engine",
         description=(
             "What reads PDFs. `native`: the model, for the price of its input. `cloudflare-ai`: free, text only. "
             "`mistral-ocr`: also scanned pages, for about 2 dollars per 1,000 pages. `auto`: the model where it reads "
@@ -472,13 +473,13 @@ class Valves(BaseModel):
     MAX_ATTACHMENT_MB: int = Field(
         default=20,
         ge=1,
-        title="Max attachment MB",
+        title="Max Attachment MB",
         description="Size of the largest file, in megabytes, that is sent to a model or downloaded.",
     )
     MAX_REQUEST_ATTACHMENTS_MB: int = Field(
         default=50,
         ge=0,
-        title="Max request attachments MB",
+        title="Max Request Attachments MB",
         description=(
             "Size of all attachments of a request together, in megabytes. With more, the oldest go until half of it is "
             "left. 0: any size."
@@ -500,8 +501,8 @@ class Valves(BaseModel):
         default=30.0,
         ge=0,
         description=(
-            "How long a request is tried again, three times at most, when OpenRouter or a provider is busy or away for "
-            "the moment and nothing of the answer was shown yet. A status line counts down. 0: never."
+            "How long a request is tried again, with three tries in all at most, when OpenRouter or a provider is "
+            "busy or away for the moment and nothing of the answer was shown yet. A status line counts down. 0: never."
         ),
     )
     MAX_REQUESTS: int = Field(
@@ -519,7 +520,7 @@ class Valves(BaseModel):
     )
     HTTP_REFERER: str = Field(
         default="",
-        title="HTTP referer",
+        title="HTTP Referer",
         description="Address of your site, sent to OpenRouter for its statistics. Empty: none.",
     )
     APP_TITLE: str = Field(default="Open WebUI", description="Name of your site in OpenRouter's statistics.")
@@ -554,12 +555,12 @@ class UserValves(BaseModel):
     )
     ZDR: bool = Field(
         default=False,
-        title="Zero data retention",
+        title="Zero Data Retention",
         description="Only providers that keep nothing of my requests; some models have none.",
     )
     API_KEY: Annotated[str, AfterValidator(_sealed_key)] = Field(
         default="",
-        title="My own API key",
+        title="My Own API Key",
         description=(
             "An OpenRouter key that pays for my requests in place of the administrator's. It is stored sealed, and "
             "only its sealed form is ever shown again."
@@ -580,7 +581,7 @@ class UserValves(BaseModel):
     COST_LINE: Literal["inherit", "off", "cost", "forecast"] = Field(
         default="inherit",
         description=(
-            "What the last line of an answer names. `cost`: what it has cost. `forecast`: also what the input of my "
+            "What the status line of an answer names. `cost`: what it has cost. `forecast`: also what the input of my "
             "next message will cost. `inherit`: as the administrator set it."
         ),
     )

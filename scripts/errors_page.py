@@ -30,8 +30,8 @@ This page is written by `python -m scripts.errors_page`.
 
 ## When a request is asked again
 
-Only before anything of the answer was shown, three times at most, and no longer than the valve `RETRY_SECONDS` says in
-all. OpenRouter's own word counts (`Retry-After` in seconds, as a date or in milliseconds, `X-RateLimit-Reset`); without
+Only before anything of the answer was shown, three tries at most in all, and no longer than the valve `RETRY_SECONDS`
+says. OpenRouter's word counts (`Retry-After` in seconds, as a date or in milliseconds, `X-RateLimit-Reset`); without
 one the pipe waits half a second for a lost connection and two seconds for a busy provider, and twice as long the next
 time, always with a little added by chance. A status line counts down. What OpenRouter wants to have waited for longer
 is an error at once, which says for how long.

@@ -326,3 +326,10 @@ def test_the_line_about_costs_is_each_users_own() -> None:
     assert read_settings(Valves(COST_LINE="cost"), UserValves(COST_LINE="off")).spending.cost_line == "off"
     limited = read_settings(Valves(SPENDING_LIMITS="all: 1/day", CONFIRM_ABOVE_DOLLARS=2)).spending
     assert ([each.dollars for each in limited.limits.limits], limited.confirm_dollars) == ([1.0], 2.0)
+
+
+@pytest.mark.parametrize("valves", [Valves, UserValves])
+def test_the_titles_of_valves_look_alike(valves: type[Valves | UserValves]) -> None:
+    """Each word begins with a capital, as in the titles that the host makes of the names."""
+    titles = [field["title"] for field in valves.model_json_schema()["properties"].values()]
+    assert [title for title in titles if not all(word[0].isupper() for word in title.split())] == []

@@ -77,7 +77,7 @@ _WITHOUT_OUTPUT: Final = frozenset(
 )
 
 CostLine: TypeAlias = Literal["off", "cost", "forecast"]
-"""What the last line of an answer names: nothing, what it cost, or also what the next request will cost."""
+"""What the status line of an answer names: nothing, what it cost, or also what the next request will cost."""
 
 NearLimit: TypeAlias = Literal["thrifty", "flex", "floor"]
 """The cheaper path near a limit: a thrifty context; besides, a cheaper service tier; or the cheapest provider."""

@@ -47,7 +47,7 @@ def test_a_search_on_the_user_s_own_key(open_webui: OpenWebUI, browser: Browser,
     page.pick_model(NAME)
     shown = open_valves(page)
     page.screenshot("user-valves")
-    assert {"Reasoning Effort", "Web Search", "My own API key"} <= set(shown.splitlines())
+    assert {"Reasoning Effort", "Web Search", "My Own API Key"} <= set(shown.splitlines())
     assert KEY not in page.driver.page_source
     assert KEY not in str(api.get("/api/v1/functions/id/openrouter/valves/user"))
     page.new_chat()
@@ -76,4 +76,4 @@ def test_hidden_controls_are_not_in_the_form(open_webui: OpenWebUI, browser: Bro
     shown = set(open_valves(browser).splitlines())
     browser.screenshot("user-valves-hidden")
     assert "Web Search" in shown
-    assert not {"Reasoning Effort", "My own API key", "Image Size"} & shown
+    assert not {"Reasoning Effort", "My Own API Key", "Image Size"} & shown

@@ -31,7 +31,7 @@ def valves_afterwards(open_webui: OpenWebUI) -> Iterator[None]:
     names = ("MODELS", "MODEL_FILTERS", "VARIANTS", "STATUS_ENTRY")
     kept = {name: before.get(name) for name in (*names, "API_KEY", "BASE_URL")}
     open_webui.admin.api.set_valves("openrouter", kept)
-    tested_models(open_webui)
+    listed_models(open_webui)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def page(open_webui: OpenWebUI, browser: Browser) -> Browser:
     return browser
 
 
-def tested_models(open_webui: OpenWebUI) -> list[str]:
+def listed_models(open_webui: OpenWebUI) -> list[str]:
     """The pipe's models once the test of the key is over: an entry's answer waits for it."""
     api = open_webui.admin.api
     api.models()
@@ -70,7 +70,7 @@ def test_a_refused_key_is_seen_in_the_selector_and_explained_in_a_chat(
 ) -> None:
     """The entry stands before the models; an administrator reads what to do, a user whom to ask."""
     open_webui.admin.api.set_valves("openrouter", {"API_KEY": "sk-or-bad"})
-    models = tested_models(open_webui)
+    models = listed_models(open_webui)
     assert (models[0], len(models) > 20) == (STATUS, True)
     page.new_chat()
     open_selector(page)
@@ -92,7 +92,7 @@ def test_a_refused_key_is_seen_in_the_selector_and_explained_in_a_chat(
 def test_a_wrong_address_leaves_one_entry(open_webui: OpenWebUI, page: Browser) -> None:
     """Instead of the page's own hint, which sends people to the wrong settings."""
     open_webui.admin.api.set_valves("openrouter", {"BASE_URL": "not a url"})
-    assert tested_models(open_webui) == [STATUS]
+    assert listed_models(open_webui) == [STATUS]
     page.new_chat()
     open_selector(page)
     page.screenshot("status-wrong-address-selector")
@@ -103,7 +103,7 @@ def test_a_wrong_address_leaves_one_entry(open_webui: OpenWebUI, page: Browser) 
 def test_an_administrator_sees_what_the_key_may_spend(open_webui: OpenWebUI, page: Browser) -> None:
     """When the entry is always there."""
     open_webui.admin.api.set_valves("openrouter", {"STATUS_ENTRY": "always"})
-    tested_models(open_webui)
+    listed_models(open_webui)
     page.new_chat()
     page.pick_model("OpenRouter: ready")
     page.send("How much is left?")
@@ -117,7 +117,7 @@ def test_a_variant_is_chosen_and_answers(open_webui: OpenWebUI, page: Browser, s
     """Open WebUI takes ids with a colon and an at sign, and the pipe asks for them by their own name."""
     valves = {"MODELS": "openai/*", "VARIANTS": "openai/gpt-5.2:nitro@preset/team, @preset/team"}
     open_webui.admin.api.set_valves("openrouter", valves)
-    assert {VARIANT, PRESET} <= set(tested_models(open_webui))
+    assert {VARIANT, PRESET} <= set(listed_models(open_webui))
     page.new_chat()
     page.pick_model(VARIANT_NAME)
     page.send("Good morning")
