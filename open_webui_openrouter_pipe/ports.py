@@ -137,6 +137,12 @@ class Model:
         """Whether it answers with pictures."""
         return "image" in self.output_modalities
 
+    @property
+    def is_free(self) -> bool:
+        """Whether it costs nothing; the catalogue also gives no price by the token where each picture has one."""
+        by_picture = self.draws and not self.id.endswith(":free")
+        return self.price_input == self.price_output == 0 and not self.price_request and not by_picture
+
     def reads(self, modality: str) -> bool:
         """Whether it takes this kind of input; one that lists none is taken to."""
         return not self.input_modalities or modality in self.input_modalities

@@ -19,9 +19,8 @@ from .parts import read_content
 _IMAGE: Final = re.compile(
     r"!\[[^\[\]\n]{0,400}\]\([ \t]{0,9}"
     r"(?P<address>/api/v1/files/[A-Za-z0-9_-]{1,64}(?:/content)?|"
-    r"(?P<inline>data:image/[a-z0-9.+-]{1,40};base64,[A-Za-z0-9+/_=-]++))"
-    r"(?:[ \t]{1,9}\"[^\"\n]{0,400}\")?[ \t]{0,9}\)",
-    re.IGNORECASE,
+    r"(?P<inline>(?i:data:image/[a-z0-9.+-]{1,40};base64,)[A-Za-z0-9+/_=-]++))"
+    r"(?:[ \t]{1,9}\"[^\"\n]{0,400}\")?[ \t]{0,9}\)"
 )
 
 

@@ -31,8 +31,8 @@ _CAPABILITY: Final = "capabilities."
 _DESCRIPTION_CHARACTERS: Final = 300
 _DEFAULT_ICON: Final = "/static/favicon.png"
 """What the page writes where a row has no icon, or where it has not loaded the row's own."""
-_MARKUP: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|<[^>]*>")
-"""A link or a picture, of which the text is kept, and a tag: no browser is to fetch anything for a description."""
+_MARKUP: Final = re.compile(r"!?\[([^\[\]]*+)\]\((?:[^()]|\([^()]*+\))*+\)|<[^<>]*+>")
+"""A link or a picture, of which the text is kept, and a tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _capabilities(model: Model) -> dict[str, bool]:
 def _tags(model: Model, provider: str) -> Iterator[str]:
     yield provider
     is_tagged = {
-        "free": _is_free(model),
+        "free": model.is_free,
         "reasoning": model.reasons,
         "vision": "image" in model.input_modalities,
         "tools": "tools" in model.supported_parameters,
@@ -152,20 +152,20 @@ def _description(model: Model) -> str:
     facts = []
     if model.context_tokens:
         facts.append(f"Context: {model.context_tokens:,} tokens.")
-    if _is_free(model):
+    if model.is_free:
         facts.append("Free.")
     elif model.price_input is not None and model.price_output:
         prices = f"{_per_million(model.price_input)} in, {_per_million(model.price_output)} out"
         facts.append(f"Price per million tokens: {prices}.")
     if model.expires:
         facts.append(f"Withdrawn on {model.expires}.")
-    text = _beginning(" ".join(_MARKUP.sub(r"\1", model.description).split()))
+    text = _beginning(_plain(model.description))
     return " ".join(part for part in (*facts, text) if part)
 
 
-def _is_free(model: Model) -> bool:
-    """Whether it costs nothing; the catalogue also gives no price by the token where each picture has one."""
-    return model.price_input == model.price_output == 0 and not model.draws
+def _plain(text: str) -> str:
+    """A text in one line for which no browser fetches anything: what is left of pictures and tags is broken up."""
+    return " ".join(_MARKUP.sub(r"\1", text).replace("![", "! [").replace("<", "< ").split())
 
 
 def _per_million(price: float) -> str:

@@ -22,7 +22,7 @@ _MILLION = 1_000_000
 _UNITS = {"": 1, "k": 1_000, "m": _MILLION}
 _PASSES: Final[Mapping[str, Callable[[Model], bool]]] = MappingProxyType(
     {
-        "free": lambda model: model.price_input == model.price_output == 0,
+        "free": lambda model: model.is_free,
         "tools": lambda model: "tools" in model.supported_parameters,
         "vision": lambda model: "image" in model.input_modalities,
         "no-expiring": lambda model: not model.expires,

@@ -152,7 +152,7 @@ def summary_parameters(parameters: Mapping[str, Any], *, model_id: str, writer_i
     """
     kept = {key: value for key, value in parameters.items() if key in _SUMMARY_PARAMETERS}
     provider = as_object(parameters.get("provider"))
-    if writer_id != model_id:
+    if writer_id != model_id.removesuffix(SEARCH_VARIANT):
         provider = {key: value for key, value in provider.items() if key in _DATA_POLICIES}
     return {**kept, "provider": provider or None, **_EFFORT}
 

@@ -41,6 +41,7 @@ def test_content_inline_leaves_a_reference() -> None:
         f"![x](https://example.org{PATH})",
         f"[x]({PATH})",
         "![x](/api/v1/files/../users/content)",
+        f"![x]({PATH.upper()})",
         "![x](/api/v1/files/f1/content?x=1)",
         "![x](data:image/svg+xml,%3Csvg)",
         "![x](data:text/html;base64,QQ==)",

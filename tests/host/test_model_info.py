@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -116,6 +117,10 @@ def test_what_is_off_for_all_models_stays_off() -> None:
     [
         ({"price_input": 0.0, "price_output": 0.0}, "Context: 1,000,000 tokens. Free. "),
         (
+            {"price_input": 0.0, "price_output": 0.0, "price_request": 0.01},
+            "Context: 1,000,000 tokens. ",
+        ),
+        (
             {"price_input": 0.0, "price_output": 0.0, "output_modalities": frozenset({"image"})},
             "Context: 1,000,000 tokens. ",
         ),
@@ -128,7 +133,7 @@ def test_what_is_off_for_all_models_stays_off() -> None:
             "Withdrawn on 2027-01-31. ",
         ),
     ],
-    ids=["free", "priced by the picture", "odd prices", "expiring"],
+    ids=["free", "priced by the request", "priced by the picture", "odd prices", "expiring"],
 )
 def test_the_line_before_the_description(changes: dict[str, Any], expected: str) -> None:
     """Context, price and end, as far as they are known, in plain words."""
@@ -141,6 +146,23 @@ def test_nothing_in_a_description_makes_a_browser_fetch() -> None:
     found = described(description=text)
     assert found.endswith("See this end.")
     assert "http" not in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "![![a](b)](https://a.example/p.png)",
+        "![a](https://a.example/p_(1).png)",
+        "![a](https://a.example/((p)).png)",
+        "!!![a](b)![c](d)[e](https://a.example/((p)).png)",
+        "<<b>img src='https://a.example/p.png'>",
+        "<<<b>i>img src='https://a.example/p.png'>",
+        "![a][b]",
+    ],
+)
+def test_what_is_left_of_a_description_is_neither_a_picture_nor_a_tag(text: str) -> None:
+    """Also where one stands in another, and taking that away would make one."""
+    assert re.search(r"!\[|<\S", described(description=text).partition("out. ")[2]) is None
 
 
 def test_a_long_description_ends_with_a_sentence_or_a_word() -> None:

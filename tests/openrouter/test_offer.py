@@ -80,27 +80,31 @@ ROWS = (
     row("a/dear", pricing={"prompt": "0.0000021", "completion": "0"}, context_length=1_000_000),
     row("a/ends", expiration_date="2027-03-01", pricing=PAID, context_length=127_999),
     row("a/free", pricing=FREE, context_length=131_072),
+    row("a/free-draws", pricing=FREE, architecture={"output_modalities": ["image", "text"]}),
+    row("a/free-draws:free", pricing=FREE, architecture={"output_modalities": ["image", "text"]}),
+    row("a/free-tokens", pricing={**FREE, "request": "0.01"}),
     row("a/half-free", pricing={"prompt": "0", "completion": "0.1"}),
     row("a/router", pricing={"prompt": "-1", "completion": "-1"}),
     row("a/sees", architecture={"input_modalities": ["text", "image"]}),
 )
 ALL = [each["id"] for each in ROWS]
+PER_PICTURE = ("a/free-draws", "a/free-draws:free", "a/free-tokens")
 
 
 @pytest.mark.parametrize(
     ("filters", "offered"),
     [
         ("", ALL),
-        ("free", ["a/free"]),
+        ("free", ["a/free", "a/free-draws:free"]),
         ("tools", ["a/able"]),
         ("vision", ["a/sees"]),
         ("no-expiring", [name for name in ALL if name != "a/ends"]),
         ("context>=128k", ["a/able", "a/dear", "a/free"]),
         ("context>=1m", ["a/dear"]),
         ("context>=128001", ["a/dear", "a/free"]),
-        ("price<=2", ["a/able", "a/ends", "a/free", "a/half-free"]),
-        ("price<=2.1", ["a/able", "a/dear", "a/ends", "a/free", "a/half-free"]),
-        ("price<=0", ["a/free", "a/half-free"]),
+        ("price<=2", ["a/able", "a/ends", "a/free", *PER_PICTURE, "a/half-free"]),
+        ("price<=2.1", ["a/able", "a/dear", "a/ends", "a/free", *PER_PICTURE, "a/half-free"]),
+        ("price<=0", ["a/free", *PER_PICTURE, "a/half-free"]),
         ("price<=2,context>=128k", ["a/able", "a/free"]),
         ("Tools , Context >= 128K", ["a/able"]),
         ("context>=1m, context>=128k, price<=1, price<=2", ["a/able", "a/free"]),

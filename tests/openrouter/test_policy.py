@@ -183,14 +183,20 @@ def test_a_task_takes_over_little() -> None:
 
 
 @pytest.mark.parametrize(
-    ("writer_id", "provider"),
-    [("a/m", {"order": ["x"], "zdr": True}), ("b/n", {"zdr": True})],
-    ids=["the chat's model", "another model"],
+    ("model_id", "writer_id", "provider"),
+    [
+        ("a/m", "a/m", {"order": ["x"], "zdr": True}),
+        ("a/m:online", "a/m", {"order": ["x"], "zdr": True}),
+        ("a/m", "b/n", {"zdr": True}),
+    ],
+    ids=["the chat's model", "the chat's model without its search", "another model"],
 )
-def test_a_summary_keeps_the_data_policy_of_its_chat(writer_id: str, provider: dict[str, Any]) -> None:
+def test_a_summary_keeps_the_data_policy_of_its_chat(
+    model_id: str, writer_id: str, provider: dict[str, Any]
+) -> None:
     """Who may see the data holds for every model, the order of providers for the chat's own."""
     given = {"provider": {"order": ["x"], "zdr": True}, "user": "u", "temperature": 1}
-    assert summary_parameters(given, model_id="a/m", writer_id=writer_id) == {
+    assert summary_parameters(given, model_id=model_id, writer_id=writer_id) == {
         "provider": provider,
         "user": "u",
         "reasoning_effort": "low",
