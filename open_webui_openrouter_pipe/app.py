@@ -16,7 +16,7 @@ from typing import Final
 import httpx
 
 from .assembly import Assembly
-from .attaching import build_library, place_documents
+from .attaching import build_library, attach_documents
 from .engine.channel import OutputChannel
 from .engine.failures import report_failure
 from .engine.recorder import generate_item_id
@@ -88,7 +88,7 @@ class App:
             return
         call, settings = permitted.call, permitted.settings
         library = build_library(worker, call, settings, permitted.model)
-        call, hosted = await place_documents(worker, call, settings, library)
+        call, hosted = await attach_documents(worker, call, settings, library)
         channel = OutputChannel()
         turn = await Assembly(worker, permitted, call, library, channel).turn()
         task = worker.own.start(turn.run())

@@ -104,12 +104,12 @@ class Assembly:
         has_tools, own_key = bool(composer.tools) and self.call.task is None, switched.own_api_key
         betas = controls.beta_features(switched, self.permitted.model, has_tools=has_tools)
         key = settings.api_key if own_key is None else own_key
-        asking = RetryingResponses(
+        responses = RetryingResponses(
             self.worker.client(replace(settings, betas=betas, api_key=key)),
             limit_seconds=retry_seconds,
             show=show,
         )
-        return asking if own_key is None else OwnKeyResponses(asking)
+        return responses if own_key is None else OwnKeyResponses(responses)
 
     async def _composer(self) -> Composer:
         call, settings, model = self.call, self._settings, self.permitted.model

@@ -34,7 +34,7 @@ def build_library(worker: Worker, call: Call, settings: Settings, model: Model |
     )
 
 
-async def place_documents(
+async def attach_documents(
     worker: Worker, call: Call, settings: Settings, library: MediaLibrary
 ) -> tuple[Call, Mapping[str, str]]:
     """The call with its documents in their messages, and a line about each that the host gives in excerpts.

@@ -197,9 +197,9 @@ class TurnRunner:
         try:
             await round_.run(request.body)
         finally:
-            self.fitter.record_usage(plan, round_.end)
             if self.spending:
                 self.spending.close(plan, round_)
+            self.fitter.record_usage(plan, round_.end)
         if self.spending and (line := self.spending.last_line(round_)):
             await self.channel.put(Notice(line))
         return round_

@@ -13,7 +13,7 @@ import logging
 import string
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
@@ -149,8 +149,12 @@ class OpenRouterClient:
     # --- one attempt
 
     async def _send(self, request: httpx.Request, *, limit_seconds: float) -> httpx.Response:
-        """Send and wait for the headers; an error status is raised as an error."""
-        with self._breaker.attempt(self._settings.base_url):
+        """Send and wait for the headers; an error status is raised as an error.
+
+        A GET is always tried: whoever lists models spaces the attempts, and says what the last one failed with.
+        """
+        is_get = request.method == "GET"
+        with nullcontext() if is_get else self._breaker.attempt(self._settings.base_url):
             response = await _await_response(
                 self._http.send(request, stream=True), limit_seconds=limit_seconds
             )

@@ -335,7 +335,11 @@ async def test_the_entry_answers_on_the_page_and_to_bare_callers(tmp_path: Path,
         page = Page(pipe, "status")
         stored = (await page.ask("Hello?")).output
         body = {"model": "openrouter.status", "messages": [{"role": "user", "content": "Hello?"}]}
-        chunks = [chunk async for chunk in await pipe.pipe({**body, "stream": True}, __user__={"id": "ada"})]
+        streamed = await pipe.pipe({**body, "stream": True}, __user__={"id": "ada"})
+        lines = "".join([line async for line in streamed.body_iterator]).split("\n\n")
+        chunks = [
+            json.loads(line.removeprefix("data: ")) for line in lines if line not in {"", "data: [DONE]"}
+        ]
         completion = await pipe.pipe(body, __user__={"id": "ada"})
     line = "OpenRouter cannot be used at present. An administrator has to set it up; please ask one."
     assert [item["content"][0]["text"] for item in stored] == [line]
