@@ -16,7 +16,7 @@ from typing import Final
 import httpx
 
 from .assembly import Assembly
-from .attaching import build_library, attach_documents
+from .attaching import attach_documents, build_library
 from .engine.channel import OutputChannel
 from .engine.failures import report_failure
 from .engine.recorder import generate_item_id

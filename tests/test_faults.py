@@ -145,7 +145,7 @@ async def test_an_address_that_is_down_is_named_with_the_next_try(tmp_path: Path
         ]
     assert "could not be reached" in lines[0]
     assert "The next try is in" in lines[-1]
-    assert sent.total() <= 8
+    assert 0 < sent["/api/v1/responses"] < len(lines)
 
 
 async def test_requests_of_one_user_wait_for_each_other(standin: StandIn, tmp_path: Path) -> None:

@@ -26,7 +26,10 @@ NEAR_SHARE: Final = 0.8
 """From this share of a limit on, the cheaper path is taken."""
 _EPOCH: Final = date(1970, 1, 1)
 _NAMED: Final[tuple[tuple[str, Scope], ...]] = (("each of ", "each"), ("group ", "group"))
-_AMOUNT: Final = re.compile(r"\$?(\d+(?:\.\d+)?|\.\d+)\s*(?:/|\bper\b|\ba\b)\s*(day|month)\b", re.IGNORECASE)
+_AMOUNT: Final = re.compile(
+    r"\$?(?<![\d.])(\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})\s{0,9}(?:/|\bper\b|\ba\b)\s{0,9}(day|month)\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -347,27 +347,50 @@ def statements_of_the_page(heading: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("heading", "mark"),
-    [("Deleting everything of a user", "the-users-id"), ("Deleting everything of a chat", "the-chats-id")],
+    ("heading", "mark", "accounts"),
+    [
+        ("Deleting everything of a user", "the-users-id", ["user:ada"]),
+        ("Deleting everything of a chat", "the-chats-id", ["user:ada", "user:the-users-id"]),
+    ],
 )
 async def test_the_statements_of_the_page_delete_everything(
-    database: Database, heading: str, mark: str
+    database: Database, heading: str, mark: str, accounts: list[str]
 ) -> None:
-    """Of a user or a chat nothing is left in any table, and what is of others stays."""
+    """Of a user or a chat nothing is left in any table, and what is of others stays; so does what a user has spent."""
+    tables = database.tables
     for owner, chat in (("the-users-id", "the-chats-id"), ("ada", "chat-1")):
         await sql_rows(database).put([row(1, user_id=owner, chat_id=chat)])
         await put_summaries(database, stored(0, 5, user_id=owner, chat_id=chat), now=NOW)
         await audit(database, record(1 if owner == "ada" else 2, user_id=owner, chat_id=chat), now=NOW)
+        account = f"user:{owner}"
+        numbers = {each.name: 0 for each in tables.ledger.columns if each.name not in {"user_id", "chat_id"}}
+        for table, values in (
+            (tables.ledger, {"user_id": owner, "chat_id": chat, **numbers}),
+            (tables.spending, {"account": account, "day": 1, "cost": 1.0}),
+            (tables.hold, {"account": account, "id": "1", "amount": 1.0, "until": NOW}),
+        ):
+            await database.change(sa.insert(table), values)
     statements = statements_of_the_page(heading)
     for statement in statements:
         assert mark in statement
         name = statement.split()[2]
-        tables = {table.name: table.fullname for table in database.tables.version.metadata.sorted_tables}
-        await database.change(sa.text(statement.replace(name, tables[name])))
-    assert len(statements) == 3
+        names_of_tables = {table.name: table.fullname for table in tables.version.metadata.sorted_tables}
+        await database.change(sa.text(statement.replace(name, names_of_tables[name])))
     assert await rows_left(database) == names(row(1))
     assert await summaries_left(database) == [("ada", "chat-1", 5)]
     assert await AuditLog(database).records() == [record(1)]
+    for column, left in (
+        (tables.ledger.c.user_id, ["ada"]),
+        (tables.spending.c.account, accounts),
+        (tables.hold.c.account, accounts),
+    ):
+        assert sorted(await column_values(database, column)) == left
+
+
+async def column_values(database: Database, column: sa.Column[str]) -> list[str]:
+    """All values of a column."""
+    found = await database.run(lambda connection: connection.execute(sa.select(column)))
+    return list(found.scalars())
 
 
 async def test_ended_claims_are_deleted(database: Database) -> None:
