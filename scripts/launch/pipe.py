@@ -46,8 +46,8 @@ def start_standin(port: int, log: Path) -> Program:
     return program
 
 
-def install(api: Api, content: str, upstream: Upstream) -> list[str]:
-    """Install or update the pipe, set its upstream, and return the ids of the models it then offers."""
+def install(api: Api, content: str, upstream: Upstream, **valves: object) -> list[str]:
+    """Install or update the pipe, set its upstream and valves, and return the ids of the models it then offers."""
     api.install_function(FUNCTION_ID, FUNCTION_NAME, content)
-    api.set_valves(FUNCTION_ID, {"API_KEY": upstream.api_key, "BASE_URL": upstream.base_url})
+    api.set_valves(FUNCTION_ID, {"API_KEY": upstream.api_key, "BASE_URL": upstream.base_url, **valves})
     return [model for model in api.models() if model.startswith(f"{FUNCTION_ID}.")]

@@ -165,6 +165,7 @@ async def test_an_answer_writes_its_artifacts_once(tmp_path: Path, standin: Stan
         "audit",
         "calibration",
         "ledger",
+        "spending",
     }
 
 

@@ -23,6 +23,11 @@ SERVED_SCHEMA = "open_webui"
 """Where the Open WebUI on PostgreSQL keeps its tables."""
 
 
+PLAIN_VALVES = {"COST_LINE": "off", "SYNC_MODEL_INFO": False}
+"""Of the session's servers: answers without a line about their cost, and models without rows, so that a page lets
+users attach what a model cannot read."""
+
+
 @pytest.fixture(scope="session")
 def redis_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """The session's Redis; tests take `redis_server`, which is running at the start of each."""
@@ -124,9 +129,7 @@ def live_pipe(
 
     content = build.build(target=tmp_path_factory.mktemp("dist")).read_text("utf-8")
     upstream = pipe.Upstream(pipe.STANDIN_KEY, standin_session.base_url)
-    models = pipe.install(open_webui.admin.api, content, upstream)
-    open_webui.admin.api.set_valves(pipe.FUNCTION_ID, {"COST_LINE": "off"})
-    return models
+    return pipe.install(open_webui.admin.api, content, upstream, **PLAIN_VALVES)
 
 
 @pytest.fixture(scope="session")
@@ -159,8 +162,8 @@ def served_session(
     content = build.build(target=tmp_path_factory.mktemp("dist")).read_text("utf-8")
     server = OpenWebUI(tmp_path_factory.mktemp("served"), variables)
     try:
-        pipe.install(server.admin.api, content, pipe.Upstream(pipe.STANDIN_KEY, standin_session.base_url))
-        server.admin.api.set_valves(pipe.FUNCTION_ID, {"COST_LINE": "off"})
+        upstream = pipe.Upstream(pipe.STANDIN_KEY, standin_session.base_url)
+        pipe.install(server.admin.api, content, upstream, **PLAIN_VALVES)
         yield server
     finally:
         server.close()
