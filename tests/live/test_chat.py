@@ -248,7 +248,7 @@ def test_a_bare_call_that_is_refused_gets_an_error_of_openais_api(
 
 def test_a_user_cannot_replace_what_the_administrator_set(open_webui: OpenWebUI, standin: StandIn) -> None:
     """Neither in a chat nor over the API; the parameters of a preset are sent, and a status line names the rest."""
-    params = {"custom_params": {"provider": '{"zdr": true}'}}
+    params = {"custom_params": {"provider": '{"allow_fallbacks": false}'}}
     grants = [{"principal_type": "user", "principal_id": "*", "permission": "read"}]
     form = {"id": "private", "name": "Private", "base_model_id": MODEL, "meta": {}, "params": params}
     open_webui.admin.api.post("/api/v1/models/create", {**form, "access_grants": grants})
@@ -259,7 +259,7 @@ def test_a_user_cannot_replace_what_the_administrator_set(open_webui: OpenWebUI,
     _, plain = user.ask("private", "two")
     user.complete("private", [{"role": "user", "content": "three"}], **wanted)
     bodies = [request.body for request in standin.responses]
-    assert [body.get("provider") for body in bodies] == [{"zdr": True}] * 3
+    assert [body.get("provider") for body in bodies] == [{"allow_fallbacks": False}] * 3
     assert [body for body in bodies if "service_tier" in body] == []
     assert "provider, service_tier" in answer["statusHistory"][0]["description"]
     assert "statusHistory" not in plain
