@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.planning.limits import AccountLimit, AccountSums, Limit
 from open_webui_openrouter_pipe.ports import Bill
@@ -91,10 +91,12 @@ async def test_a_bill_takes_the_place_of_its_hold(database: Database) -> None:
     assert (await ledger.of_chat("ada", "chat-1")).requests == 1
 
 
-async def test_a_bill_that_is_not_written_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bill_that_is_not_written_is_in_the_log(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
     """With its price, whose it was, and its chat."""
-    async with aclosing(Database.from_url("sqlite:////nowhere/rows.db")) as database:
-        await write(ledger_at(database), BILL, replace(BILL, chat_id="", cost=0.25))
+    await database.change(sa.text(f"DROP TABLE {database.tables.ledger.fullname}"))
+    await write(ledger_at(database), BILL, replace(BILL, chat_id="", cost=0.25))
     assert "bill not written: $0.500000 of user ada in chat chat-1" in caplog.messages
     assert "bill not written: $0.250000 of user ada in chat none" in caplog.messages
 
