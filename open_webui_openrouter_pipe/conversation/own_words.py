@@ -9,6 +9,7 @@ not shorten or drop anything.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -97,18 +98,20 @@ def own_words(text: str) -> str:
 
 
 def stands_in_own_words(quotation: str, text: str) -> bool:
-    """Whether a quotation stands in the user's own words, and not in quotation marks; white space does not matter."""
+    """Whether a quotation stands in the user's own words; white space does not matter.
+
+    It may hold what stands in quotation marks, but says something beside that, and neither begins nor ends in it.
+    """
     wanted = " ".join(quotation.split())
-    if len(wanted) < MIN_QUOTE_CHARACTERS:
-        return False
     words = " ".join(own_words(text).split())
     quoted = [match.span() for match in _QUOTED.finditer(words)]
-    start, number = words.find(wanted), 0
+    starts, ends = [span[0] for span in quoted], [span[1] for span in quoted]
+    start = words.find(wanted) if len(wanted) >= MIN_QUOTE_CHARACTERS else -1
     while start >= 0:
         end = start + len(wanted)
-        while number < len(quoted) and quoted[number][1] <= end:
-            number += 1
-        if number == len(quoted) or quoted[number][0] >= end:
+        within = quoted[bisect_right(ends, start) : bisect_left(starts, end)]
+        beside = len(wanted) - sum(last - first for first, last in within)
+        if all(start <= first and last <= end for first, last in within) and beside >= MIN_QUOTE_CHARACTERS:
             return True
         start = words.find(wanted, end)
     return False

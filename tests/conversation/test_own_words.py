@@ -94,10 +94,13 @@ def test_a_quotation_is_compared_word_for_word() -> None:
 
 
 def test_a_quotation_is_not_cut_out_of_quotation_marks() -> None:
-    """Not even with the mark at which they begin; what holds them whole is the user's own."""
+    """Not even with the marks at which they begin or end; what holds them whole in a frame is the user's own."""
     text = f'He wrote: "{ORDER} Bye" to me.'
     assert not stands_in_own_words(f'"{ORDER}', text)
     assert not stands_in_own_words(f'wrote: "{ORDER}', text)
+    assert not stands_in_own_words(f'{ORDER} Bye"', text)
+    assert not stands_in_own_words(f'{ORDER} Bye" to me', text)
+    assert not stands_in_own_words(f'"{ORDER} Bye"', text)
     assert stands_in_own_words(f'wrote: "{ORDER} Bye" to', text)
 
 
