@@ -30,6 +30,7 @@ from .host.model_rows import admin_parameters
 from .host.pauses import chat_pauses
 from .host.platform import platform
 from .host.records import Records
+from .host.templates import template_digest
 from .openrouter.status import STATUS_ID, status_answer
 from .permission import permit
 from .ports import Notice, Output
@@ -143,5 +144,6 @@ def build_app() -> App:
             files_without_text=files_without_text,
             chat_pauses=chat_pauses,
             groups=groups_of,
+            prompt_template=template_digest,
         )
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from .conversation.budget import UNKNOWN_WINDOW_TOKENS
 from .engine.channel import OutputChannel
 from .engine.fit import RequestFitter, RequestTerms
+from .engine.prompt_keeper import PromptKeeper
 from .engine.recorder import RequestOrigin, generate_item_id
 from .engine.round import Ports
 from .engine.spending import Spending, TimedResponses
@@ -26,7 +28,7 @@ from .openrouter.own_key import OwnKeyResponses
 from .openrouter.retries import RetryingResponses, Show
 from .permission import NO_PERSISTENCE, PermittedCall
 from .planning.audit import AuditRow
-from .ports import Responses
+from .ports import PromptOwner, Responses
 from .settings import Settings
 from .worker import Worker
 
@@ -73,8 +75,24 @@ class Assembly:
         worker.admission.settings = settings.resilience.admission
         slot = worker.admission.slot(call.user_id, is_task=call.task is not None, show=self.channel.put)
         return TurnRunner(
-            request, ports, self.channel, memory=worker.memory, fitter=fitter, slot=slot, spending=spending
+            request,
+            ports,
+            self.channel,
+            memory=worker.memory,
+            fitter=fitter,
+            slot=slot,
+            spending=spending,
+            prompt=await self._prompt_keeper(),
         )
+
+    async def _prompt_keeper(self) -> PromptKeeper | None:
+        """What keeps the system prompt of a saved chat, and takes the host's memories out of that of any chat."""
+        worker, call, settings = self.worker, self.call, self._settings
+        if not settings.steady_prompt or not call.in_chat:
+            return None
+        prompts = await worker.prompts(settings.store) if call.keeps else None
+        owner = PromptOwner(call.user_id, call.chat_id, call.model_row_id)
+        return PromptKeeper(prompts, owner, partial(worker.host.prompt_template, call))
 
     def _spending(self, composer: Composer) -> Spending:
         """What the call spends; only on a page is there anyone to ask, and a task is not the chat's own request."""

@@ -96,6 +96,38 @@ class Summaries(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class PromptOwner:
+    """Whose system prompt it is: of a user's chat with one model, by the id under which the host offers it."""
+
+    user_id: str
+    chat_id: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPrompt:
+    """A system prompt that a chat keeps sending; `template` is the digest of its texts as people wrote them, or ""."""
+
+    text: str
+    template: str = ""
+
+
+class Prompts(Protocol):
+    """The system prompts that chats keep sending; the same for all workers."""
+
+    async def find(self, owner: PromptOwner) -> KeptPrompt | None:
+        """Return what is kept. Raises StoreError."""
+
+    async def keep(
+        self, owner: PromptOwner, prompt: KeptPrompt, *, instead_of: KeptPrompt | None
+    ) -> KeptPrompt:
+        """Keep a prompt in the place of one, and return what is kept: another, if somebody came first.
+
+        Raises StoreError.
+        """
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """One model of the catalogue; sizes in tokens, prices in dollars per token, None where unknown.
 

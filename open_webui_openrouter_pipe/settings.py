@@ -90,6 +90,7 @@ class Settings:
     spending: SpendingSettings = field(default_factory=SpendingSettings)
     notices: tuple[str, ...] = ()
     controls: ControlSettings = field(default_factory=ControlSettings)
+    steady_prompt: bool = True
 
 
 def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Settings:
@@ -149,6 +150,7 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
         ),
         notices=(*notices, *limit_notices),
         controls=_controls(valves, user_valves),
+        steady_prompt=valves.STEADY_SYSTEM_PROMPT,
     )
 
 

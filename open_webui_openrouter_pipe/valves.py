@@ -397,6 +397,14 @@ class Valves(BaseModel):
         ),
     )
     CLIP_MIN_MESSAGES: int = Field(default=5, ge=1, description="Chats with fewer messages are not clipped.")
+    STEADY_SYSTEM_PROMPT: bool = Field(
+        default=True,
+        description=(
+            "Send a chat's system prompt as it was with its first message, and what has changed in it since, such as a "
+            "clock or Open WebUI's memories, behind the chat: so the provider's cache holds. A prompt that somebody "
+            "has edited, or of which much has changed, is sent anew. Off: always as Open WebUI has it."
+        ),
+    )
     ENABLE_USER_OVERRIDE: bool = Field(
         default=False,
         description=(

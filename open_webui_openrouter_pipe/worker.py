@@ -25,19 +25,21 @@ from .engine.summarizer import PromptCacheClock, SummarizerState
 from .engine.turn import TurnMemory
 from .host.call import AttachedFile, Call
 from .host.model_sync import ModelRows, write_model_rows
+from .host.templates import unknown_template
 from .media.library import EncodedFiles
 from .openrouter.breaker import AddressBreaker
 from .openrouter.client import ClientSettings, OpenRouterClient
 from .openrouter.connections import Connections
 from .openrouter.listing import ModelListing
 from .planning.limits import Group
-from .ports import ArtifactStore, Files, Summaries
+from .ports import ArtifactStore, Files, Prompts, Summaries
 from .settings import Settings, StoreSettings, has_proxy
 from .store.artifacts import SealedArtifacts
 from .store.batches import AuditLog, StoredCalibrations
 from .store.cache import GuardedRedis, build_rows
 from .store.database import Database
 from .store.ledger import SpendingLedger
+from .store.prompts import PromptRows, SealedPrompts
 from .store.rows import RowStore
 from .store.sealing import Keyring, Sealing
 from .store.summaries import MemorySummaries, SealedSummaries, SummaryRows
@@ -78,6 +80,8 @@ class HostResources:
     files_without_text: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
     chat_pauses: Callable[[Call], Awaitable[Sequence[float]]] | None = None
     groups: Callable[[str], Awaitable[Sequence[Group]]] | None = None
+    prompt_template: Callable[[Call], Awaitable[str]] = unknown_template
+    """Returns the digest of the texts that people wrote of a call's system prompt, "" where that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,7 @@ class OwnedResources:
     http: httpx.AsyncClient
     rows: RowStore
     summary_rows: SummaryRows
+    prompt_rows: PromptRows
     audit: AuditLog
     calibrations: StoredCalibrations
     ledger: SpendingLedger
@@ -108,6 +113,7 @@ class OwnedResources:
             self.ledger,
             self.audit,
             self.calibrations,
+            self.prompt_rows,
             self.summary_rows,
             self.rows,
             self.http,
@@ -131,6 +137,7 @@ class Worker:
             rows=build_rows(host.database, redis=host.redis),
             summary_rows=SummaryRows(host.database),
             audit=AuditLog(host.database),
+            prompt_rows=PromptRows(host.database),
             calibrations=StoredCalibrations(host.database),
             ledger=SpendingLedger(host.database, clock=lambda: int(clock())),
         )
@@ -150,6 +157,7 @@ class Worker:
         self._next_sweep_look_seconds = self.loop.time()
         self.listings: dict[ClientSettings, ModelListing] = {}
         self._keyed_stores: dict[StoreSettings, tuple[ArtifactStore, Summaries]] = {}
+        self._prompts: Prompts | None = None
         self.model_rows = ModelRows(Leases(host.database), self.own.start, self.loop.time, write_model_rows)
         self._deriving = asyncio.Lock()
         self.memory = TurnMemory()
@@ -198,8 +206,14 @@ class Worker:
                 sealing = Sealing(keyring, settings.encrypt_all, settings.accept_unsealed and has_key)
                 artifacts = SealedArtifacts(self.own.rows, sealing)
                 summaries = SealedSummaries(self.own.summary_rows, keyring)
+                self._prompts = SealedPrompts(self.own.prompt_rows, keyring) if has_key else None
                 self._keyed_stores = {settings: (artifacts, summaries if has_key else self.unsaved_summaries)}
             return self._keyed_stores[settings]
+
+    async def prompts(self, settings: StoreSettings) -> Prompts | None:
+        """The store of system prompts with the keys of these settings; None without any key."""
+        await self.stores(settings)
+        return self._prompts
 
 
 def _close_soon(loop: asyncio.AbstractEventLoop, close: Callable[[], Coroutine[Any, Any, None]]) -> None:

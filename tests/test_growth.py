@@ -29,6 +29,7 @@ from open_webui_openrouter_pipe.conversation.user_record import UserRecord, omis
 from open_webui_openrouter_pipe.history.additions import split_prompt, split_summaries, split_user_parts
 from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.reading import read_history
+from open_webui_openrouter_pipe.history.steady_prompt import steady_prompt
 from open_webui_openrouter_pipe.media.addresses import read_address
 from open_webui_openrouter_pipe.media.kinds import media_type_of
 from open_webui_openrouter_pipe.openrouter.errors import to_error
@@ -88,6 +89,11 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "split_prompt": lambda text: split_prompt(text, "base"),
     "split_summaries": split_summaries,
     "split_user_parts": lambda text: split_user_parts([{"type": "input_text", "text": text}], "base"),
+    "steady_prompt with a clock": lambda text: steady_prompt(
+        f"10:00\n{text}\n10:00", f"10:05\n{text}\n10:05"
+    ),
+    "steady_prompt of a text that moved": lambda text: steady_prompt(text, text[1:]),
+    "steady_prompt of one line": lambda text: steady_prompt(f"{text}. Now. {text}", f"{text}. No. {text}"),
     "state_fact of a table": lambda text: state_fact(f"Name|Price\n{text}|"),
     "stands_in_own_words": lambda text: stands_in_own_words(text[:80], text),
     "omission_note": lambda text: omission_note(
@@ -122,6 +128,9 @@ CALLS: Mapping[str, Callable[[str], object]] = {
 """Functions of a text and more: by their names, how they are called."""
 
 CALL_TOKENS: Mapping[str, tuple[str, ...]] = {
+    "steady_prompt with a clock": ("\n", "a\nb\n", "a. b! "),
+    "steady_prompt of a text that moved": ("\n", "a\n\n", "ab\na\n"),
+    "steady_prompt of one line": (". ", "! ", "a. "),
     "count_pdf_pages": ("/ObjStm", "1 0 obj", "11 0 obj", "/Root 1 0 R", "1 0 obj /ObjStm /First 9 stream "),
     "media_type_of": ("<!---->", "<!--", "<!--->", "<?x", "<!doctype ", "<!doctype a[]", "PK\3\4", "</"),
     "media_type_of behind a document type": ("]", "] ", "]>", ">"),

@@ -71,6 +71,13 @@ class Conversation:
     """Names of tools that the user did not choose."""
     before: bytes = CHAIN_START
     """The chain digest before the first of `turns`."""
+    corrections: int = 0
+    """How many of `volatile`, its first, say what the instructions now read: they are never cut or omitted."""
+
+    @property
+    def retrieved(self) -> tuple[DigestedItem, ...]:
+        """What of `volatile` may be cut and omitted."""
+        return self.volatile[self.corrections :]
 
 
 def build_conversation(

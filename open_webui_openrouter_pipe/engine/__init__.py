@@ -8,6 +8,7 @@
     admission        how many requests run at once, and who is next
     failures         what a user reads when a turn fails, and the log's line that belongs to it
     channel          the bounded queue between the engine's task and whoever drains it
+    prompt_keeper    the system prompt of a chat, kept as its first request had it
     fit              a chat fitted into the model's window: planned, summarized, reported, recorded
     spending         what a call costs: limits, questions, bills, and the line about it
     summarizer       the summaries that a plan requires, made once and shared

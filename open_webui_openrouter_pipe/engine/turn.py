@@ -16,7 +16,8 @@ from typing import Any, Final, cast
 
 from ..errors import ContextTooLong, ReasoningRejected
 from ..history.artifacts import MissingArtifact, MissingReason
-from ..history.build import BuiltHistory, History, Options, build_input, read_history
+from ..history.build import BuiltHistory, History, Options, build_input, present_prompt, read_history
+from ..history.steady_prompt import SteadyPrompt
 from ..notices import notice
 from ..planning.plan import Plan
 from ..ports import LoadedArtifacts, Notice
@@ -25,6 +26,7 @@ from .channel import OutputChannel
 from .failures import report_failure
 from .fit import RequestFitter
 from .pictures import PictureStorage
+from .prompt_keeper import PromptKeeper
 from .recorder import Persistence, Recorder, RequestOrigin
 from .round import STORE_UNAVAILABLE, Ports, Round, RoundCalls, SeenOnce
 from .spending import Spending
@@ -77,6 +79,8 @@ class TurnRunner:
     """Entered before the answer begins: a place among the requests that may run, which a question leaves to others."""
     spending: Spending | None = None
     """None where nothing is counted or said about what it costs."""
+    prompt: PromptKeeper | None = None
+    """None where the system prompt is sent as the host has it."""
 
     @property
     def _user_id(self) -> str:
@@ -96,14 +100,14 @@ class TurnRunner:
 
     async def _answer(self) -> None:
         history = read_history(self.request.messages)
-        loaded = await self._load(history.wanted)
-        built = await self._with_attachments(self._build(history, loaded))
+        loaded, steady = await asyncio.gather(self._load(history.wanted), self._choose_prompt(history))
+        built = await self._with_attachments(self._build(history, loaded, steady))
         await self._report_missing(built, loaded)
         round_ = await self._send(built)
         if isinstance(round_.error, ReasoningRejected) and built.replayed and not round_.shown:
             self.memory.rejected.add(self._user_id, [reasoning.artifact_id for reasoning in built.replayed])
             await self.channel.put(Notice(notice("reasoning_rejected")))
-            stripped = self._build(history, loaded, strip_reasoning=True)
+            stripped = self._build(history, loaded, steady, strip_reasoning=True)
             round_ = await self._send(await self._with_attachments(stripped))
         if round_.error is not None:
             raise round_.error
@@ -119,8 +123,18 @@ class TurnRunner:
             log.exception("%d stored items are not loaded", len(ids))
             return LoadedArtifacts(missing=dict.fromkeys(ids, MissingArtifact(reason="unavailable")))
 
+    async def _choose_prompt(self, history: History) -> SteadyPrompt | None:
+        if self.prompt is None:
+            return None
+        return await self.prompt.choose(present_prompt(history, self.request.base_system_prompt))
+
     def _build(
-        self, history: History, loaded: LoadedArtifacts, *, strip_reasoning: bool = False
+        self,
+        history: History,
+        loaded: LoadedArtifacts,
+        steady: SteadyPrompt | None,
+        *,
+        strip_reasoning: bool = False,
     ) -> BuiltHistory:
         rejected = self.memory.rejected
         usable = {
@@ -133,6 +147,7 @@ class TurnRunner:
             base_system_prompt=self.request.base_system_prompt,
             base_user_prompt=self.request.base_user_prompt,
             strip_reasoning=strip_reasoning,
+            steady=steady,
         )
         return build_input(history, {**usable, **loaded.missing}, options)
 

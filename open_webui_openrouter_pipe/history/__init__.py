@@ -5,6 +5,7 @@
     reading        the host's messages become typed entries, with their origins and repairs
     answer_images  images that answers show by Markdown
     additions      what the host and filters add to a chat: volatile text, summaries
+    steady_prompt  the system prompt that a chat keeps sending, and what has changed in it
     host_output    a stored answer's items, unfolded as the host does it
     folded         blocks of tool calls and reasoning folded into text
     markers        the lines in assistant text that name artifacts

@@ -3,7 +3,9 @@
 A prompt cache holds a request as far as its bytes stay the same. The host writes retrieved sources and its own summary
 into the system prompt, and a template around the user's latest words; the metadata's `base_system_prompt` and
 `base_user_prompt` say what was there before. So what changes from request to request is separated from what stays, and
-summaries are neither instructions nor turns. Owns the table of the summaries' forms. It adds no words of its own.
+summaries are neither instructions nor turns. The memories that fit a question are in the base prompt itself, and known
+by their form; what else the host writes there (skills, MCP servers, tools, attached knowledge) are instructions, which
+stay as long as what they are about. Owns the table of the summaries' forms. It adds no words of its own.
 
 Recognition is strict, since anyone may quote a summary's mark: in system text a block begins and ends with a line; any
 other message must be nothing but the block and stand before the user's first. Sources: Open WebUI 0.12,
@@ -50,8 +52,15 @@ _APPENDED = (
     "<attached_knowledge>\n",
     "<available_tools>\n",
 )
-"""Patterns of the lines that the host writes behind its summary, and that begin instructions."""
+"""Patterns of the lines that the host writes behind its summary and its memories, and that begin instructions."""
 
+_MEMORY = re.compile(
+    r"^<memory_context>\n(?=\[(?:User Memory|Memory Neighborhood|Relevant Context)\]\n- )", re.MULTILINE
+)
+_MEMORY_END = re.compile(r"^</memory_context>$", re.MULTILINE)
+"""The lines around the user's memories, which the host looks up for each question: `utils/memory.py`."""
+
+_BEHIND_MEMORY = re.compile(rf"\s*\Z|\n+(?:{'|'.join(_APPENDED)})")
 _OPENINGS = "|".join(map(re.escape, (f"{SUMMARY_HEADING}\n", *_CLOSINGS)))
 _OPENING = re.compile(rf"^(?:{_OPENINGS})", re.MULTILINE)
 _BEHIND_SUMMARY = re.compile(rf"\n(?=(?:{_OPENINGS}|{'|'.join(_APPENDED)}))")
@@ -78,6 +87,20 @@ def split_prompt(text: str, base_prompt: str | None) -> SplitPrompt:
     stable, early = split_summaries(text[:base_end])
     volatile, late = split_summaries(text[base_end:].lstrip("\n"))
     return SplitPrompt(_unless_blank(stable), (*early, *late), _unless_blank(volatile))
+
+
+def split_memories(text: str) -> tuple[str, str]:
+    """Take the host's block of memories out of system text; return the text as it would be without it, and the block.
+
+    The host writes it behind what it was given, and only its own blocks behind it; one that stands elsewhere is quoted.
+    """
+    openings = [opening.start() for opening in _MEMORY.finditer(text)]
+    end = _MEMORY_END.search(text, openings[-1]) if openings else None
+    if end is None or not _BEHIND_MEMORY.match(text, end.end()):
+        return text, ""
+    before, after = text[: openings[-1]], text[end.end() :]
+    without = before.removesuffix("\n") + after if before else after.removeprefix("\n")
+    return _unless_blank(without), text[openings[-1] : end.end()]
 
 
 def split_user_parts(parts: Sequence[InputPart], base_prompt: str | None) -> list[InputPart]:

@@ -8,7 +8,7 @@ became. What the host added for this one request (see `additions`) stands direct
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
@@ -18,7 +18,7 @@ from ..errors import InvalidHistory
 from ..responses.items import Item
 from ..responses.pictures import picture_address
 from ..responses.wire import as_object, as_text
-from .additions import split_prompt, split_user_parts, unique_summaries
+from .additions import SplitPrompt, split_memories, split_prompt, split_user_parts, unique_summaries
 from .artifacts import Artifacts, MissingArtifact, model_family
 from .parts import read_call_id, text_part
 from .reading import (
@@ -34,10 +34,19 @@ from .reading import (
     split_at_folds,
     split_at_markers,
 )
+from .steady_prompt import PromptChange, SteadyPrompt
 from .tool_calls import OUTPUT_TYPES, CallIds
 from .turn import BuildRules, BuiltTurn, build_turn, input_message
 
-__all__ = ["BuiltHistory", "History", "Options", "ReplayedReasoning", "build_input", "read_history"]
+__all__ = [
+    "BuiltHistory",
+    "History",
+    "Options",
+    "ReplayedReasoning",
+    "build_input",
+    "present_prompt",
+    "read_history",
+]
 
 _NO_SUCH = MissingArtifact()
 
@@ -56,6 +65,8 @@ class Options:
     base_system_prompt: str | None = None
     base_user_prompt: str | None = None
     strip_reasoning: bool = False
+    steady: SteadyPrompt | None = None
+    """What the system prompt is sent as; None sends it as it is, with the host's memories in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +101,10 @@ class BuiltHistory:
     repairs: tuple[Repair, ...]
     external_summaries: tuple[str, ...] = ()
     unfilled: list[Item] | None = None
+    prompt_note: bool = False
+    """Whether the first of the volatile items says what the system prompt now reads."""
+    prompt_change: PromptChange = "none"
+    """How the system prompt differs from the one that the chat keeps sending."""
 
     @cached_property
     def conversation(self) -> Conversation:
@@ -103,6 +118,7 @@ class BuiltHistory:
             volatile=self.items[volatile.start : volatile.stop],
             external_summaries=self.external_summaries,
         )
+        conversation = replace(conversation, corrections=int(self.prompt_note))
         if self.unfilled is None:
             return conversation
         return name_turns(conversation, [self.unfilled[index] for index in kept])
@@ -156,7 +172,23 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
         missing={ulid: missing for turn in turns for ulid, missing in turn.missing.items()},
         repairs=(*history.repairs, *(repair for turn in turns for repair in turn.repairs)),
         external_summaries=unique_summaries([*summaries, *history.summaries]),
+        prompt_note=bool(options.steady and options.steady.note),
+        prompt_change=options.steady.change if options.steady else "none",
     )
+
+
+def present_prompt(history: History, base_system_prompt: str | None) -> str:
+    """Return the system prompt of a chat as it is now, "" for none, without what changes from question to question.
+
+    Several system messages at the beginning are one, joined as the host joins them.
+    """
+    first = next(iter(history.turns[0]), None)
+    if not isinstance(first, Instruction):
+        return ""
+    is_asked = any(isinstance(entry, UserMessage) for turn in history.turns for entry in turn)
+    prompts = _split_texts(first, base_system_prompt if is_asked else None)
+    without_memories, _ = split_memories(prompts[0].stable)
+    return "\n".join(filter(None, (without_memories, *(prompt.stable for prompt in prompts[1:]))))
 
 
 def _send_answer_images(turns: Iterable[BuiltTurn]) -> None:
@@ -215,6 +247,25 @@ def _stored_call_ids(entries: Iterable[Entry], artifacts: Artifacts) -> set[str]
     return found
 
 
+def _split_texts(entry: Instruction, base: str | None) -> list[SplitPrompt]:
+    """Split the texts of an instruction; the host writes into the first alone."""
+    return [split_prompt(entry.texts[0], base), *(split_prompt(text, None) for text in entry.texts[1:])]
+
+
+def _split_instruction(
+    entry: Instruction, base: str | None, steady: SteadyPrompt | None
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the texts that stay in front, those that change from question to question, and the summaries."""
+    prompts = _split_texts(entry, base)
+    stable, changing = [prompt.stable for prompt in prompts], [prompts[0].volatile]
+    if steady:
+        _, memories = split_memories(stable[0])
+        changing = [steady.note, "\n".join(filter(None, (memories, *changing)))]
+        stable = [steady.sent]
+    summaries = [summary for prompt in prompts for summary in prompt.summaries]
+    return [*filter(None, stable)], [*filter(None, changing)], summaries
+
+
 def _separate_additions(
     resolved: Sequence[Sequence[Entry]], options: Options
 ) -> tuple[list[tuple[Entry, ...]], BuiltTurn, list[str]]:
@@ -226,6 +277,7 @@ def _separate_additions(
     users = (entry for turn in reversed(resolved) for entry in turn[::-1] if isinstance(entry, UserMessage))
     latest = next(users, None)
     base = options.base_system_prompt if latest else None
+    first = next(iter(resolved[0]), None)
     turns: list[tuple[Entry, ...]] = []
     volatile = BuiltTurn()
     summaries: list[str] = []
@@ -233,17 +285,15 @@ def _separate_additions(
         kept: list[Entry] = []
         for entry in entries:
             if isinstance(entry, Instruction):
-                prompts = [
-                    split_prompt(entry.texts[0], base),
-                    *(split_prompt(text, None) for text in entry.texts[1:]),
-                ]
+                steady = options.steady if latest and entry is first else None
+                stable, changing, found = _split_instruction(entry, base, steady)
                 base = None
-                summaries += [summary for prompt in prompts for summary in prompt.summaries]
-                if stable := tuple(prompt.stable for prompt in prompts if prompt.stable):
-                    kept.append(entry._replace(texts=stable))
-                if latest and prompts[0].volatile:
-                    volatile.items.append(input_message(entry.role, [text_part(prompts[0].volatile)]))
-                    volatile.origins.append(latest.origin)
+                summaries += found
+                if stable:
+                    kept.append(entry._replace(texts=tuple(stable)))
+                if latest:
+                    for text in changing:
+                        volatile.send(input_message(entry.role, [text_part(text)]), latest.origin)
             elif entry is latest:
                 parts = split_user_parts(latest.parts, options.base_user_prompt)
                 kept.append(UserMessage(tuple(parts), latest.origin))

@@ -11,6 +11,7 @@
     groups      which groups a user is in
     questions   questions to the user on the page
     model_rows  what administrators have set for a model
+    templates   whether anybody has edited the texts of a system prompt
     model_info  what a model's row says of it, and which of that is ours to write
     model_sync  the rows of the offered models, and who may use them
     icons       the icons of models

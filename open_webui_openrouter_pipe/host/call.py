@@ -109,6 +109,9 @@ class Call:
     time_zone: str = ""
     """The user's time zone by its IANA name, as their browser gives it."""
 
+    written_prompts: tuple[str, ...] = ()
+    """The chat's own system prompts as the user wrote them, before the host filled variables or added anything."""
+
     @property
     def in_chat(self) -> bool:
         """Whether a web page shows the answer, so that it wants native events rather than chunks."""
@@ -171,6 +174,7 @@ def read_call(
         host_search=_host_search(metadata),
         ask=ask,
         time_zone=as_text(as_object(metadata.get("variables")).get("{{CURRENT_TIMEZONE}}")),
+        written_prompts=_written_prompts(as_object(metadata.get("chat_context"))),
     )
 
 
@@ -220,6 +224,13 @@ def _host_search(metadata: Mapping[str, Any]) -> Literal["", "offered", "done"]:
     tool = as_object(as_object(metadata.get("tools")).get("search_web"))
     switched_on = as_object(metadata.get("features")).get("web_search") is True
     return "offered" if switched_on and tool.get("type") == "builtin" else ""
+
+
+def _written_prompts(context: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the page sent of system prompts: `chat_context` in `main.py: chat_completion`, since 0.12."""
+    messages = map(as_object, as_list(context.get("messages")))
+    texts = [as_text(message.get("content")) for message in messages if message.get("role") == "system"]
+    return tuple(filter(None, (*texts, as_text(as_object(context.get("params")).get("system")))))
 
 
 def _model_knowledge(metadata: Mapping[str, Any]) -> Any:

@@ -16,7 +16,7 @@ from ..planning.plan import CacheMarks
 from ..ports import BuiltRequest, Model, RequestBody
 from ..responses.items import Item
 from ..responses.wire import as_list, as_object
-from .request import read_parameters
+from .request import RequestTemplate, read_parameters
 from .search import has_to_search, searches
 
 _log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class Composer:
         omitted_tools: Collection[str] = (),
     ) -> BuiltRequest:
         """Join the parameters with an input; what is omitted cannot be the choice."""
-        body = self._with_parser(self._template.with_input(self._with_breakpoints(items, marks)), items)
+        body = self._with_parser(self._with_breakpoints(self._template, items, marks), items)
         if not has_to_search(body.get("tool_choice"), items):
             del body["tool_choice"]
         if omitted_tools:
@@ -105,7 +105,7 @@ class Composer:
             changed = {} if _has_effort(kept) else {"max_output_tokens": output_tokens}
         parameters = {**kept, **self._summary_parameters, **changed}
         template = read_parameters(parameters, model=self._model, model_id=self._model_id)
-        return self._with_parser(template.with_input(self._with_breakpoints(items, marks)), items)
+        return self._with_parser(self._with_breakpoints(template, items, marks), items)
 
     def _with_parser(self, body: dict[str, Any], items: Sequence[Item]) -> dict[str, Any]:
         """Name the engine that reads the PDFs of the input, unless the parameters do."""
@@ -115,12 +115,19 @@ class Composer:
             return body
         return {**body, "plugins": [*plugins, {"id": _PARSER, "pdf": {"engine": self._pdf_engine}}]}
 
-    def _with_breakpoints(self, items: Sequence[Item], marks: CacheMarks | None) -> Sequence[Item]:
-        """Mark the blocks, but not where the whole is kept an hour: Anthropic takes no longer lifetime after these."""
-        lives_long = as_object(self._template.body.get("cache_control")).get("ttl") == "1h"
-        if marks is None or lives_long or not needs_breakpoints(self._model_id):
-            return items
-        return with_breakpoints(items, marks)
+    def _with_breakpoints(
+        self, template: RequestTemplate, items: Sequence[Item], marks: CacheMarks | None
+    ) -> dict[str, Any]:
+        """Mark the blocks, but not where the whole is kept an hour: Anthropic takes no longer lifetime after these.
+
+        With text before the current turn that changes, nothing would be found again without marks: such a request is
+        kept five minutes.
+        """
+        lives_long = as_object(template.body.get("cache_control")).get("ttl") == "1h"
+        if marks is None or not needs_breakpoints(self._model_id) or (lives_long and not marks.has_volatile):
+            return template.with_input(items)
+        lifetime = {"cache_control": {"type": "ephemeral"}} if lives_long else {}
+        return {**template.with_input(with_breakpoints(items, marks)), **lifetime}
 
 
 def _has_effort(parameters: Mapping[str, Any]) -> bool:

@@ -34,11 +34,18 @@ def with_breakpoints(items: Sequence[Item], marks: CacheMarks) -> tuple[Item, ..
     is written anew.
 
     Only messages that the model did not write carry breakpoints. Where a block ends with something else, the next
-    such message carries it, or else the one before.
+    such message carries it, or else the one before. But nothing is found again behind what changes from request to
+    request: with such text before the current turn, the last two messages before it carry breakpoints, the later one
+    for what the next request will find, the earlier one for what the request before has left. A provider looks for
+    that only some twenty blocks back.
     """
     carriers = [at for at, item in enumerate(items) if _last_text_part(item) is not None]
     first = marks.instructions if marks.unchanged == marks.frontier else marks.unchanged
-    chosen = {_carrier_of(carriers, end) for end in (first, marks.frontier, marks.completed) if end}
+    lasting = [at for at in carriers if at < marks.completed]
+    if marks.has_volatile:
+        chosen = {*lasting[-2:], *(_carrier_of(lasting, end) for end in [first] if end)}
+    else:
+        chosen = {_carrier_of(carriers, end) for end in (first, marks.frontier, marks.completed) if end}
     return tuple(_with_breakpoint(item) if at in chosen else item for at, item in enumerate(items))
 
 

@@ -124,13 +124,20 @@ class CacheMarks:
     """Ends of the blocks that stay the same from request to request, as numbers of items.
 
     `instructions` ends what comes before all parts; `unchanged` what this request shares with the one before;
-    `frontier` the shortened parts; `completed` everything before the current turn.
+    `frontier` the shortened parts; `completed` everything before the current turn. `current` is where that turn begins,
+    0 where that is unknown: from `completed` until there stands what changes from request to request.
     """
 
     instructions: int
     unchanged: int
     frontier: int
     completed: int
+    current: int = 0
+
+    @property
+    def has_volatile(self) -> bool:
+        """Whether something stands before the current turn that no other request will find there again."""
+        return self.current > self.completed
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +311,7 @@ def _drafts(draft: _Draft) -> Iterator[_Draft]:
     if chosen_tools is not draft:
         draft = chosen_tools
         yield from with_less_retrieved(draft)
-    if drops and draft.conversation.volatile:
+    if drops and draft.conversation.retrieved:
         draft = draft.without_retrieved()
         yield draft
     if strategy == "summarize":
@@ -387,7 +394,7 @@ class _Draft:
 
     def has_long_retrieved(self) -> bool:
         """Whether the retrieved text is longer than a single tool output may be."""
-        return self._tokens(self.conversation.volatile) > self._head_tokens
+        return self._tokens(self.conversation.retrieved) > self._head_tokens
 
     @property
     def _head_tokens(self) -> int:
@@ -396,12 +403,17 @@ class _Draft:
 
     def with_head_of_retrieved(self) -> _Draft:
         """Return the same with the head of the retrieved text."""
-        head = head_of_retrieved(self.conversation.volatile, self._head_tokens, self.parts.counter)
-        return replace(self, conversation=replace(self.conversation, volatile=head))
+        head = head_of_retrieved(self.conversation.retrieved, self._head_tokens, self.parts.counter)
+        return self._with_retrieved(head)
 
     def without_retrieved(self) -> _Draft:
         """Return the same without any retrieved text."""
-        return replace(self, conversation=replace(self.conversation, volatile=()))
+        return self._with_retrieved(())
+
+    def _with_retrieved(self, entries: tuple[DigestedItem, ...]) -> _Draft:
+        """What says how the instructions now read stays: without it, the model would go by what they no longer say."""
+        corrections = self.conversation.volatile[: self.conversation.corrections]
+        return replace(self, conversation=replace(self.conversation, volatile=(*corrections, *entries)))
 
     def without_summaries(self) -> _Draft:
         """Return the same with turns omitted instead of summarized."""
@@ -490,7 +502,7 @@ class _Draft:
         """Yield what the request lacks of the whole conversation."""
         sent, whole = self.conversation, self.whole
         yield from chat_reductions(self.parts, cutoffs, self.terms.settings)
-        yield from retrieved_reduction(self._tokens(whole.volatile), self._tokens(sent.volatile))
+        yield from retrieved_reduction(self._tokens(whole.retrieved), self._tokens(sent.retrieved))
         if self.omitted_tools:
             tokens = (
                 self.parts.counter.tools(whole.tools).tokens - self.parts.counter.tools(sent.tools).tokens
@@ -510,11 +522,13 @@ class _Draft:
     def _cached_prefix(self, request: _Request) -> CachedPrefix:
         """The chat as the request before sent it: up to the current turn when this request opens it."""
         previous, opens_turn = request.simulation.previous, len(self.parts.parts) - self.parts.current <= 1
-        before = self.without_retrieved() if opens_turn else self
+        before = replace(self, conversation=replace(self.conversation, volatile=())) if opens_turn else self
         entries, starts = before._entries(previous)  # noqa: SLF001 - the same class
         marks = before._marks(previous, previous, starts)  # noqa: SLF001 - the same class
         if opens_turn:
             entries = entries[: starts[self.parts.current]]
+            if self.conversation.volatile:  # so had the request before, most likely
+                marks = replace(marks, current=marks.completed + 1)
         tools = self.parts.counter.tools(self.conversation.tools).tokens
         return CachedPrefix(tuple(entry.item for entry in entries), marks, tools + self._tokens(entries))
 
@@ -528,13 +542,14 @@ class _Draft:
         def tokens(start: int, end: int) -> int:
             return sum(self._tokens(parts.entries(cutoffs.level_of(at), at)) for at in range(start, end))
 
-        yield ContextShare("instructions", self._tokens(conversation.instructions), droppable=False)
+        said = (*conversation.instructions, *conversation.volatile[: conversation.corrections])
+        yield ContextShare("instructions", self._tokens(said), droppable=False)
         built_in = [tool for tool in conversation.tools if tool.get("name") in conversation.optional_tools]
         chosen = [tool for tool in conversation.tools if tool not in built_in]
         yield ContextShare("tools", counter.tools(chosen).tokens, droppable=False)
         yield ContextShare("built-in tools", counter.tools(built_in).tokens, droppable=False)
         yield ContextShare("summaries", summaries, droppable=False)
-        yield ContextShare("retrieved text", self._tokens(conversation.volatile), droppable=True)
+        yield ContextShare("retrieved text", self._tokens(conversation.retrieved), droppable=True)
         yield ContextShare("note on omitted turns", note, droppable=False)
         yield ContextShare("earlier turns", tokens(0, current), droppable=True)
         yield ContextShare("latest message", tokens(current, min(end, current + 1)), droppable=False)
@@ -572,6 +587,7 @@ class _Draft:
             unchanged=unchanged,
             frontier=starts[frontier],
             completed=starts[self.parts.current] - len(self.conversation.volatile),
+            current=starts[self.parts.current],
         )
 
     def _tokens(self, entries: Iterable[DigestedItem]) -> int:

@@ -1,10 +1,11 @@
-"""What is kept in the database: artifacts, summaries, the audit, the ledger and calibrations.
+"""What is kept in the database: artifacts, summaries, system prompts, the audit, the ledger and calibrations.
 
     artifacts  artifacts sealed into rows and opened again, with their limits
     batches    what is written beside requests: the audit of contexts, and what bills teach about our counts
     cache      the read cache of rows in Redis, and the composition of rows
     database   statements with retries, time limits and our errors
     ledger     what requests have cost, by chat and by account
+    prompts    the system prompts that chats keep sending, sealed into rows and opened again
     rows       the rows of artifacts: their shape and their queries
     schema     the tables and their creation
     sealing    keys, encryption and compression of what is stored

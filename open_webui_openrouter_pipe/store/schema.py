@@ -14,8 +14,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-VERSION: Final = 6
-"""Versions 1 to 5 are other sets of tables and indexes, of which those that are missing here are added."""
+VERSION: Final = 7
+"""Versions 1 to 6 are other sets of tables and indexes, of which those that are missing here are added."""
 
 _PREFIX: Final = "openrouter_pipe_"
 _NAMES: Final = {"ix": "ix_%(table_name)s_%(column_0_name)s"}
@@ -39,6 +39,7 @@ class Tables:
     ledger: sa.Table
     spending: sa.Table
     hold: sa.Table
+    prompt: sa.Table
 
 
 def define_tables(schema: str | None) -> Tables:
@@ -117,11 +118,21 @@ def define_tables(schema: str | None) -> Tables:
         _columns(sa.Double, "amount"),
         _columns(sa.BigInteger, "until"),
     )
+    prompt = define(
+        "prompt",  # in the order of `prompts.PromptRow`
+        _columns(sa.Text, "user_id", "chat_id", "model", primary_key=True),
+        _columns(sa.Text, "key_id"),
+        _columns(sa.Integer, "packing"),
+        _columns(sa.LargeBinary, "payload"),
+        _columns(sa.BigInteger, "created"),
+        _columns(sa.BigInteger, "last_used", index=True),
+    )
+    _index(prompt, "chat_id")
     # Rows of a few kilobytes stay in one piece, which halves the reading; sealed bytes do not compress.
     _alter_on_postgresql(artifact, "SET (toast_tuple_target = 8160)")
-    for table in (artifact, summary):
+    for table in (artifact, summary, prompt):
         _alter_on_postgresql(table, "ALTER COLUMN payload SET STORAGE EXTERNAL")
-    return Tables(artifact, summary, audit, calibration, lease, version, ledger, spending, hold)
+    return Tables(artifact, summary, audit, calibration, lease, version, ledger, spending, hold, prompt)
 
 
 def create_tables(connection: sa.Connection, tables: Tables) -> None:

@@ -84,7 +84,7 @@ class Sweep:
         self._artifacts = database.tables.artifact
         # The artifacts first: what is wrong with another table does not keep them.
         tables = database.tables
-        self._tables = (self._artifacts, tables.summary, tables.audit, tables.ledger)
+        self._tables = (self._artifacts, tables.summary, tables.audit, tables.ledger, tables.prompt)
 
     async def run(self) -> Swept | None:
         """Sweep once; None when another worker is sweeping, or has swept within the interval.

@@ -8,6 +8,7 @@ import pytest
 
 from open_webui_openrouter_pipe.history.additions import (
     SplitPrompt,
+    split_memories,
     split_prompt,
     split_summaries,
     split_user_parts,
@@ -107,6 +108,56 @@ USERS: list[tuple[str, list[Any], str | None, list[Any]]] = [
 def test_split_user_parts(parts: list[Any], base: str | None, expected: list[Any]) -> None:
     """The user's own words stand first, what the host wrote around them last, and only once."""
     assert split_user_parts(parts, base) == expected
+
+
+# --- memories ---
+
+MEMORIES = "<memory_context>\n[User Memory]\n- Likes foxes.\n  And hens.\n\n[Relevant Context]\n- x\n</memory_context>"
+EXAMPLE = "<memory_context>\n[User Memory]\n- an example\n</memory_context>"
+
+WITH_MEMORIES: list[tuple[str, str, str]] = [
+    ("alone", MEMORIES, ""),
+    ("behind a prompt", f"Be brief.\n{MEMORIES}", "Be brief."),
+    ("with a blank line before", f"Be brief.\n\n{MEMORIES}", "Be brief.\n"),
+    (
+        "with what the host writes behind it",
+        f"Be brief.\n{MEMORIES}\n\n\n##### Pyodide Environment\n\n- Go.",
+        "Be brief.\n\n\n##### Pyodide Environment\n\n- Go.",
+    ),
+    (
+        "in front of skills",
+        f'{MEMORIES}\n<skill id="a" name="b">\nx\n</skill>',
+        '<skill id="a" name="b">\nx\n</skill>',
+    ),
+    (
+        "behind an example",
+        f"They look like this:\n{EXAMPLE}\nUse them.\n{MEMORIES}",
+        f"They look like this:\n{EXAMPLE}\nUse them.",
+    ),
+]
+NO_MEMORIES = [
+    "Be brief.",
+    f"They look like this:\n{EXAMPLE}\nUse them.",
+    f"They look like this: {EXAMPLE}",
+    f"{EXAMPLE} is an example.",
+    "<memory_context>\n[User Memory]\n- without an end",
+    "<memory_context>\nWhatever the user said.\n</memory_context>",
+    "Write\n```\n<memory_context>\n...\n</memory_context>\n```",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "without"), [m[1:] for m in WITH_MEMORIES], ids=[m[0] for m in WITH_MEMORIES]
+)
+def test_memories_are_taken_out(text: str, without: str) -> None:
+    """What stays is the text as the host would have sent it without any."""
+    assert split_memories(text) == (without, MEMORIES)
+
+
+@pytest.mark.parametrize("text", NO_MEMORIES)
+def test_a_quoted_block_of_memories_stays(text: str) -> None:
+    """A prompt may show one; behind the host's own, only the host writes."""
+    assert split_memories(text) == (text, "")
 
 
 # --- summaries ---

@@ -61,6 +61,17 @@ def test_explicit_caches_get_breakpoints() -> None:
     assert inputs == [marked, items, items, items]
 
 
+def test_what_is_kept_an_hour_gets_breakpoints_where_text_changes() -> None:
+    """Then it is kept five minutes: without them nothing would be found again, with them no longer time is taken."""
+    items: Any = [text("system", "brief"), text("system", "it is noon"), text("user", "one")]
+    marked = [text("system", "brief", **MARK), *items[1:]]
+    hour = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    claude = Composer(hour, model=None, model_id="anthropic/claude")
+    bodies = [claude.build(items, CacheMarks(1, 1, 1, 1, current)).body for current in (1, 2)]
+    assert [body["cache_control"] for body in bodies] == [hour["cache_control"], {"type": "ephemeral"}]
+    assert [body["input"] for body in bodies] == [items, marked]
+
+
 PARAMETERS = {
     "temperature": 0.5,
     "tools": [{"type": "function", "function": {"name": "look"}}],

@@ -11,7 +11,7 @@ from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.planning.cache_marks import cache_key, needs_breakpoints, with_breakpoints
 from open_webui_openrouter_pipe.planning.plan import CacheMarks, ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
-from tests.support.chats import SYSTEM, History, answer, call, histories, output, planned, user
+from tests.support.chats import SYSTEM, History, answer, call, histories, output, planned, system, user
 
 
 def marked(items: Any) -> list[int]:
@@ -39,6 +39,30 @@ def test_a_changed_prefix_is_read_up_to_the_change() -> None:
     """When the prefix changes, the first breakpoint stands where the change begins, not after the instructions."""
     items = with_breakpoints(ITEMS, CacheMarks(instructions=1, unchanged=2, frontier=5, completed=9))
     assert marked(items) == [1, 5, 9]
+
+
+def test_nothing_is_marked_behind_what_changes() -> None:
+    """The last two messages before it: what the next request finds, and what this one finds of the one before."""
+    items = [*ITEMS[:9], system("it is noon"), *ITEMS[9:]]
+    marks = CacheMarks(instructions=1, unchanged=5, frontier=5, completed=9, current=10)
+    assert marked(with_breakpoints(items, marks)) == [0, 1, 5]
+    begun = CacheMarks(instructions=1, unchanged=1, frontier=1, completed=1, current=2)
+    assert marked(with_breakpoints([SYSTEM, system("it is noon"), user("Q1")], begun)) == [0]
+    bare = CacheMarks(instructions=0, unchanged=0, frontier=0, completed=0, current=1)
+    assert marked(with_breakpoints([system("it is noon"), user("Q1")], bare)) == []
+
+
+def test_a_request_finds_what_the_one_before_has_marked() -> None:
+    """Also where both have something before the question that the other has not."""
+    earlier = with_breakpoints(
+        [*ITEMS[:5], system("it is ten"), ITEMS[5]], CacheMarks(1, 1, 1, completed=5, current=6)
+    )
+    later = with_breakpoints(
+        [*ITEMS[:9], system("it is noon"), ITEMS[9]], CacheMarks(1, 1, 1, completed=9, current=10)
+    )
+    left = marked(earlier)[-1]
+    assert left in marked(later)
+    assert json.dumps(earlier[: left + 1]) == json.dumps(later[: left + 1])
 
 
 @given(histories(most_turns=5))

@@ -64,7 +64,7 @@ def test_a_chat_that_fits_is_sent_as_it_is() -> None:
         (),
     ) * 4
     assert fits.tokens == fits.tokens_before == fits.counts.tokens
-    assert fits.marks == CacheMarks(instructions=1, unchanged=1, frontier=1, completed=7)
+    assert fits.marks == CacheMarks(instructions=1, unchanged=1, frontier=1, completed=7, current=7)
     assert fits.steps == tuple(
         Step(name, fits.tokens, triggered=False) for name in ("cap", "retention", "summary", "prune", "evict")
     )
@@ -112,6 +112,31 @@ def test_retrieved_text_gives_way_in_two_steps() -> None:
     assert alone.items == (SYSTEM, *filled.items)
     assert [each.kind for each in alone.reductions] == ["retrieved_omitted"]
     assert alone.tokens_before == alone.tokens + alone.reductions[0].tokens
+
+
+NOTED = "Your instructions have changed: it is noon."
+NOTE = system(NOTED)
+
+
+def test_what_the_instructions_now_read_is_never_omitted() -> None:
+    """Retrieved text goes, and the note stays: without it the model would go by a stale date."""
+    filled = History((user(words(89_000)),), (0,))
+    noted = build_conversation(
+        filled.items, filled.turn_of_item, instructions=[SYSTEM], volatile=[NOTE, system(words(30_000))]
+    )
+    sent = plan_of(replace(noted, corrections=1), PRUNE)
+    assert sent.items == (SYSTEM, NOTE, *filled.items)
+    assert [each.kind for each in sent.reductions] == ["retrieved_omitted"]
+
+
+def test_the_head_of_retrieved_text_stands_behind_what_the_instructions_now_read() -> None:
+    """The note is not counted as retrieved text, and not cut with it."""
+    chat = history([user("now?")])
+    noted = replace(whole(chat, NOTED, words(105_000, "first")), corrections=1)
+    sent, without = plan_of(noted), plan_of(whole(chat, words(105_000, "first")))
+    assert (sent.items[1], sent.items[3:]) == (NOTE, chat.items)
+    assert [each.kind for each in sent.reductions] == ["retrieved_cut"]
+    assert (sent.items[2], sent.reductions) == (without.items[1], without.reductions)
 
 
 def test_retrieved_text_is_cut_before_tools_are_omitted_and_stays_whole_where_these_are_enough() -> None:

@@ -16,11 +16,22 @@ from open_webui_openrouter_pipe.conversation.calibration import Calibration
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.plan import Plan, may_need_summaries
+from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, Plan, may_need_summaries, plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.summaries.segments import Segment
 from tests.planning.exact import CACHED, MODEL, UNCACHED, new_memory, split_words, talk, with_window, words
-from tests.support.chats import SYSTEM, History, answer, call, history, output, plan_with, summary_of, user
+from tests.support.chats import (
+    SYSTEM,
+    History,
+    answer,
+    call,
+    history,
+    output,
+    plan_with,
+    summary_of,
+    system,
+    user,
+)
 
 FIRST = 70
 """Turns at which a chat of 1,000 tokens a turn reaches 70 % of its budget."""
@@ -370,6 +381,24 @@ def test_summaries_are_requested_after_what_was_sent_before() -> None:
     assert at.cached_prefix.items[: len(before.items)] == before.items
     assert at.cached_prefix.items == (SYSTEM, *talk(FIRST).items[:-1])
     assert at.cached_prefix.tokens == 70_009
+
+
+def test_the_cached_prefix_has_nothing_that_changes_with_the_question() -> None:
+    """Neither sources nor what the instructions now read: the request before had others, in another place."""
+    chat = talk(FIRST)
+    noted = build_conversation(
+        chat.items, chat.turn_of_item, instructions=[SYSTEM], volatile=[system("noon"), system("source")]
+    )
+    at = plan(
+        replace(noted, corrections=1),
+        ContextSettings(),
+        model=MODEL,
+        counter=TokenCounter(ContentCache(), split_words),
+        facts=ContentCache(),
+        summaries=AvailableSummaries({}, "request"),
+    )
+    assert at.cached_prefix is not None
+    assert at.cached_prefix.items == (SYSTEM, *chat.items[:-1])
 
 
 # --- thrifty ---

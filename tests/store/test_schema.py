@@ -66,6 +66,7 @@ def test_all_tables_have_our_prefix() -> None:
             "ledger",
             "spending",
             "hold",
+            "prompt",
         )
     }
 

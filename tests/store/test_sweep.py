@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.store.batches import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.prompts import PromptRow, PromptRows
 from open_webui_openrouter_pipe.store.summaries import SealedSummaries, SummaryRows
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS, GRACE_SECONDS, Schedule, Sweep, Swept
 from scripts.paths import ROOT
@@ -366,6 +367,7 @@ async def test_the_statements_of_the_page_delete_everything(
         numbers = {each.name: 0 for each in tables.ledger.columns if each.name not in {"user_id", "chat_id"}}
         for table, values in (
             (tables.ledger, {"user_id": owner, "chat_id": chat, **numbers}),
+            (tables.prompt, prompt_row(owner, chat)._asdict()),
             (tables.spending, {"account": account, "day": 1, "cost": 1.0}),
             (tables.hold, {"account": account, "id": "1", "amount": 1.0, "until": NOW}),
         ):
@@ -381,10 +383,39 @@ async def test_the_statements_of_the_page_delete_everything(
     assert await AuditLog(database).records() == [record(1)]
     for column, left in (
         (tables.ledger.c.user_id, ["ada"]),
+        (tables.prompt.c.user_id, ["ada"]),
         (tables.spending.c.account, accounts),
         (tables.hold.c.account, accounts),
     ):
         assert sorted(await column_values(database, column)) == left
+
+
+def prompt_row(user_id: str, chat_id: str, model: str = "m", *, now: int = NOW) -> PromptRow:
+    """A prompt that nobody opens, last used at that time."""
+    return PromptRow(user_id, chat_id, model, "key", 1, b"x", created=now, last_used=now)
+
+
+async def test_prompts_are_deleted_with_their_chat_and_user_and_when_unused(database: Database) -> None:
+    """Those in use recently stay, and those of a chat that is still there."""
+    unused = NOW - 90 * DAY_SECONDS - 1
+    deleted = [
+        prompt_row("ada", "chat-1", "unused", now=unused),
+        *(prompt_row("eve", "chat-1", f"m{number}", now=AGED) for number in range(4)),
+        *(prompt_row("ada", "deleted", f"m{number}", now=AGED) for number in range(5)),
+    ]
+    kept = [
+        prompt_row("ada", "chat-1", "used", now=AGED),
+        prompt_row("ada", "deleted", "used", now=FRESH),
+        prompt_row("eve", "chat-1", "used", now=FRESH),
+    ]
+    rows = PromptRows(database)
+    for each in (*deleted, *kept):
+        await rows.add(each, instead_of=None)
+    assert await sweep(database, FakeHost()) == Swept(unused=1, of_deleted_users=4, of_deleted_chats=5)
+    owners = await column_values(database, database.tables.prompt.c.user_id)
+    assert sorted(owners) == ["ada", "ada", "eve"]
+    models = await column_values(database, database.tables.prompt.c.model)
+    assert set(models) == {"used"}
 
 
 async def column_values(database: Database, column: sa.Column[str]) -> list[str]:
