@@ -18,6 +18,7 @@
     planning      fitting a conversation into the model's window           (pure)
     summaries     what replaces old turns, and its prompt                  (pure)
     history       Open WebUI's messages → a conversation                   (pure)
+    recall        finding again what was said, by search and by a tool     (pure)
     conversation  instructions and turns, their size, the input budget     (pure)
     responses     the Responses vocabulary: items, events, stream          (pure)
     notices       the words that users read

@@ -9,8 +9,10 @@ from functools import partial
 from typing import Any
 
 from .conversation.budget import UNKNOWN_WINDOW_TOKENS
+from .conversation.conversation import Tool
 from .engine.channel import OutputChannel
 from .engine.fit import RequestFitter, RequestTerms
+from .engine.own_tools import RecallTool
 from .engine.prompt_keeper import PromptKeeper
 from .engine.recorder import RequestOrigin, generate_item_id
 from .engine.round import Ports
@@ -28,7 +30,9 @@ from .openrouter.own_key import OwnKeyResponses
 from .openrouter.retries import RetryingResponses, Show
 from .permission import NO_PERSISTENCE, PermittedCall
 from .planning.audit import AuditRow
+from .planning.recall_offer import without_recall
 from .ports import PromptOwner, Responses
+from .recall.tool import RECALL_TOOL
 from .settings import Settings
 from .worker import Worker
 
@@ -83,6 +87,7 @@ class Assembly:
             slot=slot,
             spending=spending,
             prompt=await self._prompt_keeper(),
+            recall=self._recall_tool(composer),
         )
 
     async def _prompt_keeper(self) -> PromptKeeper | None:
@@ -93,6 +98,12 @@ class Assembly:
         prompts = await worker.prompts(settings.store) if call.keeps else None
         owner = PromptOwner(call.user_id, call.chat_id, call.model_row_id)
         return PromptKeeper(prompts, owner, partial(worker.host.prompt_template, call))
+
+    def _recall_tool(self, composer: Composer) -> RecallTool | None:
+        """What answers the model's look-ups; None where it cannot call for any."""
+        planner = self.worker.planner
+        counter = partial(planner.counter, self.call.model_id)
+        return RecallTool(counter, planner.passages) if composer.offers_own_tools else None
 
     def _spending(self, composer: Composer) -> Spending:
         """What the call spends; only on a page is there anyone to ask, and a task is not the chat's own request."""
@@ -119,7 +130,8 @@ class Assembly:
         It asks again where that helps; `show` gets the lines about it.
         """
         settings, switched = self._settings.client, self._settings.controls
-        has_tools, own_key = bool(composer.tools) and self.call.task is None, switched.own_api_key
+        has_tools = bool(without_recall(composer.tools)) and self.call.task is None
+        own_key = switched.own_api_key
         betas = controls.beta_features(switched, self.permitted.model, has_tools=has_tools)
         key = settings.api_key if own_key is None else own_key
         responses = RetryingResponses(
@@ -144,7 +156,19 @@ class Assembly:
                 parameters, model=model, image_config=settings.image_config
             )
         engine = policy.pdf_engine(settings.attachments.pdf_engine, model)
-        return Composer(parameters, model=model, model_id=call.model_id, pdf_engine=engine)
+        return Composer(
+            parameters,
+            model=model,
+            model_id=call.model_id,
+            pdf_engine=engine,
+            own_tools=self._own_tools(),
+        )
+
+    def _own_tools(self) -> tuple[Tool, ...]:
+        """The tool that looks up what was removed, unless nothing is."""
+        settings, is_task = self._settings, self.call.task is not None
+        may_lack = settings.context.context_strategy != "off" and not is_task
+        return (RECALL_TOOL,) if settings.recall_tool and may_lack else ()
 
     def _identity(self) -> Mapping[str, Any]:
         """What names the chat and its user."""
@@ -172,6 +196,7 @@ class Assembly:
             context = replace(context, context_strategy="off")
         elif context.context_strategy == "summarize" and writer and not writer.writes:
             context = replace(context, context_strategy="prune")  # a picture is not a summary
+        context = replace(context, recall_tool=composer.offers_own_tools)
         chat = (call.chat_id, call.message_id) if call.keeps else ("", "")
         model = policy.model_terms(call.model_id, models, output_tokens=composer.max_output_tokens)
         if model.window_tokens is None:

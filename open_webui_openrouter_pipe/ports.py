@@ -17,9 +17,9 @@ from .history.artifacts import MissingArtifact
 from .planning.audit import AuditRow
 from .planning.limits import AccountLimit, AccountSums
 from .planning.plan import CacheMarks
-from .responses.effects import Effect
+from .responses.effects import Effect, Usage
 from .responses.failure import Failure
-from .responses.items import Item
+from .responses.items import FunctionCall, Item
 from .summaries.segments import Segment
 from .summaries.summary import Summary
 
@@ -263,7 +263,12 @@ class Requests(Protocol):
         """
 
     def build_summary_request(
-        self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int
+        self,
+        items: Sequence[Item],
+        marks: CacheMarks | None = None,
+        *,
+        output_tokens: int,
+        omitted_tools: Collection[str] = (),
     ) -> RequestBody:
         """Build the same for a summary, which is answered by text alone, of at most so many tokens."""
 
@@ -371,6 +376,21 @@ class StoredMarkers:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolAnswered:
+    """A call of a tool of ours, with its answer: the host is handed both at once, and has nothing to run."""
+
+    call: FunctionCall
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundEnded:
+    """A round ended with calls of our tools alone; the next one follows in the same answer, its indexes from 0."""
+
+    usage: Usage | None
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """One status line for the user; one that is not `done` is followed by another."""
 
@@ -389,5 +409,5 @@ class Failed:
     error: PipeError | None = field(default=None, compare=False)
 
 
-Output: TypeAlias = Effect | StoredMarkers | Notice | Failed
+Output: TypeAlias = Effect | StoredMarkers | ToolAnswered | RoundEnded | Notice | Failed
 """What the engine sends to whoever renders the answer, in order."""

@@ -91,6 +91,8 @@ class Settings:
     notices: tuple[str, ...] = ()
     controls: ControlSettings = field(default_factory=ControlSettings)
     steady_prompt: bool = True
+    recall_tool: bool = True
+    """Whether models that call tools may look up what was removed from their chat."""
 
 
 def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Settings:
@@ -151,6 +153,7 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
         notices=(*notices, *limit_notices),
         controls=_controls(valves, user_valves),
         steady_prompt=valves.STEADY_SYSTEM_PROMPT,
+        recall_tool=valves.RECALL_TOOL,
     )
 
 

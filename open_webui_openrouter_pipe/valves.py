@@ -387,6 +387,13 @@ class Valves(BaseModel):
             "`every_turn`: as soon as they are old enough. `off`: never for their age."
         ),
     )
+    RECALL_TOOL: bool = Field(
+        default=True,
+        description=(
+            "Let models look up what was shortened, summarized or omitted of their chat: once anything was, they are "
+            "offered the tool `recall`, which runs inside the pipe."
+        ),
+    )
     CLIP_LAST_MESSAGES: int = Field(
         default=4,
         ge=CLIP_RANGE_MESSAGES[0],

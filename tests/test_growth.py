@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,8 @@ from open_webui_openrouter_pipe.history.steady_prompt import steady_prompt
 from open_webui_openrouter_pipe.media.addresses import read_address
 from open_webui_openrouter_pipe.media.kinds import media_type_of
 from open_webui_openrouter_pipe.openrouter.errors import to_error
+from open_webui_openrouter_pipe.recall.passages import new_index
+from open_webui_openrouter_pipe.recall.tool import LookUp
 from open_webui_openrouter_pipe.responses.failure import read_failure
 from open_webui_openrouter_pipe.summaries.details import mark_ungrounded, missing_details
 from open_webui_openrouter_pipe.summaries.judge import judge_content
@@ -85,6 +88,13 @@ TOKENS = (
 FRAMES = (("", ""), ("x", "!"), ('{"a": "', "\n"))
 """What stands before and after the repeated token: with it, a match fails only at the end."""
 
+
+def _look_up(text: str, **asked: object) -> str:
+    """What the recall tool answers about a chat of this text."""
+    items = [user(text), user(f"a {text} b")]
+    return LookUp(build_conversation(items, [0, 1]), (), len, new_index()).answer(json.dumps(asked))
+
+
 CALLS: Mapping[str, Callable[[str], object]] = {
     "split_prompt": lambda text: split_prompt(text, "base"),
     "split_summaries": split_summaries,
@@ -120,6 +130,9 @@ CALLS: Mapping[str, Callable[[str], object]] = {
         f"<!doctype a [{text}".encode("utf-8", "replace")
     ),
     "read_address": lambda text: read_address(f"https://{text}"),
+    "LookUp.answer to a query": lambda text: _look_up(text, query=text),
+    "LookUp.answer to a reference": lambda text: _look_up("short", reference=text),
+    "LookUp.answer to a turn": lambda text: _look_up(text, turn=1),
     "missing_details": lambda text: missing_details((text[:80], text[-80:]), text),
     "parse_model_summary": lambda text: parse_model_summary(
         f'{{"summary_text": "{text}', source_tokens=LARGEST, count=len, instruction="Write a summary."

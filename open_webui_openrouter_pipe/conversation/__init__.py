@@ -9,6 +9,7 @@
     budget           the split of a context window, the settings of context management, and the refusal of a request
     tool_facts       tool results stated as facts
     excerpts         items that are too long: head and tail of their text
+    references       short names of items, by which a model asks for the whole of what was shortened
     masking          secrets masked, by the names of their fields and in known forms
     own_words        which words of a message are the user's own, and which are quoted or pasted
     user_record      the user's messages word for word in their frames, and the note for omitted turns

@@ -172,6 +172,8 @@ class ContextSettings:
     clip_minimum_messages: int = 5
     clip_user_limit: int | None = None
     clip_bypass: bool = False
+    recall_tool: bool = False
+    """Whether the model can look up what was removed, by a tool of ours; what stands for that then has names."""
 
     @property
     def clip_limit(self) -> int | None:

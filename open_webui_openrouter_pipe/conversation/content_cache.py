@@ -14,9 +14,11 @@ class ContentCache(Generic[Value]):
     Several threads may use it at once; at worst a value is computed twice.
     """
 
-    def __init__(self, limit: int = 32_768) -> None:
-        """Hold at most `limit` values."""
+    def __init__(self, limit: int = 32_768, size_of: Callable[[Value], int] | None = None) -> None:
+        """Hold values of at most `limit` in all: so many of them, or of such a size by `size_of`."""
         self._half = max(1, limit // 2)
+        self._size_of = size_of
+        self._young_size = 0
         self._young: dict[bytes, Value] = {}
         self._old: dict[bytes, Value] = {}
 
@@ -32,8 +34,10 @@ class ContentCache(Generic[Value]):
 
     def put(self, key: bytes, value: Value) -> Value:
         """Cache a value and return it."""
-        if len(self._young) >= self._half:
-            self._young, self._old = {}, self._young
+        size = 1 if self._size_of is None else self._size_of(value)
+        if self._young_size + size > self._half:
+            self._young, self._old, self._young_size = {}, self._young, 0
+        self._young_size += size
         self._young[key] = value
         return value
 

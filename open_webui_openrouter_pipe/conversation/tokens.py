@@ -177,12 +177,15 @@ def _sealed_tokens(sealed: str) -> int:
     return hidden_bytes // SEALED_BYTES_PER_TOKEN + MESSAGE_OVERHEAD_TOKENS
 
 
-def truncate_middle(text: str, head_characters: int, tail_characters: int) -> str:
-    """Return the head and the tail of a text; the text itself when nothing lies between them."""
+def truncate_middle(text: str, head_characters: int, tail_characters: int, *, reference: str = "") -> str:
+    """Return the head and the tail of a text; the text itself when nothing lies between them.
+
+    `reference` is the name of the whole, "" for none.
+    """
     omitted = len(text) - head_characters - tail_characters
     if omitted <= 0:
         return text
-    return _join(text[:head_characters], omitted, text[len(text) - tail_characters :])
+    return _join(text[:head_characters], omitted, text[len(text) - tail_characters :], reference)
 
 
 def head_and_tail(
@@ -205,12 +208,25 @@ def head_and_tail(
 
 
 def truncate_to_tokens(
-    text: str, max_tokens: int, count: Callable[[str], int], *, head_share: float = HEAD_SHARE
+    text: str,
+    max_tokens: int,
+    count: Callable[[str], int],
+    *,
+    head_share: float = HEAD_SHARE,
+    reference: str = "",
 ) -> str:
-    """Return as much of the head and the tail as fits in `max_tokens`; empty when not even the note fits."""
-    pieces = head_and_tail(text, max_tokens, lambda *pieces: count(_join(*pieces)), head_share=head_share)
-    return _join(*pieces) if pieces else ""
+    """Return as much of the head and the tail as fits in `max_tokens`; empty when not even the note fits.
+
+    `reference` is the name of the whole, "" for none.
+    """
+
+    def join(head: str, omitted: int, tail: str) -> str:
+        return _join(head, omitted, tail, reference)
+
+    pieces = head_and_tail(text, max_tokens, lambda *pieces: count(join(*pieces)), head_share=head_share)
+    return join(*pieces) if pieces else ""
 
 
-def _join(head: str, omitted: int, tail: str) -> str:
-    return f"{head}\n[... {omitted:,} characters omitted ...]\n{tail}" if omitted else head + tail
+def _join(head: str, omitted: int, tail: str, reference: str) -> str:
+    name = f" {reference}" if reference else ""
+    return f"{head}\n[... {omitted:,} characters omitted ...{name}]\n{tail}" if omitted else head + tail

@@ -37,6 +37,7 @@ BEGINNING_CHARACTERS = 60
 _RECORD_HEADING = (
     '[What the user wrote in turns {first} to {last}, oldest first; the messages stand behind ">".]'
 )
+_OMITTED = " omitted to fit"
 _AUTHORS = {"user": "The user wrote", "system": "A system message", "developer": "A system message"}
 _INSTRUCTIONS_HEADING = (
     "Lines that may be standing instructions, as the user's messages have them; some may be quoted:"
@@ -313,6 +314,15 @@ def count_note(record: UserRecord, turns: range, max_tokens: int) -> InputMessag
     return _note(len(turns), "")
 
 
+def with_turn_numbers(note: InputMessage, turns: range) -> InputMessage:
+    """Return a note for omitted turns that also says which these are, so that they can be asked for."""
+    (part,) = note["content"]
+    assert part["type"] == "input_text"
+    numbers = f"{turns.start + 1} to {turns.stop}" if len(turns) > 1 else f"{turns.stop}"
+    text = part["text"].replace(_OMITTED, f" ({numbers}){_OMITTED}", 1)
+    return {**note, "content": [{"type": "input_text", "text": text}]}
+
+
 def _instruction_lines(record: UserRecord, turns: range, max_tokens: int, shown: str) -> list[str]:
     """Return the newest lines that fit and are not shown, oldest first, with a heading; [] where there are none."""
     left_tokens = max_tokens - record.counter.text(shown) - record.counter.text(_INSTRUCTIONS_HEADING)
@@ -329,6 +339,6 @@ def _instruction_lines(record: UserRecord, turns: range, max_tokens: int, shown:
 
 def _note(turns: int, text: str) -> InputMessage:
     plural = "" if turns == 1 else "s"
-    heading = f"[{turns} earlier turn{plural} omitted to fit the model's context window.]"
+    heading = f"[{turns} earlier turn{plural}{_OMITTED} the model's context window.]"
     lines = "\n".join(filter(None, [heading, text]))
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": lines}]}

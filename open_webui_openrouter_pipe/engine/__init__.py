@@ -2,6 +2,7 @@
 
     turn             one request of the host, from its messages to the end of the answer
     round            one request to OpenRouter and its stream: calls fit for the host, markers after their artifacts
+    own_tools        calls of our own tools: kept from the host, answered here
     recorder         the artifacts of a round: what is kept, made durable before its marker is shown
     search_status    status lines while a model searches the web
     pictures         what models draw, stored among the host's files before it is shown

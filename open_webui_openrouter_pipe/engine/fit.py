@@ -31,6 +31,7 @@ from ..planning.plan import (
 )
 from ..planning.reductions import Reduction, ReductionKind
 from ..ports import Audit, Audited, Calibrations, Notice, Tokenizer
+from ..recall.passages import TextIndex, new_index
 from ..responses.effects import ResponseFailed, ResponseFinished
 from ..responses.items import is_function_call, is_message, is_reasoning
 from .recorder import RequestOrigin
@@ -73,6 +74,8 @@ class PlannerServices:
     reported: ContentCache[tuple[Reduction, ...]] = field(default_factory=ContentCache)
     """What the last request of each chat lacked, and its user was therefore informed of."""
     facts: ContentCache[str] = field(default_factory=ContentCache)
+    passages: TextIndex = field(default_factory=new_index)
+    """What was looked up, as it is searched."""
     counts: dict[tuple[Family, bool], ContentCache[TokenCounts]] = field(default_factory=dict)
     named_windows: dict[tuple[str, str], int] = field(default_factory=dict)
     """By user and model: windows, in tokens, that the catalogue does not know and a provider's refusal has named.
@@ -208,8 +211,8 @@ class RequestFitter:
     def prefetch(self, sent: Plan) -> None:
         """Have the summaries written that the next requests will require; `sent` is in the provider's cache."""
         if self._summarizer is not None:
-            prefix = CachedPrefix(sent.items, sent.marks, sent.tokens)
-            # a request for a summary carries all tools
+            prefix = CachedPrefix(sent.items, sent.marks, sent.tokens, sent.unoffered_tools)
+            # a request for a summary carries all other tools
             self._summarizer.prefetch(sent.prefetch_summaries, None if sent.omitted_tools else prefix)
 
     async def refit_smaller(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, cast
 
@@ -91,7 +91,7 @@ class Recorder:
         if index in self._unsaved:
             self._unsaved[index] = replace(self._unsaved[index], item=valid)
         elif index in self._saved:
-            self._amended[index] = replace(self._saved[index], item=valid)
+            self._saved[index] = self._amended[index] = replace(self._saved[index], item=valid)
 
     async def save(self) -> tuple[str, ...]:
         """Make everything kept so far durable, in one batch; return the ids whose markers may be shown now."""
@@ -104,6 +104,11 @@ class Recorder:
         """Complete artifacts whose markers are already shown."""
         artifacts, self._amended = tuple(self._amended.values()), {}
         await self._put(artifacts)
+
+    @property
+    def saved(self) -> Mapping[int, Artifact]:
+        """What is durable, by the index of the item."""
+        return self._saved
 
     async def _put(self, artifacts: tuple[Artifact, ...]) -> tuple[str, ...]:
         """Store all at once, or each by itself when the store refuses one of them; return the ids of the stored."""

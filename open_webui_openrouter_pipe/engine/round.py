@@ -23,9 +23,11 @@ from ..ports import (
     RequestBody,
     Requests,
     Responses,
+    RoundEnded,
     StoredMarkers,
 )
 from ..responses.effects import (
+    ArgumentsDelta,
     Effect,
     ItemAmended,
     ItemFinished,
@@ -38,6 +40,7 @@ from ..responses.pictures import is_picture, picture_address, without_unusable
 from ..responses.reducer import Reducer
 from ..responses.wire import as_list, as_object, as_text
 from .channel import OutputChannel
+from .own_tools import OwnCalls
 from .pictures import PictureStorage
 from .recorder import Recorder
 
@@ -142,7 +145,8 @@ class Round:
 
     `end` is the terminal effect as soon as it has arrived, also when the round is cancelled after it. `shown`:
     something was handed on, so that the request must not be repeated. `ended_turn`: the answer is complete, and no
-    call awaits its result. `error`: why the round failed, None when it did not.
+    call awaits its result. `goes_on`: it called our tools alone, and the next request follows at once. `error`: why the
+    round failed, None when it did not. `items` are those of the answer, as the host has them.
     """
 
     responses: Responses
@@ -151,9 +155,12 @@ class Round:
     recorder: Recorder
     pictures: PictureStorage
     reported: SeenOnce
+    own: OwnCalls = field(default_factory=OwnCalls)
     end: ResponseFinished | ResponseFailed | None = None
     shown: bool = False
     ended_turn: bool = False
+    goes_on: bool = False
+    items: tuple[Item, ...] = ()
     error: PipeError | None = None
     _open: dict[int, Item] = field(default_factory=dict)
     """The items that were started at the host and are not finished there."""
@@ -203,13 +210,14 @@ class Round:
 
     async def _handle(self, effect: Effect) -> None:
         match effect:
-            case ItemStarted(index, item):
-                self.shown = True
-                if is_message(item):
-                    self.recorder.keep_phase(index, item)
-                    await self._save_and_mark(before=index)
-                self._open[index] = item = self._unfinished(index, item)
-                await self.channel.put(ItemStarted(index, item))
+            case ItemStarted() if self.own.hold(effect):
+                pass
+            case ArgumentsDelta(index) if self.own.is_held(index):
+                pass
+            case ItemFinished(index, item) | ItemAmended(index, item) if self.own.is_held(index):
+                await self._finish_held(effect, self.calls.for_host(index, item))
+            case ItemStarted():
+                await self._start(effect)
             case ItemFinished(index, item):
                 item = await self._stored(self.calls.for_host(index, item))
                 self.recorder.keep(index, item)
@@ -230,6 +238,25 @@ class Round:
                 raise error
             case _:
                 await self.channel.put(effect)
+
+    async def _start(self, effect: ItemStarted) -> None:
+        self.shown = True
+        if is_message(effect.item):
+            self.recorder.keep_phase(effect.index, effect.item)
+            await self._save_and_mark(before=effect.index)
+        self._open[effect.index] = item = self._unfinished(effect.index, effect.item)
+        await self.channel.put(ItemStarted(effect.index, item))
+
+    async def _finish_held(self, effect: ItemFinished | ItemAmended, call: Item) -> None:
+        """Keep a call of ours for its answer; one that proves to be the host's begins only now."""
+        started = self.own.finish(effect.index, call)
+        if started is not None:
+            await self._start(started)
+            await self._handle(effect)
+        elif isinstance(effect, ItemFinished):
+            self.recorder.keep(effect.index, call)
+        else:
+            self.recorder.amend(effect.index, call)
 
     async def _stored(self, item: Item) -> Item:
         """Store the picture that the item may be, before it is shown; say if that fails."""
@@ -256,8 +283,15 @@ class Round:
         elif not any(map(_is_answer, effect.items)):
             await self.channel.put(Notice(notice("answer_empty")))
         items = tuple(self.calls.for_host(index, item) for index, item in enumerate(effect.items))
-        self.ended_turn = effect.status == "completed" and not any(map(is_function_call, items))
-        await self.channel.put(replace(effect, items=items))
+        calls = [item for item in items if is_function_call(item)]
+        if effect.status == "completed":
+            for answered in await self.own.answered():
+                self.shown = True
+                await self.channel.put(answered)
+            self.ended_turn = not calls
+            self.goes_on = bool(calls) and all(call["call_id"] in self.own.answers for call in calls)
+        self.items = items
+        await self.channel.put(RoundEnded(effect.usage) if self.goes_on else replace(effect, items=items))
 
 
 def _is_answer(item: Item) -> bool:

@@ -116,6 +116,7 @@ class _SummaryRequest:
     items: Sequence[Item]
     output_tokens: int
     marks: CacheMarks | None = None
+    omitted_tools: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -153,7 +154,10 @@ class SummaryWriter:
                 async with asyncio.timeout_at(until_seconds):
                     response = await self.responses.create(
                         request.model.requests.build_summary_request(
-                            request.items, request.marks, output_tokens=request.output_tokens
+                            request.items,
+                            request.marks,
+                            output_tokens=request.output_tokens,
+                            omitted_tools=request.omitted_tools,
                         )
                     )
                 end = reduce_response(dict(response))[-1]
@@ -188,7 +192,7 @@ class SummaryWriter:
                 suffix = suffix_instruction(assignment, max_tokens=summary_tokens)
                 items = (*prefix.items, suffix)
                 attempts -= 1
-                yield _SummaryRequest(model, items, output_tokens, prefix.marks)
+                yield _SummaryRequest(model, items, output_tokens, prefix.marks, prefix.unoffered_tools)
         model = self.standalone_model
         output_tokens = model.max_output_tokens(summary_tokens)
         room_tokens = int(model.window_tokens * WINDOW_SHARE) - output_tokens

@@ -14,9 +14,11 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
+from ..conversation.conversation import Conversation
 from ..errors import ContextTooLong, ReasoningRejected
 from ..history.artifacts import MissingArtifact, MissingReason
 from ..history.build import BuiltHistory, History, Options, build_input, present_prompt, read_history
+from ..history.continuation import with_round
 from ..history.steady_prompt import SteadyPrompt
 from ..notices import notice
 from ..planning.plan import Plan
@@ -25,6 +27,7 @@ from .admission import Away
 from .channel import OutputChannel
 from .failures import report_failure
 from .fit import RequestFitter
+from .own_tools import OwnCalls, RecallTool
 from .pictures import PictureStorage
 from .prompt_keeper import PromptKeeper
 from .recorder import Persistence, Recorder, RequestOrigin
@@ -81,6 +84,8 @@ class TurnRunner:
     """None where nothing is counted or said about what it costs."""
     prompt: PromptKeeper | None = None
     """None where the system prompt is sent as the host has it."""
+    recall: RecallTool | None = None
+    """None where the model cannot look anything up."""
 
     @property
     def _user_id(self) -> str:
@@ -101,6 +106,29 @@ class TurnRunner:
     async def _answer(self) -> None:
         history = read_history(self.request.messages)
         loaded, steady = await asyncio.gather(self._load(history.wanted), self._choose_prompt(history))
+        messages = len(self.request.messages)
+        while True:
+            built, round_ = await self._ask(history, loaded, steady)
+            if not round_.goes_on:
+                break
+            stored = round_.recorder.saved
+            ids = {index: artifact.id for index, artifact in stored.items()}
+            outputs = round_.own.answers
+            history = with_round(
+                history, round_.items, artifact_ids=ids, outputs=outputs, messages_before=messages
+            )
+            messages += 1 + len(outputs)
+            new = {artifact.id: artifact for artifact in stored.values()}
+            loaded = replace(loaded, artifacts={**loaded.artifacts, **new})
+        if round_.error is not None:
+            raise round_.error
+        if round_.ended_turn and self.request.persistence.reasoning == "next_reply":
+            await self._delete_replayed(built)
+
+    async def _ask(
+        self, history: History, loaded: LoadedArtifacts, steady: SteadyPrompt | None
+    ) -> tuple[BuiltHistory, Round]:
+        """Send the chat, without its reasoning where the provider refuses that; return what was sent, and its round."""
         built = await self._with_attachments(self._build(history, loaded, steady))
         await self._report_missing(built, loaded)
         round_ = await self._send(built)
@@ -109,10 +137,7 @@ class TurnRunner:
             await self.channel.put(Notice(notice("reasoning_rejected")))
             stripped = self._build(history, loaded, steady, strip_reasoning=True)
             round_ = await self._send(await self._with_attachments(stripped))
-        if round_.error is not None:
-            raise round_.error
-        if round_.ended_turn and self.request.persistence.reasoning == "next_reply":
-            await self._delete_replayed(built)
+        return built, round_
 
     async def _load(self, ids: Sequence[str]) -> LoadedArtifacts:
         if not ids:
@@ -180,7 +205,7 @@ class TurnRunner:
         # naming a long chat by its content takes longer than the event loop may wait
         conversation = await asyncio.to_thread(lambda: built.conversation)
         plan = await self.fitter.fit(conversation, self.channel.put)
-        round_ = await self._run_round(plan, built)
+        round_ = await self._run_round(plan, built, conversation)
         if isinstance(round_.error, ContextTooLong) and not round_.shown:
             named_tokens = round_.error.limit_tokens
             smaller = await self.fitter.refit_smaller(conversation, plan, named_tokens=named_tokens)
@@ -188,13 +213,17 @@ class TurnRunner:
                 await self.fitter.report(
                     conversation, smaller, self.channel.put, reason=notice("context_shortened")
                 )
-                return await self._run_round(smaller, built)
+                return await self._run_round(smaller, built, conversation)
         if round_.ended_turn:
             self.fitter.prefetch(plan)
         return round_
 
-    async def _run_round(self, plan: Plan, built: BuiltHistory) -> Round:
-        request = self.ports.requests.build(plan.items, plan.marks, omitted_tools=plan.omitted_tools)
+    async def _run_round(self, plan: Plan, built: BuiltHistory, conversation: Conversation) -> Round:
+        omitted = plan.omitted_tools | plan.unoffered_tools
+        request = self.ports.requests.build(plan.items, plan.marks, omitted_tools=omitted)
+        own, body = OwnCalls(), request.body
+        if self.recall:
+            own, body = self.recall.calls(conversation, plan), self.recall.limited(body, conversation)
         # the host keeps the calls that the plan omits, so their ids are taken all the same
         taken = [cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item]
         round_ = Round(
@@ -206,11 +235,12 @@ class TurnRunner:
             ),
             pictures=PictureStorage(self.ports.files, self.request.origin, self.ports.downloads),
             reported=self.memory.reported,
+            own=own,
         )
         if self.spending:
-            await self.spending.open(plan, request.body, self.channel.put)
+            await self.spending.open(plan, body, self.channel.put)
         try:
-            await round_.run(request.body)
+            await round_.run(body)
         finally:
             if self.spending:
                 self.spending.close(plan, round_)

@@ -3,6 +3,7 @@
     build          the conversation of a whole chat: instructions, volatile text, turns
     turn           one turn's entries become its items
     reading        the host's messages become typed entries, with their origins and repairs
+    continuation   a round that the pipe has answered itself, at the end of a history that was read before
     answer_images  images that answers show by Markdown
     additions      what the host and filters add to a chat: volatile text, summaries
     steady_prompt  the system prompt that a chat keeps sending, and what has changed in it

@@ -169,6 +169,14 @@ def read_history(messages: Any) -> History:
     return History(turns, tuple(reader.wanted), tuple(reader.repairs), texts)
 
 
+def read_messages(messages: Sequence[HostMessage], *, first_index: int) -> History:
+    """Read messages that go on with a turn; the first one has this index in the chat."""
+    reader = _Reader()
+    for index, message in enumerate(messages, first_index):
+        reader.read(index, message)
+    return History(tuple(map(tuple, reader.turns)), tuple(reader.wanted), tuple(reader.repairs))
+
+
 class _Reader:
     """The turns so far, and the instructions held back until the next user message, or the first of all."""
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from ..ports import Failed, Output
+from ..ports import Failed, Output, RoundEnded
 from ..responses.effects import (
     ItemFinished,
     ReasoningDelta,
@@ -56,7 +56,9 @@ class ChunkWriter:
             "model": model,
         }
         self._calls = 0
-        self._last_parts: dict[str, tuple[int, int]] = {}
+        self._round = 0
+        self._earlier_usage: Usage | None = None
+        self._last_parts: dict[str, tuple[int, int, int]] = {}
 
     def render(self, output: Output) -> list[HostEvent]:
         """Return the chunks for this output; the bare API knows neither statuses nor markers."""
@@ -73,23 +75,27 @@ class ChunkWriter:
                 return self._end(output)
             case Failed():
                 return [error_object(output)]
-            case _:
-                return []
+            case RoundEnded(usage=usage):  # what our own tools did in it is not the caller's
+                self._round += 1
+                self._earlier_usage = _sum(self._earlier_usage, usage)
+        return []
 
     def _end(self, effect: ResponseFinished) -> list[HostEvent]:
         chunk = self._chunk({}, finish_reason=_finish_reason(effect, calls=self._calls))
-        if effect.usage is None:
+        total = _sum(self._earlier_usage, effect.usage)
+        if total is None:
             return [chunk]
-        usage = _usage(effect.usage)
+        usage = _usage(total)
         if self._include_usage:
             return [chunk, {**self._head, "choices": [], "usage": usage}]
         return [{**chunk, "usage": usage}]
 
     def _text(self, key: str, delta: str, *, part: tuple[int, int]) -> HostEvent:
         """A delta; one of another message or paragraph than the last begins on a new line."""
-        last = self._last_parts.get(key, part)
-        self._last_parts[key] = part
-        return self._chunk({key: delta if last == part else f"{_BREAKS[key]}{delta}"})
+        numbers = (self._round, *part)
+        last = self._last_parts.get(key, numbers)
+        self._last_parts[key] = numbers
+        return self._chunk({key: delta if last == numbers else f"{_BREAKS[key]}{delta}"})
 
     def _chunk(self, delta: dict[str, Any], *, finish_reason: str | None = None) -> HostEvent:
         if not self._begun:
@@ -136,7 +142,7 @@ class CompletionWriter:
             completion["output"] = self._native.items
         if self._native.usage is not None:
             usage = self._native.usage
-            completion["usage"] = host_usage(usage) if with_output else _usage(usage)
+            completion["usage"] = self._native.host_usage if with_output else _usage(usage)
         return completion
 
     def _text(self) -> str:
@@ -144,11 +150,11 @@ class CompletionWriter:
         return _BREAKS["content"].join(filter(None, texts))
 
     def _calls(self) -> list[dict[str, Any]]:
-        return [
-            _tool_call(item)
-            for item in self._native.items
-            if item["type"] == "function_call" and item["status"] == "completed"
-        ]
+        """The calls that the host or the caller is to run."""
+        items = self._native.items
+        done = {item["call_id"] for item in items if item["type"] == "function_call_output"}
+        calls = (item for item in items if item["type"] == "function_call" and item["status"] == "completed")
+        return [_tool_call(item) for item in calls if item["call_id"] not in done]
 
 
 def error_object(failed: Failed) -> dict[str, Any]:
@@ -192,6 +198,10 @@ def _usage(usage: Usage) -> dict[str, Any]:
         "prompt_tokens_details": wire["input_tokens_details"],
         "completion_tokens_details": wire["output_tokens_details"],
     }
+
+
+def _sum(earlier: Usage | None, usage: Usage | None) -> Usage | None:
+    return earlier.plus(usage) if earlier and usage else earlier or usage
 
 
 def _status(failed: Failed) -> int:

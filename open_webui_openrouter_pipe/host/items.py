@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ..responses.effects import Usage
-from ..responses.items import Item
+from ..responses.items import FunctionCall, Item
 from ..responses.wire import as_list, as_object, as_text, is_web_address
 
 HostItem = dict[str, Any]
@@ -69,18 +69,38 @@ def message(item_id: str, text: str, *, status: str) -> HostItem:
     return {"type": "message", "id": item_id, "status": status, "role": "assistant", "content": [part]}
 
 
-def host_usage(usage: Usage) -> dict[str, Any]:
-    """Return the usage of one round in the form that Open WebUI stores, sums and shows.
+def answered_call(item: FunctionCall, item_id: str) -> HostItem:
+    """Return a call that is whole."""
+    known = {"call_id": item["call_id"], "name": item["name"], "arguments": item["arguments"] or "{}"}
+    return {"type": "function_call", "id": f"fc_{item_id}", "status": "completed", **known}
+
+
+def call_output(call_id: str, text: str, item_id: str) -> HostItem:
+    """Return what a call returned; the host stops at outputs that are not a list of parts."""
+    parts = [{"type": "input_text", "text": text}]
+    return {
+        "type": "function_call_output",
+        "id": f"fco_{item_id}",
+        "call_id": call_id,
+        "output": parts,
+        "status": "completed",
+    }
+
+
+def host_usage(usage: Usage, last: Usage | None = None) -> dict[str, Any]:
+    """Return the usage of an answer in the form that Open WebUI stores, sums and shows.
 
     It sums token counts and costs over the rounds of a turn, but keeps the last round's `prompt_tokens` and
-    `completion_tokens`, by which its own compaction judges the length of the chat.
+    `completion_tokens`, by which its own compaction judges the length of the chat. `last` is that round's, where the
+    answer had several.
     """
+    last = last or usage
     return {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "total_tokens": usage.total_tokens,
-        "prompt_tokens": usage.input_tokens,
-        "completion_tokens": usage.output_tokens,
+        "prompt_tokens": last.input_tokens,
+        "completion_tokens": last.output_tokens,
         "input_tokens_details": {
             "cached_tokens": usage.cached_tokens,
             "cache_write_tokens": usage.cache_write_tokens,

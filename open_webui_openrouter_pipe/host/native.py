@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from ..history.markers import leading_markers, standalone_markers
 from ..history.reading import REFERENCE_TYPE
-from ..ports import Failed, Notice, Output, StoredMarkers
+from ..ports import Failed, Notice, Output, RoundEnded, StoredMarkers, ToolAnswered
 from ..responses.effects import (
     ArgumentsDelta,
     CitationAdded,
@@ -27,14 +27,17 @@ from ..responses.effects import (
     Usage,
 )
 from ..responses.pictures import picture_address
-from .items import HostItem, begin, finish, host_usage, message
+from .items import HostItem, answered_call, begin, call_output, finish, host_usage, message
 
 Carrier = Literal["text", "hidden"]
 HostEvent = dict[str, Any]
 
 
 class NativeWriter:
-    """Turns one round's outputs into events, keeping the host's view of the output as it goes."""
+    """Turns an answer's outputs into events, keeping the host's view of the output as it goes.
+
+    Its rounds, of which there are several where the pipe runs tools itself, are one response for the host.
+    """
 
     def __init__(self, *, carrier: Carrier, new_id: Callable[[], str], clock: Callable[[], float]) -> None:
         """`clock` returns seconds; it times the reasoning."""
@@ -47,8 +50,16 @@ class NativeWriter:
         self._prefixes: dict[int, str] = {}
         self._last_part: dict[int, int] = {}
         self._pictures: list[str] = []
+        self._round_start = 0
+        self._unreported = False
+        self._last_usage: Usage | None = None
         self.usage: Usage | None = None
         self.failed: Failed | None = None
+
+    @property
+    def host_usage(self) -> dict[str, Any]:
+        """The usage of all rounds so far, as the host keeps it."""
+        return host_usage(self.usage or Usage(), self._last_usage)
 
     def render(self, output: Output) -> list[HostEvent]:
         """Return the events for this output, in order; often one, sometimes none."""
@@ -120,26 +131,48 @@ class NativeWriter:
         text = standalone_markers(marked.ids)
         return [self._add(message(f"msg_{self._new_id()}", text, status="completed"))]
 
+    def _answered(self, effect: ToolAnswered) -> list[HostEvent]:
+        call_id = effect.call["call_id"]
+        call = answered_call(effect.call, self._new_id())
+        return [self._add(call), self._add(call_output(call_id, effect.output, self._new_id()))]
+
+    def _next_round(self, effect: RoundEnded) -> list[HostEvent]:
+        """The next round numbers its items anew."""
+        self._bill(effect.usage)
+        for by_index in (self._output_indexes, self._begun_at, self._prefixes, self._last_part):
+            by_index.clear()
+        self._round_start = len(self.items)
+        return []
+
+    def _bill(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.usage = self.usage.plus(usage) if self.usage else usage
+            self._last_usage = usage
+            self._unreported = True
+
     def _complete(self, effect: ResponseFinished) -> list[HostEvent]:
-        self.usage = effect.usage
+        self._bill(effect.usage)
         return [*self._files(), self._completed(effect.response_id)]
 
     def _fail(self, effect: ResponseFailed) -> list[HostEvent]:
         """Reports what the answer cost; its text and reasoning stay."""
-        self.usage = effect.usage
+        self._bill(effect.usage)
         had_calls = self._remove_calls()
         ended = [self._completed(effect.response_id)] if had_calls or self.usage is not None else []
         return [*self._files(), *ended]
 
     def _error(self, failed: Failed) -> list[HostEvent]:
         self.failed = failed
-        completed = [self._completed(None)] if self._remove_calls() else []
+        completed = [self._completed(None)] if self._remove_calls() or self._unreported else []
         return [*completed, {"error": {"message": failed.message}}]
 
     def _remove_calls(self) -> bool:
-        """The host would run the calls of an answer that broke off, whatever their status."""
+        """The host would run the calls of an answer that broke off, whatever their status; not those with an output."""
         count = len(self.items)
-        self.items = [item for item in self.items if item["type"] != "function_call"]
+        done = {item["call_id"] for item in self.items if item["type"] == "function_call_output"}
+        self.items = [
+            item for item in self.items if item["type"] != "function_call" or item["call_id"] in done
+        ]
         return len(self.items) < count
 
     def _status(self, notice: Notice) -> list[HostEvent]:
@@ -152,7 +185,8 @@ class NativeWriter:
         output = output or [message(f"msg_{self._new_id()}", "", status="completed")]
         response: dict[str, Any] = {"id": response_id, "status": "completed", "output": output}
         if self.usage is not None:
-            response["usage"] = host_usage(self.usage)
+            response["usage"] = self.host_usage
+        self._unreported = False
         return {"type": "response.completed", "response": response}
 
     def _add(self, item: HostItem) -> HostEvent:
@@ -182,12 +216,12 @@ class NativeWriter:
         return [event]
 
     def _carrying_reasoning(self) -> int | None:
-        """The output index of the last reasoning item, if it can carry references."""
-        kinds = [item["type"] for item in self.items]
+        """The output index of the round's last reasoning item, if it can carry references."""
+        kinds = [item["type"] for item in self.items[self._round_start :]]
         # References on a reasoning item count as written before all text of their round.
         if self._carrier == "text" or "message" in kinds or "reasoning" not in kinds:
             return None
-        return len(kinds) - 1 - kinds[::-1].index("reasoning")
+        return len(self.items) - 1 - kinds[::-1].index("reasoning")
 
 
 _REASONING_KINDS = {
@@ -206,6 +240,8 @@ _RENDERERS: dict[type, Callable[[NativeWriter, Any], list[HostEvent]]] = {
     ResponseFinished: NativeWriter._complete,  # noqa: SLF001 - its own table
     ResponseFailed: NativeWriter._fail,  # noqa: SLF001 - its own table
     StoredMarkers: NativeWriter._mark,  # noqa: SLF001 - its own table
+    ToolAnswered: NativeWriter._answered,  # noqa: SLF001 - its own table
+    RoundEnded: NativeWriter._next_round,  # noqa: SLF001 - its own table
     Notice: NativeWriter._status,  # noqa: SLF001 - its own table
     Failed: NativeWriter._error,  # noqa: SLF001 - its own table
 }

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from ..conversation.conversation import Tool
 from ..conversation.media import holds_pdf
 from ..planning.cache_marks import needs_breakpoints, with_breakpoints
 from ..planning.plan import CacheMarks
@@ -40,18 +42,24 @@ class Composer:
         model_id: str,
         summary_parameters: Mapping[str, Any] = _NONE,
         pdf_engine: str | None = None,
+        own_tools: Sequence[Tool] = (),
     ) -> None:
         """`model` is the catalogue's entry, None when unknown; `model_id` is asked for, variant included.
 
         `summary_parameters` replace parameters in requests for summaries. `pdf_engine` is what OpenRouter reads PDFs
-        with, None where it chooses.
+        with, None where it chooses. `own_tools` are offered beside tools of the parameters, unless one has the same
+        name, and to models that are known to take tools: others would be found nowhere.
         """
         self._parameters = parameters
         self._summary_parameters = summary_parameters
         self._model = model
         self._model_id = model_id
         self._pdf_engine = pdf_engine
-        self._template = read_parameters(parameters, model=model, model_id=model_id)
+        given = read_parameters(parameters, model=model, model_id=model_id).body.get("tools", ())
+        taken = {tool.get("name") for tool in given}
+        takes_tools = bool(given) or (model is not None and "tools" in model.supported_parameters)
+        self._own_tools = tuple(tool for tool in own_tools if takes_tools and tool["name"] not in taken)
+        self._template = self._read(parameters)
         if self._template.dropped:
             _log.debug("parameters that %r does not take: %r", model_id, self._template.dropped)
 
@@ -64,6 +72,12 @@ class Composer:
     def tools(self) -> tuple[Mapping[str, Any], ...]:
         """The tools that each request carries, as they are sent."""
         return tuple(self._template.body.get("tools", ()))
+
+    @property
+    def offers_own_tools(self) -> bool:
+        """Whether the model takes our own tools."""
+        own = {tool["name"] for tool in self._own_tools}
+        return any(tool.get("name") in own for tool in self.tools)
 
     @property
     def max_output_tokens(self) -> int | None:
@@ -86,17 +100,15 @@ class Composer:
         body = self._with_parser(self._with_breakpoints(self._template, items, marks), items)
         if not has_to_search(body.get("tool_choice"), items):
             del body["tool_choice"]
-        if omitted_tools:
-            tools = [tool for tool in self.tools if tool.get("name") not in omitted_tools]
-            choice = as_object(body.get("tool_choice"))
-            dropped = set() if tools else {"tools", "tool_choice"}
-            dropped |= {"tool_choice"} if choice.get("name") in omitted_tools else set()
-            body = {name: value for name, value in body.items() if name not in dropped}
-            body |= {"tools": tools} if tools else {}
-        return BuiltRequest(body, self._template.host_tool_names)
+        return BuiltRequest(_without_tools(body, omitted_tools), self._template.host_tool_names)
 
     def build_summary_request(
-        self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int
+        self,
+        items: Sequence[Item],
+        marks: CacheMarks | None = None,
+        *,
+        output_tokens: int,
+        omitted_tools: Collection[str] = (),
     ) -> RequestBody:
         """Build the body of a request for a summary, with all that the cache of the chat's requests depends on."""
         kept = {name: value for name, value in self._parameters.items() if name not in _NOT_FOR_SUMMARIES}
@@ -104,8 +116,21 @@ class Composer:
         if marks is not None and needs_breakpoints(self._model_id):
             changed = {} if _has_effort(kept) else {"max_output_tokens": output_tokens}
         parameters = {**kept, **self._summary_parameters, **changed}
+        body = self._with_breakpoints(self._read(parameters), items, marks)
+        return _without_tools(self._with_parser(body, items), omitted_tools)
+
+    def _read(self, parameters: Mapping[str, Any]) -> RequestTemplate:
+        """Read parameters with our own tools, which stand behind all others."""
+        if self._own_tools:
+            tools = as_list(parameters.get("tools"))
+            choice = parameters.get("tool_choice") if tools else None
+            parameters = {**parameters, "tools": [*tools, *self._own_tools], "tool_choice": choice}
         template = read_parameters(parameters, model=self._model, model_id=self._model_id)
-        return self._with_parser(self._with_breakpoints(template, items, marks), items)
+        if not (self._own_tools and "tools" in template.body):
+            return template
+        own = {tool["name"] for tool in self._own_tools}
+        read = sorted(template.body["tools"], key=lambda tool: tool.get("name") in own)
+        return replace(template, body={**template.body, "tools": read})
 
     def _with_parser(self, body: dict[str, Any], items: Sequence[Item]) -> dict[str, Any]:
         """Name the engine that reads the PDFs of the input, unless the parameters do."""
@@ -128,6 +153,19 @@ class Composer:
             return template.with_input(items)
         lifetime = {"cache_control": {"type": "ephemeral"}} if lives_long else {}
         return {**template.with_input(with_breakpoints(items, marks)), **lifetime}
+
+
+def _without_tools(body: dict[str, Any], omitted: Collection[str]) -> dict[str, Any]:
+    """Return a body without the tools of these names, and without what only makes sense beside them."""
+    offered = body.get("tools", ())
+    tools = [tool for tool in offered if tool.get("name") not in omitted]
+    if len(tools) == len(offered):
+        return body
+    choice = as_object(body.get("tool_choice"))
+    dropped = set() if tools else {"tools", "tool_choice"}
+    dropped |= {"tool_choice"} if choice.get("name") in omitted else set()
+    body = {name: value for name, value in body.items() if name not in dropped}
+    return {**body, **({"tools": tools} if tools else {})}
 
 
 def _has_effort(parameters: Mapping[str, Any]) -> bool:

@@ -5,6 +5,7 @@
     policies       when and how far to prune, summarize, clip and evict
     retrieved      the head of retrieved text that is too long
     reductions     what a request lacks of its conversation, for its user to know
+    recall_offer   from which request on the model may look up what was removed
     plan           the plan of one request: what is sent, what was done to make it fit, which summaries it needs
     cache_marks    where the provider caches, and the key of a chat's cache
     price          what requests cost, and what the next one will

@@ -14,6 +14,7 @@ from itertools import accumulate
 from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation, DigestedItem, digest_item, is_model_input
 from ..conversation.excerpts import excerpt_text, with_text
+from ..conversation.references import reference_of
 from ..conversation.tokens import (
     CALL_OVERHEAD_TOKENS,
     TokenCounter,
@@ -21,7 +22,14 @@ from ..conversation.tokens import (
     truncate_to_tokens,
 )
 from ..conversation.tool_facts import state_output
-from ..conversation.user_record import NoteWriter, UserRecord, count_note, max_note_tokens, omission_note
+from ..conversation.user_record import (
+    NoteWriter,
+    UserRecord,
+    count_note,
+    max_note_tokens,
+    omission_note,
+    with_turn_numbers,
+)
 from ..responses.items import InputMessage, is_function_call_output, is_message, is_reasoning
 from ..summaries.segments import SummaryIndex
 
@@ -64,11 +72,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class OutputLimits:
-    """How large a tool output and the note for dropped turns may be, and who writes that note."""
+    """How large a tool output and the note for dropped turns may be, and who writes that note.
+
+    With `has_references`, what stands for something else says how the model can ask for it.
+    """
 
     budget_tokens: int
     cap_tokens: int = CAP_TOKENS
     note: NoteWriter = omission_note
+    has_references: bool = False
 
     def output_tokens(self, outputs_in_round: int) -> int:
         """Return the most that each output of a round may take."""
@@ -120,6 +132,7 @@ class PartsByDetail:
         self._sums: dict[DetailLevel, list[int]] = {level: [0] for level in SENT_LEVELS}
         self._entries: dict[tuple[DetailLevel, int], tuple[DigestedItem, ...]] = {}
         self._notes: dict[range, tuple[DigestedItem, ...]] = {}
+        self._references: dict[bytes, str] = {}
         self._record = UserRecord(conversation.turns, counter, texts)
 
     def without_record(self) -> PartsByDetail:
@@ -178,7 +191,7 @@ class PartsByDetail:
             return json.dumps(self.limits.note(self._record, turns, self.limits.note_tokens))
 
         written: InputMessage | None = json.loads(self._texts.get_or_compute(key, write))
-        return written
+        return with_turn_numbers(written, turns) if written and self.limits.has_references else written
 
     def _build_entries(self, level: DetailLevel, part: int) -> tuple[DigestedItem, ...]:
         whole, ends_turn = self.parts[part].entries, self.parts[part].ends_turn
@@ -209,8 +222,18 @@ class PartsByDetail:
         text = self._texts.get_or_compute(entry.digest, lambda: state_output(item))
         if text == item["output"]:
             return self._with_excerpt(full)
-        fact = self._with_excerpt(DigestedItem({**item, "output": text}, entry.digest + b"fact"))
+        digest = entry.digest + b"fact"
+        if reference := self._reference(entry):
+            text, digest = f"{text} [{reference}]", digest + b"#"
+            self._references[digest] = reference
+        fact = self._with_excerpt(DigestedItem({**item, "output": text}, digest))
         return min(full, fact, key=lambda either: self.counter.entry(either).tokens)
+
+    def _reference(self, entry: DigestedItem) -> str:
+        """Return the name of the whole item that an entry is, or stands for; "" where none is shown."""
+        if not self.limits.has_references:
+            return ""
+        return self._references.get(entry.digest) or reference_of(entry.digest)
 
     def _with_excerpt(self, entry: DigestedItem) -> DigestedItem:
         """Return the entry with head and tail of its text; itself when it is no longer than that."""
@@ -222,13 +245,16 @@ class PartsByDetail:
         """Return the entry with head and tail of its text, in so many tokens; itself when it is smaller."""
         if self.counter.entry(entry).tokens <= max_tokens:
             return entry
-        digest = entry.digest + b"truncated%d" % max_tokens + self.counter.method
+        reference = self._reference(entry)
+        digest = entry.digest + b"truncated%d" % max_tokens + self.counter.method + reference.encode()
 
         def cut(text: str) -> str:
-            shorter = truncate_to_tokens(text, max_tokens - CALL_OVERHEAD_TOKENS, self.counter.text)
-            return shorter or truncate_middle(text, 0, 0)
+            room_tokens = max_tokens - CALL_OVERHEAD_TOKENS
+            shorter = truncate_to_tokens(text, room_tokens, self.counter.text, reference=reference)
+            return shorter or truncate_middle(text, 0, 0, reference=reference)
 
         text = self._texts.get_or_compute(digest, lambda: excerpt_text(entry.item, cut) or "")
+        self._references[digest] = reference
         truncated = DigestedItem(with_text(entry.item, text), digest)
         return min(entry, truncated, key=lambda either: self.counter.entry(either).tokens)
 

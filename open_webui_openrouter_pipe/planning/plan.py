@@ -42,6 +42,7 @@ from .policies import (
     shorten_old_tool_results,
     summarize,
 )
+from .recall_offer import UNOFFERED, lacks_something, with_arrival, without_recall
 from .reductions import Reduction, chat_reductions, in_order, retrieved_reduction
 from .retrieved import head_of_retrieved
 from .simulate import (
@@ -147,6 +148,7 @@ class CachedPrefix:
     items: tuple[Item, ...]
     marks: CacheMarks
     tokens: int
+    unoffered_tools: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ class Plan:
     `new_breaks` those of this request. `summarized_turns` says how many turns are replaced by summaries,
     `tokens_without_new_summaries` how large the request would be without those that it adds. `reductions` are all that
     it lacks of what the chat has, `omitted_tools` names the tools among them. `entries` are the items with the names of
-    their content.
+    their content. `unoffered_tools` names those that the chat has no use for as yet.
 
     The request must not be sent before `required_summaries` are there; `cached_prefix` is what they can be requested
     after, with most of it read from the cache. `prefetch_summaries` are worth making for the next requests.
@@ -183,6 +185,7 @@ class Plan:
     omitted_tools: frozenset[str]
     reductions: tuple[Reduction, ...]
     entries: tuple[DigestedItem, ...] = ()
+    unoffered_tools: frozenset[str] = frozenset()
 
     @property
     def adds_summaries(self) -> bool:
@@ -216,7 +219,11 @@ def plan(
     index = SummaryIndex(
         conversation, counter, sizes, summaries.found, record_tokens=record_tokens, texts=facts
     )
-    limits = OutputLimits(budget.input_tokens, note=note) if bounded else NO_LIMITS
+    limits = (
+        OutputLimits(budget.input_tokens, note=note, has_references=settings.recall_tool)
+        if bounded
+        else NO_LIMITS
+    )
     parts = PartsByDetail(conversation, counter, facts, limits, index)
     terms = SimulationTerms(settings, model.prices, limit_tokens, budget.input_tokens, summaries.if_missing)
     # The chat is shortened for the whole reserves; half of them gives way to what is left, before anything is refused.
@@ -340,6 +347,7 @@ class _Request:
 
     simulation: Simulation
     simulated: SimulatedRequest
+    offers_recall: bool = False
 
     @property
     def tokens(self) -> int:
@@ -444,17 +452,19 @@ class _Draft:
         volatile_tokens = min(self._tokens(self.conversation.volatile), self._head_tokens)
         return self._fixed_tokens() + _rounded_up(volatile_tokens)
 
-    def _fixed_tokens(self) -> int:
-        tools = self.parts.counter.tools(self.conversation.tools)
+    def _fixed_tokens(self, *, with_recall: bool = True) -> int:
+        tools = self.parts.counter.tools(self._tools(with_recall=with_recall))
         return tools.tokens + self._tokens(self.conversation.instructions)
 
     def simulate(self) -> _Request:
         """Simulate the chat, and measure the current request as it follows."""
         terms = replace(self.terms, base_tokens=self._base_tokens())
         simulation = simulate(self.parts, terms, _POLICIES[terms.settings.context_strategy])
-        base_tokens = self._fixed_tokens() + self._tokens(self.conversation.volatile)
-        actual = replace(terms, base_tokens=base_tokens)
         end = len(self.parts.parts)
+        if offers_recall := self._has_use_for_recall(simulation.cutoffs, end):
+            simulation = replace(simulation, breaks=with_arrival(simulation.breaks, self.parts))
+        base_tokens = self._fixed_tokens(with_recall=offers_recall) + self._tokens(self.conversation.volatile)
+        actual = replace(terms, base_tokens=base_tokens)
         request = SimulatedRequest(
             self.parts,
             actual,
@@ -463,7 +473,16 @@ class _Draft:
             unpruned_cost=simulation.unpruned_cost,
             unsummarized_cost=simulation.unsummarized_cost,
         )
-        return _Request(simulation, request)
+        return _Request(simulation, request, offers_recall)
+
+    def _has_use_for_recall(self, cutoffs: Cutoffs, end: int) -> bool:
+        """Whether the request with so many parts lacks something that the model could ask for."""
+        return self.terms.settings.recall_tool and lacks_something(self.parts, cutoffs, end)
+
+    def _tools(self, *, with_recall: bool) -> tuple[Tool, ...]:
+        """Return the tools of a request, without ours where it is of no use yet."""
+        tools = self.conversation.tools
+        return tools if with_recall or not self.terms.settings.recall_tool else without_recall(tools)
 
     def plan(self, request: _Request, model_id: str, budget: Budget, limit_tokens: int) -> Plan:
         """Put the request together."""
@@ -476,16 +495,19 @@ class _Draft:
         joins = adds_summaries and self.terms.missing_summaries == "request"
         required = index.desired(segments) if joins else index.missing(segments)
         without_new = simulation.previous if adds_summaries else simulation.retained
+        tools, whole = self._tools(with_recall=request.offers_recall), self.whole
+        if tools != self.conversation.tools:
+            whole = replace(whole, tools=without_recall(whole.tools))
         return Plan(
             model=model_id,
             items=tuple(entry.item for entry in entries),
             marks=self._marks(cutoffs, simulation.previous, starts),
             budget=budget,
             limit_tokens=limit_tokens,
-            tokens_before=_count_all(counter, self.whole).tokens + index.tokens(0),
+            tokens_before=_count_all(counter, whole).tokens + index.tokens(0),
             tokens=request.tokens,
             steps=tuple(request.steps()),
-            counts=counter.entries(entries).plus(counter.tools(self.conversation.tools)),
+            counts=counter.entries(entries).plus(counter.tools(tools)),
             prefix_breaks=simulation.breaks,
             new_breaks=request.new_breaks,
             summarized_turns=parts.turns_before(cutoffs.summarized),
@@ -496,6 +518,7 @@ class _Draft:
             omitted_tools=self.omitted_tools,
             reductions=in_order(self._reductions(cutoffs)),
             entries=tuple(entries),
+            unoffered_tools=frozenset() if tools == self.conversation.tools else UNOFFERED,
         )
 
     def _reductions(self, cutoffs: Cutoffs) -> Iterator[Reduction]:
@@ -529,8 +552,11 @@ class _Draft:
             entries = entries[: starts[self.parts.current]]
             if self.conversation.volatile:  # so had the request before, most likely
                 marks = replace(marks, current=marks.completed + 1)
-        tools = self.parts.counter.tools(self.conversation.tools).tokens
-        return CachedPrefix(tuple(entry.item for entry in entries), marks, tools + self._tokens(entries))
+        offered = self._has_use_for_recall(previous, len(self.parts.parts) - 1)
+        tools = self._tools(with_recall=offered)
+        tokens = self.parts.counter.tools(tools).tokens + self._tokens(entries)
+        unoffered = frozenset() if tools == self.conversation.tools else UNOFFERED
+        return CachedPrefix(tuple(entry.item for entry in entries), marks, tokens, unoffered)
 
     def shares(self, request: _Request) -> Iterator[ContextShare]:
         """Yield what the request holds when all that may be dropped is dropped."""

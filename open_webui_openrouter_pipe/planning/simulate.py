@@ -64,7 +64,7 @@ class CachePrices:
         return accrued_cost + self.waiting_cost(coming_tokens) >= change_cost
 
 
-BreakReason = Literal["retention", "clip", "summary", "prune", "evict"]
+BreakReason = Literal["retention", "clip", "summary", "prune", "evict", "recall"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ provider's `output_index` had. An event is a JSON object whose `type` is a strin
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Literal, TypeAlias
 
 from ..errors import StreamBroken
@@ -32,6 +32,10 @@ class Usage:
     def total_tokens(self) -> int:
         """Input and output together."""
         return self.input_tokens + self.output_tokens
+
+    def plus(self, other: Usage) -> Usage:
+        """Return the sums of two rounds."""
+        return Usage(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,11 @@ text, natural chat. It sends nothing. The directives (syntax: ``directives``):
     say="..."                                                 a commentary message before the calls
     call=NAME                         args={...} times=       one call, or several in parallel; "$round" and
                                                               "$n" inside the arguments become numbers
+                                                              "$reference" becomes the first reference of a
+                                                              shortened text, such as #482913, in the input
     rounds=N                                                  call again after the outputs, N rounds in all
+    quote="..."                                               the final answer is the line of an output of this turn
+                                                              that has these words, or that there is none
     cite=URL                          title=                  a url_citation on the final answer
     search=QUERY                      kind=server|native url= a web search item before the answer
     fetch=URL                                                 a web page read before the answer
@@ -78,6 +82,7 @@ NATURAL_SEARCH = re.compile(r"\b(?:search(?: the web)? for|look up)\s+(.+)", re.
 NATURAL_FETCH = re.compile(r"\bread\s+(https?://\S+)", re.IGNORECASE)
 SEARCH_TOOL, FETCH_TOOL = "openrouter:web_search", "openrouter:web_fetch"
 FOUND_URL, FOUND_TITLE = "https://example.org/found", "What was found"
+REFERENCE = re.compile(r"#\d{6}\b")
 NATURAL_CALL = re.compile(r"\bcall\s+`?([A-Za-z0-9_-]+)`?", re.IGNORECASE)
 INPUT_ROLES = ("user", "system", "developer")
 KIND_OF_FAMILY: dict[Family, ReasoningKind] = {"anthropic": "raw", "raw": "raw"}
@@ -138,6 +143,11 @@ class ParsedRequest:
             must_search=_must_search(body),
             body=body,
         )
+
+    def first_reference(self) -> str:
+        """The first reference of a shortened text in the input, "" where there is none."""
+        found = REFERENCE.search("\n".join(map(text_of, input_items(self.body))))
+        return found.group() if found else ""
 
     def image(self, prompt: str) -> Image:
         """A drawing in the form that the request asks for, from the last picture that it holds."""
@@ -281,9 +291,14 @@ def _final_plan(draft: Draft) -> Plan:
 
 
 def _numbered_calls(draft: Draft) -> list[Call]:
-    now = str(draft.rounds_done + 1)
+    now, reference = str(draft.rounds_done + 1), draft.request.first_reference()
     return [
-        replace(call, arguments=call.arguments.replace("$round", now).replace("$n", str(number)))
+        replace(
+            call,
+            arguments=call.arguments.replace("$reference", reference)
+            .replace("$round", now)
+            .replace("$n", str(number)),
+        )
         for number, call in enumerate(draft.calls, 1)
     ]
 
@@ -312,6 +327,12 @@ def _rounds(draft: Draft, directive: Directive) -> None:
 
 def _text(draft: Draft, directive: Directive) -> None:
     draft.text = directive.value_text()
+
+
+def _quote(draft: Draft, directive: Directive) -> None:
+    words = directive.value_text()
+    lines = (line for _, text in draft.request.outputs for line in text.splitlines())
+    draft.text = next((line for line in lines if words in line), f"Nothing says {words}.")
 
 
 def _say(draft: Draft, directive: Directive) -> None:
@@ -444,6 +465,7 @@ MEANINGS: dict[str, Callable[[Draft, Directive], None]] = {
     "call": _call,
     "rounds": _rounds,
     "text": _text,
+    "quote": _quote,
     "say": _say,
     "cite": _cite,
     "search": _search,

@@ -275,7 +275,7 @@ async def test_prefetched_summaries_spare_every_turn_a_wait(workers: Workers, st
     counts with the most it may take: up to 1,146 tokens of what the user wrote, 500 for each summary, 250 each for how
     things stand and for messages referred to. So there is room for seven turns, and later for five.
     """
-    async with workers.open(SUMMARY_AHEAD_RATIO=0.6) as pipe:
+    async with workers.open(SUMMARY_AHEAD_RATIO=0.6, RECALL_TOOL=False) as pipe:
         page = LongChat(pipe, SMALL).grow(30)
         answers = []
         for _ in range(28):

@@ -95,7 +95,12 @@ class FakeRequests:
         raise AssertionError
 
     def build_summary_request(
-        self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int
+        self,
+        items: Sequence[Item],
+        marks: CacheMarks | None = None,
+        *,
+        output_tokens: int,
+        omitted_tools: Collection[str] = (),
     ) -> RequestBody:
         """Return all that was given."""
         return {"by": self._name, "input": list(items), "marks": marks, "limit": output_tokens}

@@ -185,7 +185,12 @@ class FakeRequests:
         return BuiltRequest({"input": list(items)}, {"a_b": "a.b"})
 
     def build_summary_request(
-        self, items: Sequence[Item], marks: CacheMarks | None = None, *, output_tokens: int
+        self,
+        items: Sequence[Item],
+        marks: CacheMarks | None = None,
+        *,
+        output_tokens: int,
+        omitted_tools: Collection[str] = (),
     ) -> RequestBody:
         raise AssertionError
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from open_webui_openrouter_pipe.openrouter.composer import Composer
 from open_webui_openrouter_pipe.planning.plan import CacheMarks
 from open_webui_openrouter_pipe.responses.wire import wire_name
+from tests.openrouter.test_request import MODEL
 
 
 def test_the_same_parameters_for_each_input() -> None:
@@ -134,3 +137,55 @@ def test_a_tool_that_is_omitted_is_not_the_choice() -> None:
     assert "tool_choice" not in chosen.build([], omitted_tools={"get_time"}).body
     assert chosen.build([], omitted_tools={"weather"}).body["tool_choice"]["name"] == "get_time"
     assert required.build([], omitted_tools={"get_time"}).body["tool_choice"] == "required"
+
+
+LOOK = {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {}}}
+OWN = {"type": "function", "name": "recall", "parameters": {"type": "object", "properties": {}}}
+
+
+def names(body: Mapping[str, Any]) -> list[str]:
+    return [tool["name"] for tool in body.get("tools", [])]
+
+
+def test_tools_of_ours_stand_behind_all_others() -> None:
+    """In summary requests as well, which share the chat's cache; without them both are as they always were."""
+    parameters = {name: value for name, value in PARAMETERS.items() if name != "tool_choice"}
+    plain = Composer(parameters, model=None, model_id="openai/gpt")
+    composer = Composer(parameters, model=None, model_id="openai/gpt", own_tools=[OWN])
+    assert names(composer.build([]).body) == ["look", "recall"]
+    assert names(composer.build_summary_request([], output_tokens=9)) == ["look", "recall"]
+    omitted = {"recall"}
+    assert list(composer.build([], omitted_tools=omitted).body.items()) == list(plain.build([]).body.items())
+    without = composer.build_summary_request([], output_tokens=9, omitted_tools=omitted)
+    assert without == plain.build_summary_request([], output_tokens=9)
+
+
+def test_a_chat_without_tools_is_the_same_until_ours_comes() -> None:
+    """A choice that was meant for other tools does not force a call of ours."""
+    parameters = {"tool_choice": "required", "temperature": 0.5}
+    plain = Composer(parameters, model=MODEL, model_id="openai/gpt")
+    composer = Composer(parameters, model=MODEL, model_id="openai/gpt", own_tools=[OWN])
+    without = composer.build([], omitted_tools={"recall"}).body
+    assert list(without.items()) == list(plain.build([]).body.items())
+    offered = composer.build([]).body
+    assert (names(offered), offered.get("tool_choice")) == (["recall"], None)
+
+
+@pytest.mark.parametrize(
+    ("supported", "tools", "offers"),
+    [
+        ({"tools"}, [], True),
+        ({"reasoning"}, [], False),
+        (set(), [], False),
+        (set(), [LOOK], True),
+        ({"tools"}, [LOOK, OWN], False),
+    ],
+    ids=["takes tools", "takes none", "unknown", "unknown with tools", "has one of that name"],
+)
+def test_ours_are_offered_to_models_that_call_tools(
+    supported: set[str], tools: list[Any], *, offers: bool
+) -> None:
+    """And not beside another tool of the same name."""
+    served = replace(MODEL, supported_parameters=frozenset(supported))
+    composer = Composer({"tools": tools}, model=served, model_id="a/m", own_tools=[OWN])
+    assert composer.offers_own_tools is offers

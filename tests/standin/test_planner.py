@@ -78,6 +78,22 @@ def test_calls_come_in_rounds() -> None:
     assert answer.text.count("`get_weather`: sunny") == 4
 
 
+def test_an_answer_may_be_a_line_of_an_output() -> None:
+    """As a model's is that reads what it has looked up."""
+    ask = user('[[standin: call=get_weather]] [[standin: quote="Rome"]]')
+    said = {**output(CALL), "output": "Oslo 5\nRome 21"}
+    assert steps([ask, CALL, said]) == (Message("Rome 21"),)
+    assert steps([ask, CALL, output(CALL)]) == (Message("Nothing says Rome."),)
+
+
+def test_a_call_may_name_what_was_shortened() -> None:
+    """The first reference in the input, wherever it stands."""
+    fact = {**output(CALL), "output": "[Tool: 9 rows] [#482913]"}
+    ask = user('[[standin: call=get_weather args={"city": "$reference"}]]')
+    (named,) = steps([user("Hi"), CALL, fact, ask])
+    assert named.arguments == '{"city": "#482913"}'
+
+
 def test_arguments_may_be_any_text() -> None:
     """A string is sent as it stands, broken JSON too."""
     assert steps('[[standin: call=get_weather args="{broken"]]') == (Call("get_weather", "{broken"),)

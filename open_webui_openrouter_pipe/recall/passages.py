@@ -1,0 +1,186 @@
+"""The texts of a conversation's items, cut into passages of a few lines.
+
+Owns what of an item is text that can be found again (messages, attached text files, arguments and results of calls;
+neither reasoning nor media), where a text is cut, and the index of a text's terms, which follows from its content.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..conversation.content_cache import ContentCache
+from ..conversation.conversation import DigestedItem, Turn
+from ..conversation.media import embedded_text
+from ..responses.items import (
+    InputPart,
+    Item,
+    OutputPart,
+    is_function_call,
+    is_function_call_output,
+    is_message,
+)
+from .words import TermsOfWords, count_terms
+
+PASSAGE_CHARACTERS = 600
+MIN_PASSAGE_CHARACTERS = PASSAGE_CHARACTERS // 2
+INDEX_TERMS = 4_000_000
+"""How many terms of passages a worker keeps, each about 30 bytes: those of some ten million tokens of chats."""
+AUTHOR_CHARACTERS = 64
+
+# Where a text is cut: behind the last of the first marks that there are.
+_CUTS = (("\n\n",), ("\n",), (". ", "! ", "? ", "\u3002", "\uff01", "\uff1f"), (" ",))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """What an item of a turn (by index) says; `author` is "user", "assistant", "system" or "tool" with its name."""
+
+    turn: int
+    author: str
+    text: str
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPassage:
+    """A run of lines of a text: which turn (by index) and author it is of, and at which character it starts.
+
+    `digest` names the item that it is of. Passages of a text follow each other without a gap.
+    """
+
+    turn: int
+    author: str
+    text: str
+    digest: bytes
+    start: int
+
+    @property
+    def end(self) -> int:
+        """The offset behind its last character."""
+        return self.start + len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedText:
+    """A text's passages as numbers: where they start, their terms, and how many terms with repetitions each has."""
+
+    starts: tuple[int, ...]
+    counts: tuple[Mapping[str, int], ...]
+    lengths: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """How many different terms its passages have in all, which is what it takes in memory."""
+        return sum(map(len, self.counts))
+
+
+@dataclass(frozen=True, slots=True)
+class TextIndex:
+    """What is kept from search to search.
+
+    `texts` are indexed texts by their items' digests. `frequencies` say, by the digests of all texts that are searched,
+    how many of their passages have each term.
+    """
+
+    texts: ContentCache[IndexedText]
+    frequencies: ContentCache[Counter[str]]
+
+
+def new_index(max_terms: int = INDEX_TERMS) -> TextIndex:
+    """Return an empty index that keeps so many terms of texts, and half as many of runs of them."""
+    return TextIndex(ContentCache(max_terms, lambda text: 1 + text.size), ContentCache(max_terms // 2, len))
+
+
+def index_text(text: str, terms: TermsOfWords) -> IndexedText:
+    """Cut a text into passages and count their terms."""
+    starts = passage_starts(text)
+    passages = (text[start:end] for start, end in zip(starts, (*starts[1:], len(text)), strict=True))
+    counts = tuple(count_terms(passage, terms) for passage in passages)
+    return IndexedText(starts, counts, tuple(map(Counter.total, counts)))
+
+
+def passage_starts(text: str) -> tuple[int, ...]:
+    """Return where the passages of a text start: behind a paragraph, a line, a sentence or a blank; () for none."""
+    if not text:
+        return ()
+    starts = [0]
+    while len(text) - starts[-1] > PASSAGE_CHARACTERS:
+        starts.append(_cut_behind(text, starts[-1] + MIN_PASSAGE_CHARACTERS, starts[-1] + PASSAGE_CHARACTERS))
+    return tuple(starts)
+
+
+def _cut_behind(text: str, first: int, last: int) -> int:
+    """Return where to cut a text between two offsets."""
+    for marks in _CUTS:
+        ends = [at + len(mark) for mark in marks if (at := text.rfind(mark, first, last)) >= 0]
+        if ends:
+            return max(ends)
+    return last
+
+
+def texts_of_turns(turns: Sequence[Turn]) -> Iterator[SourceText]:
+    """Yield what the items of a conversation's turns say, in their order."""
+    for index, turn in enumerate(turns):
+        yield from texts_of_entries(index, turn, tuple(turn.entries))
+
+
+def texts_of_entries(index: int, turn: Turn, entries: Sequence[DigestedItem]) -> Iterator[SourceText]:
+    """Yield what some items of a turn, by its index in the conversation, say in their order."""
+    names = {each.item["call_id"]: each.item["name"] for each in turn.entries if is_function_call(each.item)}
+    for entry in entries:
+        if text := item_text(entry.item).strip():
+            yield SourceText(index, _author(entry.item, names), text, entry.digest)
+
+
+def item_text(item: Item) -> str:
+    """Return what an item says, without media; "" for reasoning and other items."""
+    if is_message(item):
+        return _content_text(item["content"])
+    if is_function_call(item):
+        return arguments_text(item["arguments"])
+    if is_function_call_output(item):
+        return item["output"] if isinstance(item["output"], str) else _content_text(item["output"])
+    return ""
+
+
+def arguments_text(arguments: str) -> str:
+    """Return a call's arguments as lines of names and values; texts as they are, so that they can be read."""
+    try:
+        fields = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+    if not isinstance(fields, dict):
+        return arguments
+    return "\n".join(f"{name}: {_value_text(value)}" for name, value in fields.items())
+
+
+def _value_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _content_text(content: Sequence[InputPart | OutputPart]) -> str:
+    """Join the texts of a message's parts, attached text files among them."""
+    return "\n".join(filter(None, map(_part_text, content)))
+
+
+def _part_text(part: InputPart | OutputPart) -> str:
+    match part["type"]:
+        case "input_text" | "output_text":
+            return part["text"]
+        case "refusal":
+            return part["refusal"]
+        case "input_file":
+            return embedded_text(part.get("file_data") or "") or ""
+    return ""
+
+
+def _author(item: Item, names: Mapping[str, str]) -> str:
+    """Name who wrote an item; a tool's name is one line."""
+    if is_message(item):
+        return item["role"]
+    name = names.get(item["call_id"], "") if is_function_call(item) or is_function_call_output(item) else ""
+    return " ".join(f"tool {name}".split())[:AUTHOR_CHARACTERS]
