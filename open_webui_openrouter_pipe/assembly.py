@@ -103,7 +103,7 @@ class Assembly:
         """What answers the model's look-ups; None where it cannot call for any."""
         planner = self.worker.planner
         counter = partial(planner.counter, self.call.model_id)
-        return RecallTool(counter, planner.passages) if composer.offers_own_tools else None
+        return RecallTool(counter, planner.caches.passages) if composer.offers_own_tools else None
 
     def _spending(self, composer: Composer) -> Spending:
         """What the call spends; only on a page is there anyone to ask, and a task is not the chat's own request."""

@@ -285,6 +285,7 @@ def _context(valves: Valves, user_valves: UserValves) -> ContextSettings:
         clip_minimum_messages=valves.CLIP_MIN_MESSAGES,
         clip_user_limit=user_valves.CLIP_LAST_MESSAGES or None,
         clip_bypass=user_valves.CLIP_BYPASS,
+        recall=valves.RECALL if user_valves.RECALL == "inherit" else user_valves.RECALL == "on",
     )
 
 

@@ -38,7 +38,7 @@ OWN_KEY_PURPOSE: Final = "own API key"
 
 _PASSWORD: dict[str, Any] = {"input": {"type": "password"}}
 
-USER_LIMITS: Final = ("CONTEXT_AIM", "CLIP_LAST_MESSAGES", "CLIP_BYPASS", "SUMMARY_BYPASS")
+USER_LIMITS: Final = ("CONTEXT_AIM", "RECALL", "CLIP_LAST_MESSAGES", "CLIP_BYPASS", "SUMMARY_BYPASS")
 """The user valves by which users change what the administrator has set for their chats."""
 
 
@@ -307,6 +307,13 @@ class Valves(BaseModel):
             "results shortened, only from `SUMMARY_TRIGGER_RATIO` on. `thrifty`: summaries replace old turns at the "
             "size at which the chat costs least at the model's prices, often far below that; the newest "
             "`PROTECTED_RECENT_TURNS` stay. With other strategies than `summarize`, only old tool results go by it."
+        ),
+    )
+    RECALL: bool = Field(
+        default=True,
+        description=(
+            "Whether each question is looked up in what of the chat is no longer sent word for word. What fits is "
+            "quoted beside it, in at most 900 tokens; nothing is quoted when nothing fits. No model is asked."
         ),
     )
     CONTEXT_MAX_OUTPUT_TOKENS: int = Field(
@@ -591,6 +598,13 @@ class UserValves(BaseModel):
         description=(
             "How far my chats are shortened. `faithful`: not before they are large for the model's window. "
             "`thrifty`: to the size at which they cost least. `inherit`: as the administrator set it."
+        ),
+    )
+    RECALL: Literal["inherit", "on", "off"] = Field(
+        default="inherit",
+        description=(
+            "Whether my questions are looked up in what of a chat is no longer sent word for word, and what fits is "
+            "quoted beside them. `inherit`: as the administrator set it."
         ),
     )
     COST_LINE: Literal["inherit", "off", "cost", "forecast"] = Field(

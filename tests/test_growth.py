@@ -34,7 +34,9 @@ from open_webui_openrouter_pipe.history.steady_prompt import steady_prompt
 from open_webui_openrouter_pipe.media.addresses import read_address
 from open_webui_openrouter_pipe.media.kinds import media_type_of
 from open_webui_openrouter_pipe.openrouter.errors import to_error
-from open_webui_openrouter_pipe.recall.passages import new_index
+from open_webui_openrouter_pipe.recall.excerpts import SentTexts, excerpts_message
+from open_webui_openrouter_pipe.recall.passages import ChatPassage, SourceText, new_index, texts_of_turns
+from open_webui_openrouter_pipe.recall.search import make_query, search
 from open_webui_openrouter_pipe.recall.tool import LookUp
 from open_webui_openrouter_pipe.responses.failure import read_failure
 from open_webui_openrouter_pipe.summaries.details import mark_ungrounded, missing_details
@@ -42,7 +44,7 @@ from open_webui_openrouter_pipe.summaries.judge import judge_content
 from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, parse_model_summary
 from open_webui_openrouter_pipe.summaries.tool_lines import group_tool_lines
 from scripts.paths import PACKAGE
-from tests.support.chats import user
+from tests.support.chats import call, output, user
 from tests.support.growth import LARGEST, MAX_GROWTH, growth
 
 if TYPE_CHECKING:
@@ -115,6 +117,14 @@ CALLS: Mapping[str, Callable[[str], object]] = {
         {},
         Options("a/b"),
     ),
+    "texts_of_turns": lambda text: [
+        *texts_of_turns(build_conversation([user(text), call("c", text), output("c", text)], [0] * 3).turns)
+    ],
+    "search": lambda text: search(
+        [SourceText(0, "user", text, b"")], make_query(text[:80], [text]), new_index()
+    ),
+    "excerpts_message": lambda text: excerpts_message([ChatPassage(0, "user", text, b"", 0)]),
+    "SentTexts": lambda text: SentTexts([text]).contain(text[:600]),
     "read_failure": lambda text: to_error(read_failure(500, text)),
     "to_error": lambda text: to_error(read_failure(400, {"error": {"message": text}})),
     "mark_ungrounded": lambda text: mark_ungrounded(ModelSummary(text), [text]),
@@ -173,7 +183,14 @@ def _modules() -> Iterator[tuple[str, Any]]:
 def functions() -> Iterator[Subject]:
     """The public functions of the pure folders that take one text."""
     for name, module in _modules():
-        if name.partition(".")[0] not in {"responses", "conversation", "history", "summaries", "planning"}:
+        if name.partition(".")[0] not in {
+            "responses",
+            "conversation",
+            "history",
+            "summaries",
+            "recall",
+            "planning",
+        }:
             continue
         for function in vars(module).values():
             if inspect.isfunction(function) and function.__module__ == module.__name__:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 def test_the_defaults_of_the_context() -> None:
     """The defaults of the valves are those of the context; a user who may can switch summaries off."""
-    assert read_settings(Valves()).context == ContextSettings()
+    assert read_settings(Valves()).context == ContextSettings(recall=True)
     bypassed = read_settings(Valves(ENABLE_USER_OVERRIDE=True), UserValves(SUMMARY_BYPASS=True))
-    assert bypassed.context == ContextSettings(context_strategy="prune")
+    assert bypassed.context == ContextSettings(context_strategy="prune", recall=True)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,21 @@ def test_users_may_choose_the_aim(
     """Where they may set limits at all, their own choice goes before the administrator's."""
     valves = Valves(CONTEXT_AIM=admin, ENABLE_USER_OVERRIDE=True)
     settings = read_settings(valves, UserValves(CONTEXT_AIM=user))
-    assert settings.context == ContextSettings(context_aim=aim)
+    assert settings.context == ContextSettings(context_aim=aim, recall=True)
+
+
+@pytest.mark.parametrize(
+    ("admin", "user", "recalls"),
+    [(True, "inherit", True), (False, "inherit", False), (True, "off", False), (False, "on", True)],
+)
+def test_users_may_choose_whether_their_questions_are_looked_up(
+    admin: bool,  # noqa: FBT001
+    user: Literal["inherit", "on", "off"],
+    recalls: bool,  # noqa: FBT001
+) -> None:
+    """Where they may set limits at all."""
+    valves = Valves(RECALL=admin, ENABLE_USER_OVERRIDE=True)
+    assert read_settings(valves, UserValves(RECALL=user)).context == ContextSettings(recall=recalls)
 
 
 def test_every_valve_of_the_context_is_read() -> None:
@@ -60,6 +74,7 @@ def test_every_valve_of_the_context_is_read() -> None:
         TOOL_OUTPUT_PRUNING="every_turn",
         CLIP_LAST_MESSAGES=6,
         CLIP_MIN_MESSAGES=7,
+        RECALL=False,
         ENABLE_USER_OVERRIDE=True,
     )
     settings = read_settings(valves, UserValves(CLIP_LAST_MESSAGES=8, CLIP_BYPASS=True))
@@ -80,17 +95,19 @@ def test_every_valve_of_the_context_is_read() -> None:
     )
 
 
-LIMITS = UserValves(CONTEXT_AIM="thrifty", CLIP_LAST_MESSAGES=8, CLIP_BYPASS=True, SUMMARY_BYPASS=True)
+LIMITS = UserValves(
+    CONTEXT_AIM="thrifty", RECALL="off", CLIP_LAST_MESSAGES=8, CLIP_BYPASS=True, SUMMARY_BYPASS=True
+)
 
 
 def test_limits_that_users_may_not_set_are_not_followed() -> None:
     """By default; one line names them all. Other valves of the user still hold."""
     user_valves = LIMITS.model_copy(update={"PERSIST_REASONING_TOKENS": "next_reply"})
     settings = read_settings(Valves(), user_valves)
-    assert settings.context == ContextSettings()
+    assert settings.context == ContextSettings(recall=True)
     assert settings.persistence.reasoning == "next_reply"
     (line,) = settings.notices
-    assert line.endswith(": CONTEXT_AIM, CLIP_LAST_MESSAGES, CLIP_BYPASS, SUMMARY_BYPASS.")
+    assert line.endswith(": CONTEXT_AIM, RECALL, CLIP_LAST_MESSAGES, CLIP_BYPASS, SUMMARY_BYPASS.")
 
 
 @pytest.mark.parametrize(("allowed", "limits"), [(True, LIMITS), (False, UserValves())])
@@ -98,7 +115,7 @@ def test_nothing_is_said_where_every_limit_is_followed(allowed: bool, limits: Us
     """The user may set limits, or has set none."""
     settings = read_settings(Valves(ENABLE_USER_OVERRIDE=allowed), limits)
     assert settings.notices == ()
-    assert (settings.context == ContextSettings()) is not allowed
+    assert (settings.context == ContextSettings(recall=True)) is not allowed
 
 
 def texts_of(valves: Valves) -> dict[str, str]:

@@ -174,6 +174,8 @@ class ContextSettings:
     clip_bypass: bool = False
     recall_tool: bool = False
     """Whether the model can look up what was removed, by a tool of ours; what stands for that then has names."""
+    recall: bool = False
+    """Whether what is removed is looked up for each question."""
 
     @property
     def clip_limit(self) -> int | None:

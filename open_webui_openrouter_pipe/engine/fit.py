@@ -26,12 +26,12 @@ from ..planning.plan import (
     CachedPrefix,
     ModelTerms,
     Plan,
+    PlanCaches,
     may_need_summaries,
     plan,
 )
 from ..planning.reductions import Reduction, ReductionKind
 from ..ports import Audit, Audited, Calibrations, Notice, Tokenizer
-from ..recall.passages import TextIndex, new_index
 from ..responses.effects import ResponseFailed, ResponseFinished
 from ..responses.items import is_function_call, is_message, is_reasoning
 from .recorder import RequestOrigin
@@ -73,9 +73,7 @@ class PlannerServices:
     cache_clock: PromptCacheClock
     reported: ContentCache[tuple[Reduction, ...]] = field(default_factory=ContentCache)
     """What the last request of each chat lacked, and its user was therefore informed of."""
-    facts: ContentCache[str] = field(default_factory=ContentCache)
-    passages: TextIndex = field(default_factory=new_index)
-    """What was looked up, as it is searched."""
+    caches: PlanCaches = field(default_factory=PlanCaches)
     counts: dict[tuple[Family, bool], ContentCache[TokenCounts]] = field(default_factory=dict)
     named_windows: dict[tuple[str, str], int] = field(default_factory=dict)
     """By user and model: windows, in tokens, that the catalogue does not know and a provider's refusal has named.
@@ -272,7 +270,7 @@ class RequestFitter:
     async def _plan(
         self, conversation: Conversation, model: ModelTerms, summaries: AvailableSummaries
     ) -> Plan:
-        work = partial(plan, facts=self._services.facts, summaries=summaries)
+        work = partial(plan, caches=self._services.caches, summaries=summaries)
         return await self._run(work, conversation, model)
 
     async def _run(

@@ -4,6 +4,7 @@
     simulate       every past request of the chat, decided again; what changing a cached prefix costs
     policies       when and how far to prune, summarize, clip and evict
     retrieved      the head of retrieved text that is too long
+    recalled       what of the removed turns is quoted beside the question
     reductions     what a request lacks of its conversation, for its user to know
     recall_offer   from which request on the model may look up what was removed
     plan           the plan of one request: what is sent, what was done to make it fit, which summaries it needs

@@ -15,7 +15,7 @@ Purpose: TypeAlias = Literal["answer", "summary", "summary_ahead"]
 AuditStep: TypeAlias = Step
 """The size of a request after a step, in tokens, and whether the step changed it."""
 
-_NOT_PRUNING = frozenset({"cap", "summary"})
+_NOT_PRUNING = frozenset({"cap", "summary", "recall"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation, DigestedItem, Tool
 from ..conversation.tokens import TokenCounter, TokenCounts
 from ..conversation.user_record import instructions_note, max_record_tokens, omission_note
+from ..recall.passages import TextIndex, new_index
 from ..responses.items import Item, is_function_call
 from ..summaries.segments import NO_SEGMENTS, Segment, SegmentSizes, SummaryIndex, SummaryTarget
 from ..summaries.summary import Summary
@@ -43,6 +44,7 @@ from .policies import (
     summarize,
 )
 from .recall_offer import UNOFFERED, lacks_something, with_arrival, without_recall
+from .recalled import NOTHING_RECALLED, Recalled, max_recalled_tokens, recall_passages
 from .reductions import Reduction, chat_reductions, in_order, retrieved_reduction
 from .retrieved import head_of_retrieved
 from .simulate import (
@@ -65,7 +67,7 @@ LEADING_BITS = 3
 THRIFTY_WINDOW_TOKENS = 128_000
 """The window from which on segments are of full size: in larger ones only more summaries would stand side by side."""
 
-StepName = Literal["cap", "retention", "summary", "prune", "evict"]
+StepName = Literal["cap", "retention", "summary", "prune", "evict", "recall"]
 
 _RETENTION: tuple[BreakReason, Policy] = ("retention", shorten_old_tool_results)
 _POLICIES: Mapping[Strategy, tuple[tuple[BreakReason, Policy], ...]] = MappingProxyType(
@@ -109,6 +111,14 @@ class AvailableSummaries:
 
 
 NO_SUMMARIES = AvailableSummaries()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCaches:
+    """What follows from items, kept from request to request: texts that stand in for them, and their passages."""
+
+    facts: ContentCache[str] = field(default_factory=ContentCache)
+    passages: TextIndex = field(default_factory=new_index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +170,8 @@ class Plan:
     `new_breaks` those of this request. `summarized_turns` says how many turns are replaced by summaries,
     `tokens_without_new_summaries` how large the request would be without those that it adds. `reductions` are all that
     it lacks of what the chat has, `omitted_tools` names the tools among them. `entries` are the items with the names of
-    their content. `unoffered_tools` names those that the chat has no use for as yet.
+    their content, `recalled` is what of the earlier turns they quote beside the question. `unoffered_tools` names the
+    tools that the chat has no use for as yet.
 
     The request must not be sent before `required_summaries` are there; `cached_prefix` is what they can be requested
     after, with most of it read from the cache. `prefetch_summaries` are worth making for the next requests.
@@ -186,6 +197,7 @@ class Plan:
     reductions: tuple[Reduction, ...]
     entries: tuple[DigestedItem, ...] = ()
     unoffered_tools: frozenset[str] = frozenset()
+    recalled: Recalled = NOTHING_RECALLED
 
     @property
     def adds_summaries(self) -> bool:
@@ -199,7 +211,7 @@ def plan(
     *,
     model: ModelTerms,
     counter: TokenCounter,
-    facts: ContentCache[str],
+    caches: PlanCaches,
     summaries: AvailableSummaries = NO_SUMMARIES,
 ) -> Plan:
     """Fit a conversation into a model's window.
@@ -217,18 +229,19 @@ def plan(
     sizes = segment_sizes(settings, model.segment_window_tokens or budget.window_tokens)
     record_tokens = record_tokens_of(settings, budget)
     index = SummaryIndex(
-        conversation, counter, sizes, summaries.found, record_tokens=record_tokens, texts=facts
+        conversation, counter, sizes, summaries.found, record_tokens=record_tokens, texts=caches.facts
     )
     limits = (
         OutputLimits(budget.input_tokens, note=note, has_references=settings.recall_tool)
         if bounded
         else NO_LIMITS
     )
-    parts = PartsByDetail(conversation, counter, facts, limits, index)
+    parts = PartsByDetail(conversation, counter, caches.facts, limits, index)
     terms = SimulationTerms(settings, model.prices, limit_tokens, budget.input_tokens, summaries.if_missing)
     # The chat is shortened for the whole reserves; half of them gives way to what is left, before anything is refused.
     last_limit_tokens = scale.limit_tokens(least)
-    for draft in _drafts(_Draft(conversation, conversation, parts, terms)):
+    whole = _Draft(conversation, conversation, parts, terms, index=caches.passages)
+    for draft in chain(_drafts(whole), _drafts(whole.without_recall()) if whole.max_recalled_tokens else ()):
         request = draft.simulate()
         if not bounded or (request.tokens <= limit_tokens and not draft.is_crowded(request)):
             return draft.plan(request, model.id, budget, limit_tokens)
@@ -261,7 +274,7 @@ def may_need_summaries(
     if 0 < settings.summary_turn_trigger < len(conversation.turns):
         return True
     budget, scale = _budget_and_scale(conversation, settings, model, counter)
-    limit_tokens = scale.limit_tokens(budget)
+    limit_tokens = scale.limit_tokens(budget) - max_recalled_tokens(settings, budget.input_tokens)
     share = min(settings.summary_ahead_ratio, settings.summary_trigger_ratio)
     least_tokens = min(share * budget.input_tokens, settings.prune_trigger_ratio * limit_tokens)
     if settings.context_aim == "thrifty":
@@ -348,6 +361,7 @@ class _Request:
     simulation: Simulation
     simulated: SimulatedRequest
     offers_recall: bool = False
+    recalled: Recalled = NOTHING_RECALLED
 
     @property
     def tokens(self) -> int:
@@ -363,12 +377,17 @@ class _Request:
         cutoffs, retained = self.simulation.cutoffs, self.simulation.retained
         summarized = retained.moved(DetailLevel.SUMMARIZED, cutoffs.summarized)
         pruned = Cutoffs((*cutoffs.ends[: DetailLevel.DROPPED], cutoffs.summarized, cutoffs.summarized))
-        size = self.simulated.actual_tokens
+
+        def size(cutoffs: Cutoffs | None = None) -> int:
+            return self.simulated.actual_tokens(cutoffs) - self.recalled.tokens
+
         yield Step("cap", size(Cutoffs()), triggered=False)
         yield Step("retention", size(retained), triggered="retention" in reasons)
         yield Step("summary", size(summarized), triggered="summary" in reasons)
         yield Step("prune", size(pruned), triggered="prune" in reasons)
         yield Step("evict", size(), triggered=bool(reasons & {"evict", "clip"}))
+        if self.recalled.entries:
+            yield Step("recall", self.tokens, triggered=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +399,12 @@ class _Draft:
     parts: PartsByDetail
     terms: SimulationTerms
     omitted_tools: frozenset[str] = frozenset()
+    index: TextIndex = field(default_factory=new_index)
+
+    @property
+    def max_recalled_tokens(self) -> int:
+        """The most that quoted passages take."""
+        return max_recalled_tokens(self.terms.settings, self.terms.budget_tokens)
 
     def optional_tools(self) -> tuple[Tool, ...]:
         """Return the tools that may be omitted: not chosen by the user, and never called in this chat.
@@ -432,6 +457,11 @@ class _Draft:
         """Return the same with a note that does not say what the user wrote."""
         return replace(self, parts=self.parts.without_record())
 
+    def without_recall(self) -> _Draft:
+        """Return the same without quoted passages."""
+        settings = replace(self.terms.settings, recall=False)
+        return replace(self, terms=replace(self.terms, settings=settings))
+
     def is_crowded(self, request: _Request) -> bool:
         """Whether turns were evicted for what gives way before them.
 
@@ -450,20 +480,31 @@ class _Draft:
         than its head takes, so that cutting it to that moves nothing that was decided before.
         """
         volatile_tokens = min(self._tokens(self.conversation.volatile), self._head_tokens)
-        return self._fixed_tokens() + _rounded_up(volatile_tokens)
+        return self._fixed_tokens(with_recall=False) + _rounded_up(volatile_tokens)
 
-    def _fixed_tokens(self, *, with_recall: bool = True) -> int:
+    def _reserved_tokens(self) -> int:
+        """What every request leaves free below the limit, so that recall moves nothing that was decided before.
+
+        That is the room of quoted passages and of our tool. When summaries begin does not go by it.
+        """
+        tools_tokens = self._fixed_tokens(with_recall=True) - self._fixed_tokens(with_recall=False)
+        return self.max_recalled_tokens + tools_tokens
+
+    def _fixed_tokens(self, *, with_recall: bool) -> int:
         tools = self.parts.counter.tools(self._tools(with_recall=with_recall))
         return tools.tokens + self._tokens(self.conversation.instructions)
 
     def simulate(self) -> _Request:
         """Simulate the chat, and measure the current request as it follows."""
-        terms = replace(self.terms, base_tokens=self._base_tokens())
+        limit_tokens = max(0, self.terms.limit_tokens - self._reserved_tokens())
+        terms = replace(self.terms, base_tokens=self._base_tokens(), limit_tokens=limit_tokens)
         simulation = simulate(self.parts, terms, _POLICIES[terms.settings.context_strategy])
         end = len(self.parts.parts)
         if offers_recall := self._has_use_for_recall(simulation.cutoffs, end):
             simulation = replace(simulation, breaks=with_arrival(simulation.breaks, self.parts))
-        base_tokens = self._fixed_tokens(with_recall=offers_recall) + self._tokens(self.conversation.volatile)
+        recalled = self._recalled(simulation.opening)
+        volatile_tokens = self._tokens([*self.conversation.volatile, *recalled.entries])
+        base_tokens = self._fixed_tokens(with_recall=offers_recall) + volatile_tokens
         actual = replace(terms, base_tokens=base_tokens)
         request = SimulatedRequest(
             self.parts,
@@ -473,7 +514,7 @@ class _Draft:
             unpruned_cost=simulation.unpruned_cost,
             unsummarized_cost=simulation.unsummarized_cost,
         )
-        return _Request(simulation, request, offers_recall)
+        return _Request(simulation, request, offers_recall, recalled)
 
     def _has_use_for_recall(self, cutoffs: Cutoffs, end: int) -> bool:
         """Whether the request with so many parts lacks something that the model could ask for."""
@@ -484,11 +525,19 @@ class _Draft:
         tools = self.conversation.tools
         return tools if with_recall or not self.terms.settings.recall_tool else without_recall(tools)
 
+    def _recalled(self, opening: Cutoffs) -> Recalled:
+        """Return what is quoted in the current turn, from what its first request did not say."""
+        if not self.max_recalled_tokens:
+            return NOTHING_RECALLED
+        entries, starts = self._entries(opening)
+        before = entries[: starts[self.parts.current]]
+        return recall_passages(self.parts, opening, before, self.index, self.max_recalled_tokens)
+
     def plan(self, request: _Request, model_id: str, budget: Budget, limit_tokens: int) -> Plan:
         """Put the request together."""
         simulation, parts, counter = request.simulation, self.parts, self.parts.counter
         cutoffs, index = simulation.cutoffs, parts.summaries
-        entries, starts = self._entries(cutoffs)
+        entries, starts = self._entries(cutoffs, request.recalled)
         segments = parts.segments_before(cutoffs.summarized)
         adds_summaries = any(each.reason == "summary" for each in request.new_breaks)
         # Where the prefix changes anyway, neighbors that should share a summary are joined.
@@ -501,7 +550,7 @@ class _Draft:
         return Plan(
             model=model_id,
             items=tuple(entry.item for entry in entries),
-            marks=self._marks(cutoffs, simulation.previous, starts),
+            marks=self._marks(cutoffs, simulation.previous, starts, request.recalled),
             budget=budget,
             limit_tokens=limit_tokens,
             tokens_before=_count_all(counter, whole).tokens + index.tokens(0),
@@ -519,6 +568,7 @@ class _Draft:
             reductions=in_order(self._reductions(cutoffs)),
             entries=tuple(entries),
             unoffered_tools=frozenset() if tools == self.conversation.tools else UNOFFERED,
+            recalled=request.recalled,
         )
 
     def _reductions(self, cutoffs: Cutoffs) -> Iterator[Reduction]:
@@ -546,11 +596,14 @@ class _Draft:
         """The chat as the request before sent it: up to the current turn when this request opens it."""
         previous, opens_turn = request.simulation.previous, len(self.parts.parts) - self.parts.current <= 1
         before = replace(self, conversation=replace(self.conversation, volatile=())) if opens_turn else self
-        entries, starts = before._entries(previous)  # noqa: SLF001 - the same class
-        marks = before._marks(previous, previous, starts)  # noqa: SLF001 - the same class
+        recalled = NOTHING_RECALLED if opens_turn else request.recalled
+        entries, starts = before._entries(previous, recalled)  # noqa: SLF001 - the same class
+        marks = before._marks(previous, previous, starts, recalled)  # noqa: SLF001 - the same class
         if opens_turn:
             entries = entries[: starts[self.parts.current]]
-            if self.conversation.volatile:  # so had the request before, most likely
+            if (
+                self.conversation.volatile or request.recalled.entries
+            ):  # so had the request before, most likely
                 marks = replace(marks, current=marks.completed + 1)
         offered = self._has_use_for_recall(previous, len(self.parts.parts) - 1)
         tools = self._tools(with_recall=offered)
@@ -581,7 +634,9 @@ class _Draft:
         yield ContextShare("latest message", tokens(current, min(end, current + 1)), droppable=False)
         yield ContextShare("current tool calls", tokens(current + 1, end), droppable=False)
 
-    def _entries(self, cutoffs: Cutoffs) -> tuple[list[DigestedItem], list[int]]:
+    def _entries(
+        self, cutoffs: Cutoffs, recalled: Recalled = NOTHING_RECALLED
+    ) -> tuple[list[DigestedItem], list[int]]:
         """Return the entries in their order, and how many come before each part and at the end."""
         parts, conversation = self.parts, self.conversation
         summaries = parts.summaries.entries(parts.segments_before(cutoffs.summarized))
@@ -590,12 +645,14 @@ class _Draft:
         starts = []
         for part in range(len(parts.parts)):
             if part == parts.current:
-                entries += conversation.volatile
+                entries += [*conversation.volatile, *recalled.entries]
             starts.append(len(entries))
             entries += parts.entries(cutoffs.level_of(part), part)
         return entries, [*starts, len(entries)]
 
-    def _marks(self, cutoffs: Cutoffs, previous: Cutoffs, starts: Sequence[int]) -> CacheMarks:
+    def _marks(
+        self, cutoffs: Cutoffs, previous: Cutoffs, starts: Sequence[int], recalled: Recalled
+    ) -> CacheMarks:
         """Return the ends of what stays the same; `starts` are the numbers of items before each part."""
         instructions = len(self.conversation.instructions)
         summaries = self.parts.summaries.entries(self.parts.segments_before(cutoffs.summarized))
@@ -612,7 +669,7 @@ class _Draft:
             instructions=fixed,
             unchanged=unchanged,
             frontier=starts[frontier],
-            completed=starts[self.parts.current] - len(self.conversation.volatile),
+            completed=starts[self.parts.current] - len(self.conversation.volatile) - len(recalled.entries),
             current=starts[self.parts.current],
         )
 

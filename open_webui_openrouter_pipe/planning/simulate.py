@@ -242,7 +242,7 @@ class Simulation:
     """The last request's cutoffs, those of the `previous` one, those of retention alone, and all changes so far.
 
     `unpruned_cost` and `unsummarized_cost` are what was paid, the last request included, for outputs that could have
-    been facts and turns that could have been summarized.
+    been facts and turns that could have been summarized. `opening` are the cutoffs of the current turn's first request.
     """
 
     cutoffs: Cutoffs = field(default_factory=Cutoffs)
@@ -251,13 +251,14 @@ class Simulation:
     breaks: tuple[PrefixBreak, ...] = ()
     unpruned_cost: float = 0.0
     unsummarized_cost: float = 0.0
+    opening: Cutoffs = field(default_factory=Cutoffs)
 
 
 def simulate(
     parts: PartsByDetail, terms: SimulationTerms, policies: Sequence[tuple[BreakReason, Policy]]
 ) -> Simulation:
     """Apply the policies to all requests: one after each part that awaits an answer, the current one last."""
-    cutoffs = previous = retained = Cutoffs()
+    cutoffs = previous = retained = opening = Cutoffs()
     breaks: list[PrefixBreak] = []
     unpruned_cost, unsummarized_cost, turn = 0.0, 0.0, -1
     count = len(parts.parts)
@@ -285,10 +286,11 @@ def simulate(
                 if reason == "retention":
                     retained = retained.moved(DetailLevel.TOOL_FACTS, request.retention_end)
         previous, cutoffs = cutoffs, request.cutoffs
+        opening = cutoffs if request.opens_turn else opening
         unpruned_cost = 0.0 if len(breaks) > breaks_before else unpruned_cost
         unpruned_cost += terms.prices.waiting_cost(request.prunable_tokens(request.retention_end))
         if terms.settings.context_aim == "thrifty":
             unsummarized_cost = 0.0 if cutoffs.summarized > previous.summarized else unsummarized_cost
             compacted = request.summarizable(turn + 1 - terms.settings.kept_turns)
             unsummarized_cost += terms.prices.read * request.saved_tokens(compacted)
-    return Simulation(cutoffs, previous, retained, tuple(breaks), unpruned_cost, unsummarized_cost)
+    return Simulation(cutoffs, previous, retained, tuple(breaks), unpruned_cost, unsummarized_cost, opening)

@@ -98,6 +98,12 @@ STOP_WORDS: Final = frozenset(
     fran ga gor ha hade han har hej hon hur har i inte ja jag kan med mej men mig min mycket nagot nar
     nej nu och ocksa okej om pa sa sen ska skulle som tack till ut vad var vara varfor vart vem vi vid
     vill vilken tycker
+
+    today tonight morning afternoon evening night haha lol geht gehts heute morgen abend guten guter gute nacht tag
+    soir nuit journee matin bonne dias tardes noches noche giorno sera notte buona mille dia noite tarde boas
+    goedemorgen goedenavond vandaag fijne dzien dobry wieczor noc дела доброе утро вечер день ночи gunaydin geceler
+    aksamlar nasilsin god morgon kvall natt idag lot lots helps helped helpful welcome hilft geholfen
+    aide ayuda aiuta ajuda helpt pomaga помогло
     """.split()
 )
 """Words, folded."""

@@ -27,7 +27,7 @@ from ..errors import ConfigurationError, InvalidHistory, PipeError
 from ..history.artifacts import Artifacts
 from ..history.build import BuiltHistory, Options, build_input, read_history
 from ..host.call import strip_function_prefix
-from ..planning.plan import ModelTerms, Plan, plan
+from ..planning.plan import ModelTerms, Plan, PlanCaches, plan
 from ..planning.simulate import CachePrices
 from ..settings import read_settings
 from ..valves import Valves
@@ -120,7 +120,7 @@ def _plan_window(built: BuiltHistory, model_id: str, window_tokens: int, setting
         settings,
         model=ModelTerms(model_id, window_tokens, prices=ASSUMED_PRICES),
         counter=TokenCounter(ContentCache(), family=family_of(model_id)),
-        facts=ContentCache(),
+        caches=PlanCaches(),
     )
 
 

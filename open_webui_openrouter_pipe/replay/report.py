@@ -120,7 +120,7 @@ def list_chats(chats: Sequence[Chat], *, as_json: bool) -> str:
 
 
 def plan_report(plan: Plan, replayed: Replay, items: Sequence[Item], turns: Sequence[int]) -> str:
-    """Return budget, steps, prefix breaks and omissions of a plan; `items` with their `turns` are what it was for.
+    """Return budget, steps, breaks, omissions and quotations of a plan; `items` with their `turns` are what it was for.
 
     An item that is sent as it is, is the same object.
     """
@@ -139,6 +139,7 @@ def plan_report(plan: Plan, replayed: Replay, items: Sequence[Item], turns: Sequ
         f"{budget.output_reserve_tokens:,} for the answer, {budget.overhead_reserve_tokens:,} in reserve"
     )
     breaks = plan.prefix_breaks
+    recalled = [replayed.turn_number(turn_numbers[each.turn]) for each in plan.recalled.passages]
     lines = [
         f"plan for a window of {budget.window_tokens:,} tokens: {reserved}, at most {plan.limit_tokens:,} of input",
         f"  {plan.tokens_before:>11,}  everything",
@@ -153,6 +154,7 @@ def plan_report(plan: Plan, replayed: Replay, items: Sequence[Item], turns: Sequ
         ),
         f"items shortened: {_count(shortened)}",
         f"items omitted: {_count(omitted)}",
+        *([f"passages of earlier turns quoted: {_count(recalled)}"] if recalled else []),
     ]
     return "\n".join(lines)
 

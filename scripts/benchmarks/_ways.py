@@ -20,7 +20,13 @@ from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.planning.detail import SENT_LEVELS, DetailLevel, OutputLimits, PartsByDetail
-from open_webui_openrouter_pipe.planning.plan import ModelTerms, plan, record_tokens_of, segment_sizes
+from open_webui_openrouter_pipe.planning.plan import (
+    ModelTerms,
+    PlanCaches,
+    plan,
+    record_tokens_of,
+    segment_sizes,
+)
 from open_webui_openrouter_pipe.planning.policies import (
     evict,
     prune,
@@ -119,7 +125,7 @@ class Stage:
             ContextSettings(),
             model=ModelTerms("model", window_tokens),
             counter=self.counter,
-            facts=_FACTS,
+            caches=PlanCaches(_FACTS),
         )
         self._budget = empty.budget
         self.budget_tokens = empty.budget.input_tokens

@@ -36,7 +36,7 @@ from open_webui_openrouter_pipe.conversation.conversation import build_conversat
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
 from open_webui_openrouter_pipe.conversation.tokens import NO_TOKENS, TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.planning.cache_marks import with_breakpoints
-from open_webui_openrouter_pipe.planning.plan import LIMIT_STEPS_PER_UNIT, ModelTerms, Plan, plan
+from open_webui_openrouter_pipe.planning.plan import LIMIT_STEPS_PER_UNIT, ModelTerms, Plan, PlanCaches, plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from scripts.benchmarks._aims import WINDOWS_TOKENS, measure_aims, tables
 from scripts.benchmarks._chats import SHAPES
@@ -164,7 +164,7 @@ class AgentChat:
     def __init__(self, turns: int) -> None:
         """Write the chat."""
         self._counter = TokenCounter(ContentCache())
-        self._facts: ContentCache[str] = ContentCache()
+        self._caches = PlanCaches()
         self._units: dict[tuple[str, str], list[int]] = {}
         self._rand = random.Random(11)  # noqa: S311 - a seeded simulation
         self._system = _said("system", self._prose(8_000))
@@ -194,7 +194,7 @@ class AgentChat:
 
     def _plan(self, end: int, settings: ContextSettings, model: ModelTerms) -> Plan:
         chat = build_conversation(self.items[:end], self.turn_of_item[:end], instructions=[self._system])
-        return plan(chat, settings, model=model, counter=self._counter, facts=self._facts)
+        return plan(chat, settings, model=model, counter=self._counter, caches=self._caches)
 
     def _ends(self) -> Iterator[int]:
         return (end for end, item in enumerate(self.items, start=1) if is_model_input(item))
@@ -394,12 +394,12 @@ def measure_planning() -> dict[str, Any]:
     """How long a chat of a million tokens takes when its items were counted before (processor time)."""
     source = "".join(sample_texts()["python"] for _ in range(4))
     items, turns = _million(source)
-    counter, facts = TokenCounter(ContentCache()), ContentCache[str]()
+    counter, caches = TokenCounter(ContentCache()), PlanCaches()
     model = ModelTerms("anthropic/model", 2_000_000, prices=MARKETS["anthropic"].prices)
     conversation = build_conversation(items, turns)
 
     def planned() -> Plan:
-        return plan(conversation, ContextSettings(), model=model, counter=counter, facts=facts)
+        return plan(conversation, ContextSettings(), model=model, counter=counter, caches=caches)
 
     first = planned()
     return {

@@ -23,7 +23,7 @@ from open_webui_openrouter_pipe.conversation.conversation import (
     is_model_input,
 )
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, ModelTerms, Plan, plan
+from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, ModelTerms, Plan, PlanCaches, plan
 from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class _Chat:
         self._model = ModelTerms("vendor/model", window_tokens)
         self._settings = ContextSettings(context_strategy=strategy)
         self._tools = tuple(_tool(at) for at in range(max(shape.offered_tools, min(1, shape.calls))))
-        self._counter, self._facts = TokenCounter(ContentCache()), ContentCache[str]()
+        self._counter, self._caches = TokenCounter(ContentCache()), PlanCaches()
         self.summaries: dict[Segment, Summary] = {}
 
     def ask(self, items: Sequence[Item], turn_of_item: Sequence[int]) -> Plan | None:
@@ -156,7 +156,7 @@ class _Chat:
             self._settings,
             model=self._model,
             counter=self._counter,
-            facts=self._facts,
+            caches=self._caches,
             summaries=AvailableSummaries(self.summaries, "request"),
         )
 

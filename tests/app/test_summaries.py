@@ -275,7 +275,7 @@ async def test_prefetched_summaries_spare_every_turn_a_wait(workers: Workers, st
     counts with the most it may take: up to 1,146 tokens of what the user wrote, 500 for each summary, 250 each for how
     things stand and for messages referred to. So there is room for seven turns, and later for five.
     """
-    async with workers.open(SUMMARY_AHEAD_RATIO=0.6, RECALL_TOOL=False) as pipe:
+    async with workers.open(SUMMARY_AHEAD_RATIO=0.6, RECALL=False, RECALL_TOOL=False) as pipe:
         page = LongChat(pipe, SMALL).grow(30)
         answers = []
         for _ in range(28):
@@ -440,7 +440,7 @@ async def test_a_worker_that_stops_releases_its_claim(workers: Workers, standin:
 
 async def test_the_status_lines_show_sizes_and_cost(workers: Workers, standin: StandIn) -> None:
     """One line before summarizing, one after it; none at the next turn."""
-    async with workers.open() as pipe:
+    async with workers.open(RECALL=False) as pipe:
         page = LongChat(pipe, SMALL).grow(20)
         while not (due := await page.ask_next()).notices:
             pass

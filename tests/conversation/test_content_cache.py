@@ -20,3 +20,16 @@ def test_values_in_use_stay_and_others_are_evicted() -> None:
         assert len(cache) <= 10
     assert cache.get(b"0") is None
     assert cache.get(b"999") == 999
+
+
+def test_values_may_count_by_their_size() -> None:
+    """At most so much of them is held; one that is larger than half of it displaces the others."""
+    cache: ContentCache[str] = ContentCache(100, len)
+    for number in range(100):
+        cache.put(b"%d" % number, "x" * 20)
+    assert len(cache) <= 5
+    assert cache.get(b"99") == "x" * 20
+    cache.put(b"large", "x" * 90)
+    assert cache.get(b"large") == "x" * 90
+    cache.put(b"next", "x")
+    assert len(cache) <= 3

@@ -21,6 +21,8 @@ from open_webui_openrouter_pipe.conversation.conversation import is_model_input
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
+from open_webui_openrouter_pipe.recall.excerpts import HEADING, max_excerpts_tokens
+from open_webui_openrouter_pipe.recall.passages import item_text
 from open_webui_openrouter_pipe.responses.items import (
     Item,
     is_function_call,
@@ -44,6 +46,7 @@ _policies = st.builds(
     summary_turn_trigger=st.sampled_from([0, 0, 2]),
     protected_recent_turns=st.integers(1, 4),
     clip_last_messages=st.integers(1, 6),
+    recall=st.booleans(),
 )
 _models = st.builds(
     ModelTerms,
@@ -61,6 +64,8 @@ class Sent:
     plan: Plan
     before: Plan | None
     """None for a chat of one request, and when that one was refused."""
+    opens_turn: bool = False
+    """Whether the request before belongs to an earlier turn."""
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -108,7 +113,8 @@ def test_every_law_holds(share: int, chat: History, policy: ContextSettings, mod
         assert fitted.needed_tokens > fitted.limit_tokens
         return
     assert fitted.required_summaries == ()
-    sent = Sent(chat, fitted, before if isinstance(before, Plan) else None)
+    opens_turn = earlier is None or earlier.turn_of_item[-1] != chat.turn_of_item[-1]
+    sent = Sent(chat, fitted, before if isinstance(before, Plan) else None, opens_turn)
     for law in LAWS:
         law(sent)
 
@@ -197,8 +203,65 @@ def a_request_continues_the_one_before_unless_it_says_so(sent: Sent) -> None:
         return
     assert after.prefix_breaks[: len(before.prefix_breaks)] == before.prefix_breaks
     assert after.prefix_breaks[len(before.prefix_breaks) :] == after.new_breaks
-    if not after.new_breaks:
-        assert dumped(after.items)[: len(before.items)] == dumped(before.items)
+    if after.new_breaks or gave_up_excerpts(sent):
+        return
+    assert dumped(without_excerpts(after))[: len(without_excerpts(before))] == dumped(
+        without_excerpts(before)
+    )
+    same = before.marks.completed if sent.opens_turn and before.recalled.entries else len(before.items)
+    assert dumped(after.items)[:same] == dumped(before.items)[:same]
+
+
+def excerpts_stand_directly_before_the_current_turn(sent: Sent) -> None:
+    """In one message of the user, which takes no more than its share; everything before it stays from turn to turn."""
+    fitted, excerpts = sent.plan, excerpts_of(sent.plan)
+    assert len(excerpts) == len(fitted.recalled.entries) <= 1
+    if not excerpts:
+        return
+    current = [item for item, turn in sent.chat.numbered if turn == sent.chat.turn_of_item[-1]]
+    assert fitted.items[fitted.marks.completed : fitted.marks.completed + 2] == (excerpts[0], current[0])
+    assert TokenCounter(ContentCache()).item(excerpts[0]).tokens <= max_excerpts_tokens(
+        fitted.budget.input_tokens
+    )
+
+
+def all_requests_of_a_turn_quote_the_same(sent: Sent) -> None:
+    """Whatever its later requests remove; but for one that has no room for it any more."""
+    if sent.before is not None and not sent.opens_turn and not gave_up_excerpts(sent):
+        assert sent.plan.recalled == sent.before.recalled
+
+
+def what_is_quoted_is_what_earlier_turns_say(sent: Sent) -> None:
+    """Each line behind its mark stands in an item of an earlier turn, and every other line is ours."""
+    earlier = [item for item, turn in sent.chat.numbered if turn != sent.chat.turn_of_item[-1]]
+    said = [" ".join(item_text(item).split()) for item in earlier]
+    for excerpts in excerpts_of(sent.plan):
+        heading, *lines = _text(excerpts).splitlines()
+        assert heading == HEADING
+        for line in lines:
+            assert line.startswith("> ") or re.fullmatch(r"Turn \d+, (user|assistant|system|tool \w+):", line)
+        quoted = [line[2:] for line in lines if line.startswith("> ")]
+        assert all(any(" ".join(line.split()) in text for text in said) for line in quoted)
+
+
+def excerpts_of(fitted: Plan) -> list[Item]:
+    """The messages that begin as excerpts do."""
+    return [item for item in fitted.items if is_message(item) and _text(item).startswith(HEADING)]
+
+
+def without_excerpts(fitted: Plan) -> list[Item]:
+    """What is sent but the excerpts."""
+    excerpts = excerpts_of(fitted)
+    return [item for item in fitted.items if item not in excerpts]
+
+
+def gave_up_excerpts(sent: Sent) -> bool:
+    """Whether a request within a turn has no room for the excerpts that the one before had room for."""
+    if sent.before is None or sent.opens_turn:
+        return False
+    room_tokens = max_excerpts_tokens(sent.plan.budget.input_tokens)
+    is_full = sent.plan.tokens + room_tokens > min(sent.plan.limit_tokens, sent.before.limit_tokens)
+    return is_full and bool(sent.before.recalled.entries) > bool(sent.plan.recalled.entries)
 
 
 def every_prefix_break_frees_something(sent: Sent) -> None:
@@ -217,7 +280,8 @@ def what_is_lacking_is_said(sent: Sent) -> None:
     assert bool(lacking) == bool(reductions)
     if "clipped" in reductions:
         return
-    lost_tokens = sent.plan.tokens_before - sent.plan.tokens
+    added_tokens = TokenCounter(ContentCache()).entries(sent.plan.recalled.entries).tokens
+    lost_tokens = sent.plan.tokens_before - (sent.plan.tokens - added_tokens)
     assert sum(each.tokens for each in reductions.values()) >= lost_tokens
     counted = sum(each.count for kind, each in reductions.items() if kind not in {"facts", "capped"})
     asked = [item for item in sent.chat.items if is_message(item) and item["role"] == "user"]
@@ -234,6 +298,9 @@ LAWS: tuple[Callable[[Sent], None], ...] = (
     a_request_continues_the_one_before_unless_it_says_so,
     every_prefix_break_frees_something,
     what_is_lacking_is_said,
+    excerpts_stand_directly_before_the_current_turn,
+    all_requests_of_a_turn_quote_the_same,
+    what_is_quoted_is_what_earlier_turns_say,
 )
 
 

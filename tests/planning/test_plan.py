@@ -16,6 +16,7 @@ from open_webui_openrouter_pipe.planning.plan import (
     CacheMarks,
     ModelTerms,
     Plan,
+    PlanCaches,
     Step,
     may_need_summaries,
     plan,
@@ -52,7 +53,7 @@ def whole(chat: History, *volatile: str) -> Conversation:
 def plan_of(chat: Conversation, settings: ContextSettings | None = None, model: ModelTerms = MODEL) -> Plan:
     """The plan of a conversation."""
     counter = TokenCounter(ContentCache(), split_words)
-    return plan(chat, settings or ContextSettings(), model=model, counter=counter, facts=ContentCache())
+    return plan(chat, settings or ContextSettings(), model=model, counter=counter, caches=PlanCaches())
 
 
 def test_a_chat_that_fits_is_sent_as_it_is() -> None:

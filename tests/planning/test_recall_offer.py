@@ -14,7 +14,7 @@ from open_webui_openrouter_pipe.conversation.conversation import Conversation, b
 from open_webui_openrouter_pipe.conversation.references import reference_of
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.detail import SENT_LEVELS, OutputLimits, PartsByDetail
-from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan, plan
+from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan, PlanCaches, plan
 from open_webui_openrouter_pipe.planning.simulate import PrefixBreak
 from open_webui_openrouter_pipe.recall.tool import RECALL_TOOL
 from open_webui_openrouter_pipe.responses.items import is_function_call_output, is_message
@@ -47,7 +47,7 @@ def whole(items: History) -> Conversation:
 
 def planned(items: History, settings: ContextSettings = SETTINGS, model: ModelTerms = MODEL) -> Plan:
     counter = TokenCounter(ContentCache(), split_words)
-    return plan(whole(items), settings, model=model, counter=counter, facts=ContentCache())
+    return plan(whole(items), settings, model=model, counter=counter, caches=PlanCaches())
 
 
 def outputs(sent: Plan) -> list[str]:

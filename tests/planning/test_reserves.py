@@ -12,7 +12,7 @@ from open_webui_openrouter_pipe.conversation.budget import Budget, ContextOverfl
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import Conversation, Tool, build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan, plan
+from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan, PlanCaches, plan
 from tests.planning.exact import split_words, talk, words
 from tests.support.chats import call, history, output, user
 
@@ -39,7 +39,7 @@ def chat(turns: int, offered: tuple[Tool, ...], *optional: str, turn_tokens: int
 def planned(conversation: Conversation, strategy: str = "summarize", model: ModelTerms = SMALL) -> Plan:
     """The plan without summaries."""
     settings = ContextSettings(context_strategy=strategy)  # type: ignore[arg-type]
-    return plan(conversation, settings, model=model, counter=COUNTER, facts=ContentCache())
+    return plan(conversation, settings, model=model, counter=COUNTER, caches=PlanCaches())
 
 
 @pytest.mark.parametrize(
@@ -147,5 +147,5 @@ def test_the_reserve_for_an_answer(
     """What the request asks for, else the setting, else what the model can write."""
     model = ModelTerms("vendor/model", 8_000, output_tokens=asked, max_output_tokens=of_model)
     settings = ContextSettings(context_max_output_tokens=setting)
-    sent = plan(chat(0, ()), settings, model=model, counter=COUNTER, facts=ContentCache())
+    sent = plan(chat(0, ()), settings, model=model, counter=COUNTER, caches=PlanCaches())
     assert sent.budget == Budget(8_000, reserved, 400)

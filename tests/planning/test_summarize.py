@@ -16,7 +16,13 @@ from open_webui_openrouter_pipe.conversation.calibration import Calibration
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, Plan, may_need_summaries, plan
+from open_webui_openrouter_pipe.planning.plan import (
+    AvailableSummaries,
+    Plan,
+    PlanCaches,
+    may_need_summaries,
+    plan,
+)
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.summaries.segments import Segment
 from tests.planning.exact import CACHED, MODEL, UNCACHED, new_memory, split_words, talk, with_window, words
@@ -394,7 +400,7 @@ def test_the_cached_prefix_has_nothing_that_changes_with_the_question() -> None:
         ContextSettings(),
         model=MODEL,
         counter=TokenCounter(ContentCache(), split_words),
-        facts=ContentCache(),
+        caches=PlanCaches(),
         summaries=AvailableSummaries({}, "request"),
     )
     assert at.cached_prefix is not None

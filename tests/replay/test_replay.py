@@ -194,6 +194,19 @@ def test_a_window_shows_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[s
     ]
 
 
+def test_a_window_shows_what_is_quoted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan says of how many passages and turns; `sent` has the message that quotes them."""
+    secret = "The password of the wifi is marmalade-otter-91."
+    talk = [said for at in range(1, 40) for said in (user(f"q{at}"), assistant(f"a{at} " + "word " * 300))]
+    export = written(
+        tmp_path, [user("Remember this."), assistant(secret), *talk, user("Which wifi password?")]
+    )
+    sent = json.loads(shown(capsys, export, "--window", "8000", "--json"))["sent"]
+    assert secret in str(sent[-2])
+    assert main([export, "--window", "8000"]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "passages of earlier turns quoted: 1 (turn 1)"
+
+
 CHATS = {
     "long": [said for at in range(9) for said in (user(f"q{at}"), assistant(f"a{at} " + "word " * 400))],
     "with tools": [

@@ -10,7 +10,7 @@ from open_webui_openrouter_pipe.conversation.budget import Aim, ContextSettings
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation, is_model_input
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, ModelTerms, Plan, plan
+from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, ModelTerms, Plan, PlanCaches, plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.summaries.segments import Segment
 from open_webui_openrouter_pipe.summaries.summary import Summary
@@ -31,7 +31,7 @@ PRICES = CachePrices(0.1, 1.25)
 
 def planned(chat: PlantedChat, window_tokens: int, settings: ContextSettings) -> list[Plan]:
     """The plans of all requests, one after the other, each with the summaries that it requires."""
-    counter, facts = TokenCounter(ContentCache()), ContentCache[str]()
+    counter, caches = TokenCounter(ContentCache()), PlanCaches()
     written: dict[Segment, Summary] = {}
     model = ModelTerms("model", window_tokens, prices=PRICES)
     plans = []
@@ -42,7 +42,7 @@ def planned(chat: PlantedChat, window_tokens: int, settings: ContextSettings) ->
         for _ in range(2):
             available = AvailableSummaries(dict(written), "request")
             fitted = plan(
-                conversation, settings, model=model, counter=counter, facts=facts, summaries=available
+                conversation, settings, model=model, counter=counter, caches=caches, summaries=available
             )
             for target in fitted.required_summaries:
                 written[target.segment] = write_summary(target, counter)

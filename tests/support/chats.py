@@ -17,7 +17,7 @@ from open_webui_openrouter_pipe.conversation.calibration import Calibration
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
-from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, ModelTerms, Plan, plan
+from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, ModelTerms, Plan, PlanCaches, plan
 from open_webui_openrouter_pipe.planning.simulate import MissingSummaryMode
 from open_webui_openrouter_pipe.responses.items import InputMessage, Item
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
@@ -143,7 +143,7 @@ class Memory:
     """What plans of one worker remember of items."""
 
     counts: ContentCache[TokenCounts] = field(default_factory=ContentCache)
-    facts: ContentCache[str] = field(default_factory=ContentCache)
+    caches: PlanCaches = field(default_factory=PlanCaches)
     summaries: dict[Segment, Summary] = field(default_factory=dict)
     encode: Callable[[str], Sequence[int]] | None = None
     """The tokenizer; None estimates."""
@@ -194,6 +194,6 @@ def plan_with(
         policy,
         model=model,
         counter=TokenCounter(memory.counts, memory.encode),
-        facts=memory.facts,
+        caches=memory.caches,
         summaries=AvailableSummaries(memory.summaries, missing),
     )

@@ -1,0 +1,93 @@
+"""What of the removed turns a request quotes beside the question, so that nothing has to be asked for.
+
+Follows from the conversation as the current turn found it: all requests of a turn quote the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..conversation.budget import ContextSettings
+from ..conversation.conversation import DigestedItem, Turn, digest_item
+from ..conversation.own_words import own_words
+from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS
+from ..recall.excerpts import SentTexts, choose_excerpts, excerpts_message, max_excerpts_tokens
+from ..recall.passages import ChatPassage, SourceText, TextIndex, item_text, texts_of_entries
+from ..recall.search import NO_QUERY, Query, make_query, search
+from ..responses.items import is_message
+from .detail import PartsByDetail
+from .simulate import Cutoffs
+
+CONTEXT_MESSAGES = 2
+"""How many earlier messages of the user say what a question is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """The passages that a request quotes, the message that does, if there is one, and its size in tokens."""
+
+    passages: tuple[ChatPassage, ...] = ()
+    entries: tuple[DigestedItem, ...] = ()
+    tokens: int = 0
+
+
+NOTHING_RECALLED = Recalled()
+
+
+def max_recalled_tokens(settings: ContextSettings, budget_tokens: int) -> int:
+    """Return how much quoted passages may take in an input budget; 0 where nothing is removed, or none are wanted."""
+    is_used = settings.recall and settings.context_strategy != "off"
+    return max_excerpts_tokens(budget_tokens) if is_used else 0
+
+
+def recall_passages(
+    parts: PartsByDetail, opening: Cutoffs, before: Sequence[DigestedItem], index: TextIndex, max_tokens: int
+) -> Recalled:
+    """Return what to quote in the current turn, whose first request had the cutoffs `opening`.
+
+    `before` is what that request said of the earlier turns. All of it takes at most `max_tokens`.
+    """
+    removed = [*removed_texts(parts, opening)]
+    query = question_of(parts.turns) if removed else NO_QUERY
+    if not query.required:
+        return NOTHING_RECALLED
+    sent = SentTexts(item_text(entry.item) for entry in before)
+    passages = choose_excerpts(
+        search(removed, query, index),
+        query,
+        sent,
+        count=parts.counter.text,
+        max_tokens=max_tokens - MESSAGE_OVERHEAD_TOKENS,
+    )
+    if not passages:
+        return NOTHING_RECALLED
+    entry = digest_item(excerpts_message(passages))
+    return Recalled(passages, (entry,), parts.counter.entry(entry).tokens)
+
+
+def removed_texts(parts: PartsByDetail, cutoffs: Cutoffs) -> Iterator[SourceText]:
+    """Yield what earlier turns say that is not sent as it is."""
+    for number, part in enumerate(parts.parts[: parts.current]):
+        sent = parts.entries(cutoffs.level_of(number), number)
+        if sent != part.entries:
+            kept = {entry.digest for entry in sent}
+            removed = [entry for entry in part.entries if entry.digest not in kept]
+            yield from texts_of_entries(part.turn, parts.turns[part.turn], removed)
+
+
+def question_of(turns: Sequence[Turn]) -> Query:
+    """Return what the user's latest message asks for; what it quotes and the messages before it count for less."""
+    *earlier, question = (text for turn in turns[-1 - CONTEXT_MESSAGES :] for text in _asked(turn))
+    asked = own_words(question)
+    return make_query(asked if asked.strip() else question, [question, *map(own_words, reversed(earlier))])
+
+
+def _asked(turn: Turn) -> Iterator[str]:
+    """Yield what the user wrote in a turn, as one text."""
+    texts = (item_text(entry.item) for entry in turn.rounds[0] if _is_of_user(entry))
+    yield "\n".join(texts)
+
+
+def _is_of_user(entry: DigestedItem) -> bool:
+    return is_message(entry.item) and entry.item["role"] == "user"
