@@ -122,6 +122,7 @@ class Assembly:
             TimedResponses(responses, self.worker.loop.time),
             call.ask if call.in_chat else None,
             call.time_zone,
+            preset=call.model_row_id,
         )
 
     def _responses(self, composer: Composer, *, retry_seconds: float, show: Show | None = None) -> Responses:

@@ -34,6 +34,8 @@ from open_webui_openrouter_pipe.history.steady_prompt import steady_prompt
 from open_webui_openrouter_pipe.media.addresses import read_address
 from open_webui_openrouter_pipe.media.kinds import media_type_of
 from open_webui_openrouter_pipe.openrouter.errors import to_error
+from open_webui_openrouter_pipe.planning.prefix import digest_request
+from open_webui_openrouter_pipe.planning.price import RequestPieces
 from open_webui_openrouter_pipe.recall.excerpts import SentTexts, excerpts_message
 from open_webui_openrouter_pipe.recall.passages import ChatPassage, SourceText, new_index, texts_of_turns
 from open_webui_openrouter_pipe.recall.search import make_query, search
@@ -44,7 +46,7 @@ from open_webui_openrouter_pipe.summaries.judge import judge_content
 from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, parse_model_summary
 from open_webui_openrouter_pipe.summaries.tool_lines import group_tool_lines
 from scripts.paths import PACKAGE
-from tests.support.chats import call, output, user
+from tests.support.chats import call, history, output, planned, system, user
 from tests.support.growth import LARGEST, MAX_GROWTH, growth
 
 if TYPE_CHECKING:
@@ -138,6 +140,12 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "media_type_of": lambda text: media_type_of(text.encode("utf-8", "replace")),
     "media_type_of behind a document type": lambda text: media_type_of(
         f"<!doctype a [{text}".encode("utf-8", "replace")
+    ),
+    "digest_request": lambda text: digest_request(
+        {"input": [system(f"<memory_context>\n{text}"), user(text)]},
+        planned(history([user("a")])),
+        RequestPieces((), ()),
+        answer="1",
     ),
     "read_address": lambda text: read_address(f"https://{text}"),
     "LookUp.answer to a query": lambda text: _look_up(text, query=text),

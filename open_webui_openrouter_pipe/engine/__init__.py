@@ -12,6 +12,7 @@
     prompt_keeper    the system prompt of a chat, kept as its first request had it
     fit              a chat fitted into the model's window: planned, summarized, reported, recorded
     spending         what a call costs: limits, questions, bills, and the line about it
+    prefix_watch     how requests began, and the log of what changes that
     summarizer       the summaries that a plan requires, made once and shared
     summary_writer   one summary, requested from a model and checked
 

@@ -18,7 +18,7 @@ from ..conversation.media import Family, family_of, holds_pdf
 from ..conversation.tokens import TokenCounter, TokenCounts
 from ..errors import ContextBudgetExceeded
 from ..notices import notice
-from ..planning.audit import AuditRow, audit_row, rejected_row
+from ..planning.audit import AuditRow, PrefixNote, audit_row, rejected_row
 from ..planning.plan import (
     EVICTING_STRATEGIES,
     NO_SUMMARIES,
@@ -46,6 +46,9 @@ SMALLER_SHARE: Final = 0.75
 
 Notify: TypeAlias = Callable[[Notice], Awaitable[None]]
 """Shows the user a line while the answer is being prepared."""
+
+NO_PREFIX_NOTE: Final = PrefixNote()
+"""Where nothing was compared."""
 
 _REDUCTION_NOTICES: Final[Mapping[ReductionKind, str]] = {
     "clipped": "turns_clipped",
@@ -248,11 +251,16 @@ class RequestFitter:
         budget = lower.budget if is_unknown else refused.budget
         return replace(lower, budget=budget) if lower.tokens < refused.tokens else None
 
-    def record_usage(self, sent: Plan, end: ResponseFinished | ResponseFailed | None) -> None:
+    def record_usage(
+        self,
+        sent: Plan,
+        end: ResponseFinished | ResponseFailed | None,
+        prefix: PrefixNote = NO_PREFIX_NOTE,
+    ) -> None:
         """Learn from the bill and record the request; `end` is None for one that never ended."""
         row = audit_row(sent)
         if end is not None and end.usage is not None:
-            row = row.with_usage(end.usage)
+            row = row.with_usage(end.usage).with_prefix(prefix)
             self._services.cache_clock.note(self._origin.chat_id, sent.model)
             # what a parser makes of a PDF is billed as text that nobody counted
             if self._terms.calibrates and was_read_once(end) and not holds_pdf(sent.items):

@@ -8,10 +8,12 @@ there are in `planning.limits`.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 from itertools import accumulate
 from typing import Any, Final, Literal, TypeAlias
 from zoneinfo import ZoneInfo
@@ -21,7 +23,7 @@ from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import content_digest
 from ..errors import PipeError, SpendingDeclined, SpendingLimitReached, StoreError
 from ..notices import notice
-from ..planning.audit import AuditRow
+from ..planning.audit import AuditRow, PrefixNote
 from ..planning.limits import (
     AccountLimit,
     Group,
@@ -34,6 +36,7 @@ from ..planning.limits import (
     period_end,
 )
 from ..planning.plan import Plan
+from ..planning.prefix import RequestDigests, digest_request
 from ..planning.price import (
     AnswerCost,
     CacheRule,
@@ -50,7 +53,8 @@ from ..responses.failure import Failure
 from ..responses.items import is_function_call
 from ..responses.wire import as_object
 from .admission import Away
-from .fit import Notify, PlannerServices, was_read_once
+from .fit import NO_PREFIX_NOTE, Notify, PlannerServices, was_read_once
+from .prefix_watch import PrefixWatch, Watched
 from .recorder import RequestOrigin
 from .round import Round
 
@@ -66,6 +70,10 @@ HELD_SHARE: Final = 1.1
 NOTABLE_SHARE: Final = 1.1
 """From this difference on, both prices of the next request are named."""
 CHARACTERS_PER_TOKEN: Final = 4
+LARGE_TOKENS: Final = 20_000
+"""From here on naming a request takes longer than the event loop may wait."""
+
+_log = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.5
 _NAME_BYTES: Final = 8
@@ -139,6 +147,7 @@ class SpendingServices:
     """By message: what its rounds have cost so far."""
     answers: ContentCache[bool] = field(default_factory=lambda: ContentCache(MAX_REMEMBERED_CHATS))
     """By message, whether the user has agreed to its price; by chat, whether the last message was declined."""
+    prefixes: PrefixWatch = field(default_factory=PrefixWatch)
 
     async def admit(self, user_id: str, settings: SpendingSettings, *, is_admin: bool, zone: str) -> Payer:
         """Return who pays, and the limit that is nearest.
@@ -246,6 +255,11 @@ class Spending:
     zone: str = ""
     away: Away = nullcontext
     """Leaves the place among the running requests to others while the user is asked."""
+    preset: str = ""
+    """The id of the model's row that the user chose, by which its instructions are found."""
+    prefix: PrefixNote = field(default=NO_PREFIX_NOTE, init=False)
+    """What was found of the beginning of the last request."""
+    _digests: RequestDigests | None = field(default=None, init=False)
     _expected: Usage = field(default_factory=Usage, init=False)
     _pieces: RequestPieces = field(default_factory=lambda: RequestPieces((), ()), init=False)
     _hold: str = field(default="", init=False)
@@ -273,9 +287,10 @@ class Spending:
     def _message(self) -> bytes:
         return _key(self.origin.user_id, self.origin.chat_id, "message", self.origin.message_id)
 
-    async def open(self, plan: Plan, body: RequestBody, notify: Notify) -> None:
+    async def open(self, plan: Plan, body: RequestBody, notify: Notify, *, new_prompt: bool = False) -> None:
         """Ask for what is expensive, and hold what the request may cost at most, before it is sent.
 
+        `new_prompt` says that the system prompt is announced to be another one than the chat's last.
         Raises SpendingDeclined, and SpendingLimitReached.
         """
         self._long = as_object(body.get("cache_control")).get("ttl") == "1h"
@@ -283,6 +298,10 @@ class Spending:
         self._pieces = await self._read_pieces(plan, body)
         now = self.services.clock()
         self._expected = expected_input(self._pieces, self._rule, last, now_seconds=now)
+        name = partial(
+            digest_request, body, plan, self._pieces, answer=self.origin.message_id, new_prompt=new_prompt
+        )
+        await self._compare_prefix(name, takes_long=plan.tokens > LARGE_TOKENS or bool(plan.counts.media))
         await self._confirm()
         await self._take_hold(body, notify)
         self._sent_seconds = self.services.clock()
@@ -303,6 +322,10 @@ class Spending:
             until = self._sent_seconds + self._rule.kept_seconds
             latest = LatestRequest(self.origin.model, self._prices, self._rule, usage, until)
             services.latest.put(self._chat, latest)
+        if end is not None and usage is not None and self._digests:
+            digests = replace(self._digests, sent_seconds=self._sent_seconds)
+            read = usage.cached_tokens if was_read_once(end) else None
+            services.prefixes.close(self._watched, digests, self.prefix, read, now_seconds=services.clock())
         usage = usage or self._broken_off()
         hold, self._hold = self._hold, ""
         if usage is None:
@@ -313,6 +336,27 @@ class Spending:
         if self.origin.message_id:
             earlier = services.turns.get(self._message) or AnswerCost()
             services.turns.put(self._message, earlier.plus(self._answer_cost(usage, bill.cost)))
+
+    @property
+    def _watched(self) -> Watched:
+        return Watched(self._chat_and_model, self.origin.model, self.preset or self.origin.model)
+
+    async def _compare_prefix(self, name: Callable[[], RequestDigests], *, takes_long: bool) -> None:
+        """Compare the beginning of a request with those of the chat that this worker has sent."""
+        self._digests, self.prefix = None, NO_PREFIX_NOTE
+        if not self.origin.chat_id:
+            return
+        now_seconds, watch = self.services.clock(), self.services.prefixes
+        try:
+            named = await asyncio.to_thread(name) if takes_long else name()
+            found = watch.compare(self._watched, named, self._rule, self._prices, now_seconds=now_seconds)
+        except Exception:  # noqa: BLE001 - an answer that is not compared is worth more than none
+            _log.exception("the beginning of a request is not compared")
+            return
+        self._digests = named
+        # our own forecast knows of no parameters
+        expected = 0 if found and found.position == "settings" else self._expected.cached_tokens
+        self.prefix = PrefixNote(found, expected)
 
     def note_summary(self, row: AuditRow) -> None:
         """Have the bill of a request for a summary written."""

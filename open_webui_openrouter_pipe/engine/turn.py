@@ -26,7 +26,7 @@ from ..ports import LoadedArtifacts, Notice
 from .admission import Away
 from .channel import OutputChannel
 from .failures import report_failure
-from .fit import RequestFitter
+from .fit import NO_PREFIX_NOTE, RequestFitter
 from .own_tools import OwnCalls, RecallTool
 from .pictures import PictureStorage
 from .prompt_keeper import PromptKeeper
@@ -238,13 +238,15 @@ class TurnRunner:
             own=own,
         )
         if self.spending:
-            await self.spending.open(plan, body, self.channel.put)
+            new_prompt = built.prompt_change == "new"
+            await self.spending.open(plan, body, self.channel.put, new_prompt=new_prompt)
         try:
             await round_.run(body)
         finally:
             if self.spending:
                 self.spending.close(plan, round_)
-            self.fitter.record_usage(plan, round_.end)
+            prefix = self.spending.prefix if self.spending else NO_PREFIX_NOTE
+            self.fitter.record_usage(plan, round_.end, prefix)
         if self.spending and (line := self.spending.last_line(round_)):
             await self.channel.put(Notice(line))
         return round_

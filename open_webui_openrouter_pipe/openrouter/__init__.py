@@ -6,6 +6,7 @@
     connections     one for each running request, and those that are free
     body            a body as JSON, in pieces that hold up nobody
     request         the host's parameters as the body of POST /responses
+    tool_order      the same tools as the same bytes                                   pure
     composer        the port `Requests`: parameters read once, joined with each input
     policy          what chats, tasks and summaries request, and what a plan knows of the models
     controls        what administrators and users have switched, in the parameters of a call

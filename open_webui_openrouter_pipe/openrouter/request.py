@@ -28,6 +28,7 @@ from pydantic_core import PydanticUseDefault
 from ..ports import Model
 from ..responses.items import Item, is_function_call
 from ..responses.wire import as_list, as_number, as_object, as_text, wire_name
+from .tool_order import in_order, in_order_of_keys
 
 _ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
 _NOT_PARAMETERS: Final = frozenset({"model", "messages", "stream", "input", "instructions"})
@@ -251,21 +252,23 @@ class _Body(_WireObject):
 
 
 def _read_tools(value: Any) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return the tools in their flat form, each name once, and the host's name for each that had to be changed."""
-    tools: dict[str, dict[str, Any]] = {}
+    """Return the tools in their flat form and a fixed order, and the host's name for each that had to be changed."""
+    functions: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
     host_names: dict[str, str] = {}
-    for index, given in enumerate(map(as_object, as_list(value))):
+    for given in map(as_object, as_list(value)):
         function = as_object(given.get("function")) or given
         host_name = as_text(function.get("name"))
         if given.get("type") != "function" and isinstance(given.get("type"), str):
-            tools[f"#{index}"] = given
+            others.append(in_order_of_keys(given))
         elif given.get("type") == "function" and host_name:
             name = wire_name(host_name)
-            read = _Function.model_validate({**function, "name": name})
-            tools.setdefault(name, read.model_dump(exclude_none=True))
+            parameters = in_order_of_keys(function.get("parameters"))
+            read = _Function.model_validate({**function, "name": name, "parameters": parameters})
+            functions.append(read.model_dump(exclude_none=True))
             if name != host_name:
                 host_names[name] = host_name
-    return list(tools.values()), host_names
+    return in_order(functions, others), host_names
 
 
 def _read_tool_choice(value: Any) -> str | dict[str, Any] | None:

@@ -9,6 +9,7 @@
     recall_offer   from which request on the model may look up what was removed
     plan           the plan of one request: what is sent, what was done to make it fit, which summaries it needs
     cache_marks    where the provider caches, and the key of a chat's cache
+    prefix         where a request differs from the last one of its chat, and why
     price          what requests cost, and what the next one will
     limits         spending limits: what the valve says, and when one is reached
     audit          what is recorded of each request, and the metrics derived from it

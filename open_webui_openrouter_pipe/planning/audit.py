@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from ..conversation.budget import Budget, ContextOverflow, WindowTooSmall
 from ..responses.effects import Usage
 from .plan import Plan, Step
+from .prefix import FoundBreak
 
 Purpose: TypeAlias = Literal["answer", "summary", "summary_ahead"]
 """What a request is for: the user's answer, or a summary, written while the user waits or in the background."""
@@ -19,13 +20,23 @@ _NOT_PRUNING = frozenset({"cap", "summary", "recall"})
 
 
 @dataclass(frozen=True, slots=True)
+class PrefixNote:
+    """How a request begins: a change that nobody announced, if there is one, and what was expected to be cached."""
+
+    found: FoundBreak | None = None
+    expected_cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class AuditRow:
     """One request. Sizes are tokens by the plain count; the cost is US dollars.
 
     `tokens_before` is the size of everything, `tokens_sent` what was sent of it after the `steps`, 0 when the request
     was rejected. In the row of a request for a summary they are the sizes of its source and of the summary;
     `details_omitted` is how many exact details the summary neither repeats nor lists, and `failure` why there is no
-    summary. What the provider billed is zero until it has answered.
+    summary. What the provider billed is zero until it has answered. `break_position` and `break_cause` say where and
+    why the request begins otherwise than the one before although nobody announced it, "" where it does not;
+    `lost_tokens` and `lost_cost` are its price, and `expected_cached_tokens` are held against those that were cached.
     """
 
     model: str
@@ -42,6 +53,11 @@ class AuditRow:
     cost: float = 0.0
     details_omitted: int = 0
     failure: str = ""
+    break_position: str = ""
+    break_cause: str = ""
+    lost_tokens: int = 0
+    lost_cost: float = 0.0
+    expected_cached_tokens: int = 0
 
     @property
     def pruned(self) -> bool:
@@ -52,6 +68,19 @@ class AuditRow:
         """Return the row with what the provider billed for the request."""
         return replace(
             self, billed_tokens=usage.input_tokens, cached_tokens=usage.cached_tokens, cost=usage.cost
+        )
+
+    def with_prefix(self, note: PrefixNote) -> AuditRow:
+        """Return the row with what was found of the request's beginning."""
+        row = replace(self, expected_cached_tokens=note.expected_cached_tokens)
+        if (found := note.found) is None:
+            return row
+        return replace(
+            row,
+            break_position=found.position,
+            break_cause=found.cause,
+            lost_tokens=found.lost_tokens,
+            lost_cost=found.lost_cost,
         )
 
 

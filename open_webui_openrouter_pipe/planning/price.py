@@ -161,7 +161,7 @@ def expected_input(
     shared = pieces.shared_with(last.pieces) if last and is_cached else 0
     if rule.kind == "explicit" and last:
         shared = max((end for end in last.pieces.breakpoints if end <= shared), default=0)
-    cached = _cacheable(pieces.tokens_until(shared) * scale, rule)
+    cached = cacheable_tokens(pieces.tokens_until(shared) * scale, rule)
     return Usage(
         input_tokens=total,
         cached_tokens=cached,
@@ -176,12 +176,12 @@ def next_input(bill: Usage, rule: CacheRule, *, is_cached: bool) -> Usage:
     """
     added = bill.output_tokens + QUESTION_TOKENS
     total = bill.input_tokens + added
-    cached = _cacheable(bill.input_tokens, rule) if is_cached else 0
-    written = _cacheable(total, rule) - cached if rule.bills_writes else 0
+    cached = cacheable_tokens(bill.input_tokens, rule) if is_cached else 0
+    written = cacheable_tokens(total, rule) - cached if rule.bills_writes else 0
     return Usage(input_tokens=total, cached_tokens=cached, cache_write_tokens=max(0, written))
 
 
-def _cacheable(tokens: float, rule: CacheRule) -> int:
+def cacheable_tokens(tokens: float, rule: CacheRule) -> int:
     """Return how much of a beginning of this size can be cached."""
     if rule.kind == "none" or tokens < rule.minimum_tokens:
         return 0
@@ -191,7 +191,7 @@ def _cacheable(tokens: float, rule: CacheRule) -> int:
 def _written(pieces: RequestPieces, rule: CacheRule, scale: float) -> int:
     """Return up to where a request is in the cache once it has been sent."""
     end = len(pieces.tokens) if rule.kind == "automatic" else max(pieces.breakpoints, default=0)
-    return _cacheable(pieces.tokens_until(end) * scale, rule)
+    return cacheable_tokens(pieces.tokens_until(end) * scale, rule)
 
 
 def dollars(amount: float) -> str:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 VERSION: Final = 7
-"""Versions 1 to 6 are other sets of tables and indexes, of which those that are missing here are added."""
+"""Versions 1 to 6 are other sets of tables, indexes and columns, of which those that are missing here are added."""
 
 _PREFIX: Final = "openrouter_pipe_"
 _NAMES: Final = {"ix": "ix_%(table_name)s_%(column_0_name)s"}
@@ -84,6 +84,9 @@ def define_tables(schema: str | None) -> Tables:
         _columns(sa.BigInteger, "details_omitted"),
         _columns(sa.Text, "failure"),
         _columns(sa.BigInteger, "created", index=True),
+        _columns(sa.Text, "break_position", "break_cause", added=""),
+        _columns(sa.BigInteger, "lost_tokens", "expected_cached_tokens", added="0"),
+        _columns(sa.Double, "lost_cost", added="0"),
     )
     calibration = define(
         "calibration",
@@ -158,6 +161,7 @@ def _create(connection: sa.Connection, table: sa.Table) -> bool:
     try:
         with connection.begin_nested():
             table.create(connection, checkfirst=True)
+            _add_columns(connection, table)
             for index in table.indexes:
                 index.create(connection, checkfirst=True)
     except (ProgrammingError, OperationalError) as error:
@@ -173,6 +177,16 @@ def _create(connection: sa.Connection, table: sa.Table) -> bool:
     return True
 
 
+def _add_columns(connection: sa.Connection, table: sa.Table) -> None:
+    """Add the columns that a table of an earlier version lacks; they are behind the others."""
+    found = {column["name"] for column in sa.inspect(connection).get_columns(table.name, table.schema)}
+    name = connection.dialect.identifier_preparer.format_table(table)
+    for column in table.columns:
+        if column.name not in found:
+            definition = sa.schema.CreateColumn(column).compile(dialect=connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {definition}")
+
+
 def _version(connection: sa.Connection, tables: Tables) -> int:
     """Return the version of the database's tables, 0 when there are none."""
     if not sa.inspect(connection).has_table(tables.version.name, tables.version.schema):
@@ -181,9 +195,17 @@ def _version(connection: sa.Connection, tables: Tables) -> int:
 
 
 def _columns(
-    kind: type[sa.types.TypeEngine[Any]], *names: str, primary_key: bool = False, index: bool = False
+    kind: type[sa.types.TypeEngine[Any]],
+    *names: str,
+    primary_key: bool = False,
+    index: bool = False,
+    added: str | None = None,
 ) -> list[sa.Column[Any]]:
-    return [sa.Column(name, kind, primary_key=primary_key, nullable=False, index=index) for name in names]
+    """Define columns; `added` is what rows have in them that were there before, or that an earlier release writes."""
+    return [
+        sa.Column(name, kind, primary_key=primary_key, nullable=False, index=index, server_default=added)
+        for name in names
+    ]
 
 
 def _index(table: sa.Table, column: str) -> None:

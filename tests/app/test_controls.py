@@ -116,7 +116,7 @@ HOST_SWITCH = {"features": {"web_search": True}, "tools": {"search_web": {"type"
     ("by", "names"),
     [
         ("host", ["look", "search_web"]),
-        ("openrouter", ["look", "openrouter:web_search", "openrouter:web_fetch"]),
+        ("openrouter", ["look", "openrouter:web_fetch", "openrouter:web_search"]),
     ],
 )
 async def test_the_host_s_switch_has_one_searcher(

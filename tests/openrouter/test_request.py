@@ -239,14 +239,14 @@ def test_parameters_of_the_host_alone_are_not_sent() -> None:
 
 
 def test_tools_are_flattened() -> None:
-    """Nested and flat functions become flat ones, each name once; other tools pass; the rest is omitted."""
+    """Functions become flat ones by their names, each once; other tools come behind; the rest is omitted."""
     server_tool = {"type": "openrouter:web_search"}
     bare = {"type": "function", "function": {"name": "bare", "strict": None}}
     tools = [NESTED_TOOL, FLAT_TOOL, server_tool, bare, {"type": "function"}, "x", {"function": {}}]
     assert fields({"tools": tools})["tools"] == [
+        {"type": "function", "name": "bare", "parameters": {"type": "object", "properties": {}}},
         FLAT_TOOL,
         server_tool,
-        {"type": "function", "name": "bare", "parameters": {"type": "object", "properties": {}}},
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,12 +11,14 @@ from open_webui_openrouter_pipe.conversation.budget import Budget, ContextOverfl
 from open_webui_openrouter_pipe.planning.audit import (
     AuditRow,
     AuditStep,
+    PrefixNote,
     SummaryOutcome,
     audit_row,
     rejected_row,
     summary_row,
 )
 from open_webui_openrouter_pipe.planning.plan import ModelTerms
+from open_webui_openrouter_pipe.planning.prefix import FoundBreak
 from open_webui_openrouter_pipe.responses.effects import Usage
 from tests.support.chats import history, planned, user
 
@@ -47,6 +50,21 @@ def test_a_sent_request_is_recorded() -> None:
         failure="",
     )
     assert plan.steps
+
+
+def test_a_beginning_that_nobody_announced_is_recorded() -> None:
+    """Its place, its cause and its price; and what was expected to be cached, whatever was found."""
+    row = audit_row(planned(history([user("hello")]), model=SMALL))
+    found = FoundBreak("turn 3", "results", ("unused",), 5000, 0.25)
+    assert row.with_prefix(PrefixNote(None, 700)) == replace(row, expected_cached_tokens=700)
+    assert row.with_prefix(PrefixNote(found, 700)) == replace(
+        row,
+        break_position="turn 3",
+        break_cause="results",
+        lost_tokens=5000,
+        lost_cost=0.25,
+        expected_cached_tokens=700,
+    )
 
 
 def test_a_rejected_request_is_recorded() -> None:

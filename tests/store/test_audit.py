@@ -43,6 +43,11 @@ PRUNED = AuditRow(
     billed_tokens=5100,
     cached_tokens=4000,
     cost=0.0125,
+    break_position="instructions",
+    break_cause="clock",
+    lost_tokens=10_000_000_000,
+    lost_cost=0.25,
+    expected_cached_tokens=4900,
 )
 NOT_BILLED = replace(PRUNED, billed_tokens=0, cached_tokens=0, cost=0.0)
 WHOLE = replace(PRUNED, model="other", tokens_sent=9000, steps=(AuditStep("evict", 9000, triggered=False),))
@@ -66,6 +71,8 @@ METRICS_OF_ROWS = {
     "cached_share": pytest.approx(8000 / 10_200),
     "cost": pytest.approx(0.025),
     "summary_cost": pytest.approx(0.75),
+    "prefix_break_count": 4,
+    "prefix_break_cost": pytest.approx(1.0),
 }
 
 

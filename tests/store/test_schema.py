@@ -145,6 +145,26 @@ async def test_tables_that_an_earlier_version_lacks_are_added(tmp_path: Path) ->
     await this.aclose()
 
 
+async def test_columns_that_an_earlier_version_lacks_are_added(database: Database) -> None:
+    """With a value for the rows that are there, and for those that an earlier release still writes."""
+    tables, added = database.tables, ("break_position", "lost_tokens", "lost_cost")
+    known = {
+        column.name: 0 if isinstance(column.type, sa.BigInteger | sa.Double | sa.Boolean) else ""
+        for column in tables.audit.columns
+        if column.server_default is None
+    }
+    earlier = tables.audit.insert().values({**known, "steps": [], "rejected": False, "pruned": False})
+    await database.change(earlier, [{"id": "one"}])
+    for column in added:
+        await database.change(sa.text(f"ALTER TABLE {tables.audit.fullname} DROP COLUMN {column}"))
+    await database.change(tables.version.delete())
+    await database.run(lambda connection: connection.run_sync(create_tables, tables))
+    assert await columns_in(database) == expected_columns()
+    await database.change(earlier, [{"id": "two"}])
+    rows = await database.fetch(sa.select(*(tables.audit.c[name] for name in ("id", *added))))
+    assert sorted(map(tuple, rows)) == [("one", "", 0, 0.0), ("two", "", 0, 0.0)]
+
+
 async def test_a_table_that_cannot_be_created_costs_the_others_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,0 +1,173 @@
+"""The beginning of requests in the app: what changes it is in the audit and in the log, and what does not is not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from open_webui_openrouter_pipe.app import App
+from open_webui_openrouter_pipe.engine.prefix_watch import MISSES_BEFORE_LOG
+from open_webui_openrouter_pipe.store.batches import AuditLog
+from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.worker import HostResources
+from scripts.harness.page import FakeRecords
+from tests.app.chat import Chat, settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from open_webui_openrouter_pipe.planning.audit import AuditRow
+    from scripts.standin import StandIn
+
+pytestmark = pytest.mark.anyio
+
+CLAUDE = "anthropic/claude-sonnet-4.5"
+LONG = "word " * 4000
+WATCH = "open_webui_openrouter_pipe.engine.prefix_watch"
+
+
+def prompt(time: str = "2026-11-22 11:40:31 PM", memory: str = "Likes Darjeeling.") -> dict[str, str]:
+    """A system prompt that holds the time and a memory, as the host writes them."""
+    text = f"You help.\nIt is {time}.\n<memory_context>\n1. [2026-01-01] {memory}\n</memory_context>"
+    return {"role": "system", "content": text}
+
+
+def tools(*names: str) -> list[dict[str, Any]]:
+    """Functions."""
+    parameters = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
+    return [{"type": "function", "function": {"name": name, "parameters": parameters}} for name in names]
+
+
+@dataclass
+class Observed:
+    """A chat, its audit and the administrator's log."""
+
+    chat: Chat
+    database: Database
+    log: pytest.LogCaptureFixture
+    asked: int = field(default=0)
+
+    async def ask(self, text: str, system: dict[str, str] | None = None, **parameters: Any) -> AuditRow:
+        """Ask with this system prompt, and return the audit's row of the request."""
+        messages = [each for each in self.chat.messages if each["role"] != "system"]
+        self.chat.messages = [*([system] if system else []), *messages]
+        answer = await self.chat.ask(text, **parameters)
+        assert answer.error is None
+        self.asked += 1
+        audit = AuditLog(self.database)
+        while len(records := await audit.records()) < self.asked:  # noqa: ASYNC110 - written beside the answer
+            await asyncio.sleep(0.01)
+        return records[0].row
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """What the administrator reads."""
+        return [each.getMessage() for each in self.log.records if each.name == WATCH]
+
+
+@pytest.fixture
+async def observed(
+    tmp_path: Path, standin: StandIn, caplog: pytest.LogCaptureFixture
+) -> AsyncIterator[Observed]:
+    """A chat with Claude."""
+    caplog.set_level(logging.INFO)
+    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    async with aclosing(App(HostResources(database, FakeRecords(), "secret"))) as app:
+        yield Observed(Chat(app, settings(standin), model=CLAUDE), database, caplog)
+        await app.idle()
+
+
+def broken(row: AuditRow) -> tuple[str, str]:
+    """Where and why."""
+    return row.break_position, row.break_cause
+
+
+async def test_a_chat_that_goes_on_breaks_nothing(observed: Observed, standin: StandIn) -> None:
+    """Turn by turn, with tools in any order: nothing is found, and as much is cached as was expected."""
+    names = ["ask", "look", "search"]
+    for number in range(4):
+        random.Random(number).shuffle(names)
+        row = await observed.ask(f"{number} {LONG}", prompt(), tools=tools(*names))
+        assert broken(row) == ("", "")
+    assert row.cached_tokens == pytest.approx(row.expected_cached_tokens, rel=0.1)
+    assert row.expected_cached_tokens > 10_000
+    assert len({json.dumps(each.body["tools"]) for each in standin.responses}) == 1
+    assert observed.lines == []
+
+
+async def test_a_clock_in_the_system_prompt_is_named_and_priced(observed: Observed, standin: StandIn) -> None:
+    """In the audit with each request, in the log once; what it costs is what the provider bills more."""
+    await observed.ask(LONG, prompt())
+    steady = await observed.ask("two", prompt())
+    moved = await observed.ask("three", prompt("2026-11-22 11:41:07 PM"))
+    assert (broken(steady), broken(moved)) == (("", ""), ("instructions", "clock"))
+    assert moved.cached_tokens == 0
+    assert moved.lost_tokens == pytest.approx(steady.billed_tokens, rel=0.1)
+    usage = standin.responses[-1].usage or {}
+    cheaper = moved.lost_tokens * 0.3e-6 + (moved.billed_tokens - moved.lost_tokens) * 3.75e-6
+    billed = usage["cost_details"]["upstream_inference_input_cost"]
+    assert billed - moved.lost_cost == pytest.approx(cheaper, rel=0.05)
+    assert moved.expected_cached_tokens == 0
+    await observed.ask("four", prompt("2026-11-22 11:42:00 PM"))
+    (line,) = observed.lines
+    assert f"{CLAUDE}'" in line
+    assert "{{CURRENT_DATE}}" in line
+    assert "Darjeeling" not in line
+
+
+@pytest.mark.parametrize(
+    ("system", "parameters", "expected"),
+    [
+        (prompt(memory="Has a cat."), {}, ("instructions", "memory")),
+        ({"role": "system", "content": "Be brief."}, {}, ("instructions", "prompt")),
+        (prompt(), {"tools": tools("ask", "look")}, ("tools", "tools")),
+        (prompt(), {"tools": tools("look"), "reasoning_effort": "high"}, ("settings", "settings")),
+        (prompt(), {"tools": tools("look"), "temperature": 0.5}, ("", "")),
+    ],
+)
+async def test_every_cause_is_named(
+    observed: Observed, system: dict[str, str], parameters: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    """Another memory, another prompt, a tool that comes, another effort; a temperature breaks nothing."""
+    await observed.ask(LONG, prompt(), tools=tools("look"))
+    row = await observed.ask("two", system, **{"tools": tools("look"), **parameters})
+    assert broken(row) == expected
+    assert bool(observed.lines) == bool(row.lost_cost) == (expected != ("", ""))
+
+
+async def test_presets_of_one_model_have_prompts_of_their_own(observed: Observed) -> None:
+    """Beside each other in a chat, each continues its own requests."""
+    for number in range(4):
+        name = f"preset-{number % 2}"
+        observed.chat.metadata = {"model": {"id": name}}
+        system = {"role": "system", "content": f"You are {name}."}
+        assert broken(await observed.ask(f"{number} {LONG}", system)) == ("", "")
+
+
+async def test_an_edited_answer_is_named(observed: Observed) -> None:
+    """The user, or a filter, has rewritten what the model said."""
+    await observed.ask(LONG)
+    await observed.ask(LONG)
+    observed.chat.messages[1]["content"] = "Something else."
+    assert broken(await observed.ask("three")) == ("turn 1", "edit")
+
+
+async def test_a_cache_that_is_not_kept_is_logged(observed: Observed, standin: StandIn) -> None:
+    """The provider forgets each request at once, though its beginning stays the same."""
+    await observed.ask(LONG)
+    for number in range(MISSES_BEFORE_LOG):
+        assert observed.lines == []
+        standin.service.cache.clear()
+        row = await observed.ask(f"again {number}")
+        assert broken(row) == ("", "")
+        assert (row.cached_tokens, row.expected_cached_tokens > 3000) == (0, True)
+    (line,) = observed.lines
+    assert f"The last 3 requests to '{CLAUDE}'" in line
