@@ -27,6 +27,7 @@ from .host.documents import UnsavedChats, attached_documents, files_without_text
 from .host.files import HostFiles
 from .host.groups import groups_of
 from .host.model_rows import admin_parameters
+from .host.own_valves import replace_user_valve
 from .host.pauses import chat_pauses
 from .host.platform import platform
 from .host.records import Records
@@ -108,6 +109,11 @@ class App:
             task.cancel()
             await asyncio.wait({task})
 
+    def replace_user_valve(self, function_id: str, user_id: str, name: str, values: tuple[str, str]) -> None:
+        """Have a user's valve stored with the second of the values, in the background."""
+        if replace := self.worker.host.replace_user_valve:
+            self.worker.own.start(replace(function_id, user_id, name, values))
+
     async def idle(self) -> None:
         """Wait until nothing runs in the background."""
         while self.worker.own.tasks:
@@ -145,5 +151,6 @@ def build_app() -> App:
             chat_pauses=chat_pauses,
             groups=groups_of,
             prompt_template=template_digest,
+            replace_user_valve=replace_user_valve,
         )
     )

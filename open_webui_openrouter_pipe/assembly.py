@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,6 +9,7 @@ from typing import Any
 
 from .conversation.budget import UNKNOWN_WINDOW_TOKENS
 from .conversation.conversation import Tool
+from .engine.ceiling import CostCeiling
 from .engine.channel import OutputChannel
 from .engine.fit import RequestFitter, RequestTerms
 from .engine.own_tools import RecallTool
@@ -35,8 +35,6 @@ from .ports import PromptOwner, Responses
 from .recall.tool import RECALL_TOOL
 from .settings import Settings
 from .worker import Worker
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -112,6 +110,7 @@ class Assembly:
             composer, retry_seconds=settings.resilience.retry_seconds, show=self.channel.put
         )
         chat = ("", "") if call.task else (call.chat_id, call.message_id)
+        find = self.worker.listing(settings.client).catalog.find
         return Spending(
             self.worker.spending,
             settings.spending,
@@ -122,6 +121,11 @@ class Assembly:
             TimedResponses(responses, self.worker.loop.time),
             call.ask if call.in_chat else None,
             call.time_zone,
+            CostCeiling(
+                [find(model_id) for model_id in composer.model_ids],
+                self.permitted.offered,
+                composer.most_searches,
+            ),
             preset=call.model_row_id,
         )
 
@@ -240,7 +244,12 @@ class Assembly:
         writer_id = policy.summary_model_id(summary.model, call.model_id)
         own_model = self.worker.listing(self._settings.client).catalog.find(writer_id)
         named = {**call.parameters, **self._identity()}
-        parameters = policy.summary_parameters(named, model_id=call.model_id, writer_id=writer_id)
+        parameters = policy.summary_parameters(
+            named,
+            model_id=call.model_id,
+            writer_id=writer_id,
+            held=self._settings.controls.provider,
+        )
         live = SummaryModel(
             call.model_id,
             composer,

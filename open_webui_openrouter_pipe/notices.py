@@ -307,8 +307,12 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
             "https://openrouter.ai/settings/credits, or remove your API key in your valves (Controls → Valves)."
         ),
         "own_key_unreadable": (
-            "Your own API key can no longer be read, since the server's secret key has changed. Enter it again, or "
-            "remove it, in your valves (Controls → Valves)."
+            "Your own API key cannot be read: it was sealed for another user, or the server's secret key has changed. "
+            "Enter it again, or remove it, in your valves (Controls → Valves)."
+        ),
+        "search_keeps_data": (
+            "The web is not searched: with zero data retention only the model's own provider may do it, and this one "
+            "has no search."
         ),
         "searching": "Searching the web...",
         "searched": "Searched the web.",
@@ -482,9 +486,16 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "reasoning_disabled": (
             "Reasoning is not kept: the administrator has switched it off, whatever your own setting says."
         ),
-        "user_limit_has_no_effect": "It has no effect at present: the administrator does not let users set it.",
         "user_limits_not_followed": (
             "Some of your own settings have no effect, since the administrator does not let users set them: {names}."
+        ),
+        "user_valves_lost": (
+            "Nothing was sent, because some of your own settings cannot be read, among them who may keep or pay for "
+            "your chats: {names}. Set them again in your valves (Controls → Valves), and save."
+        ),
+        "user_valves_unreadable": (
+            "Some of your own settings cannot be read and have no effect: {names}. Set them again in your valves "
+            "(Controls → Valves)."
         ),
         # summaries: why one could not be written, as the end of "not_summarized" and "summarized_partly"
         "summary_failure_empty": "the model's answer was empty",

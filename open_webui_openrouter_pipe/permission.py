@@ -9,13 +9,15 @@ from typing import Final
 
 from .engine.recorder import Persistence
 from .engine.spending import Payer
-from .errors import SpendingLimitReached
+from .errors import ConfigurationError, SpendingLimitReached
 from .host.call import Call
 from .notices import notice
 from .openrouter import controls, policy
 from .openrouter.own_key import require_usable
-from .openrouter.search import with_search
+from .openrouter.routing import keeps_nothing
+from .openrouter.search import may_search, with_search
 from .ports import Model
+from .responses.wire import as_object
 from .settings import Settings
 from .worker import Worker
 
@@ -26,22 +28,30 @@ NO_PERSISTENCE: Final = Persistence(reasoning="disabled", tools=False)
 
 @dataclass(frozen=True, slots=True)
 class PermittedCall:
-    """A call as it may be sent, with its settings, its model (None where unknown), and who pays for it."""
+    """A call as it may be sent, with its settings, its model (None where unknown), and who pays for it.
+
+    `offered` are the models that the administrator offers.
+    """
 
     call: Call
     settings: Settings
     model: Model | None
     payer: Payer
+    offered: Sequence[Model] = ()
 
 
 async def permit(worker: Worker, call: Call, settings: Settings) -> PermittedCall | None:
     """The call as it may be sent; None for a task that its model cannot do. Raises what it is refused with."""
+    if settings.refusal:
+        raise ConfigurationError(settings.refusal)
     listing = worker.listing(settings.client)
     # A worker that was never asked for its models knows none, and would not ask for sealed reasoning.
-    await listing.catalog.list()
-    call, omitted = await _permitted(worker, call, settings)
+    offered = await listing.offered(settings.offer)
+    call, omitted = await _permitted(worker, call, settings, offered)
     model = listing.catalog.find(call.model_id)
-    call = _controlled(call, settings, await listing.offered(settings.offer), model)
+    call = replace(call, parameters=controls.routed(call.parameters, settings.controls))
+    settings = _without_third_parties(call, settings, model)
+    call = _controlled(call, settings, offered, model)
     if call.task and model and not model.writes:
         return None
     call, settings, payer = await _affordable(worker, call, settings)
@@ -49,20 +59,27 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> PermittedCal
     if not (settings.store.passphrases or worker.host.secret_key):
         settings = replace(settings, persistence=NO_PERSISTENCE)
         lines = (*lines, notice("no_encryption_key"))
-    return PermittedCall(call, replace(settings, notices=lines), model, payer)
+    return PermittedCall(call, replace(settings, notices=lines), model, payer, offered)
 
 
-async def _permitted(worker: Worker, call: Call, settings: Settings) -> tuple[Call, tuple[str, ...]]:
+async def _permitted(
+    worker: Worker, call: Call, settings: Settings, offered: Sequence[Model]
+) -> tuple[Call, tuple[str, ...]]:
     """The call with what this user may set alone, and a line about the rest; a task is written by the host."""
     if call.task or call.is_admin:
         return call, ()
     read = worker.host.model_parameters
+    of_admin = await read(call) if read else {}
     permitted, omitted = policy.permitted_parameters(
         call.parameters,
-        await read(call) if read else {},
+        of_admin,
         allowed=settings.user_parameters,
-        offered={model.id for model in await worker.listing(settings.client).offered(settings.offer)},
+        offered={model.id for model in offered},
     )
+    permitted, of_pictures = policy.permitted_image_config(
+        permitted, of_admin, held=settings.held_image_config
+    )
+    omitted += of_pictures
     call, names = replace(call, parameters=permitted), ", ".join(omitted)
     if not omitted:
         return call, ()
@@ -70,14 +87,34 @@ async def _permitted(worker: Worker, call: Call, settings: Settings) -> tuple[Ca
     return call, (notice("parameters_omitted", names=names),)
 
 
-def _controlled(call: Call, settings: Settings, offered: Sequence[Model], model: Model | None) -> Call:
-    """The call with what is switched for it; a task only with the preferences of providers.
+def _without_third_parties(call: Call, settings: Settings, model: Model | None) -> Settings:
+    """The settings of a call; where nobody may keep its data, only its provider searches for it and reads its PDFs.
 
-    Raises ConfigurationError where they exclude each other, or the user's own key cannot be used.
+    Zero data retention binds providers of models alone, neither search engines nor OpenRouter's parser.
+    """
+    if not keeps_nothing(as_object(call.parameters.get("provider"))):
+        return settings
+    search = replace(settings.controls.search, keeps_nothing=True)
+    is_wanted = call.in_chat and not call.host_search and search.mode != "off"
+    media = replace(settings.attachments.media, parses_pdf=False)
+    return replace(
+        settings,
+        controls=replace(settings.controls, search=search),
+        attachments=replace(settings.attachments, media=media, pdf_engine="native"),
+        notices=(*settings.notices, notice("search_keeps_data"))
+        if is_wanted and not may_search(search, model)
+        else settings.notices,
+    )
+
+
+def _controlled(call: Call, settings: Settings, offered: Sequence[Model], model: Model | None) -> Call:
+    """The call with what is switched for it, and a task as it is.
+
+    Raises ConfigurationError where the user's own key cannot be used.
     """
     switched = settings.controls
     require_usable(switched.own_api_key)
-    parameters = controls.routed(call.parameters, switched)
+    parameters = call.parameters
     if call.task is None:
         parameters = controls.controlled(
             parameters,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -20,10 +20,11 @@ from .host.call import Call, read_call
 from .host.chunks import ChunkWriter, CompletionWriter, chunk_response, error_object, error_response
 from .host.model_sync import function_id
 from .host.native import HostEvent, NativeWriter
+from .host.own_valves import function_of, stored_user_valves
 from .host.questions import EventCall, page_question
-from .responses.wire import as_object
-from .settings import Settings, read_settings
-from .valves import UserValves, user_valves_class
+from .responses.wire import as_object, as_text
+from .settings import Settings, bound_key, read_settings
+from .valves import PROTECTIONS, UserValves, read_user_valves, user_valves_class
 
 
 class Pipe:
@@ -61,9 +62,8 @@ class Pipe:
 
         A bare caller's error is an HTTP response of its own when the call does not stream.
         """
-        user_valves = (__user__ or {}).get("valves")
-        frozen = read_settings(self.valves, user_valves if isinstance(user_valves, UserValves) else None)
         try:
+            frozen = self._read_settings(__user__ or {}, function_of(body.get("model")))
             ask = page_question(__event_call__)
             call = read_call(body, user=__user__, metadata=__metadata__, task=__task__, ask=ask)
         except PipeError as error:
@@ -98,6 +98,19 @@ class Pipe:
         if writer.failed and not call.in_chat and call.task is None:
             return error_response(writer.failed)
         return writer.result(with_output=call.in_chat)
+
+    def _read_settings(self, user: Mapping[str, Any], function_id: str) -> Settings:
+        """The settings of a user's call; the user's valves by themselves where the host could not read them."""
+        user_valves, user_id = user.get("valves"), as_text(user.get("id"))
+        unreadable: tuple[str, ...] = ()
+        if not (isinstance(user_valves, UserValves) and user_valves.model_fields_set):
+            stored = stored_user_valves(user, function_id)
+            lost = (UserValves(), PROTECTIONS)
+            user_valves, unreadable = lost if stored is None else read_user_valves(stored)
+        if bound := bound_key(user_valves.API_KEY, user_id):
+            values = (user_valves.API_KEY, bound)
+            self._running_app().replace_user_valve(function_id, user_id, "API_KEY", values)
+        return read_settings(self.valves, user_valves, user_id=user_id, unreadable=unreadable)
 
     def _running_app(self) -> App:
         """Return the app of the running event loop; a worker has one loop for its whole life."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from .conversation.calibration import Calibration
 from .conversation.tokens import TokenCounts
@@ -95,6 +95,10 @@ class Summaries(Protocol):
         """Release a claim of this worker; never raises."""
 
 
+SEARCH_VARIANT: Final = ":online"
+"""The variant of a model that reads search results with each request."""
+
+
 @dataclass(frozen=True, slots=True)
 class PromptOwner:
     """Whose system prompt it is: of a user's chat with one model, by the id under which the host offers it."""
@@ -138,17 +142,17 @@ class Model:
 
     id: str
     name: str
-    context_tokens: int | None
-    max_output_tokens: int | None
-    input_modalities: frozenset[str]
-    output_modalities: frozenset[str]
-    supported_parameters: frozenset[str]
-    price_input: float | None
-    price_output: float | None
-    price_cache_read: float | None
-    price_cache_write: float | None
-    reasons: bool
-    supported_efforts: tuple[str, ...] | None
+    context_tokens: int | None = None
+    max_output_tokens: int | None = None
+    input_modalities: frozenset[str] = frozenset()
+    output_modalities: frozenset[str] = frozenset()
+    supported_parameters: frozenset[str] = frozenset()
+    price_input: float | None = None
+    price_output: float | None = None
+    price_cache_read: float | None = None
+    price_cache_write: float | None = None
+    reasons: bool = False
+    supported_efforts: tuple[str, ...] | None = None
     description: str = ""
     created: int = 0
     expires: str = ""
@@ -171,9 +175,14 @@ class Model:
 
     @property
     def is_free(self) -> bool:
-        """Whether it costs nothing; the catalogue also gives no price by the token where each picture has one."""
-        by_picture = self.draws and not self.id.endswith(":free")
-        return self.price_input == self.price_output == 0 and not self.price_request and not by_picture
+        """Whether it costs nothing; the catalogue also gives no price by the token where each picture has one.
+
+        A variant that searches costs as much as its searches.
+        """
+        name = self.id.partition("@")[0]
+        by_picture = self.draws and not name.endswith(":free")
+        has_price = self.price_request or name.endswith(SEARCH_VARIANT) or by_picture
+        return self.price_input == self.price_output == 0 and not has_price
 
     def reads(self, modality: str) -> bool:
         """Whether it takes this kind of input; one that lists none is taken to."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 from urllib.request import getproxies
 
 from .conversation.budget import ContextSettings
@@ -30,8 +31,8 @@ from .openrouter.offer import OfferSettings, read_filters, read_variants
 from .openrouter.routing import price_text
 from .openrouter.search import SearchSettings
 from .planning.limits import read_limits
-from .store.sealed_text import open_text
-from .valves import OWN_KEY_PURPOSE, USER_LIMITS, UserValves, Valves, hidden_controls
+from .store.sealed_text import is_owned, open_text, seal_text
+from .valves import OWN_KEY_PURPOSE, PROTECTIONS, USER_LIMITS, UserValves, Valves, hidden_controls
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,11 @@ class ResilienceSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings of one request. `notices` are lines for the user about settings that are not followed."""
+    """All settings of one request. `notices` are lines for the user about settings that are not followed.
+
+    `held_image_config` names what of pictures only administrators set. `refusal` says why nothing may be sent, ""
+    where something may.
+    """
 
     client: ClientSettings
     store: StoreSettings
@@ -93,13 +98,30 @@ class Settings:
     steady_prompt: bool = True
     recall_tool: bool = True
     """Whether models that call tools may look up what was removed from their chat."""
+    held_image_config: frozenset[str] = frozenset()
+    refusal: str = ""
 
 
-def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Settings:
-    """Freeze the valves into the settings of one request."""
-    user_valves, limit_notices = _permitted(valves, _visible(valves, user_valves or UserValves()))
+_IMAGE_CONFIG: Final = {"aspect_ratio": "IMAGE_ASPECT_RATIO", "image_size": "IMAGE_SIZE"}
+"""The fields of `image_config`, and the user valves that set them."""
+
+
+def read_settings(
+    valves: Valves,
+    user_valves: UserValves | None = None,
+    *,
+    user_id: str = "",
+    unreadable: Collection[str] = (),
+) -> Settings:
+    """Freeze the valves into the settings of one request.
+
+    `unreadable` are the names of the user's valves that cannot be read.
+    """
+    hidden = hidden_controls(valves)
+    user_valves, limit_notices = _permitted(valves, _visible(hidden, user_valves or UserValves()))
+    refusal, lost_notices = _lost(sorted(set(unreadable) - hidden))
     retention, notices = _reasoning_retention(valves, user_valves)
-    wanted = {"aspect_ratio": user_valves.IMAGE_ASPECT_RATIO, "image_size": user_valves.IMAGE_SIZE}
+    wanted = {name: getattr(user_valves, valve) for name, valve in _IMAGE_CONFIG.items()}
     return Settings(
         client=ClientSettings(
             base_url=valves.BASE_URL.strip().rstrip("/"),
@@ -150,10 +172,12 @@ def read_settings(valves: Valves, user_valves: UserValves | None = None) -> Sett
             near_limit=valves.NEAR_LIMIT,
             own_key=bool(user_valves.API_KEY),
         ),
-        notices=(*notices, *limit_notices),
-        controls=_controls(valves, user_valves),
+        notices=(*notices, *limit_notices, *lost_notices),
+        controls=_controls(valves, user_valves, user_id),
         steady_prompt=valves.STEADY_SYSTEM_PROMPT,
         recall_tool=valves.RECALL_TOOL,
+        held_image_config=frozenset(name for name, valve in _IMAGE_CONFIG.items() if valve in hidden),
+        refusal=refusal,
     )
 
 
@@ -190,13 +214,13 @@ def _permitted(valves: Valves, user_valves: UserValves) -> tuple[UserValves, tup
     return permitted, (notice("user_limits_not_followed", names=", ".join(chosen)),)
 
 
-def _visible(valves: Valves, user_valves: UserValves) -> UserValves:
+def _visible(hidden: Collection[str], user_valves: UserValves) -> UserValves:
     """The user's valves without those that the administrator hides."""
-    defaults = {name: UserValves.model_fields[name].default for name in hidden_controls(valves)}
+    defaults = {name: UserValves.model_fields[name].default for name in hidden}
     return user_valves.model_copy(update=defaults)
 
 
-def _controls(valves: Valves, user_valves: UserValves) -> ControlSettings:
+def _controls(valves: Valves, user_valves: UserValves, user_id: str) -> ControlSettings:
     """The user's choices go before the administrator's defaults."""
     effort = _chosen(user_valves.REASONING_EFFORT, valves.REASONING_EFFORT)
     summary = _chosen(user_valves.REASONING_SUMMARY, valves.REASONING_SUMMARY)
@@ -219,7 +243,7 @@ def _controls(valves: Valves, user_valves: UserValves) -> ControlSettings:
         cache_lifetime=valves.CACHE_TTL,
         interleaves_thinking=valves.INTERLEAVED_THINKING,
         identity=valves.SEND_IDENTITY,
-        own_api_key=_own_key(user_valves.API_KEY),
+        own_api_key=_own_key(user_valves.API_KEY, user_id),
     )
 
 
@@ -245,12 +269,28 @@ def _provider(valves: Valves, user_valves: UserValves) -> dict[str, object]:
     return {name: value for name, value in wanted.items() if value}
 
 
-def _own_key(sealed: str) -> str | None:
-    """The user's own key, None without one; empty for one that was sealed with another secret."""
+def _lost(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Why nothing may be sent while valves of these names cannot be read, or else a line about them."""
+    if not set(names).isdisjoint(PROTECTIONS):
+        return notice("user_valves_lost", names=", ".join(names)), ()
+    return "", (notice("user_valves_unreadable", names=", ".join(names)),) if names else ()
+
+
+def bound_key(sealed: str, user_id: str) -> str:
+    """Return a user's own key sealed for that user alone; "" where it is so already, or cannot be.
+
+    The host does not say whose form it has filled in, so that a key is bound with its first request.
+    """
+    key = "" if is_owned(sealed) or not user_id else _own_key(sealed, user_id)
+    return seal_text(key, host_secret(), purpose=OWN_KEY_PURPOSE, owner=user_id) if key else ""
+
+
+def _own_key(sealed: str, user_id: str) -> str | None:
+    """The user's own key, None without one; empty for one that was sealed with another secret, or for another user."""
     if not sealed:
         return None
     try:
-        return open_text(sealed, host_secret(), purpose=OWN_KEY_PURPOSE)
+        return open_text(sealed, host_secret(), purpose=OWN_KEY_PURPOSE, owner=user_id)
     except PipeError:
         return ""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from .conversation.budget import CLIP_RANGE_MESSAGES, Aim, Pruning, Strategy
 from .engine.recorder import ReasoningRetention
@@ -14,7 +15,6 @@ from .host.model_sync import AccessFor
 from .host.native import Carrier
 from .host.platform import host_secret
 from .media.choice import Documents, ImageSelection, PdfEngine
-from .notices import notice
 from .openrouter.client import DEFAULT_BASE_URL
 from .openrouter.identity import IdentityLevel
 from .openrouter.search import SearchEngine, SearchMode
@@ -37,6 +37,9 @@ USER_CONTROLS: Final = (
 OWN_KEY_PURPOSE: Final = "own API key"
 
 _PASSWORD: dict[str, Any] = {"input": {"type": "password"}}
+
+PROTECTIONS: Final = ("ZDR", "API_KEY")
+"""The user valves without which nothing is sent, rather than by their defaults: who sees a chat, and who pays."""
 
 USER_LIMITS: Final = ("CONTEXT_AIM", "RECALL", "CLIP_LAST_MESSAGES", "CLIP_BYPASS", "SUMMARY_BYPASS")
 """The user valves by which users change what the administrator has set for their chats."""
@@ -422,8 +425,8 @@ class Valves(BaseModel):
     ENABLE_USER_OVERRIDE: bool = Field(
         default=False,
         description=(
-            f"Let users set their own {', '.join(f'`{name}`' for name in USER_LIMITS)}. Off: what they have set there "
-            "is not followed, which the valves and a status line tell them."
+            f"Let users set their own {', '.join(f'`{name}`' for name in USER_LIMITS)}. Off: their form does not "
+            "have these, and what they had set before is not followed, which a status line tells them."
         ),
     )
     COST_LINE: CostLine = Field(
@@ -634,9 +637,19 @@ class UserValves(BaseModel):
     )
 
 
+def read_user_valves(stored: Mapping[str, Any]) -> tuple[UserValves, tuple[str, ...]]:
+    """Read a user's valves as they are stored; what cannot be read has its default, and its names are returned."""
+    try:
+        return UserValves.model_validate(stored), ()
+    except ValidationError as error:
+        unreadable = tuple(dict.fromkeys(str(each["loc"][0]) for each in error.errors(include_input=False)))
+    readable = {name: value for name, value in stored.items() if name not in unreadable}
+    return UserValves.model_validate(readable), unreadable
+
+
 @lru_cache(maxsize=16)
-def _shown_user_valves(hidden: frozenset[str], without_effect: frozenset[str]) -> type[UserValves]:
-    """The class as the host shows it: without the hidden valves, and with a hint beside those that nobody follows."""
+def _shown_user_valves(hidden: frozenset[str]) -> type[UserValves]:
+    """The class as the host shows it: without the hidden valves."""
 
     class _ShownUserValves(UserValves):
         model_config = ConfigDict(title="UserValves")
@@ -647,8 +660,6 @@ def _shown_user_valves(hidden: frozenset[str], without_effect: frozenset[str]) -
             schema = super().model_json_schema(*args, **options)
             for name in hidden:
                 del schema["properties"][name]
-            for name in without_effect:
-                schema["properties"][name]["description"] += f" {notice('user_limit_has_no_effect')}"
             return schema
 
     return _ShownUserValves
@@ -661,5 +672,5 @@ def hidden_controls(valves: Valves) -> frozenset[str]:
 
 def user_valves_class(valves: Valves) -> type[UserValves]:
     """Return the class that describes the user's valves as these valves have them."""
-    without_effect = frozenset[str]() if valves.ENABLE_USER_OVERRIDE else frozenset(USER_LIMITS)
-    return _shown_user_valves(hidden_controls(valves), without_effect)
+    without_effect = () if valves.ENABLE_USER_OVERRIDE else USER_LIMITS
+    return _shown_user_valves(hidden_controls(valves).union(without_effect))

@@ -65,7 +65,7 @@ class HostResources:
     pictures stay in the chat. `model_parameters` returns what administrators have set for the model of a call,
     `attached_documents` the documents of its chat by the index of their message, and `files_without_text` those of the
     files of which the host itself has no text to send. `chat_pauses` returns the seconds between the user's messages
-    of its chat, `groups` the groups of a user.
+    of its chat, `groups` the groups of a user; `replace_user_valve` stores another value of a user's valve.
     """
 
     database: Database
@@ -82,6 +82,7 @@ class HostResources:
     groups: Callable[[str], Awaitable[Sequence[Group]]] | None = None
     prompt_template: Callable[[Call], Awaitable[str]] = unknown_template
     """Returns the digest of the texts that people wrote of a call's system prompt, "" where that is unknown."""
+    replace_user_valve: Callable[[str, str, str, tuple[str, str]], Coroutine[Any, Any, None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

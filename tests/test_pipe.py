@@ -60,7 +60,7 @@ async def test_every_delta_arrives_once_and_in_order(pipe: Pipe) -> None:
 async def test_a_users_limits_follow_the_administrator(pipe: Pipe, standin: StandIn) -> None:
     """The host builds the form from the class on the instance; a status line says once what is not followed."""
     pipe.valves = pipe.valves.model_copy(update={"CONTEXT_STRATEGY": "clip"})
-    assert "has no effect" in json.dumps(pipe.UserValves.model_json_schema())
+    assert "CLIP_LAST_MESSAGES" not in pipe.UserValves.model_json_schema()["properties"]
     page = LimitedPage(pipe, SCRIPTED)
     first, second = await page.ask("one"), await page.ask("two")
     (line,) = first.notices
@@ -68,7 +68,7 @@ async def test_a_users_limits_follow_the_administrator(pipe: Pipe, standin: Stan
     assert second.notices == []
     assert len(standin.responses[-1].body["input"]) == 3
     pipe.valves = pipe.valves.model_copy(update={"ENABLE_USER_OVERRIDE": True})
-    assert "has no effect" not in json.dumps(pipe.UserValves.model_json_schema())
+    assert "CLIP_LAST_MESSAGES" in pipe.UserValves.model_json_schema()["properties"]
     assert (await page.ask("three")).notices == ["Only the last message of this chat is sent to the model."]
     assert len(standin.responses[-1].body["input"]) == 1
 
@@ -80,6 +80,32 @@ class LimitedPage(Page):
         metadata = {"chat_id": self.chat_id, "message_id": f"message-{len(self.turns)}"}
         valves = self._pipe.UserValves(CLIP_LAST_MESSAGES=1)
         return await self._pipe.pipe(body, __user__={"id": "ada", "valves": valves}, __metadata__=metadata)
+
+
+class StoredPage(Page):
+    """A page of a host that cannot read the valves that its user has stored, and hands on the defaults."""
+
+    stored: Json
+
+    async def _call(self, body: Json) -> Any:
+        metadata = {"chat_id": self.chat_id, "message_id": f"message-{len(self.turns)}"}
+        settings = {"functions": {"valves": {"openrouter": self.stored}}}
+        user = {"id": "ada", "valves": self._pipe.UserValves(), "settings": settings}
+        body = {**body, "model": f"openrouter.{body['model']}"}
+        return await self._pipe.pipe(body, __user__=user, __metadata__=metadata)
+
+
+async def test_valves_that_the_host_cannot_read_are_not_lost(pipe: Pipe, standin: StandIn) -> None:
+    """One that no longer fits leaves the others; where zero data retention itself is lost, nothing is sent."""
+    page = StoredPage(pipe, FAMILIES[1])
+    page.stored = {"ZDR": True, "REASONING_EFFORT": "huge"}
+    (line,) = (await page.ask("one")).notices
+    assert "REASONING_EFFORT" in line
+    assert standin.responses[-1].body["provider"] == {"zdr": True}
+    page.stored = {"ZDR": "perhaps"}
+    answer = await page.ask("two")
+    assert (answer.error or "").startswith("Nothing was sent")
+    assert len(standin.responses) == 1
 
 
 async def test_a_message_keeps_its_phase(pipe: Pipe, standin: StandIn) -> None:

@@ -13,7 +13,14 @@ from open_webui_openrouter_pipe.openrouter.controls import ControlSettings
 from open_webui_openrouter_pipe.openrouter.offer import Filters, OfferSettings, Variant
 from open_webui_openrouter_pipe.openrouter.search import SearchSettings
 from open_webui_openrouter_pipe.settings import read_settings, tokenizer_folder
-from open_webui_openrouter_pipe.valves import USER_CONTROLS, UserValves, Valves, user_valves_class
+from open_webui_openrouter_pipe.valves import (
+    USER_CONTROLS,
+    USER_LIMITS,
+    UserValves,
+    Valves,
+    read_user_valves,
+    user_valves_class,
+)
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -125,12 +132,10 @@ def texts_of(valves: Valves) -> dict[str, str]:
     return {name: shown["description"] for name, shown in schema["properties"].items()}
 
 
-def test_the_users_valves_say_whether_limits_are_followed() -> None:
-    """Only those that are not, and only while they are not."""
+def test_users_see_the_limits_that_are_followed() -> None:
+    """Only those that they may set."""
     allowed, refused = texts_of(Valves(ENABLE_USER_OVERRIDE=True)), texts_of(Valves())
-    changed = {name for name in allowed if refused[name] != allowed[name]}
-    assert changed == set(LIMITS.model_dump(exclude_unset=True))
-    assert all(refused[name].startswith(f"{allowed[name]} It has no effect") for name in changed)
+    assert set(allowed) - set(refused) == set(LIMITS.model_dump(exclude_unset=True))
     assert texts_of(Valves()) == refused
 
 
@@ -245,7 +250,7 @@ def test_users_see_the_controls_that_they_may_set(shown: str | None, hidden: set
     """What is hidden is not in their form at all; their other valves always are."""
     valves = Valves() if shown is None else Valves(USER_CONTROLS=shown)
     fields = set(user_valves_class(valves).model_json_schema()["properties"])
-    assert set(UserValves.model_fields) - fields == hidden
+    assert set(UserValves.model_fields) - fields - set(USER_LIMITS) == hidden
 
 
 def test_hidden_controls_are_not_followed() -> None:
@@ -264,6 +269,23 @@ def test_hidden_controls_are_not_followed() -> None:
     assert followed.controls.provider == {"sort": "latency", "zdr": True}
     assert followed.image_config == {"image_size": "4K"}
     assert (ignored.controls, dict(ignored.image_config)) == (ControlSettings(), {})
+    assert not followed.held_image_config
+    assert ignored.held_image_config == {"aspect_ratio", "image_size"}
+    assert read_settings(Valves(USER_CONTROLS="IMAGE_ASPECT_RATIO")).held_image_config == {"image_size"}
+
+
+def test_valves_that_cannot_be_read_are_said() -> None:
+    """The others stay; nothing is sent without those that say who keeps a chat, and who pays for it."""
+    own, unreadable = read_user_valves({"REASONING_EFFORT": "huge", "CLIP_LAST_MESSAGES": 3, "ZDR": True})
+    assert (own, unreadable) == (UserValves(CLIP_LAST_MESSAGES=3, ZDR=True), ("REASONING_EFFORT",))
+    partly = read_settings(Valves(), own, unreadable=unreadable)
+    assert partly.controls.provider == {"zdr": True}
+    assert (partly.refusal, "REASONING_EFFORT" in partly.notices[-1]) == ("", True)
+    own, unreadable = read_user_valves({"ZDR": "perhaps", "API_KEY": ["sk-or-1"], "WEB_SEARCH": "on"})
+    assert (own.WEB_SEARCH, unreadable) == ("on", ("ZDR", "API_KEY"))
+    assert "API_KEY, ZDR" in read_settings(Valves(), own, unreadable=unreadable).refusal
+    hiding = read_settings(Valves(USER_CONTROLS="WEB_SEARCH"), own, unreadable=unreadable)
+    assert (hiding.refusal, hiding.notices) == ("", ())
 
 
 def test_the_administrator_s_controls_are_read() -> None:

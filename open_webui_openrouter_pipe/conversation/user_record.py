@@ -156,7 +156,7 @@ class UserRecord:
 
     def _read(self, turn: int) -> Iterator[_Message]:
         for entry in self.turns[turn].entries:
-            if is_message(entry.item) and entry.item["role"] in _AUTHORS and _text(entry):
+            if is_message(entry.item) and _text(entry):
                 key = entry.digest + b"own words"
                 sizes = self.counter.counts.get_or_compute(key, partial(self._sizes, _text(entry)))
                 yield _Message(turn + 1, entry, sizes.tokens, sizes.text)
@@ -268,7 +268,7 @@ def _truncated(text: str, max_tokens: int, count: Callable[[Text], int]) -> Text
 
 
 def _text(entry: DigestedItem) -> str:
-    """Return the text of a message without attachments."""
+    """Return what an input message says, without attachments; "" for a model's own message."""
     item = entry.item
     assert is_message(item)
     texts = (part["text"] for part in item["content"] if part["type"] == "input_text")

@@ -13,6 +13,7 @@
     fit              a chat fitted into the model's window: planned, summarized, reported, recorded
     spending         what a call costs: limits, questions, bills, and the line about it
     prefix_watch     how requests began, and the log of what changes that
+    ceiling          the most that a request may cost
     summarizer       the summaries that a plan requires, made once and shared
     summary_writer   one summary, requested from a model and checked
 

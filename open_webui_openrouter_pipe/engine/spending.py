@@ -49,10 +49,11 @@ from ..planning.price import (
 )
 from ..ports import Bill, Event, Ledger, Model, Notice, RequestBody, Responses
 from ..responses.effects import ResponseFinished, Usage
-from ..responses.failure import Failure
+from ..responses.failure import Failure, has_output
 from ..responses.items import is_function_call
 from ..responses.wire import as_object
 from .admission import Away
+from .ceiling import CostCeiling, prices_of
 from .fit import NO_PREFIX_NOTE, Notify, PlannerServices, was_read_once
 from .prefix_watch import PrefixWatch, Watched
 from .recorder import RequestOrigin
@@ -63,10 +64,6 @@ ANSWER_SECONDS: Final = 120.0
 """How long a user may think about a price before the request is dropped."""
 WAIT_SECONDS: Final = 30.0
 """How long a request waits near a limit for those that run to be billed."""
-HELD_OUTPUT_TOKENS: Final = 16_384
-"""What an answer is taken to have at most where the request sets no limit."""
-HELD_SHARE: Final = 1.1
-"""Of the counted input: what the provider may count at most."""
 NOTABLE_SHARE: Final = 1.1
 """From this difference on, both prices of the next request are named."""
 CHARACTERS_PER_TOKEN: Final = 4
@@ -77,12 +74,6 @@ _log = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.5
 _NAME_BYTES: Final = 8
-_WITHOUT_OUTPUT: Final = frozenset(
-    {
-        *("response.created", "response.in_progress", "response.queued"),
-        *("response.failed", "response.error", "error"),
-    }
-)
 
 CostLine: TypeAlias = Literal["off", "cost", "forecast"]
 """What the status line of an answer names: nothing, what it cost, or also what the next request will cost."""
@@ -131,7 +122,7 @@ class LatestRequest:
 class SpendingServices:
     """What all calls of a worker share. `clock` gives epoch seconds, `timer` monotonic ones.
 
-    `groups` returns a user's groups, `new_id` names what is held.
+    `groups` returns a user's groups, or raises StoreError; `new_id` names what is held.
     """
 
     ledger: Ledger
@@ -159,13 +150,20 @@ class SpendingServices:
             return Payer()
         if limits.unreadable and not is_admin:
             raise SpendingLimitReached(notice("limits_unreadable", part=limits.unreadable))
-        groups = await self.groups(user_id) if self.groups and limits.name_groups else ()
+        groups = await self._groups_of(user_id) if limits.name_groups else ()
         under = limits_of(user_id, groups, limits, is_admin=is_admin)
         payer = Payer(accounts_of(user_id, groups, limits), under)
         state = await self.nearest(payer)
         if state and state.is_reached:
             raise SpendingLimitReached(self.limit_line("limit_reached", state, zone))
         return replace(payer, state=state)
+
+    async def _groups_of(self, user_id: str) -> Sequence[Group]:
+        """Return a user's groups. Raises SpendingLimitReached when they cannot be read: any limit may be theirs."""
+        try:
+            return await self.groups(user_id) if self.groups else ()
+        except StoreError as error:
+            raise SpendingLimitReached(notice("limits_unavailable"), detail=error.detail) from error
 
     async def nearest(self, payer: Payer) -> LimitState | None:
         """Return the limit of which most is spent. Raises SpendingLimitReached when that cannot be read."""
@@ -221,7 +219,7 @@ class TimedResponses:
 
     async def _noted(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
         async for event in events:
-            if self.first is None and _has_output(event):
+            if self.first is None and has_output(event):
                 self.first = self._timer()
             if isinstance(delta := event.get("delta"), str):
                 self.characters += len(delta)
@@ -253,6 +251,7 @@ class Spending:
     responses: TimedResponses
     ask: Ask | None = None
     zone: str = ""
+    ceiling: CostCeiling = field(default_factory=CostCeiling)
     away: Away = nullcontext
     """Leaves the place among the running requests to others while the user is asked."""
     preset: str = ""
@@ -430,7 +429,8 @@ class Spending:
         """Hold what the request may cost at most, as soon as that fits. Raises SpendingLimitReached."""
         if not self.payer.under:
             return
-        hold, amount = self.services.new_id(), self._highest_cost(body)
+        hold = self.services.new_id()
+        amount = self.ceiling.highest_cost(body, self._expected.input_tokens)
         if await self._has_hold(hold, amount):
             return
         await notify(Notice(notice("limit_waiting"), done=False))
@@ -470,14 +470,6 @@ class Spending:
         if state and state.is_reached:
             raise SpendingLimitReached(services.limit_line("limit_reached", state, self.zone))
         return False
-
-    def _highest_cost(self, body: RequestBody) -> float:
-        """Return the most that the request may be expected to cost: with nothing cached, and a long answer."""
-        prices, tokens = self._prices, self._expected.input_tokens * HELD_SHARE
-        dearest = max(prices.input or 0.0, prices.write or 0.0, prices.write_long or 0.0)
-        most = (self.model.max_output_tokens if self.model else None) or HELD_OUTPUT_TOKENS
-        output_tokens = body.get("max_output_tokens") or min(most, HELD_OUTPUT_TOKENS)
-        return tokens * dearest + output_tokens * (prices.output or 0.0) + (prices.request or 0.0)
 
     async def _read_pieces(self, plan: Plan, body: RequestBody) -> RequestPieces:
         """Return the request as its provider caches it, with the tokens that the provider is expected to count."""
@@ -526,26 +518,6 @@ class Spending:
         )
 
 
-def _has_output(event: Event) -> bool:
-    """Whether an event shows that the provider has begun to answer; a failure alone does not."""
-    return event.get("type") not in _WITHOUT_OUTPUT and not as_object(event.get("response")).get("error")
-
-
-def prices_of(model: Model | None) -> Prices:
-    """Return the prices of a model of the catalogue; none of one that it does not have."""
-    if model is None:
-        return Prices()
-    return Prices(
-        model.price_input,
-        model.price_output,
-        model.price_cache_read,
-        model.price_cache_write,
-        model.price_cache_write_1h,
-        model.price_request,
-        model.price_search,
-    )
-
-
 def time_text(when: datetime, now_seconds: float, zone: str) -> str:
     """Write a time as a clock at the user shows it; in UTC, and marked as such, where the zone is not known."""
     try:
@@ -564,7 +536,7 @@ def time_text(when: datetime, now_seconds: float, zone: str) -> str:
 def _next_costs(latest: LatestRequest) -> tuple[float, float]:
     """Return what the input of a chat's next request costs as long as it is cached, and once it is not."""
     cached, cold = (next_input(latest.usage, latest.rule, is_cached=is_cached) for is_cached in (True, False))
-    long = latest.rule.kept_seconds > CacheRule("none").kept_seconds
+    long = latest.rule.is_kept_long
     return latest.prices.input_cost(cached, long=long), latest.prices.input_cost(cold, long=long)
 
 

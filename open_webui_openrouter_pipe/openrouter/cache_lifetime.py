@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from ..planning.price import KEPT_LONG_SECONDS, KEPT_SECONDS
 from ..ports import Model
 
 CacheLifetime = Literal["5m", "1h"]
 
-_SECONDS: Final[dict[CacheLifetime, float]] = {"5m": 300.0, "1h": 3600.0}
+_SECONDS: Final[dict[CacheLifetime, float]] = {"5m": KEPT_SECONDS, "1h": KEPT_LONG_SECONDS}
 _READ, _WRITE, _WRITE_1H = 0.1, 1.25, 2.0
 """What Anthropic charges for a token read from the cache and written to it, of what plain input costs."""
 

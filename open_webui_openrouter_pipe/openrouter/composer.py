@@ -19,7 +19,7 @@ from ..ports import BuiltRequest, Model, RequestBody
 from ..responses.items import Item
 from ..responses.wire import as_list, as_object
 from .request import RequestTemplate, read_parameters
-from .search import has_to_search, searches
+from .search import has_to_search, most_searches, searches
 
 _log = logging.getLogger(__name__)
 
@@ -88,6 +88,11 @@ class Composer:
     def has_added_input(self) -> bool:
         """Whether OpenRouter adds to the input, and bills it with the rest: by plugins, or by searching the web."""
         return "plugins" in self._template.body or searches(self._template.body, self._model_id)
+
+    @property
+    def most_searches(self) -> int:
+        """How often each request may search the web."""
+        return most_searches(self._template.body, self._model_id)
 
     def build(
         self,

@@ -16,13 +16,14 @@ from ..notices import notice
 from ..ports import Model
 
 ZDR: Final = "zdr"
+FREE: Final = "free"
 NEWEST: Final = "newest"
 
 _MILLION = 1_000_000
 _UNITS = {"": 1, "k": 1_000, "m": _MILLION}
 _PASSES: Final[Mapping[str, Callable[[Model], bool]]] = MappingProxyType(
     {
-        "free": lambda model: model.is_free,
+        FREE: lambda model: model.is_free,
         "tools": lambda model: "tools" in model.supported_parameters,
         "vision": lambda model: "image" in model.input_modalities,
         "no-expiring": lambda model: not model.expires,
@@ -134,7 +135,7 @@ def offered_models(
         alone = _preset_alone(variant.preset)
         added = _variants_of(variant, chosen_ids, known) if variant.pattern else [(alone, alone)]
         for model, row in added:
-            if _passes(row, offer.filters, zdr_ids):
+            if _passes(row, offer.filters, zdr_ids) and (model.is_free or FREE not in offer.filters.words):
                 offered.setdefault(model.id, model)
     return tuple(_shown(model) for model in sorted(offered.values(), key=_order))
 
@@ -213,21 +214,7 @@ def _variants_of(
 
 def _preset_alone(preset: str) -> Model:
     """A preset that names its own model, of which nothing else is known."""
-    return Model(
-        id=preset,
-        name=notice("preset", preset=preset.removeprefix(_PRESET)),
-        context_tokens=None,
-        max_output_tokens=None,
-        input_modalities=frozenset(),
-        output_modalities=frozenset(),
-        supported_parameters=frozenset(),
-        price_input=None,
-        price_output=None,
-        price_cache_read=None,
-        price_cache_write=None,
-        reasons=False,
-        supported_efforts=None,
-    )
+    return Model(preset, notice("preset", preset=preset.removeprefix(_PRESET)))
 
 
 def _order(model: Model) -> tuple[str, int, str, str]:

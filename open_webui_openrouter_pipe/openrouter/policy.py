@@ -13,11 +13,10 @@ from ..conversation.budget import smallest_known
 from ..history.artifacts import ANTHROPIC, model_family
 from ..planning.plan import ModelTerms
 from ..planning.simulate import CachePrices
-from ..ports import Model
+from ..ports import SEARCH_VARIANT, Model
 from ..responses.wire import as_list, as_object
 from ..summaries.prompt import SUMMARY_SCHEMA
 from .cache_lifetime import CacheLifetime
-from .search import SEARCH_VARIANT
 
 SUMMARY_FORMAT: Final[Mapping[str, Any]] = {
     "text": {
@@ -50,6 +49,7 @@ _TASK_PARAMETERS: Final = frozenset(
 """What a task takes over; the model's tools, plugins and formats would only disturb it."""
 _SUMMARY_PARAMETERS: Final = frozenset({"user", "safety_identifier"})
 _DATA_POLICIES: Final = frozenset({"data_collection", "zdr", "only", "ignore"})
+_PRICE_POLICIES: Final = frozenset({"max_price", "quantizations"})
 _EFFORT: Final = {"reasoning_effort": "low"}
 
 
@@ -83,6 +83,17 @@ def permitted_parameters(
             if _is_server_tool(given.get("tool_choice")):
                 kept["tool_choice"] = None
     return kept, tuple(omitted)
+
+
+def permitted_image_config(
+    given: Mapping[str, Any], admin: Mapping[str, Any], *, held: Collection[str]
+) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Return the parameters of a user's call with the pictures' `held` fields as in `admin`, and what was omitted."""
+    wanted = as_object(given.get("image_config"))
+    config = {name: value for name, value in wanted.items() if name not in held}
+    config |= {name: value for name, value in as_object(admin.get("image_config")).items() if name in held}
+    omitted = tuple(f"image_config.{name}" for name in wanted if wanted[name] != config.get(name))
+    return ({**given, "image_config": config or None} if config != wanted else given), omitted
 
 
 def _permitted(name: str, wanted: Any, offered: Collection[str]) -> Any:
@@ -145,15 +156,19 @@ def task_parameters(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in parameters.items() if key in _TASK_PARAMETERS} | _EFFORT
 
 
-def summary_parameters(parameters: Mapping[str, Any], *, model_id: str, writer_id: str) -> Mapping[str, Any]:
+def summary_parameters(
+    parameters: Mapping[str, Any], *, model_id: str, writer_id: str, held: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """Return the parameters of a summary with a prompt of its own: who asks, and who may see the data.
 
-    The providers chosen for the chat's model say nothing about another `writer_id`.
+    The providers chosen for the chat's model say nothing about another `writer_id`. Its price and precision are bound
+    by what is `held` for all models: the administrator's preferences.
     """
     kept = {key: value for key, value in parameters.items() if key in _SUMMARY_PARAMETERS}
     provider = as_object(parameters.get("provider"))
     if writer_id != model_id.removesuffix(SEARCH_VARIANT):
         provider = {key: value for key, value in provider.items() if key in _DATA_POLICIES}
+        provider |= {key: value for key, value in held.items() if key in _PRICE_POLICIES}
     return {**kept, "provider": provider or None, **_EFFORT}
 
 

@@ -29,7 +29,7 @@ from ..errors import (
 )
 from ..notices import notice
 from ..ports import Event, Notice, RequestBody, Responses
-from ..responses.failure import Failure, read_failure
+from ..responses.failure import Failure, has_output, is_failure, read_failure
 from ..responses.wire import as_number, as_object, as_text
 from .request import nearest_effort
 
@@ -43,9 +43,6 @@ JITTER_SHARE: Final = 0.25
 """Added by chance, so that those who were turned away together do not come back together."""
 SHOWN_FROM_SECONDS: Final = 1.0
 COUNTDOWN_SECONDS: Final = 5.0
-
-_PRELUDE: Final = frozenset({"response.created", "response.in_progress", "response.queued"})
-_FAILURES: Final = frozenset({"response.failed", "response.error", "error"})
 
 _log = logging.getLogger(__name__)
 
@@ -214,10 +211,9 @@ async def _read_beginning(events: AsyncIterator[Event]) -> tuple[list[Event], Fa
     beginning: list[Event] = []
     async for event in events:
         beginning.append(event)
-        response = as_object(event.get("response"))
-        if event.get("type") in _FAILURES or response.get("status") == "failed" or response.get("error"):
-            return beginning, read_failure(None, response or event)
-        if event.get("type") not in _PRELUDE:
+        if is_failure(event):
+            return beginning, read_failure(None, as_object(event.get("response")) or event)
+        if has_output(event):
             return beginning, None
     broken = StreamBroken(notice("stream_incomplete"))
     broken.passes = True

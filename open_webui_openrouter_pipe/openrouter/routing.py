@@ -39,6 +39,11 @@ def strictest(held: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
     return {**held, **wanted, **joined}
 
 
+def keeps_nothing(provider: Mapping[str, Any]) -> bool:
+    """Whether provider preferences ask for zero data retention."""
+    return _either(held=False, given=provider.get("zdr"))
+
+
 def price_text(dollars: float) -> str:
     """Return a price as OpenRouter takes it: decimal text."""
     return f"{Decimal(str(dollars)).normalize():f}"

@@ -10,23 +10,23 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ..history.artifacts import ANTHROPIC, model_family
-from ..ports import Model
+from ..ports import SEARCH_VARIANT, Model
 from ..responses.items import Item
-from ..responses.wire import as_list, as_object, as_text
+from ..responses.wire import as_count, as_list, as_object, as_text
 
 SearchMode = Literal["off", "auto", "on"]
 SearchEngine = Literal["auto", "native", "exa", "parallel", "firecrawl", "perplexity"]
 HostSearch = Literal["", "offered", "done"]
 """What Open WebUI's own switch did: nothing, gave the model its search tools, or searched before it called the pipe."""
 
-SEARCH_VARIANT: Final = ":online"
-"""The variant of a model that reads search results with each request."""
 HOST_TOOLS: Final = frozenset({"search_web", "fetch_url"})
 """The tools by which a model searches through Open WebUI."""
 
 _SEARCH: Final = "openrouter:web_search"
 _FETCH: Final = "openrouter:web_fetch"
+_FETCHED_DIRECTLY: Final[Mapping[str, Any]] = {"engine": "openrouter"}
 _PLUGIN: Final = "web"
+_LISTS: Final = ("tools", "plugins")
 _MUST_SEARCH: Final[Mapping[str, Any]] = {
     "type": "allowed_tools",
     "mode": "required",
@@ -38,7 +38,8 @@ _MUST_SEARCH: Final[Mapping[str, Any]] = {
 class SearchSettings:
     """Whether a chat searches, and how: `max_results` of each search, `max_searches` and pages of one request.
 
-    `host_switch_by` says who searches where the user has pressed Open WebUI's own switch.
+    `host_switch_by` says who searches where the user has pressed Open WebUI's own switch. With `keeps_nothing` nobody
+    searches but the provider itself, which is bound by what it may keep; a page is read by OpenRouter alone.
     """
 
     mode: SearchMode = "off"
@@ -47,6 +48,7 @@ class SearchSettings:
     max_searches: int = 5
     fetches: bool = True
     host_switch_by: Literal["host", "openrouter"] = "host"
+    keeps_nothing: bool = False
 
 
 def search_mode(settings: SearchSettings, host_search: HostSearch) -> SearchMode:
@@ -70,7 +72,7 @@ def with_search(
     of a tool while they think, so that these are offered the search alone.
     """
     mode = search_mode(settings, host_search)
-    if mode == "off" or searches(parameters, model_id):
+    if mode == "off" or searches(parameters, model_id) or not may_search(settings, model):
         return parameters
     tools = [tool for tool in as_list(parameters.get("tools")) if _name(tool) not in HOST_TOOLS]
     if model and model.supported_parameters and "tools" not in model.supported_parameters:
@@ -80,9 +82,15 @@ def with_search(
     search = {**_engine(settings), "max_results": settings.max_results, **limit}
     tools.append({"type": _SEARCH, "parameters": search})
     if settings.fetches:
-        tools.append({"type": _FETCH, "parameters": limit})
+        directly = _FETCHED_DIRECTLY if settings.keeps_nothing else {}
+        tools.append({"type": _FETCH, "parameters": {**directly, **limit}})
     must = mode == "on" and not parameters.get("tool_choice") and model_family(model_id) != ANTHROPIC
     return {**parameters, "tools": tools, **({"tool_choice": dict(_MUST_SEARCH)} if must else {})}
+
+
+def may_search(settings: SearchSettings, model: Model | None) -> bool:
+    """Whether a model may search: where nothing may be kept, only one whose provider has a search with a price."""
+    return not settings.keeps_nothing or bool(model and model.price_search)
 
 
 def searches(parameters: Mapping[str, Any], model_id: str) -> bool:
@@ -96,13 +104,30 @@ def searches(parameters: Mapping[str, Any], model_id: str) -> bool:
     )
 
 
+def most_searches(parameters: Mapping[str, Any], model_id: str) -> int:
+    """Return how often a request may search the web: as often as it says, and once where it sets no limit."""
+    tools, plugins = ([as_object(each) for each in as_list(parameters.get(name))] for name in _LISTS)
+    found = [as_object(tool.get("parameters")) for tool in tools if tool.get("type") == _SEARCH]
+    found += [plugin for plugin in plugins if plugin.get("id") == _PLUGIN]
+    limits = [each.get("max_uses") for each in found]
+    limits += [None] if model_id.endswith(SEARCH_VARIANT) else []
+    return sum(as_count(limit) or 1 for limit in limits)
+
+
 def has_to_search(choice: Any, items: Sequence[Item]) -> bool:
-    """Whether a choice of tools still holds: to search is required once a turn, before anything else was done."""
-    return choice != _MUST_SEARCH or _is_users(items[-1] if items else None)
+    """Whether a choice of tools still holds: to search is required once a turn, before anything else was done.
+
+    The pictures of a tool's result stand behind it as a user's message.
+    """
+    if choice != _MUST_SEARCH:
+        return True
+    before = next((item for item in reversed(items) if not _is_users(item)), None)
+    follows_result = before is not None and before["type"] == "function_call_output"
+    return bool(items) and _is_users(items[-1]) and not follows_result
 
 
-def _is_users(item: Mapping[str, Any] | None) -> bool:
-    return item is not None and item.get("role") in ("user", "system", "developer")
+def _is_users(item: Item) -> bool:
+    return item.get("role") in ("user", "system", "developer")
 
 
 def _with_plugin(parameters: Mapping[str, Any], plugin: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -110,6 +135,8 @@ def _with_plugin(parameters: Mapping[str, Any], plugin: Mapping[str, Any]) -> Ma
 
 
 def _engine(settings: SearchSettings) -> dict[str, Any]:
+    if settings.keeps_nothing:
+        return {"engine": "native"}
     return {} if settings.engine == "auto" else {"engine": settings.engine}
 
 

@@ -75,6 +75,8 @@ _LINES: Final[Mapping[Kind, tuple[str, str, str]]] = MappingProxyType(
     }
 )
 """What is wrong, as the entry's name says it; what an administrator can do; and what a user can."""
+_WITH_MODELS: Final[frozenset[Kind]] = frozenset({"ready", "unknown_variant"})
+"""When the offered models can be used, so that it helps to know how many they are."""
 _LIST_FAILURES: Final[tuple[tuple[type[PipeError], Kind], ...]] = (
     (ConfigurationError, "address"),
     (AuthenticationFailed, "key_refused"),
@@ -105,9 +107,10 @@ class Status:
         _, for_admins, for_users = _LINES[self.kind]
         if not is_admin:
             return notice(for_users)
-        facts = [notice("status_models", count=model_count), *(key.lines() if key else ())]
+        offers = [notice("status_models", count=model_count)] if self.kind in _WITH_MODELS else []
+        facts = [*offers, *(key.lines() if key else ())]
         listed = "\n".join(f"- {fact}" for fact in facts)
-        return f"{self._line(for_admins)}\n\n{listed}"
+        return "\n\n".join(filter(None, [self._line(for_admins), listed]))
 
     def _line(self, name: str) -> str:
         since = f"{self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""

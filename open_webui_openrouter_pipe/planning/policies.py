@@ -64,14 +64,14 @@ def first_retained(request: SimulatedRequest, turn: int) -> int:
 
 
 def clip_turns(request: SimulatedRequest) -> Cutoffs:
-    """At the beginning of a turn, drop the turns before the last messages.
+    """Drop the turns before the last messages; that moves only where a turn begins.
 
     A clipped chat begins with a user's message, so that no answer is without its question and no output without its
     call. Instructions are not messages and always stay.
     """
     settings = request.terms.settings
     limit = settings.clip_limit
-    if limit is None or not request.opens_turn:
+    if limit is None:
         return request.cutoffs
     counts = [count_messages(turn) for turn in request.parts.turns[: request.turn]]
     total = sum(counts) + 1

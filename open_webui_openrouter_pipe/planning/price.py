@@ -93,7 +93,7 @@ class CacheRule:
     kind: Literal["explicit", "automatic", "none"]
     minimum_tokens: int = MINIMUM_TOKENS
     block_tokens: int = BLOCK_TOKENS
-    kept_seconds: float = KEPT_SECONDS
+    is_kept_long: bool = False
     bills_writes: bool = False
 
     @classmethod
@@ -107,9 +107,14 @@ class CacheRule:
             kind,
             next((tokens for name, tokens in _MINIMA if base.startswith(name)), MINIMUM_TOKENS),
             next((tokens for name, tokens in _BLOCKS if base.startswith(name)), BLOCK_TOKENS),
-            KEPT_LONG_SECONDS if long else KEPT_SECONDS,
+            long,
             prices.bills_writes,
         )
+
+    @property
+    def kept_seconds(self) -> float:
+        """How long an entry is kept after its last use."""
+        return KEPT_LONG_SECONDS if self.is_kept_long else KEPT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -27,6 +27,9 @@ _MAX_LISTED: Final = 10
 """How many issues, steps of a path, or reasons are read."""
 _MAX_DEPTH: Final = 5
 _MAX_RETRY_AFTER_SECONDS: Final = 31 * 86_400
+
+_PRELUDE: Final = frozenset({"response.created", "response.in_progress", "response.queued"})
+_FAILURES: Final = frozenset({"response.failed", "response.error", "error"})
 
 _STATUS_OF_CODE: Final = {
     "context_length_exceeded": 400,
@@ -113,6 +116,17 @@ def read_failure(status: int | None, body: Any) -> Failure:
         parameter=_first(layers, "param", _code) or _first(layers, "raw", _raw_parameter),
         headers=_first(layers, "headers", _header_texts) or (),
     )
+
+
+def is_failure(event: Mapping[str, Any]) -> bool:
+    """Whether an event of a stream says that the response failed."""
+    response = as_object(event.get("response"))
+    return event.get("type") in _FAILURES or response.get("status") == "failed" or bool(response.get("error"))
+
+
+def has_output(event: Mapping[str, Any]) -> bool:
+    """Whether an event of a stream shows something, or ends the response without a failure."""
+    return event.get("type") not in _PRELUDE and not is_failure(event)
 
 
 def _parse(body: Any) -> Any:

@@ -28,18 +28,6 @@ HOLD_SECONDS: Final = 60 * 60
 
 _log = logging.getLogger(__name__)
 
-_CHAT_SUMS: Final = (
-    "requests",
-    "input_tokens",
-    "cached_tokens",
-    "output_tokens",
-    "cost",
-    "input_cost",
-    "read_cost",
-    "expected_input_cost",
-    "saved",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class ChatSpending:
@@ -54,6 +42,9 @@ class ChatSpending:
     read_cost: float = 0.0
     expected_input_cost: float = 0.0
     saved: float = 0.0
+
+
+_CHAT_SUMS: Final = tuple(field.name for field in fields(ChatSpending))
 
 
 class SpendingLedger(BatchWriter[Bill]):
@@ -83,7 +74,7 @@ class SpendingLedger(BatchWriter[Bill]):
 
     async def of_chat(self, user_id: str, chat_id: str) -> ChatSpending:
         """Return what a user's chat has cost so far; nothing for one without an id. Raises StoreError."""
-        columns = [self._ledger.c[field.name] for field in fields(ChatSpending)]
+        columns = [self._ledger.c[name] for name in _CHAT_SUMS]
         query = sa.select(*columns).filter_by(user_id=user_id, chat_id=chat_id)
         rows = await self._database.read(query) if chat_id else ()
         return ChatSpending(*rows[0]) if rows else ChatSpending()

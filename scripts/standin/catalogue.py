@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
+from .billing import SEARCH_DOLLARS
 from .cache import CachedModel, CacheRule, Prices
 
 Family = Literal["openai", "anthropic", "google", "xai", "raw"]
@@ -24,6 +25,8 @@ CREATED = 1_780_000_000
 DEFAULT_MODEL = "openai/gpt-5.2"
 IMPLICIT_COMPRESSION_TOKENS = 8192
 MILLION = Decimal(1_000_000)
+SEARCHING_FAMILIES: frozenset[Family] = frozenset({"openai", "anthropic", "google", "xai"})
+"""Whose providers search the web themselves."""
 PRESETS = {"preset/team": DEFAULT_MODEL, "preset/thrifty": "openai/gpt-4.1-mini"}
 """The account's presets, as they stand after the `@` of an id, each with the model that it names."""
 ROUTING_VARIANTS = frozenset({"nitro", "floor", "exacto", "online"})
@@ -194,7 +197,8 @@ class Model:
             "input_cache_write": rates.write,
             "input_cache_write_1h": rates.write_long,
         }
-        return {key: per_token(rate) for key, rate in shown.items() if rate}
+        by_search = {"web_search": f"{SEARCH_DOLLARS}"} if self.family in SEARCHING_FAMILIES else {}
+        return {key: per_token(rate) for key, rate in shown.items() if rate} | by_search
 
 
 def per_token(rate: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.notices import notice
+from open_webui_openrouter_pipe.permission import permit
 from open_webui_openrouter_pipe.ports import Failed
 from open_webui_openrouter_pipe.settings import Settings, read_settings
 from open_webui_openrouter_pipe.valves import UserValves, Valves
@@ -219,6 +220,37 @@ async def test_nobody_who_keeps_nothing_is_an_error(tmp_path: Path, standin: Sta
     assert standin.responses[-1].status == 404
 
 
+async def test_where_nothing_may_be_kept_only_the_provider_searches(tmp_path: Path, standin: StandIn) -> None:
+    """A model whose provider has no search gets none, which is said; PDFs are read by the model or not at all."""
+    private = settings(standin, ZDR=True, WEB_SEARCH="auto", WEB_SEARCH_ENGINE="exa")
+    assert (await asked(tmp_path, private, model=CLAUDE)).error is None
+    engines = {each["type"]: each["parameters"]["engine"] for each in sent(standin)["tools"]}
+    assert engines == {"openrouter:web_search": "native", "openrouter:web_fetch": "openrouter"}
+    answer = await asked(tmp_path, private, model="deepseek/deepseek-v3.2")
+    assert answer.notices == (notice("search_keeps_data"),)
+    assert "tools" not in sent(standin)
+    by_call = settings(standin, WEB_SEARCH="auto")
+    call = read_call(
+        {"model": f"x.{CLAUDE}", "messages": [], "provider": {"zdr": "true"}},
+        user={"id": "ada", "role": "admin"},
+        metadata={"chat_id": "c", "message_id": "m"},
+        task=None,
+    )
+    async with app_on(tmp_path) as app:
+        for chosen in (private, by_call):
+            permitted = await permit(app.worker, call, chosen)
+            assert permitted is not None
+            found = permitted.settings
+            assert (found.attachments.pdf_engine, found.attachments.media.parses_pdf) == ("native", False)
+            assert found.controls.search.keeps_nothing
+        unbound = await permit(app.worker, replace(call, parameters={}), by_call)
+        assert unbound is not None
+        assert (unbound.settings.attachments, unbound.settings.controls) == (
+            by_call.attachments,
+            by_call.controls,
+        )
+
+
 # --- the user's own key
 
 
@@ -324,12 +356,13 @@ async def test_what_is_sent_of_who_asks(
 async def test_a_summary_by_another_model_goes_to_the_same_providers(
     tmp_path: Path, standin: StandIn
 ) -> None:
-    """In the same user's name: it holds what the user wrote."""
+    """In the same user's name: it holds what the user wrote. The administrator's price limit is for all models."""
     chosen = settings(
         standin,
         SUMMARY_MODEL="standin/plain",
         PROVIDER_IGNORE="x",
         PROVIDER_SORT="price",
+        MAX_PRICE_INPUT=100,
         SEND_IDENTITY="user",
     )
     async with app_on(tmp_path) as app:
@@ -339,4 +372,5 @@ async def test_a_summary_by_another_model_goes_to_the_same_providers(
     summaries = [response.body for response in standin.responses if response.is_summary]
     assert summaries
     user = standin.responses[0].body["user"]
-    assert {(body["user"], str(body["provider"])) for body in summaries} == {(user, "{'ignore': ['x']}")}
+    provider = {"ignore": ["x"], "max_price": {"prompt": "100"}}
+    assert {(body["user"], str(body["provider"])) for body in summaries} == {(user, str(provider))}

@@ -101,6 +101,14 @@ async def test_what_a_request_asks_for(
     assert standin.responses[-1].status == 200
 
 
+async def test_a_size_that_the_administrator_hides_is_not_sent(tmp_path: Path, standin: StandIn) -> None:
+    """Neither by the user's valve nor by a parameter of the call, which would cost more; an administrator's is."""
+    async with open_pipe(tmp_path, standin) as pipe:
+        pipe.valves = pipe.valves.model_copy(update={"USER_CONTROLS": "IMAGE_ASPECT_RATIO"})
+        await call(pipe, DRAWING, image_config={"image_size": "4K", "aspect_ratio": "1:1"})
+    assert standin.responses[-1].body["image_config"] == {"aspect_ratio": "1:1"}
+
+
 async def test_a_task_is_not_drawn(tmp_path: Path, standin: StandIn) -> None:
     """A title by a model that only draws is empty, so that Open WebUI takes the first message for it."""
     async with open_pipe(tmp_path, standin) as pipe:

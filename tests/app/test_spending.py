@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.engine import spending
 from open_webui_openrouter_pipe.engine.spending import time_text
+from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.planning.limits import Group, limits_of, read_limits
 from open_webui_openrouter_pipe.ports import Bill, Failed, Notice
@@ -447,6 +448,47 @@ async def test_limits_that_cannot_be_checked_let_nobody_chat(user: User, standin
     assert "cannot be checked" in line
     assert standin.responses == []
     assert await user.lines("two") == []
+
+
+async def test_groups_that_cannot_be_read_let_nobody_chat(user: User, world: World, standin: StandIn) -> None:
+    """As far as limits name groups: which of them are theirs is not known."""
+
+    async def fail(user_id: str) -> Sequence[Group]:
+        raise StoreUnavailable("The groups of a user cannot be read.", detail=user_id)
+
+    user.app.worker.spending = replace(user.app.worker.spending, groups=fail)
+    (line,) = await user.lines("one", SPENDING_LIMITS="each of Students: 2/day")
+    assert "cannot be checked" in line
+    assert standin.responses == []
+    assert await user.lines("two", SPENDING_LIMITS="user: 2/day") == []
+
+
+@pytest.mark.parametrize(
+    ("model", "valves", "least", "most"),
+    [
+        (MODEL, {}, 0.2, 0.3),
+        (MODEL, {"WEB_SEARCH": "auto", "WEB_SEARCH_MAX_SEARCHES": 7}, 0.27, 0.37),
+        (f"{MODEL}:online", {}, 0.21, 0.31),
+        ("openai/gpt-4.1-mini", {"FALLBACK_MODELS": MODEL}, 0.2, 0.3),
+        ("nobody/unknown", {"MODELS": f"{MODEL}, openai/gpt-4.1-mini"}, 0.2, 0.3),
+    ],
+    ids=["prices", "searches", "variant", "fallbacks", "unknown prices"],
+)
+async def test_what_is_held_is_the_most_that_a_request_may_cost(
+    user: User, monkeypatch: pytest.MonkeyPatch, model: str, valves: dict[str, Any], least: float, most: float
+) -> None:
+    """With every search that it may do, by the dearest model that may answer; without a price, by that of all."""
+    held: list[float] = []
+    hold = SpendingLedger.hold
+
+    async def note(ledger: SpendingLedger, name: str, amount: float, under: Any) -> bool:
+        held.append(amount)
+        return await hold(ledger, name, amount, under)
+
+    monkeypatch.setattr(SpendingLedger, "hold", note)
+    user.model = model
+    await user.lines("one", SPENDING_LIMITS="user: 20/day", **valves)
+    assert least <= held[0] < most
 
 
 async def test_an_own_key_is_under_no_limit(user: User) -> None:

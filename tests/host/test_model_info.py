@@ -22,10 +22,7 @@ MODEL = Model(
     supported_parameters=frozenset({"tools", "reasoning"}),
     price_input=0.000005,
     price_output=0.000025,
-    price_cache_read=None,
-    price_cache_write=None,
     reasons=True,
-    supported_efforts=None,
     description="Writes [well](https://example.com).\n\n![A picture](https://example.com/x.png) Thinks.",
 )
 UNKNOWN = replace(

@@ -35,16 +35,11 @@ MODELS = [
         id=f"maker{number % 40}/m{number}",
         name=f"Maker {number % 40}: M {number}",
         context_tokens=200_000,
-        max_output_tokens=None,
         input_modalities=frozenset({"text", "image"}),
         output_modalities=frozenset({"text"}),
         supported_parameters=frozenset({"tools"}),
         price_input=0.000001,
         price_output=0.000002,
-        price_cache_read=None,
-        price_cache_write=None,
-        reasons=False,
-        supported_efforts=None,
         description="Writes.",
     )
     for number in range(700)

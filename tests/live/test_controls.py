@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from selenium.webdriver.common.by import By
 
+from scripts.launch.api import ApiError
 from scripts.standin.state import account_of
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ pytestmark = [pytest.mark.live, pytest.mark.browser, pytest.mark.usefixtures("li
 
 NAME = "OpenAI: GPT-5.2"
 KEY = "sk-or-v1-my-own-key"
+CLAUDE = "anthropic/claude-sonnet-4.5"
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +68,33 @@ def test_a_search_on_the_user_s_own_key(open_webui: OpenWebUI, browser: Browser,
     searches = [item for item in chats[0].output if item["type"] == "openrouter:web_search"]
     assert [item for item in chats[1].body["input"] if item["type"] == "openrouter:web_search"] == searches
     assert KEY.encode() not in open_webui.log.read_bytes()
+    stored = api.get("/api/v1/functions/id/openrouter/valves/user")
+    assert stored["API_KEY"].startswith("sealed:owned:")
+    assert (stored["WEB_SEARCH"], stored["REASONING_EFFORT"]) == ("on", "high")
+
+
+def test_what_no_longer_fits_is_not_taken_for_the_defaults(open_webui: OpenWebUI, standin: StandIn) -> None:
+    """Open WebUI hands on the defaults then. What can be read holds; without zero data retention nothing is sent."""
+    api = open_webui.admin.api
+    settings = api.get("/api/v1/users/user/settings") or {}
+    kept = dict((settings.get("functions") or {}).get("valves") or {})
+
+    def ask_with(valves: dict[str, object]) -> str:
+        functions = {"valves": {**kept, "openrouter": valves}}
+        api.post("/api/v1/users/user/settings/update", {**settings, "functions": functions})
+        body = {
+            "model": f"openrouter.{CLAUDE}",
+            "messages": [{"role": "user", "content": "Hello"}],
+            "stream": False,
+        }
+        return str(api.post("/api/chat/completions", body))
+
+    assert "You said: Hello" in ask_with({"ZDR": True, "REASONING_EFFORT": "huge"})
+    assert standin.responses[-1].body["provider"] == {"zdr": True}
+    asked = len(standin.responses)
+    with pytest.raises(ApiError, match=r"Nothing was sent.*ZDR"):
+        ask_with({"ZDR": "perhaps"})
+    assert len(standin.responses) == asked
 
 
 def test_hidden_controls_are_not_in_the_form(open_webui: OpenWebUI, browser: Browser) -> None:

@@ -46,17 +46,8 @@ def model(*modalities: str, model_id: str = "openai/gpt-5.2") -> Model:
     return Model(
         id=model_id,
         name="",
-        context_tokens=None,
-        max_output_tokens=None,
         input_modalities=frozenset({"text", *modalities}),
         output_modalities=frozenset({"text"}),
-        supported_parameters=frozenset(),
-        price_input=None,
-        price_output=None,
-        price_cache_read=None,
-        price_cache_write=None,
-        reasons=False,
-        supported_efforts=None,
     )
 
 

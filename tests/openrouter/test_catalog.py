@@ -52,7 +52,6 @@ READ = Model(
     price_input=0.000003,
     price_output=0.000015,
     price_cache_read=0.0000003,
-    price_cache_write=None,
     reasons=True,
     supported_efforts=("low", "high"),
     description="Writes.",
@@ -63,21 +62,7 @@ READ = Model(
     reasoning_is_mandatory=True,
     canonical_id="a/m-2026",
 )
-BARE = Model(
-    id="b",
-    name="b",
-    context_tokens=None,
-    max_output_tokens=None,
-    input_modalities=frozenset(),
-    output_modalities=frozenset(),
-    supported_parameters=frozenset(),
-    price_input=None,
-    price_output=None,
-    price_cache_read=None,
-    price_cache_write=None,
-    reasons=False,
-    supported_efforts=None,
-)
+BARE = Model("b", "b")
 WIRE = {"data": [ROW]}
 
 

@@ -244,6 +244,14 @@ def test_a_variant_is_what_its_model_is() -> None:
     ]
 
 
+def test_a_variant_that_searches_is_not_free() -> None:
+    """Each of its requests pays for a search, also where the model itself costs nothing."""
+    rows = (row("a/m", pricing=FREE), row("a/n", pricing=PAID))
+    assert ids(offer("*", "free", "*:online, *:nitro, a/m:online@preset/x"), *rows) == ["a/m", "a/m:nitro"]
+    shown = offered_models(models(rows[0]), offer("*", "", "*:online"), zdr_ids=None)
+    assert [(model.id, model.is_free) for model in shown] == [("a/m", True), ("a/m:online", False)]
+
+
 @pytest.mark.parametrize(
     ("filters", "offered"),
     [

@@ -16,6 +16,7 @@ from open_webui_openrouter_pipe.openrouter.policy import (
     cheaper_parameters,
     drawing_parameters,
     model_terms,
+    permitted_image_config,
     permitted_parameters,
     shares_cache,
     summary_model_id,
@@ -196,11 +197,50 @@ def test_a_summary_keeps_the_data_policy_of_its_chat(
 ) -> None:
     """Who may see the data holds for every model, the order of providers for the chat's own."""
     given = {"provider": {"order": ["x"], "zdr": True}, "user": "u", "temperature": 1}
-    assert summary_parameters(given, model_id=model_id, writer_id=writer_id) == {
+    assert summary_parameters(given, model_id=model_id, writer_id=writer_id, held={}) == {
         "provider": provider,
         "user": "u",
         "reasoning_effort": "low",
     }
+
+
+def test_a_summary_by_another_model_keeps_the_administrator_s_limits() -> None:
+    """What a summary may cost is theirs to say, whoever writes it; what a chat's own model adds is for that model."""
+    held = {"max_price": {"prompt": "1"}, "quantizations": ["bf16"], "sort": "price", "order": ["y"]}
+    given = {"provider": {"max_price": {"prompt": "0.5"}, "quantizations": ["fp8"], "ignore": ["z"]}}
+    sent = summary_parameters(given, model_id="a/m", writer_id="b/n", held=held)
+    limits = {"max_price": {"prompt": "1"}, "quantizations": ["bf16"]}
+    assert sent["provider"] == {"ignore": ["z"], **limits}
+    own = summary_parameters(given, model_id="a/m", writer_id="a/m", held=held)
+    assert own["provider"] == given["provider"]
+
+
+@pytest.mark.parametrize(
+    ("given", "admin", "sent", "omitted"),
+    [
+        ({}, {}, None, ()),
+        (None, {}, None, ()),
+        ("x", {}, "x", ()),
+        ({"aspect_ratio": "1:1"}, {}, {"aspect_ratio": "1:1"}, ()),
+        ({"image_size": "4K"}, {}, None, ("image_config.image_size",)),
+        (
+            {"image_size": "4K", "aspect_ratio": "1:1"},
+            {"image_size": "2K"},
+            {"aspect_ratio": "1:1", "image_size": "2K"},
+            ("image_config.image_size",),
+        ),
+        ({"image_size": "2K"}, {"image_size": "2K"}, {"image_size": "2K"}, ()),
+        (None, {"image_size": "2K"}, {"image_size": "2K"}, ()),
+    ],
+)
+def test_a_size_that_only_administrators_set(
+    given: Any, admin: dict[str, Any], sent: Any, omitted: tuple[str, ...]
+) -> None:
+    """Is theirs, or none, also where a user has replaced it; the rest is the user's."""
+    parameters = {} if given == {} else {"image_config": given}
+    kept, names = permitted_image_config(parameters, {"image_config": admin}, held={"image_size"})
+    assert (kept.get("image_config"), names) == (sent, omitted)
+    assert permitted_image_config(parameters, {}, held=())[0] == parameters
 
 
 @pytest.mark.parametrize(

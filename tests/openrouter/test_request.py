@@ -36,10 +36,6 @@ MODEL = Model(
             "max_tokens",
         }
     ),
-    price_input=None,
-    price_output=None,
-    price_cache_read=None,
-    price_cache_write=None,
     reasons=True,
     supported_efforts=("low", "medium", "high"),
 )

@@ -13,6 +13,7 @@ from open_webui_openrouter_pipe.openrouter.search import (
     HostSearch,
     SearchMode,
     SearchSettings,
+    most_searches,
     search_mode,
     with_search,
 )
@@ -105,10 +106,49 @@ def test_a_model_has_to_search_once_a_turn() -> None:
     question: Any = {"type": "message", "role": "user", "content": []}
     output: Any = {"type": "function_call_output", "call_id": "1", "output": ""}
     answer: Any = {"type": "message", "role": "assistant", "content": []}
-    choices = [
-        composer.build(items).body.get("tool_choice") for items in ([question], [question, output], [answer])
-    ]
-    assert choices == [MUST, None, None]
+    picture: Any = {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "x"}]}
+    chats: Any = (
+        [question],
+        [question, output],
+        [answer],
+        [question, output, picture],
+        [answer, question],
+        [],
+    )
+    choices = [composer.build(items).body.get("tool_choice") for items in chats]
+    assert choices == [MUST, None, None, None, MUST, None]
+
+
+def test_where_nothing_may_be_kept_the_provider_searches_itself() -> None:
+    """Whoever the administrator has chosen; no model searches whose provider does not, and pages are read directly."""
+    private = SearchSettings("on", "exa", keeps_nothing=True)
+    searching = replace(MODEL, price_search=0.01)
+    sent = with_search({}, private, "", model=searching, model_id="openai/gpt")
+    search, fetch = sent["tools"]
+    assert search["parameters"] == {"engine": "native", "max_results": 5, "max_uses": 5}
+    assert fetch["parameters"] == {"engine": "openrouter", "max_uses": 5}
+    toolless = replace(TOOLLESS, price_search=0.01)
+    plugin = {**PLUGIN, "engine": "native"}
+    assert with_search({}, private, "", model=toolless, model_id="a/b") == {"plugins": [plugin]}
+    for model in (MODEL, TOOLLESS, None, replace(MODEL, price_search=0.0)):
+        assert with_search({}, private, "", model=model, model_id="a/b") == {}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "model_id", "searches"),
+    [
+        ({}, "a/b", 0),
+        ({"tools": [SEARCH, FETCH, tool("look")]}, "a/b", 5),
+        ({"tools": [{"type": "openrouter:web_search"}]}, "a/b", 1),
+        ({"plugins": [PLUGIN, {"id": "file-parser", "max_uses": 9}]}, "a/b", 1),
+        ({"plugins": [{**PLUGIN, "max_uses": 3}]}, "a/b:online", 4),
+        ({"tools": [{"type": "openrouter:web_search", "parameters": {"max_uses": "many"}}]}, "a/b", 1),
+        ({"tools": "x", "plugins": None}, "a/b", 0),
+    ],
+)
+def test_how_often_a_request_may_search(parameters: dict[str, Any], model_id: str, searches: int) -> None:
+    """As often as its tools and plugins say; once where they do not."""
+    assert most_searches(parameters, model_id) == searches
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "look"}])

@@ -65,8 +65,10 @@ def test_prices_that_are_missing_are_those_of_plain_input() -> None:
     ],
 )
 def test_each_vendor_has_its_rule(model: str, prices: Prices, rule: CacheRule) -> None:
-    """One without a price for cached reads does not cache."""
+    """One without a price for cached reads does not cache; an hour is kept where it is asked for."""
     assert CacheRule.of(model, prices) == rule
+    kept_long = CacheRule.of(model, prices, long=True).kept_seconds
+    assert (rule.kept_seconds, kept_long) == (300, 300 if rule.kind == "none" else 3600)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.responses.failure import Failure, read_failure
+from open_webui_openrouter_pipe.responses.failure import Failure, has_output, is_failure, read_failure
 
 RAW = json.dumps({"error": {"message": "Overloaded", "type": "overloaded_error"}, "request_id": "r"})
 
@@ -232,3 +232,22 @@ def test_a_page_is_read_in_linear_time(unit: str) -> None:
 def test_any_body_is_read(status: int | None, body: Any) -> None:
     """Whatever type is at whatever level, the result is a failure with a text."""
     assert isinstance(read_failure(status, body).message, str)
+
+
+@pytest.mark.parametrize(
+    ("event", "fails", "shows"),
+    [
+        ({"type": "response.created", "response": {"status": "in_progress", "error": None}}, False, False),
+        ({"type": "response.queued"}, False, False),
+        ({"type": "response.failed"}, True, False),
+        ({"type": "error"}, True, False),
+        ({"type": "response.completed", "response": {"status": "failed"}}, True, False),
+        ({"type": "response.completed", "response": {"error": {"message": "x"}}}, True, False),
+        ({"type": "response.completed", "response": {"status": "completed"}}, False, True),
+        ({"type": "response.output_text.delta"}, False, True),
+        ({}, False, True),
+    ],
+)
+def test_what_a_first_event_says(event: dict[str, Any], *, fails: bool, shows: bool) -> None:
+    """It fails, or shows something, or neither."""
+    assert (is_failure(event), has_output(event)) == (fails, shows)

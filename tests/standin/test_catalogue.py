@@ -44,14 +44,16 @@ def test_the_catalogue_is_varied() -> None:
 
 
 def test_prices_are_decimal_texts() -> None:
-    """Dollars per token, never in scientific notation."""
+    """Dollars per token, or per search where the provider has one, never in scientific notation."""
     assert catalogue.BY_ID["anthropic/claude-sonnet-4.5"].wire()["pricing"] == {
         "prompt": "0.000003",
         "completion": "0.000015",
         "input_cache_read": "0.0000003",
         "input_cache_write": "0.00000375",
         "input_cache_write_1h": "0.000006",
+        "web_search": "0.01",
     }
+    assert "web_search" not in catalogue.BY_ID["deepseek/deepseek-v3.2"].wire()["pricing"]
 
 
 def test_pages_link_to_the_next() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.errors import ConfigurationError, SealBroken
-from open_webui_openrouter_pipe.store.sealed_text import open_text, seal_text
+from open_webui_openrouter_pipe.store.sealed_text import is_owned, open_text, seal_text
 
 KEY = "sk-or-v1-0123456789"
 
@@ -56,3 +56,15 @@ def test_nothing_is_kept_without_a_secret() -> None:
     with pytest.raises(ConfigurationError):
         seal_text(KEY, "", purpose="key")
     assert (seal_text("", "", purpose="key"), open_text("", "", purpose="key")) == ("", "")
+
+
+def test_what_is_sealed_for_its_owner_opens_for_nobody_else() -> None:
+    """Nor where somebody has taken the mark of its owner away; what was sealed for nobody opens for all."""
+    owned = seal_text(KEY, "secret", purpose="key", owner="ada")
+    assert (is_owned(owned), open_text(owned, "secret", purpose="key", owner="ada")) == (True, KEY)
+    assert seal_text(owned, "secret", purpose="key", owner="bob") == owned
+    for text, owner in ((owned, "bob"), (owned, ""), (owned.replace("owned:", ""), "ada")):
+        with pytest.raises(SealBroken):
+            open_text(text, "secret", purpose="key", owner=owner)
+    anybodys = seal_text(KEY, "secret", purpose="key")
+    assert (is_owned(anybodys), open_text(anybodys, "secret", purpose="key", owner="bob")) == (False, KEY)
