@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from open_webui_openrouter_pipe.valves import Valves
 from tests.support.embeddings import embeddings
 from tests.support.waiting import wait_until
 
@@ -167,7 +166,6 @@ def test_every_break_is_found_named_and_priced(
     assert "cats" not in "".join(lines)
 
 
-@pytest.mark.skipif("STEADY_SYSTEM_PROMPT" not in Valves.model_fields, reason="there is no such valve")
 def test_a_steady_prompt_breaks_nothing(
     open_webui: OpenWebUI, standin: StandIn, still: Totals, artifacts: Path
 ) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.support.embeddings import embeddings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("live_pipe")]
 
 MODEL = "openrouter.openai/gpt-5.2"
-PRESET = "butler"
+PRESET = "valet"
 WRITTEN = "You serve {{USER_NAME}}.\nIt is {{CURRENT_DATETIME}}.\nBe brief."
 CHAT_PROMPT = {"role": "system", "content": "Answer in English."}
 TURNS = 6
@@ -45,35 +44,11 @@ def form(system: str) -> dict[str, Any]:
     }
 
 
-class Embedder(BaseHTTPRequestHandler):
-    """Gives every text a vector by its letters: enough for the host to keep memories and to find them."""
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        vectors = [[1.0, *(float(text.count(letter)) for letter in "abcdefg")] for text in body["input"]]
-        answer = json.dumps({"data": [{"embedding": vector} for vector in vectors]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class calls it so
-        """Say nothing."""
-
-
 @pytest.fixture(scope="module", autouse=True)
-def embeddings(open_webui: OpenWebUI) -> Iterator[None]:
-    """A server that embeds the host's memories; afterwards the host has none again."""
-    api, path = open_webui.admin.api, "/api/v1/retrieval/embedding"
-    before = api.get(path)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Embedder) as server:
-        Thread(target=server.serve_forever).start()
-        config = {"url": f"http://127.0.0.1:{server.server_port}", "key": "none"}
-        api.post(f"{path}/update", {**before, "openai_config": config})
+def memories(open_webui: OpenWebUI) -> Iterator[None]:
+    """A host that keeps memories."""
+    with embeddings(open_webui):
         yield
-        api.post(f"{path}/update", before)
-        server.shutdown()
 
 
 @pytest.fixture(scope="module", autouse=True)

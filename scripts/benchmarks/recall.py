@@ -1,0 +1,211 @@
+"""How much of what a long chat said still stands in a request that asks for it, without recall and with it.
+
+Three chats of 250,000 to 272,000 tokens (see `_recall_chats`), each with eighty facts. Each fact is asked for in other
+words by the chat's last message, in five windows, with the settings as they are by default; what counts is whether its
+exact words stand in the request. `shares_no_word` are the facts whose question shares no content word with the passage.
+The whole chat holds all of them. Small talk ends each chat ten times more: nothing should be recalled for it.
+
+Messages become a conversation and a plan as in a request. The summaries are the pipe's own, with a stand-in for the
+model's part: sentences of the segment, taken evenly from it, whatever they say.
+
+`python -m scripts.benchmarks.recall` prints tables.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any
+
+from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
+from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
+from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, ModelTerms, Plan, PlanCaches, plan
+from open_webui_openrouter_pipe.recall.tool import LookUp
+from open_webui_openrouter_pipe.responses.items import is_message
+from open_webui_openrouter_pipe.summaries.completion import complete_summary
+from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
+from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary
+from scripts.benchmarks._chats import text_of
+from scripts.benchmarks._recall_chats import SMALL_TALK, STYLES, Fact, RecallChat, write_chat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from open_webui_openrouter_pipe.conversation.conversation import Conversation
+    from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
+
+NAME = "recall"
+
+WORKERS = 2
+WINDOWS_TOKENS = (200_000, 128_000, 64_000, 32_000, 16_000)
+MODEL_SHARE = 0.5
+"""Of a summary's size: what the model itself writes of it; the pipe adds the rest."""
+SENTENCE_CHARACTERS = (30, 300)
+
+_SENTENCE = re.compile(r"(?<=[.!?।])\s+|(?<=[。\uff01\uff1f])|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What of the facts one way of asking holds, and what it adds to the request."""
+
+    facts: tuple[Fact, ...]
+    found: tuple[bool, ...]
+    added_tokens: tuple[int, ...]
+
+    def share(self, *, shares_words: bool | None = None) -> float:
+        """The share of the facts, or of those that share words with their question, or do not."""
+        chosen = [
+            found
+            for fact, found in zip(self.facts, self.found, strict=True)
+            if shares_words is None or fact.shares_words == shares_words
+        ]
+        return round(statistics.mean(chosen), 3)
+
+    def missed(self) -> Iterator[Fact]:
+        """Yield the facts that are not held."""
+        return (fact for fact, found in zip(self.facts, self.found, strict=True) if not found)
+
+
+def run(windows_tokens: Sequence[int] = WINDOWS_TOKENS) -> dict[str, Any]:
+    """Measure all chats in all windows; shares are of one, sizes are tokens."""
+    with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
+        jobs = {
+            name: {f"{window // 1000}k": pool.submit(measure, name, window) for window in windows_tokens}
+            for name in STYLES
+        }
+        return {name: {each: job.result() for each, job in of_chat.items()} for name, of_chat in jobs.items()}
+
+
+def measure(name: str, window_tokens: int) -> dict[str, Any]:
+    """Ask a chat for every fact without recall and with it, and say every word of small talk.
+
+    Without recall the last message changes nothing before it: one request stands for all.
+    """
+    stage = Stage(write_chat(name), window_tokens)
+    without = stage.held_by([stage.plan(SMALL_TALK[0], recall=False)] * len(stage.chat.facts))
+    plans = [stage.plan(fact.question, recall=True) for fact in stage.chat.facts]
+    held = stage.held_by(plans)
+    talk = [text for text in SMALL_TALK if stage.added_tokens(stage.plan(text, recall=True))]
+    return {
+        "without": without.share(),
+        "without_shares_no_word": without.share(shares_words=False),
+        "with": held.share(),
+        "with_shares_no_word": held.share(shares_words=False),
+        **stage.looked_up(plans, held),
+        "added_tokens_mean": round(statistics.mean(held.added_tokens)),
+        "added_tokens_most": max(held.added_tokens),
+        "small_talk_with_excerpts": talk,
+        "missed": [fact.question for fact in held.missed()],
+    }
+
+
+class Stage:
+    """A chat before a window, and the summaries that were written for it."""
+
+    def __init__(self, chat: RecallChat, window_tokens: int) -> None:
+        self.chat = chat
+        self._model = ModelTerms("vendor/model", window_tokens)
+        self._counter, self._caches = TokenCounter(ContentCache(1_000_000)), PlanCaches()
+        self._summaries: dict[Segment, Summary] = {}
+        self._conversations: dict[str, Conversation] = {}
+
+    def held_by(self, plans: Sequence[Plan]) -> Held:
+        """What requests hold that each ask for one fact."""
+        asked = zip(self.chat.facts, plans, strict=True)
+        found = tuple(fact.words in request_text(planned) for fact, planned in asked)
+        return Held(self.chat.facts, found, tuple(map(self.added_tokens, plans)))
+
+    def looked_up(self, plans: Sequence[Plan], held: Held) -> dict[str, float]:
+        """What is held when the model looks the question up with the recall tool, by the first page that it reads."""
+        texts: list[str] = []
+        for fact, planned in zip(self.chat.facts, plans, strict=True):
+            sent = {entry.digest for entry in planned.entries}
+            conversation = self.conversation(fact.question)
+            look_up = LookUp(conversation, sent, self._counter.text, self._caches.passages)
+            texts.append(look_up.answer(json.dumps({"query": fact.question})))
+        found = [
+            known or fact.words in text
+            for fact, known, text in zip(self.chat.facts, held.found, texts, strict=True)
+        ]
+        after = replace(held, found=tuple(found))
+        return {
+            "after_one_call": after.share(),
+            "after_one_call_shares_no_word": after.share(shares_words=False),
+        }
+
+    def plan(self, text: str, *, recall: bool) -> Plan:
+        """The plan of the request whose last message is this text, with all summaries that it requires."""
+        conversation = self.conversation(text)
+        fit = partial(
+            plan,
+            conversation,
+            replace(ContextSettings(), recall=recall),
+            model=self._model,
+            counter=self._counter,
+            caches=self._caches,
+        )
+        while (planned := fit(summaries=AvailableSummaries(self._summaries, "request"))).required_summaries:
+            for target in planned.required_summaries:
+                self._summaries[target.segment] = write_summary(target, self._counter)
+        return planned
+
+    def conversation(self, text: str) -> Conversation:
+        """The chat with this last message, as the pipe reads it."""
+        if text not in self._conversations:
+            built = build_input(read_history(self.chat.ending_with(text)), {}, Options())
+            self._conversations[text] = replace(built.conversation, tools=self.chat.tools)
+        return self._conversations[text]
+
+    def added_tokens(self, planned: Plan) -> int:
+        """What stands between the completed turns and the last message."""
+        return sum(self._counter.item(item).tokens for item in planned.items[planned.marks.completed : -1])
+
+
+def request_text(planned: Plan) -> str:
+    """All text that a request holds."""
+    return "\n".join(map(text_of, planned.items))
+
+
+def write_summary(target: SummaryTarget, counter: TokenCounter) -> Summary:
+    """The pipe's summary of a segment, with sentences taken evenly from it in place of a model's words."""
+    sentences = [
+        Entry(sentence, number)
+        for number, turn in enumerate(target.turns, target.first_turn)
+        for entry in turn.entries
+        if is_message(entry.item)
+        for sentence in _SENTENCE.split(text_of(entry.item))
+        if SENTENCE_CHARACTERS[0] <= len(sentence) <= SENTENCE_CHARACTERS[1]
+    ]
+    tokens = sum(counter.text(entry.text) + 4 for entry in sentences)
+    step = max(1, -(-tokens // max(1, round(MODEL_SHARE * target.max_tokens))))
+    model = ModelSummary(f"{len(target.turns)} turns of the chat.", tuple(sentences[::step]))
+    assignment = SummaryAssignment(target.turns, target.first_turn)
+    return complete_summary(model, assignment, count=counter.text, max_tokens=target.max_tokens)
+
+
+def table(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[str]:
+    """Markdown: shares in percent, in brackets those of the facts whose question shares no word."""
+    yield "| chat, window | without | with recall | after one call | tokens added (most) | small talk |"
+    yield "| --- " * 6 + "|"
+    for name, windows in results.items():
+        for window, cell in windows.items():
+            ways = [_shares(cell, way) for way in ("without", "with", "after_one_call")]
+            added = f"{cell['added_tokens_mean']:,} ({cell['added_tokens_most']:,})"
+            talk = f"{len(cell['small_talk_with_excerpts'])} of {len(SMALL_TALK)}"
+            yield f"| {' | '.join([f'{name}, {window}', *ways, added, talk])} |"
+
+
+def _shares(cell: Mapping[str, Any], way: str) -> str:
+    return f"{100 * cell[way]:.0f} ({100 * cell[f'{way}_shares_no_word']:.0f})"
+
+
+if __name__ == "__main__":
+    print("\n".join(table(run())))

@@ -1,0 +1,113 @@
+"""The chats that recall is judged on keep what they promise, and the benchmark reads requests as they are sent."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
+from scripts.benchmarks._recall_chats import SMALL_TALK, STYLES, RecallChat, read_facts, write_chat
+from scripts.benchmarks.recall import Stage, request_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FUNCTION_WORDS = set(Path(__file__).with_name("function_words.txt").read_text("utf-8").split())
+"""Words that stand in every text."""
+STEM_LETTERS = 5
+TURNS = 24
+"""Of a chat that is planned here: enough to be summarized in a small window."""
+
+
+def content_words(text: str) -> set[str]:
+    """The words of a text that mean something, by their first letters; pairs of characters where nothing divides."""
+    plain = unicodedata.normalize("NFKD", text).casefold()
+    plain = "".join(each for each in plain if not unicodedata.category(each).startswith("M"))
+    words = set(re.findall(r"[^\W_]+", plain)) - FUNCTION_WORDS
+    return {piece for word in words if len(word) > 1 or not word.isascii() for piece in _pieces(word)}
+
+
+def _pieces(word: str) -> Iterator[str]:
+    if any("぀" <= each <= "鿿" for each in word):
+        yield from (word[at : at + 2] for at in range(len(word) - 1))
+    else:
+        yield word[:STEM_LETTERS]
+
+
+def texts(chat: RecallChat) -> Iterator[tuple[int, str]]:
+    """Each text of a chat with its turn; the system prompt stands before the first."""
+    turn = -1
+    for message in chat.messages:
+        turn += message["role"] == "user"
+        yield turn, message["content"] + json.dumps(message.get("tool_calls", ""), ensure_ascii=False)
+
+
+@pytest.fixture(params=sorted(STYLES))
+def chat(request: pytest.FixtureRequest) -> RecallChat:
+    """Each of the chats."""
+    return write_chat(request.param)
+
+
+def test_the_words_of_a_fact_stand_once_in_the_chat_and_in_its_turn(chat: RecallChat) -> None:
+    """Otherwise a request could hold them by chance; a question does not give them away."""
+    assert len(chat.facts) == 80
+    for fact in chat.facts:
+        found = [(turn, text) for turn, text in texts(chat) if fact.words in text]
+        assert [turn for turn, _ in found] == [fact.turn], fact.words
+        assert sum(text.count(fact.words) for _, text in found) == 1, fact.words
+        assert fact.passage in found[0][1], fact.words
+        assert not any(fact.words in other.question for other in chat.facts), fact.words
+
+
+def test_a_tenth_of_the_questions_share_no_word_with_their_passage(chat: RecallChat) -> None:
+    """The others name something of it, as one does who remembers it roughly, and hardly one repeats it."""
+    shared = [content_words(fact.question) & content_words(fact.passage) for fact in chat.facts]
+    assert sum(not fact.shares_words for fact in chat.facts) == 8
+    for fact, words in zip(chat.facts, shared, strict=True):
+        assert bool(words) is fact.shares_words, (fact.question, words)
+        others = content_words(fact.passage) - words
+        assert len(others) > 2, fact.question
+    asked = [len(content_words(fact.question)) for fact in chat.facts]
+    assert sum(map(len, shared)) < 0.45 * sum(asked)
+
+
+def test_facts_stand_everywhere_in_a_chat_that_no_window_holds_whole(chat: RecallChat) -> None:
+    """Each chat is larger than what a window of 200,000 tokens has room for; every tenth of it holds facts."""
+    tokens = sum(estimate_tokens(text) for _, text in texts(chat))
+    assert 230_000 <= tokens <= 300_000
+    turns = STYLES[chat.name].turns
+    assert {fact.turn * 10 // turns for fact in chat.facts} == set(range(10))
+    assert [fact.turn for fact in chat.facts] == sorted(fact.turn for fact in chat.facts)
+
+
+def test_facts_are_said_by_everybody() -> None:
+    """Users and answers state facts in all chats; where there are tools, results hold at least 36 of them."""
+    kinds = {name: [fact.kind for fact in read_facts(name)] for name in STYLES}
+    for name, found in kinds.items():
+        assert set(found) == {"user", "answer", *STYLES[name].results}
+    assert all(
+        sum(kind in STYLES[name].results for kind in kinds[name]) >= 36 for name in ("agent", "coding")
+    )
+
+
+def test_the_benchmark_counts_what_the_request_holds() -> None:
+    """A small window holds some of the facts; without recall the last message changes nothing before it."""
+    chat = write_chat("coding")
+    end = [number for number, message in enumerate(chat.messages) if message["role"] == "user"][TURNS]
+    facts = tuple(fact for fact in chat.facts if fact.turn < TURNS)
+    stage = Stage(replace(chat, messages=chat.messages[:end], facts=facts), 16_000)
+    first, second = (stage.plan(text, recall=False) for text in (SMALL_TALK[0], stage.chat.facts[0].question))
+    assert first.items[:-1] == second.items[:-1]
+    assert stage.added_tokens(first) == 0
+    assert request_text(first).endswith(SMALL_TALK[0])
+    held = stage.held_by([first] * len(stage.chat.facts))
+    sent = json.dumps(first.items, ensure_ascii=False)
+    missed = {fact.words for fact in held.missed()}
+    assert 0 < len(missed) < len(stage.chat.facts)
+    assert not any(words in sent for words in missed)
