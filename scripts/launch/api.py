@@ -50,6 +50,10 @@ class Api:
         """POST a JSON body, and the JSON of the answer."""
         return _successful(self._client.post(path, json=dict(body or {}))).json()
 
+    def delete(self, path: str) -> Any:
+        """DELETE, and the JSON of the answer."""
+        return _successful(self._client.delete(path)).json()
+
     def content(self, path: str) -> bytes:
         """GET, and the bytes of the answer."""
         return _successful(self._client.get(path)).content

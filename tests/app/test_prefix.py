@@ -77,11 +77,12 @@ class Observed:
 async def observed(
     tmp_path: Path, standin: StandIn, caplog: pytest.LogCaptureFixture
 ) -> AsyncIterator[Observed]:
-    """A chat with Claude."""
+    """A chat with Claude, whose system prompt is sent as Open WebUI has it."""
     caplog.set_level(logging.INFO)
     database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
     async with aclosing(App(HostResources(database, FakeRecords(), "secret"))) as app:
-        yield Observed(Chat(app, settings(standin), model=CLAUDE), database, caplog)
+        as_it_is = settings(standin, STEADY_SYSTEM_PROMPT=False)
+        yield Observed(Chat(app, as_it_is, model=CLAUDE), database, caplog)
         await app.idle()
 
 

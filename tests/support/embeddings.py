@@ -36,7 +36,7 @@ class Embedder(BaseHTTPRequestHandler):
 
 @contextmanager
 def embeddings(host: OpenWebUI) -> Iterator[None]:
-    """Let the host embed what it keeps; afterwards it cannot any more."""
+    """Let the host embed what it keeps; afterwards it cannot any more, and its administrator has no memories."""
     before = host.admin.api.get(SETTINGS)
     with ThreadingHTTPServer(("127.0.0.1", 0), Embedder) as server:
         Thread(target=server.serve_forever).start()
@@ -45,5 +45,6 @@ def embeddings(host: OpenWebUI) -> Iterator[None]:
         try:
             yield
         finally:
+            host.admin.api.delete("/api/v1/memories/delete/user")
             host.admin.api.post(f"{SETTINGS}/update", before)
             server.shutdown()
