@@ -119,7 +119,7 @@ _models = st.builds(
     window_tokens=st.sampled_from([4000, 8000, 30_000, 1_000_000]),
     prices=st.sampled_from([CachePrices(), CachePrices(0.1, 1.25), CachePrices(0.5, 1.0)]),
 )
-thorough = settings(max_examples=HISTORIES * 5, deadline=None, suppress_health_check=list(HealthCheck))
+thorough = settings(max_examples=HISTORIES * 2, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def plans_of(chat: History, policy: ContextSettings, model: ModelTerms) -> Iterator[tuple[History, Plan]]:
@@ -181,6 +181,8 @@ def test_every_change_before_the_current_turn_is_found(chat: History, chance: ra
         if changed[:end] == items[: len(changed)][:end]:
             continue  # it only ends earlier, or the next item is the same
         moved = replace(plan.marks, completed=plan.marks.completed + len(changed) - len(items))
+        if not same_turn and moved.completed <= last.completed:
+            continue  # a question without an answer is gone: this is another question in its place
         assert found(last, sent(changed, replace(plan, marks=moved), turn)) is not None
 
 
