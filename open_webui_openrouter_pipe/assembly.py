@@ -171,9 +171,9 @@ class Assembly:
 
     def _own_tools(self) -> tuple[Tool, ...]:
         """The tool that looks up what was removed, unless nothing is."""
-        settings, is_task = self._settings, self.call.task is not None
-        may_lack = settings.context.context_strategy != "off" and not is_task
-        return (RECALL_TOOL,) if settings.recall_tool and may_lack else ()
+        settings = self._settings
+        is_offered = settings.recall_tool and settings.context.may_recall and self.call.task is None
+        return (RECALL_TOOL,) if is_offered else ()
 
     def _identity(self) -> Mapping[str, Any]:
         """What names the chat and its user."""

@@ -187,6 +187,11 @@ class ContextSettings:
         return min(max(limit, low), high)
 
     @property
+    def may_recall(self) -> bool:
+        """Whether something is removed that may come back: where the last messages alone are wanted, nothing does."""
+        return self.context_strategy != "off" and self.clip_limit is None
+
+    @property
     def protected_turns(self) -> int:
         """Newest turns that are left alone; the current one is always among them."""
         return max(1, self.protected_recent_turns)

@@ -37,8 +37,7 @@ NOTHING_RECALLED = Recalled()
 
 def max_recalled_tokens(settings: ContextSettings, budget_tokens: int) -> int:
     """Return how much quoted passages may take in an input budget; 0 where nothing is removed, or none are wanted."""
-    is_used = settings.recall and settings.context_strategy != "off"
-    return max_excerpts_tokens(budget_tokens) if is_used else 0
+    return max_excerpts_tokens(budget_tokens) if settings.recall and settings.may_recall else 0
 
 
 def recall_passages(

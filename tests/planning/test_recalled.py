@@ -208,6 +208,15 @@ def test_excerpts_have_their_room_below_the_limit_and_move_no_trigger(*, recall:
         assert budget.input_tokens == pytest.approx(due, abs=100)
 
 
+def test_a_clipped_chat_quotes_nothing() -> None:
+    """Who clips wants the last messages alone; where a user's chats are not clipped, what is dropped comes back."""
+    chat = asked_about(*SAID)
+    clip = replace(RECALL, context_strategy="clip", clip_last_messages=4)
+    assert excerpts(sent(chat, clip)) == []
+    assert sent(chat, clip).items == sent(chat, replace(clip, recall=False)).items
+    assert excerpts(sent(chat, replace(clip, clip_bypass=True))) != []
+
+
 def test_the_audit_counts_what_was_quoted() -> None:
     """As the last step; the sizes after the others are without it."""
     fitted = sent(asked_about(*SAID))
