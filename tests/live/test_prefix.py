@@ -65,7 +65,7 @@ class Totals:
 
 @pytest.fixture(scope="module")
 def preset(open_webui: OpenWebUI, live_pipe: list[str]) -> Iterator[None]:
-    """A model with a clock in its prompt and a skill, and a host that keeps memories."""
+    """A model with a clock in its prompt and a skill, and a host that keeps memories; other tests find none of it."""
     assert MODEL in live_pipe
     api = open_webui.admin.api
     api.post("/api/v1/skills/create", {"id": "manners", "name": "Manners", "content": "Bow first."})
@@ -77,6 +77,8 @@ def preset(open_webui: OpenWebUI, live_pipe: list[str]) -> Iterator[None]:
         open_webui.add_tool(name, TOOLKIT.format(name=name))
     with embeddings(open_webui):
         yield
+    api.delete("/api/v1/skills/id/manners/delete")
+    api.post("/api/v1/models/model/delete", {"id": PRESET})
     api.set_valves("openrouter", dict.fromkeys(AS_BEFORE))
 
 

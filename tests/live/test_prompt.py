@@ -52,14 +52,17 @@ def memories(open_webui: OpenWebUI) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def preset(open_webui: OpenWebUI, live_pipe: list[str]) -> None:
-    """A model with a clock in its prompt, and a skill."""
+def preset(open_webui: OpenWebUI, live_pipe: list[str]) -> Iterator[None]:
+    """A model with a clock in its prompt, and a skill; other tests find neither."""
     assert MODEL in live_pipe
     api = open_webui.admin.api
     api.post("/api/v1/skills/create", {"id": "tea", "name": "Tea", "content": "Warm the pot first."})
     api.post("/api/v1/models/create", form(WRITTEN))
     api.models()
     open_webui.add_tool("room", ROOM)
+    yield
+    api.delete("/api/v1/skills/id/tea/delete")
+    api.post("/api/v1/models/model/delete", {"id": PRESET})
 
 
 @pytest.fixture(autouse=True)

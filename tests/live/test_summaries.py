@@ -273,7 +273,7 @@ def test_an_edit_keeps_the_summaries_before_it(harbour: OpenWebUI, page: Browser
     count = summary_count(standin)
     page.open_chat(sent.chat_id)
     page.edit(questions_of(admin, sent.chat_id)[9], "That day was quiet.")
-    assert page.wait_for_answer().startswith("You said: That day was quiet.")
+    assert "That day was quiet." in page.wait_for_answer()
     page.screenshot("summary-edited")
     branch = end_of(admin, sent.chat_id)
     page.previous_branch(page.message_ids()[-2])
