@@ -31,7 +31,7 @@ from .openrouter.retries import RetryingResponses, Show
 from .permission import NO_PERSISTENCE, PermittedCall
 from .planning.audit import AuditRow
 from .planning.recall_offer import without_recall
-from .ports import PromptOwner, Responses
+from .ports import Model, PromptOwner, Responses
 from .recall.tool import RECALL_TOOL
 from .settings import Settings
 from .worker import Worker
@@ -110,7 +110,6 @@ class Assembly:
             composer, retry_seconds=settings.resilience.retry_seconds, show=self.channel.put
         )
         chat = ("", "") if call.task else (call.chat_id, call.message_id)
-        find = self.worker.listing(settings.client).catalog.find
         return Spending(
             self.worker.spending,
             settings.spending,
@@ -121,11 +120,7 @@ class Assembly:
             TimedResponses(responses, self.worker.loop.time),
             call.ask if call.in_chat else None,
             call.time_zone,
-            CostCeiling(
-                [find(model_id) for model_id in composer.model_ids],
-                self.permitted.offered,
-                composer.most_searches,
-            ),
+            CostCeiling(self._models(composer), self.permitted.offered, composer.most_searches),
             preset=call.model_row_id,
         )
 
@@ -190,11 +185,16 @@ class Assembly:
             return "5m"
         return cheapest_lifetime(await find(self.call), self.permitted.model)
 
+    def _models(self, composer: Composer) -> list[Model | None]:
+        """The catalogue's entries of the models that may answer."""
+        find = self.worker.listing(self._settings.client).catalog.find
+        return [find(model_id) for model_id in composer.model_ids]
+
     async def _fitter(self, composer: Composer, spending: Spending) -> RequestFitter:
         """What fits the call's requests. A task is never shortened; an unsaved chat is recorded without its ids."""
         call, settings = self.call, self._settings
         find = self.worker.listing(settings.client).catalog.find
-        models = [find(model_id) for model_id in composer.model_ids]
+        models = self._models(composer)
         context = settings.context
         writer = find(policy.summary_model_id(settings.summary.model, call.model_id))
         if call.task:

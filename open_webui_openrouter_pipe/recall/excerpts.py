@@ -7,11 +7,10 @@ frame: each line follows a mark, so that none can pass for a heading, an instruc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from ..conversation.user_record import quote_lines
 from ..responses.items import InputMessage, InputText
-from .passages import ChatPassage
+from .passages import ChatPassage, join_neighbors
 from .search import Query
 from .words import TermsOfWords, count_terms
 
@@ -98,19 +97,15 @@ def _adds_something(passage: ChatPassage, query: Query) -> bool:
 def _joined(passages: Sequence[ChatPassage]) -> tuple[ChatPassage, ...]:
     """Return the passages in the order of the conversation, those that follow each other in one."""
     rank = {passage.digest: number for number, passage in reversed([*enumerate(passages)])}
-    joined: list[ChatPassage] = []
-    for passage in sorted(passages, key=lambda each: (each.turn, rank[each.digest], each.start)):
-        last = joined[-1] if joined else None
-        if last and (last.turn, last.digest, last.end) == (passage.turn, passage.digest, passage.start):
-            joined[-1] = replace(last, text=last.text + passage.text)
-        else:
-            joined.append(passage)
-    return tuple(joined)
+    return tuple(
+        join_neighbors(sorted(passages, key=lambda each: (each.turn, rank[each.digest], each.start)))
+    )
 
 
-def quotation(passage: ChatPassage) -> str:
-    """Return a passage in its frame: who wrote it in which turn, counted from one, and its lines."""
-    return "\n".join([f"Turn {passage.turn + 1}, {passage.author}:", *quote_lines(passage.text)])
+def quotation(passage: ChatPassage, reference: str = "") -> str:
+    """Return a passage in its frame: who wrote it in which turn, counted from one, its reference, and its lines."""
+    head = ", ".join(filter(None, [f"Turn {passage.turn + 1}", passage.author, reference]))
+    return "\n".join([f"{head}:", *quote_lines(passage.text)])
 
 
 def excerpts_text(passages: Sequence[ChatPassage]) -> str:

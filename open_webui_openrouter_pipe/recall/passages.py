@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..conversation.content_cache import ContentCache
@@ -62,6 +62,18 @@ class ChatPassage:
     def end(self) -> int:
         """The offset behind its last character."""
         return self.start + len(self.text)
+
+
+def join_neighbors(passages: Iterable[ChatPassage]) -> list[ChatPassage]:
+    """Return the passages in their order, those in one that follow each other in a text."""
+    runs: list[list[ChatPassage]] = []
+    for passage in passages:
+        last = runs[-1][-1] if runs else None
+        if last and (last.turn, last.digest, last.end) == (passage.turn, passage.digest, passage.start):
+            runs[-1].append(passage)
+        else:
+            runs.append([passage])
+    return [replace(run[0], text="".join(passage.text for passage in run)) for run in runs]
 
 
 @dataclass(frozen=True, slots=True)

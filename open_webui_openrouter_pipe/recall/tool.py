@@ -15,10 +15,17 @@ from typing import Any, Final
 
 from ..conversation.conversation import Conversation, Tool
 from ..conversation.references import REFERENCE_DIGITS, reference_of
-from ..conversation.user_record import quote_lines
 from ..responses.text import mend_text
 from ..responses.wire import as_count, as_object, as_text
-from .passages import ChatPassage, SourceText, TextIndex, passage_starts, texts_of_turns
+from .excerpts import quotation
+from .passages import (
+    ChatPassage,
+    SourceText,
+    TextIndex,
+    join_neighbors,
+    passage_starts,
+    texts_of_turns,
+)
 from .search import make_query, search
 
 RECALL_NAME: Final = "recall"
@@ -177,7 +184,8 @@ class LookUp:
         if not quoted:
             raise RecallRefused(f"There is no page {request.page}; the last one is page {page}.")
         more = [f"[More on page {request.page + 1}.]"] if page > request.page else []
-        return "\n".join([_HEADING, *_quote(quoted), *more])
+        quotations = [quotation(each, reference_of(each.digest)) for each in join_neighbors(quoted)]
+        return "\n".join([_HEADING, *quotations, *more])
 
 
 def _passages_of(text: SourceText) -> Iterator[ChatPassage]:
@@ -185,24 +193,6 @@ def _passages_of(text: SourceText) -> Iterator[ChatPassage]:
     starts = passage_starts(text.text)
     for start, end in zip(starts, (*starts[1:], len(text.text)), strict=True):
         yield ChatPassage(text.turn, text.author, text.text[start:end], text.digest, start)
-
-
-def _quote(passages: Sequence[ChatPassage]) -> Iterator[str]:
-    """Yield passages in their frames; one that follows the last one in its text continues it."""
-    last, pieces = passages[0], [passages[0].text]
-    for passage in passages[1:]:
-        if (passage.digest, passage.start) == (last.digest, last.end):
-            pieces.append(passage.text)
-        else:
-            yield _quotation(last, "".join(pieces))
-            pieces = [passage.text]
-        last = passage
-    yield _quotation(last, "".join(pieces))
-
-
-def _quotation(passage: ChatPassage, text: str) -> str:
-    head = f"Turn {passage.turn + 1}, {passage.author}, {reference_of(passage.digest)}:"
-    return "\n".join([head, *quote_lines(text)])
 
 
 def _short(text: str) -> str:
