@@ -16,9 +16,11 @@ SMALLEST = 512
 LARGEST = 128 * 1024
 TOLERATED_SECONDS = 0.5
 """Of processor time for the largest text: what would stay below it even if it grew by the square is not looked at."""
-MAX_GROWTH = 3.0
-"""For a text twice as long: 2 when linear, 4 when quadratic."""
-SUSPICIOUS_GROWTH = 2.5
+STEP = 4
+"""By what the larger of two texts is longer: time grows by 4 when linear and by 16 when quadratic, so that what a busy
+machine adds to one of two measurements does not decide."""
+MAX_GROWTH = 8.0
+SUSPICIOUS_GROWTH = 6.0
 """From here on it is measured again, and with larger texts."""
 DECIDING_SIZE, DECIDING_SECONDS, LONG_SECONDS = 4096, 0.002, 0.1
 """From where on a ratio of two measurements says something, and from where on it needs no larger text."""
@@ -41,20 +43,20 @@ def seconds(read: Callable[[str], object], text: str, attempts: int = 1) -> floa
 
 
 def growth(read: Callable[[str], object], text: Callable[[int], str]) -> float:
-    """By what the time grows when a text is twice as long; 0 where even the square would not matter."""
-    size, before = SMALLEST, 0.0
+    """By what the time grows when a text is `STEP` times as long; 0 where even the square would not matter."""
+    size = SMALLEST
     while (now := seconds(read, text(size))) * (LARGEST / size) ** 2 > TOLERATED_SECONDS:
         if size >= DECIDING_SIZE and now > DECIDING_SECONDS:
-            if now < SUSPICIOUS_GROWTH * min(before, seconds(read, text(size // 2))):
+            if now < SUSPICIOUS_GROWTH * seconds(read, text(size // STEP), 2):
                 return 0
             ratio = _ratio(read, text, size)
             if ratio > MAX_GROWTH:  # caches and memory that others use up look like growth, but not each time
                 ratio = min(ratio, *(_ratio(read, text, size) for _ in range(CONFIRMATIONS)))
             if ratio < SUSPICIOUS_GROWTH or size == LARGEST or now > LONG_SECONDS:
                 return ratio
-        size, before = size * 2, now
+        size *= 2
     return 0
 
 
 def _ratio(read: Callable[[str], object], text: Callable[[int], str], size: int) -> float:
-    return seconds(read, text(size), ATTEMPTS) / seconds(read, text(size // 2), ATTEMPTS)
+    return seconds(read, text(size), ATTEMPTS) / seconds(read, text(size // STEP), ATTEMPTS)
