@@ -73,6 +73,8 @@ class Conversation:
     """The chain digest before the first of `turns`."""
     corrections: int = 0
     """How many of `volatile`, its first, say what the instructions now read: they are never cut or omitted."""
+    has_additions: bool = False
+    """Whether the host wrote something into the last question that later requests will not find there."""
 
     @property
     def retrieved(self) -> tuple[DigestedItem, ...]:

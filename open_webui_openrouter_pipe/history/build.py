@@ -105,6 +105,8 @@ class BuiltHistory:
     """Whether the first of the volatile items says what the system prompt now reads."""
     prompt_change: PromptChange = "none"
     """How the system prompt differs from the one that the chat keeps sending."""
+    has_additions: bool = False
+    """Whether the host wrote something into the last question that later requests will not find there."""
 
     @cached_property
     def conversation(self) -> Conversation:
@@ -118,7 +120,9 @@ class BuiltHistory:
             volatile=self.items[volatile.start : volatile.stop],
             external_summaries=self.external_summaries,
         )
-        conversation = replace(conversation, corrections=int(self.prompt_note))
+        conversation = replace(
+            conversation, corrections=int(self.prompt_note), has_additions=self.has_additions
+        )
         if self.unfilled is None:
             return conversation
         return name_turns(conversation, [self.unfilled[index] for index in kept])
@@ -137,6 +141,7 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
     """
     resolved = _resolve_markers(history.turns, artifacts)
     (first, *later), volatile, summaries = _separate_additions(resolved, options)
+    latest_turn = (first, *later)[-1]
     leading = tuple(takewhile(lambda entry: isinstance(entry, Instruction), first))
     rules = BuildRules(artifacts, model_family(options.model_id), options.strip_reasoning)
     call_ids = CallIds()
@@ -174,6 +179,9 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
         external_summaries=unique_summaries([*summaries, *history.summaries]),
         prompt_note=bool(options.steady and options.steady.note),
         prompt_change=options.steady.change if options.steady else "none",
+        has_additions=any(
+            isinstance(entry, UserMessage) and entry not in resolved[-1] for entry in latest_turn
+        ),
     )
 
 

@@ -136,7 +136,8 @@ class CacheMarks:
 
     `instructions` ends what comes before all parts; `unchanged` what this request shares with the one before;
     `frontier` the shortened parts; `completed` everything before the current turn. `current` is where that turn begins,
-    0 where that is unknown: from `completed` until there stands what changes from request to request.
+    0 where that is unknown: from `completed` until there stands what changes from request to request. `has_additions`
+    says that the question itself holds such text.
     """
 
     instructions: int
@@ -144,11 +145,12 @@ class CacheMarks:
     frontier: int
     completed: int
     current: int = 0
+    has_additions: bool = False
 
     @property
     def has_volatile(self) -> bool:
-        """Whether something stands before the current turn that no other request will find there again."""
-        return self.current > self.completed
+        """Whether the current turn begins with something that no later turn will find there again."""
+        return self.has_additions or self.current > self.completed
 
 
 @dataclass(frozen=True, slots=True)
@@ -671,6 +673,7 @@ class _Draft:
             frontier=starts[frontier],
             completed=starts[self.parts.current] - len(self.conversation.volatile) - len(recalled.entries),
             current=starts[self.parts.current],
+            has_additions=self.conversation.has_additions,
         )
 
     def _tokens(self, entries: Iterable[DigestedItem]) -> int:

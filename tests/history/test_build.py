@@ -1097,6 +1097,8 @@ def test_the_next_request_begins_like_this_one() -> None:
     """Up to the end of the user's own words the bytes stay, whatever the host mixed in this time."""
     now = [system("S"), user("1"), assistant("a"), user("Template\n2")]
     then = [system("S"), user("1"), assistant("a"), user("2"), assistant("b"), user("Template\n3")]
+    assert build(now, base_system_prompt="S", base_user_prompt="2").conversation.has_additions
+    assert not build(now, base_system_prompt="S", base_user_prompt="Template\n2").conversation.has_additions
     one = compact(build(now, base_system_prompt="S", base_user_prompt="2").items)
     two = compact(build(then, base_system_prompt="S", base_user_prompt="3").items)
     shared = one[: one.index(',{"type":"input_text","text":"Template"}')]

@@ -1,7 +1,8 @@
 """The beginning of requests in a real Open WebUI, with all that it mixes into them: what breaks it, and its price.
 
-The chat has a preset with a clock and the user's name in its prompt, a skill, memories, a document and tools. With
-`PREFIX_TURNS=200` it is ten times as long; the totals are left in the file `prefix.json`.
+The chat has a preset with a clock and the user's name in its prompt, a skill, memories, a document, a knowledge base,
+tools, and those of an MCP server. With `PREFIX_TURNS=200` it is ten times as long; the totals are left in the file
+`prefix.json`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.support.embeddings import embeddings
+from tests.support.tool_servers import MCP_TOOL, MCP_TOOLS, call_of, tool_servers
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ class Tools:
         return "It is dark. " * 50
 '''
 NAMES: Final = ("look", "listen")
+CALLS: Final = {1: f"[[standin: call={NAMES[0]}]] ", 3: f"{call_of(MCP_TOOL, title='Emma')} "}
+"""What is called in a turn, by its number's remainder of five."""
 AS_BEFORE: Final = {"STEADY_SYSTEM_PROMPT": False}
 """The system prompt is sent as Open WebUI writes it."""
 
@@ -75,7 +79,7 @@ def preset(open_webui: OpenWebUI, live_pipe: list[str]) -> Iterator[None]:
     api.models()
     for name in NAMES:
         open_webui.add_tool(name, TOOLKIT.format(name=name))
-    with embeddings(open_webui):
+    with embeddings(open_webui), tool_servers(open_webui):
         yield
     api.delete("/api/v1/skills/id/manners/delete")
     api.post("/api/v1/models/model/delete", {"id": PRESET})
@@ -85,21 +89,22 @@ def preset(open_webui: OpenWebUI, live_pipe: list[str]) -> Iterator[None]:
 def converse(host: OpenWebUI, standin: StandIn, *, moves: bool) -> Totals:
     """A long chat whose clock goes on and whose memories grow, or stand still."""
     standin.reset()
-    page = host.admin.upload("house.txt", b"The house has nine rooms. " * 100, "text/plain")
+    page = host.admin.upload("house.txt", b"The house has nine rooms. " * 5, "text/plain")
+    base = knowledge_base(host)
     sent = None
     for turn in range(TURNS):
         if moves and turn % 3 == 2:
             host.admin.api.post("/api/v1/memories/add", {"content": f"Has {turn} cats.", "type": "user"})
         clock = f"2026-11-{1 + turn // 24 if moves else 1:02} {turn % 24 if moves else 0:02}:00:00"
-        call = f"[[standin: call={NAMES[0]}]] " if turn % 5 == 1 else ""
+        call = CALLS.get(turn % 5, "")
         sent, _ = host.admin.ask(
             PRESET,
             f"{call}What time is it? {turn} {'word ' * 100}",
             after=sent,
             variables={"{{CURRENT_DATETIME}}": clock, "{{USER_NAME}}": "Ada"},
             features={"memory": True},
-            tool_ids=[*(NAMES if turn % 2 else reversed(NAMES))],
-            **({"files": [page]} if turn == 0 else {}),
+            tool_ids=[MCP_TOOLS, *(NAMES if turn % 2 else reversed(NAMES))],
+            **({"files": [page, base]} if turn == 0 else {}),
         )
     assert sent is not None
     requests = [each for each in standin.responses if each.body.get("tools")]
@@ -120,6 +125,15 @@ def converse(host: OpenWebUI, standin: StandIn, *, moves: bool) -> Totals:
         lost_dollars=round(sum(cost for _, _, cost in rows), 4),
         breaks=dict(Counter(f"{where}: {cause}" for where, cause, _ in rows if cause)),
     )
+
+
+def knowledge_base(host: OpenWebUI) -> dict[str, str]:
+    """A collection of one file, as the page attaches it to a message."""
+    form = {"name": "Rules", "description": "The rules of the house."}
+    base = host.admin.api.post("/api/v1/knowledge/create", form)["id"]
+    rules = host.admin.upload("rules.txt", b"Nobody runs in the hall. " * 5, "text/plain")
+    host.admin.api.post(f"/api/v1/knowledge/{base}/file/add", {"file_id": rules["id"]})
+    return {"type": "collection", "id": base, "name": form["name"], "status": "processed"}
 
 
 def audited(host: OpenWebUI, chat_id: str, count: int) -> list[tuple[Any, ...]]:

@@ -52,6 +52,12 @@ def test_nothing_is_marked_behind_what_changes() -> None:
     assert marked(with_breakpoints([system("it is noon"), user("Q1")], bare)) == []
 
 
+def test_nothing_is_marked_in_a_question_that_the_host_has_added_to() -> None:
+    """Its text will be gone in the next request, and whatever stands behind it."""
+    marks = CacheMarks(instructions=1, unchanged=5, frontier=5, completed=9, current=9, has_additions=True)
+    assert marked(with_breakpoints(ITEMS, marks)) == [0, 1, 5]
+
+
 def test_a_request_finds_what_the_one_before_has_marked() -> None:
     """Also where both have something before the question that the other has not."""
     earlier = with_breakpoints(
