@@ -9,6 +9,8 @@
     worker        what one worker owns, and all its calls share
     settings      the frozen settings of a request, from the valves
     valves        what administrators and users set
+    advanced      what only experts set, behind one valve
+    valve_fields  what holds for every valve: its text, and how it is read
     engine        one request's journey over the ports
     openrouter    HTTP: client, request body, catalogue, errors
     store         sealed artifacts, summaries and the audit in the host's database

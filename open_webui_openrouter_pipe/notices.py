@@ -104,7 +104,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         ),
         "no_response.admin": (
             "OpenRouter did not answer within {seconds:.0f} seconds. Please try again, or choose another model; the "
-            "function's valve REQUEST_TIMEOUT_SECONDS says how long to wait."
+            "function's valve ADVANCED may say how long to wait (REQUEST_TIMEOUT_SECONDS)."
         ),
         "stream_silent": (
             "OpenRouter sent nothing for {seconds:.0f} seconds, so the answer ends here. Please try again."
@@ -282,16 +282,16 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "place_found": "The wait is over",
         "queue_full": "This server is busy: too many requests are waiting. Please try again in a minute.",
         "queue_full.admin": (
-            "Too many requests are waiting on this server. The function's valves MAX_REQUESTS and "
-            "MAX_REQUESTS_PER_USER limit how many run."
+            "Too many requests are waiting on this server. The function's valve ADVANCED may say how "
+            "many run (MAX_REQUESTS, MAX_REQUESTS_PER_USER)."
         ),
         "queue_slow": (
             "This server is busy: the request has waited {seconds:.0f} seconds for others to end. Please try again "
             "later."
         ),
         "queue_slow.admin": (
-            "The request has waited {seconds:.0f} seconds for others to end. The function's valves MAX_REQUESTS and "
-            "MAX_REQUESTS_PER_USER limit how many run."
+            "The request has waited {seconds:.0f} seconds for others to end. The function's valve ADVANCED may say how "
+            "many run (MAX_REQUESTS, MAX_REQUESTS_PER_USER)."
         ),
         "with_reference": "{line} (reference {reference})",
         # openrouter: what users and administrators switch
@@ -395,7 +395,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         ),
         "status_unknown_variant": "wrong VARIANTS (unknown: {words})",
         "status_unknown_variant_advice": (
-            "`VARIANTS` in the valves has entries that are not variants: {words}. It takes patterns with a variant or "
+            "`VARIANTS` in `ADVANCED` has entries that are not variants: {words}. It takes patterns with a variant or "
             "a preset, such as `openai/gpt-5*:nitro`, `anthropic/*@preset/team` or `@preset/team`. The others are "
             "offered."
         ),
@@ -496,6 +496,11 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "user_valves_unreadable": (
             "Some of your own settings cannot be read and have no effect: {names}. Set them again in your valves "
             "(Controls → Valves)."
+        ),
+        "valves_not_saved": "Not saved. {problems}.",
+        "valves_lost": (
+            "Nothing was sent, because settings that protect chats or limit what they cost cannot be read: {names}. An "
+            "administrator has to set them again in the function's valves."
         ),
         # summaries: why one could not be written, as the end of "not_summarized" and "summarized_partly"
         "summary_failure_empty": "the model's answer was empty",

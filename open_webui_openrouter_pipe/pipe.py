@@ -6,6 +6,7 @@ Nothing is derived from the name under which it is loaded, and nothing happens a
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
@@ -26,17 +27,20 @@ from .responses.wire import as_object, as_text
 from .settings import Settings, bound_key, read_settings
 from .valves import PROTECTIONS, UserValves, read_user_valves, user_valves_class
 
+_log = logging.getLogger(__name__)
+
 
 class Pipe:
     """Every OpenRouter model in Open WebUI, over the Responses API."""
 
-    Valves = valves.Valves
+    Valves = valves.HostValves
 
     def __init__(self, build: Callable[[], App] = build_app) -> None:
         """Called by the host, without arguments, once per worker and version; `build` creates the app on first use."""
         self.type = "manifold"
         self.name = ""
-        self.valves = self.Valves()
+        self.valves: valves.Valves = self.Valves()
+        self._reported: tuple[str, ...] = ()
         self._build = build
         self._app: App | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -48,6 +52,7 @@ class Pipe:
 
     async def pipes(self) -> list[dict[str, str]]:
         """List the models for Open WebUI: `id` and `name` of each. Answers from memory."""
+        self._report_unreadable()
         return await self._running_app().models(read_settings(self.valves), function_id=function_id(self))
 
     async def pipe(
@@ -102,15 +107,27 @@ class Pipe:
     def _read_settings(self, user: Mapping[str, Any], function_id: str) -> Settings:
         """The settings of a user's call; the user's valves by themselves where the host could not read them."""
         user_valves, user_id = user.get("valves"), as_text(user.get("id"))
-        unreadable: tuple[str, ...] = ()
-        if not (isinstance(user_valves, UserValves) and user_valves.model_fields_set):
+        if isinstance(user_valves, UserValves) and user_valves.model_fields_set:
+            unreadable = user_valves.unreadable
+        else:
             stored = stored_user_valves(user, function_id)
             lost = (UserValves(), PROTECTIONS)
             user_valves, unreadable = lost if stored is None else read_user_valves(stored)
         if bound := bound_key(user_valves.API_KEY, user_id):
             values = (user_valves.API_KEY, bound)
             self._running_app().replace_user_valve(function_id, user_id, "API_KEY", values)
+        if unreadable:
+            _log.warning("a user's valves cannot be read: %s", ", ".join(unreadable))
+        self._report_unreadable()
         return read_settings(self.valves, user_valves, user_id=user_id, unreadable=unreadable)
+
+    def _report_unreadable(self) -> None:
+        """Log which of the administrator's valves cannot be read, once as long as they are the same."""
+        if (names := self.valves.unreadable) != self._reported:
+            self._reported = names
+            _log.warning(
+                "valves cannot be read, and have no effect: %.500s", ", ".join(names) or "none any more"
+            )
 
     def _running_app(self) -> App:
         """Return the app of the running event loop; a worker has one loop for its whole life."""

@@ -32,7 +32,15 @@ from .openrouter.routing import price_text
 from .openrouter.search import SearchSettings
 from .planning.limits import read_limits
 from .store.sealed_text import is_owned, open_text, seal_text
-from .valves import OWN_KEY_PURPOSE, PROTECTIONS, USER_LIMITS, UserValves, Valves, hidden_controls
+from .valves import (
+    ADMIN_PROTECTIONS,
+    OWN_KEY_PURPOSE,
+    PROTECTIONS,
+    USER_LIMITS,
+    UserValves,
+    Valves,
+    hidden_controls,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +128,17 @@ def read_settings(
     hidden = hidden_controls(valves)
     user_valves, limit_notices = _permitted(valves, _visible(hidden, user_valves or UserValves()))
     refusal, lost_notices = _lost(sorted(set(unreadable) - hidden))
+    if lost := [name for name in ADMIN_PROTECTIONS if name in valves.unreadable]:
+        refusal = notice("valves_lost", names=", ".join(lost))
     retention, notices = _reasoning_retention(valves, user_valves)
     wanted = {name: getattr(user_valves, valve) for name, valve in _IMAGE_CONFIG.items()}
     return Settings(
         client=ClientSettings(
             base_url=valves.BASE_URL.strip().rstrip("/"),
             api_key=valves.API_KEY.strip() or os.environ.get("OPENROUTER_API_KEY", "").strip(),
-            referer=valves.HTTP_REFERER.strip(),
-            title=valves.APP_TITLE.strip(),
-            timeout_seconds=valves.REQUEST_TIMEOUT_SECONDS,
+            referer=valves.advanced.HTTP_REFERER.strip(),
+            title=valves.advanced.APP_TITLE.strip(),
+            timeout_seconds=valves.advanced.REQUEST_TIMEOUT_SECONDS,
         ),
         store=StoreSettings(
             passphrases=tuple(
@@ -136,46 +146,47 @@ def read_settings(
                 for part in re.split(r"[,\n]", valves.ARTIFACT_ENCRYPTION_KEY)
                 if (passphrase := part.strip())
             ),
-            encrypt_all=valves.ENCRYPT_ALL,
-            accept_unsealed=valves.ACCEPT_UNSEALED_ARTIFACTS,
+            encrypt_all=valves.advanced.ENCRYPT_ALL,
+            accept_unsealed=valves.advanced.ACCEPT_UNSEALED_ARTIFACTS,
             cleanup_days=valves.ARTIFACT_CLEANUP_DAYS,
         ),
-        persistence=Persistence(reasoning=retention, tools=valves.PERSIST_TOOL_RESULTS),
-        carrier=valves.MARKER_CARRIER,
-        save_attachments=valves.SAVE_ATTACHMENTS,
+        persistence=Persistence(reasoning=retention, tools=valves.advanced.PERSIST_TOOL_RESULTS),
+        carrier=valves.advanced.MARKER_CARRIER,
+        save_attachments=valves.advanced.SAVE_ATTACHMENTS,
         image_config={name: value for name, value in wanted.items() if value != "auto"},
         model_rows=_model_rows(valves),
         offer=_offer(valves),
-        user_parameters=frozenset(_words(valves.USER_PARAMETERS)),
+        user_parameters=frozenset(_words(valves.advanced.USER_PARAMETERS)),
         context=_context(valves, user_valves),
-        assumed_window_tokens=valves.ASSUMED_CONTEXT_TOKENS,
-        summary=SummarySettings(valves.SUMMARY_MODEL.strip(), valves.SUMMARY_TIMEOUT_SECONDS),
+        assumed_window_tokens=valves.advanced.ASSUMED_CONTEXT_TOKENS,
+        summary=SummarySettings(valves.SUMMARY_MODEL.strip(), valves.advanced.SUMMARY_TIMEOUT_SECONDS),
         attachments=AttachmentSettings(
             MediaSettings(
                 documents=valves.DOCUMENTS,
                 parses_pdf="native" not in {valves.DOCUMENTS, valves.PDF_ENGINE},
-                max_images=valves.MAX_INPUT_IMAGES_PER_REQUEST,
-                image_selection=valves.IMAGE_INPUT_SELECTION,
-                max_bytes=valves.MAX_ATTACHMENT_MB * 1024 * 1024,
-                max_total_bytes=valves.MAX_REQUEST_ATTACHMENTS_MB * 1024 * 1024,
+                max_images=valves.advanced.MAX_INPUT_IMAGES_PER_REQUEST,
+                image_selection=valves.advanced.IMAGE_INPUT_SELECTION,
+                max_bytes=valves.advanced.MAX_ATTACHMENT_MB * 1024 * 1024,
+                max_total_bytes=valves.advanced.MAX_REQUEST_ATTACHMENTS_MB * 1024 * 1024,
             ),
             valves.PDF_ENGINE,
-            tuple(_words(valves.DOWNLOAD_HOSTS)),
+            tuple(_words(valves.advanced.DOWNLOAD_HOSTS)),
         ),
         resilience=ResilienceSettings(
-            AdmissionSettings(valves.MAX_REQUESTS, valves.MAX_REQUESTS_PER_USER), valves.RETRY_SECONDS
+            AdmissionSettings(valves.advanced.MAX_REQUESTS, valves.advanced.MAX_REQUESTS_PER_USER),
+            valves.advanced.RETRY_SECONDS,
         ),
         spending=SpendingSettings(
             cost_line=valves.COST_LINE if user_valves.COST_LINE == "inherit" else user_valves.COST_LINE,
             confirm_dollars=valves.CONFIRM_ABOVE_DOLLARS,
             limits=read_limits(valves.SPENDING_LIMITS),
-            near_limit=valves.NEAR_LIMIT,
+            near_limit=valves.advanced.NEAR_LIMIT,
             own_key=bool(user_valves.API_KEY),
         ),
         notices=(*notices, *limit_notices, *lost_notices),
         controls=_controls(valves, user_valves, user_id),
-        steady_prompt=valves.STEADY_SYSTEM_PROMPT,
-        recall_tool=valves.RECALL_TOOL,
+        steady_prompt=valves.advanced.STEADY_SYSTEM_PROMPT,
+        recall_tool=valves.advanced.RECALL_TOOL,
         held_image_config=frozenset(name for name, valve in _IMAGE_CONFIG.items() if valve in hidden),
         refusal=refusal,
     )
@@ -186,7 +197,7 @@ def _model_rows(valves: Valves) -> ModelRowSettings:
     access = tuple(_words(valves.NEW_MODEL_ACCESS)) or (PRIVATE,)
     if len(access) == 1 and access[0].lower() in {PRIVATE, PUBLIC}:
         access = (access[0].lower(),)
-    return ModelRowSettings(valves.SYNC_MODEL_INFO, access, valves.MODEL_ACCESS_APPLIES_TO)
+    return ModelRowSettings(valves.advanced.SYNC_MODEL_INFO, access, valves.MODEL_ACCESS_APPLIES_TO)
 
 
 def _words(valve: str) -> list[str]:
@@ -223,7 +234,7 @@ def _visible(hidden: Collection[str], user_valves: UserValves) -> UserValves:
 def _controls(valves: Valves, user_valves: UserValves, user_id: str) -> ControlSettings:
     """The user's choices go before the administrator's defaults."""
     effort = _chosen(user_valves.REASONING_EFFORT, valves.REASONING_EFFORT)
-    summary = _chosen(user_valves.REASONING_SUMMARY, valves.REASONING_SUMMARY)
+    summary = _chosen(user_valves.REASONING_SUMMARY, valves.advanced.REASONING_SUMMARY)
     return ControlSettings(
         reasoning={
             **({} if effort == "default" else {"effort": effort}),
@@ -231,17 +242,17 @@ def _controls(valves: Valves, user_valves: UserValves, user_id: str) -> ControlS
         },
         search=SearchSettings(
             mode=valves.WEB_SEARCH if user_valves.WEB_SEARCH == "inherit" else user_valves.WEB_SEARCH,
-            engine=valves.WEB_SEARCH_ENGINE,
-            max_results=valves.WEB_SEARCH_MAX_RESULTS,
-            max_searches=valves.WEB_SEARCH_MAX_SEARCHES,
-            fetches=valves.WEB_FETCH,
+            engine=valves.advanced.WEB_SEARCH_ENGINE,
+            max_results=valves.advanced.WEB_SEARCH_MAX_RESULTS,
+            max_searches=valves.advanced.WEB_SEARCH_MAX_SEARCHES,
+            fetches=valves.advanced.WEB_FETCH,
             host_switch_by=valves.WEB_SEARCH_BY,
         ),
         provider=_provider(valves, user_valves),
-        fallback_models=tuple(_words(valves.FALLBACK_MODELS)),
-        service_tier="" if valves.SERVICE_TIER == "default" else valves.SERVICE_TIER,
-        cache_lifetime=valves.CACHE_TTL,
-        interleaves_thinking=valves.INTERLEAVED_THINKING,
+        fallback_models=tuple(_words(valves.advanced.FALLBACK_MODELS)),
+        service_tier="" if valves.advanced.SERVICE_TIER == "default" else valves.advanced.SERVICE_TIER,
+        cache_lifetime=valves.advanced.CACHE_TTL,
+        interleaves_thinking=valves.advanced.INTERLEAVED_THINKING,
         identity=valves.SEND_IDENTITY,
         own_api_key=_own_key(user_valves.API_KEY, user_id),
     )
@@ -253,18 +264,18 @@ def _chosen(own: str, default: str) -> str:
 
 def _provider(valves: Valves, user_valves: UserValves) -> dict[str, object]:
     """The provider preferences that are set, as on the wire."""
-    prices = {"prompt": valves.MAX_PRICE_INPUT, "completion": valves.MAX_PRICE_OUTPUT}
-    sort = _chosen(user_valves.PROVIDER_SORT, valves.PROVIDER_SORT)
+    prices = {"prompt": valves.advanced.MAX_PRICE_INPUT, "completion": valves.advanced.MAX_PRICE_OUTPUT}
+    sort = _chosen(user_valves.PROVIDER_SORT, valves.advanced.PROVIDER_SORT)
     wanted: dict[str, object] = {
-        "order": _words(valves.PROVIDER_ORDER),
-        "only": _words(valves.PROVIDER_ONLY),
-        "ignore": _words(valves.PROVIDER_IGNORE),
+        "order": _words(valves.advanced.PROVIDER_ORDER),
+        "only": _words(valves.advanced.PROVIDER_ONLY),
+        "ignore": _words(valves.advanced.PROVIDER_IGNORE),
         "sort": "" if sort == "default" else sort,
-        "quantizations": _words(valves.QUANTIZATIONS),
+        "quantizations": _words(valves.advanced.QUANTIZATIONS),
         "max_price": {name: price_text(limit) for name, limit in prices.items() if limit},
-        "data_collection": "deny" if valves.DATA_COLLECTION == "deny" else "",
+        "data_collection": "deny" if valves.advanced.DATA_COLLECTION == "deny" else "",
         "zdr": valves.ZDR or user_valves.ZDR,
-        "require_parameters": valves.REQUIRE_PARAMETERS,
+        "require_parameters": valves.advanced.REQUIRE_PARAMETERS,
     }
     return {name: value for name, value in wanted.items() if value}
 
@@ -296,13 +307,13 @@ def _own_key(sealed: str, user_id: str) -> str | None:
 
 
 def _offer(valves: Valves) -> OfferSettings:
-    variants, unknown_variants = read_variants(_words(valves.VARIANTS))
+    variants, unknown_variants = read_variants(_words(valves.advanced.VARIANTS))
     return OfferSettings(
         patterns=tuple(_words(valves.MODELS)) or ("*",),
         filters=read_filters(_words(valves.MODEL_FILTERS)),
         variants=variants,
         unknown_variants=unknown_variants,
-        shows_status=valves.STATUS_ENTRY == "always",
+        shows_status=valves.advanced.STATUS_ENTRY == "always",
     )
 
 
@@ -311,18 +322,18 @@ def _context(valves: Valves, user_valves: UserValves) -> ContextSettings:
     if strategy == "summarize" and user_valves.SUMMARY_BYPASS:
         strategy = "prune"
     return ContextSettings(
-        tool_output_retention_turns=valves.TOOL_OUTPUT_RETENTION_TURNS,
-        tool_output_pruning=valves.TOOL_OUTPUT_PRUNING,
+        tool_output_retention_turns=valves.advanced.TOOL_OUTPUT_RETENTION_TURNS,
+        tool_output_pruning=valves.advanced.TOOL_OUTPUT_PRUNING,
         context_strategy=strategy,
         context_aim=valves.CONTEXT_AIM if user_valves.CONTEXT_AIM == "inherit" else user_valves.CONTEXT_AIM,
-        context_max_output_tokens=valves.CONTEXT_MAX_OUTPUT_TOKENS,
-        summary_trigger_ratio=valves.SUMMARY_TRIGGER_RATIO,
-        summary_ahead_ratio=valves.SUMMARY_AHEAD_RATIO,
-        summary_turn_trigger=valves.SUMMARY_TURN_TRIGGER,
-        protected_recent_turns=valves.PROTECTED_RECENT_TURNS,
-        prune_trigger_ratio=valves.PRUNE_TRIGGER_RATIO,
-        clip_last_messages=valves.CLIP_LAST_MESSAGES,
-        clip_minimum_messages=valves.CLIP_MIN_MESSAGES,
+        context_max_output_tokens=valves.advanced.CONTEXT_MAX_OUTPUT_TOKENS,
+        summary_trigger_ratio=valves.advanced.SUMMARY_TRIGGER_RATIO,
+        summary_ahead_ratio=valves.advanced.SUMMARY_AHEAD_RATIO,
+        summary_turn_trigger=valves.advanced.SUMMARY_TURN_TRIGGER,
+        protected_recent_turns=valves.advanced.PROTECTED_RECENT_TURNS,
+        prune_trigger_ratio=valves.advanced.PRUNE_TRIGGER_RATIO,
+        clip_last_messages=valves.advanced.CLIP_LAST_MESSAGES,
+        clip_minimum_messages=valves.advanced.CLIP_MIN_MESSAGES,
         clip_user_limit=user_valves.CLIP_LAST_MESSAGES or None,
         clip_bypass=user_valves.CLIP_BYPASS,
         recall=valves.RECALL if user_valves.RECALL == "inherit" else user_valves.RECALL == "on",
@@ -335,7 +346,7 @@ def _reasoning_retention(
     """The administrator's `disabled` wins; otherwise the user's own choice does."""
     choice = user_valves.PERSIST_REASONING_TOKENS
     if choice == "inherit":
-        return valves.PERSIST_REASONING_TOKENS, ()
-    if valves.PERSIST_REASONING_TOKENS == "disabled" != choice:
+        return valves.advanced.PERSIST_REASONING_TOKENS, ()
+    if valves.advanced.PERSIST_REASONING_TOKENS == "disabled" != choice:
         return "disabled", (notice("reasoning_disabled"),)
     return choice, ()

@@ -1,33 +1,47 @@
-"""Admin valves and user valves as Open WebUI shows them: each field's default, limits and help."""
+"""Admin valves and user valves as Open WebUI shows them: each field's default, limits and help.
+
+Titles begin with a group. What only experts set stands in `advanced`, behind the one valve `ADVANCED`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from .conversation.budget import CLIP_RANGE_MESSAGES, Aim, Pruning, Strategy
-from .engine.recorder import ReasoningRetention
-from .engine.spending import CostLine, NearLimit
+from .advanced import (
+    Advanced,
+    ReasoningSummary,
+    gather_advanced,
+    read_advanced,
+    readable_advanced,
+)
+from .conversation.budget import CLIP_RANGE_MESSAGES, Aim, Strategy
+from .engine.spending import CostLine
 from .host.model_sync import AccessFor
-from .host.native import Carrier
 from .host.platform import host_secret
-from .media.choice import Documents, ImageSelection, PdfEngine
+from .host.saving import NotSaved, is_saving
+from .media.choice import Documents, PdfEngine
+from .notices import notice
 from .openrouter.client import DEFAULT_BASE_URL
 from .openrouter.identity import IdentityLevel
-from .openrouter.search import SearchEngine, SearchMode
+from .openrouter.search import SearchMode
 from .store.sealed_text import seal_text
+from .valve_fields import ValveFields, explain, readable
 
 AspectRatio = Literal["auto", "1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"]
 ImageSize = Literal["auto", "1K", "2K", "4K"]
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-ReasoningSummary = Literal["auto", "concise", "detailed", "off"]
-Quantization = Literal[
-    "int4", "int8", "fp4", "mxfp4", "nvfp4", "fp6", "fp8", "mxfp8", "fp16", "bf16", "fp32", "unknown"
-]  # fmt: skip
 
 USER_CONTROLS: Final = (
     *("REASONING_EFFORT", "REASONING_SUMMARY", "WEB_SEARCH", "PROVIDER_SORT", "ZDR", "API_KEY"),
@@ -37,20 +51,16 @@ USER_CONTROLS: Final = (
 OWN_KEY_PURPOSE: Final = "own API key"
 
 _PASSWORD: dict[str, Any] = {"input": {"type": "password"}}
+_AS_SET: Final = "as the administrator set it"
 
 PROTECTIONS: Final = ("ZDR", "API_KEY")
 """The user valves without which nothing is sent, rather than by their defaults: who sees a chat, and who pays."""
 
+ADMIN_PROTECTIONS: Final = ("ZDR", "DATA_COLLECTION", "PROVIDER_ONLY", "PROVIDER_IGNORE", "SPENDING_LIMITS")
+"""The same of the administrator's."""
+
 USER_LIMITS: Final = ("CONTEXT_AIM", "RECALL", "CLIP_LAST_MESSAGES", "CLIP_BYPASS", "SUMMARY_BYPASS")
 """The user valves by which users change what the administrator has set for their chats."""
-
-
-def _known_quantizations(value: str) -> str:
-    """Refuse a name that OpenRouter does not know: it would refuse every request."""
-    unknown = {name.strip() for name in value.split(",")} - {"", *get_args(Quantization)}
-    if unknown:
-        raise ValueError(f"unknown quantizations: {', '.join(sorted(unknown))}")
-    return value
 
 
 def _sealed_key(key: str) -> str:
@@ -59,36 +69,37 @@ def _sealed_key(key: str) -> str:
     return seal_text(key, host_secret(), purpose=OWN_KEY_PURPOSE) if key else ""
 
 
-class Valves(BaseModel):
-    """What an administrator sets, for all users."""
+class Valves(ValveFields):
+    """What an administrator sets, for all users. What `ADVANCED` may hold may also be given by its own name."""
 
     API_KEY: str = Field(
         default="",
-        title="API Key",
-        description="API key of OpenRouter. Empty: the environment variable OPENROUTER_API_KEY.",
-        json_schema_extra=_PASSWORD,
-    )
-    BASE_URL: str = Field(
-        default=DEFAULT_BASE_URL,
-        title="Base URL",
-        description="Address of the OpenRouter API, without the trailing slash.",
+        title="OpenRouter · API Key",
+        description="Your key from https://openrouter.ai/settings/keys. Nothing else has to be set.",
+        json_schema_extra={**_PASSWORD, "stands_for": "the environment variable `OPENROUTER_API_KEY`"},
     )
     MODELS: str = Field(
         default="*",
+        title="Models · Offered Models",
         description=(
             "Which models are offered: patterns separated by commas, such as `anthropic/*, openai/gpt-5*`. "
             "A pattern that begins with `!` excludes models."
         ),
+        json_schema_extra={"stands_for": "`*`, all models"},
     )
-    SYNC_MODEL_INFO: bool = Field(
-        default=True,
+    MODEL_FILTERS: str = Field(
+        default="",
+        title="Models · Filters",
         description=(
-            "Fill Open WebUI's entry of each model with its name, description, icon, tags and capabilities from "
-            "OpenRouter's list. What an administrator has edited there stays."
+            "What every offered model must fulfil, separated by commas: `free`, `tools`, `vision` (reads images), "
+            "`zdr` (some provider of it keeps no data), `newest` (of each family), `no-expiring`, `context>=128k` "
+            "(tokens), `price<=2` (dollars per million input tokens). An unknown word offers nothing."
         ),
+        json_schema_extra={"stands_for": "no conditions"},
     )
     NEW_MODEL_ACCESS: str = Field(
         default="private",
+        title="Models · New Model Access",
         description=(
             "Who may use a model that is new in the list: `private` (administrators), `public` (everybody), or the "
             "names of groups separated by commas."
@@ -96,206 +107,54 @@ class Valves(BaseModel):
     )
     MODEL_ACCESS_APPLIES_TO: AccessFor = Field(
         default="new",
+        title="Models · Model Access Applies To",
         description=(
             "`new`: `NEW_MODEL_ACCESS` is set once, when a model first appears, and what an administrator sets for a "
             "model afterwards stays. `all`: all offered models have that access, and what was set for single models "
             "is replaced."
         ),
     )
-    MODEL_FILTERS: str = Field(
-        default="",
-        description=(
-            "What every offered model must fulfil, separated by commas: `free`, `tools`, `vision` (reads images), "
-            "`zdr` (some provider of it keeps no data), `newest` (of each family), `no-expiring`, `context>=128k` "
-            "(tokens), `price<=2` (dollars per million input tokens). An unknown word offers nothing."
-        ),
-    )
-    VARIANTS: str = Field(
-        default="",
-        description=(
-            "Variants and presets that are offered as models of their own, separated by commas, such as "
-            "`openai/gpt-5*:nitro`, `anthropic/*@preset/team` or `@preset/team`. Patterns apply to offered models."
-        ),
-    )
-    STATUS_ENTRY: Literal["auto", "always"] = Field(
-        default="auto",
-        description=(
-            "When an entry in the list of models says how things stand. `auto`: when the key or the list is in "
-            "trouble, or nothing is left to offer. `always`: in a chat it answers administrators with the key's usage "
-            "and limits."
-        ),
-    )
-    USER_PARAMETERS: str = Field(
-        default="",
-        description=(
-            "Which parameters that can cost more, or change who sees the data, users may send themselves, separated by "
-            "commas: `models` (fallbacks, of those offered), `provider`, `plugins`, `server_tools`, `service_tier`, "
-            "`cache_control`, `prompt_cache_options`, `stop_server_tools_when`. Administrators may send all, and what "
-            "they set for a model always holds."
-        ),
-    )
-    USER_CONTROLS: str = Field(
-        default=", ".join(USER_CONTROLS),
-        description=(
-            "Which of their own valves users see, separated by commas; those that are not named are neither shown nor "
-            "followed. `none`: none of these. Users' limits are for `ENABLE_USER_OVERRIDE`."
-        ),
-    )
     REASONING_EFFORT: Literal["default", Effort] = Field(
         default="default",
+        title="Models · Reasoning Effort",
         description=(
             "How much models think where neither the chat nor the user says so; a model that does not support this "
             "effort gets the nearest one. `default`: as each model does by itself."
         ),
     )
-    REASONING_SUMMARY: ReasoningSummary = Field(
-        default="auto",
-        description="How models sum up what they think, unless a user chooses. `off`: not at all.",
-    )
-    WEB_SEARCH: SearchMode = Field(
-        default="off",
-        description=(
-            "Web search by OpenRouter, unless a user chooses; each search costs extra. `auto`: the model searches when "
-            "it wants to. `on`: it has to. Models of Anthropic cannot be forced, and those without tools search with "
-            "`on` alone."
-        ),
-    )
-    WEB_SEARCH_BY: Literal["host", "openrouter"] = Field(
-        default="host",
-        description=(
-            "Who searches where a user switches on Open WebUI's own web search: Open WebUI, or OpenRouter in its "
-            "place. It never searches twice. With legacy function calling Open WebUI has always searched before."
-        ),
-    )
-    WEB_SEARCH_ENGINE: SearchEngine = Field(
-        default="auto", description="Who searches for OpenRouter. `auto`: the provider itself, or else Exa."
-    )
-    WEB_SEARCH_MAX_RESULTS: int = Field(default=5, ge=1, le=25, description="Results of one search at most.")
-    WEB_SEARCH_MAX_SEARCHES: int = Field(
-        default=5, ge=1, description="Searches, and pages read, of one request at most."
-    )
-    WEB_FETCH: bool = Field(default=True, description="A model that may search may read whole pages too.")
-    PROVIDER_ORDER: str = Field(
+    SPENDING_LIMITS: str = Field(
         default="",
+        title="Cost · Spending Limits",
         description=(
-            "Providers to be asked first, in this order, separated by commas. OpenRouter then no longer keeps a chat "
-            "with the provider that has it cached."
+            "What may be spent, in US dollars, such as `user: 2/day 20/month; each of Students: 0.5/day; group Staff: "
+            "50/month; all: 100/month`. `user` is every user alone, `each of` every member of a group alone, `group` "
+            "its members together, `all` everybody together. Days and months begin at midnight UTC. As long as it "
+            "cannot be read, users cannot chat."
         ),
+        json_schema_extra={"stands_for": "no limits"},
     )
-    PROVIDER_ONLY: str = Field(
-        default="",
-        description=(
-            "The only providers that may answer, separated by commas. Here and below, what a user or a model's "
-            "parameters add can only be stricter."
-        ),
-    )
-    PROVIDER_IGNORE: str = Field(default="", description="Providers that never answer, separated by commas.")
-    PROVIDER_SORT: Literal["default", "price", "throughput", "latency"] = Field(
-        default="default",
-        description="Which providers come first, unless a user chooses. `default`: OpenRouter balances the load.",
-    )
-    QUANTIZATIONS: Annotated[str, AfterValidator(_known_quantizations)] = Field(
-        default="", description="The only precisions that models may be served in, such as `bf16, fp8`."
-    )
-    MAX_PRICE_INPUT: float = Field(
+    CONFIRM_ABOVE_DOLLARS: float = Field(
         default=0.0,
         ge=0,
-        description="The most that a million tokens of input may cost, in dollars. 0: no limit.",
-    )
-    MAX_PRICE_OUTPUT: float = Field(
-        default=0.0,
-        ge=0,
-        description="The most that a million tokens of output may cost, in dollars. 0: no limit.",
-    )
-    DATA_COLLECTION: Literal["allow", "deny"] = Field(
-        default="allow", description="`deny`: only providers that do not collect what users write."
-    )
-    ZDR: bool = Field(
-        default=False,
-        title="Zero Data Retention",
-        description="Only providers that keep nothing of a request.",
-    )
-    REQUIRE_PARAMETERS: bool = Field(
-        default=False, description="Only providers that support every parameter of a request."
-    )
-    FALLBACK_MODELS: str = Field(
-        default="",
+        title="Cost · Confirm Above Dollars",
         description=(
-            "Ids of models that answer when the chosen one cannot, in this order, separated by commas; at most three, "
-            "of those that are offered. A chat is then kept to the smallest of their windows."
+            "In a chat on the page, ask before a message whose input costs more than this, or a switch of model that "
+            "costs so much more because the other model has the chat in its cache."
         ),
+        json_schema_extra={"unit": "US dollars", "stands_for": "never ask"},
     )
-    SERVICE_TIER: Literal["default", "auto", "flex", "priority"] = Field(
-        default="default",
-        description="OpenAI's service tier: `flex` is cheaper and slower, `priority` the reverse.",
-    )
-    CACHE_TTL: Literal["auto", "5m", "1h"] = Field(
-        default="auto",
-        title="Cache TTL",
+    COST_LINE: CostLine = Field(
+        default="forecast",
+        title="Cost · Status Line",
         description=(
-            "How long Anthropic keeps a chat in its cache; an hour costs more to write. `auto`: whichever would have "
-            "cost less with the pauses of this chat so far."
+            "What the status line of an answer names. `cost`: what it has cost, its tokens, time and speed. "
+            "`forecast`: also what the input of the next message will cost, and until when the provider has the chat "
+            "in its cache. `off`: no such line."
         ),
-    )
-    INTERLEAVED_THINKING: bool = Field(
-        default=True, description="Models of Anthropic think between two calls of tools too."
-    )
-    SEND_IDENTITY: IdentityLevel = Field(
-        default="session",
-        description=(
-            "What OpenRouter learns of who asks, always as pseudonyms. `none`: nothing, and caches are found less "
-            "often. `session`: which chat. `user`: which user too. `trace`: which message and which task too."
-        ),
-    )
-    PERSIST_REASONING_TOKENS: ReasoningRetention = Field(
-        default="conversation",
-        description=(
-            "How long a model's sealed reasoning is kept for replay: not at all, until the next reply is complete, "
-            "or as long as the chat."
-        ),
-    )
-    PERSIST_TOOL_RESULTS: bool = Field(
-        default=True,
-        description="Keep the original tool calls, and results that Open WebUI drops, for exact replay.",
-    )
-    SAVE_ATTACHMENTS: bool = Field(
-        default=True,
-        description=(
-            "Pictures that models draw, and what is downloaded from addresses in a chat, are stored once in Open "
-            "WebUI's file storage."
-        ),
-    )
-    MARKER_CARRIER: Carrier = Field(
-        default="text",
-        description=(
-            "Where the references to stored items are kept: in the text of the answer, where only Copy and Edit show "
-            "them, or hidden beside the reasoning, which Open WebUI returns to the same model only."
-        ),
-    )
-    ARTIFACT_ENCRYPTION_KEY: str = Field(
-        default="",
-        description=(
-            "Passphrase that seals stored items, of 16 characters or more. Empty: Open WebUI's secret key. Several, "
-            "separated by commas or lines: the first seals, the others still open older items."
-        ),
-        json_schema_extra=_PASSWORD,
-    )
-    ENCRYPT_ALL: bool = Field(
-        default=True,
-        description="Seal every stored item. Off: only reasoning is sealed, and the rest is legible but signed.",
-    )
-    ACCEPT_UNSEALED_ARTIFACTS: bool = Field(
-        default=False,
-        description=(
-            "Read items that were stored with neither seal nor signature, and seal them when they are read. While it "
-            "is on, whoever can write to the database can put anything into a chat."
-        ),
-    )
-    ARTIFACT_CLEANUP_DAYS: int = Field(
-        default=90, ge=0, description="Days after its last use at which a stored item is deleted. 0: never."
     )
     CONTEXT_STRATEGY: Strategy = Field(
         default="summarize",
+        title="Context · Strategy",
         description=(
             "What happens when a chat outgrows the model's window. `summarize`: old turns are replaced by summaries, "
             "which are kept. `prune`: old turns are shortened, then dropped, oldest first. `clip`: only the last "
@@ -305,165 +164,48 @@ class Valves(BaseModel):
     )
     CONTEXT_AIM: Aim = Field(
         default="faithful",
+        title="Context · Aim",
         description=(
-            "How far chats are shortened. `faithful`: what fits is sent; old turns are summarized, and old tool "
-            "results shortened, only from `SUMMARY_TRIGGER_RATIO` on. `thrifty`: summaries replace old turns at the "
-            "size at which the chat costs least at the model's prices, often far below that; the newest "
-            "`PROTECTED_RECENT_TURNS` stay. With other strategies than `summarize`, only old tool results go by it."
+            "How far chats are shortened. `faithful`: what fits is sent, and old turns are shortened only when a chat "
+            "is large for the model's window. `thrifty`: summaries replace old turns at the size at which the chat "
+            "costs least at the model's prices, often far below that. With other strategies than `summarize`, only "
+            "old tool results go by it."
         ),
-    )
-    RECALL: bool = Field(
-        default=True,
-        description=(
-            "Whether each question is looked up in what of the chat is no longer sent word for word. What fits is "
-            "quoted beside it, in at most 900 tokens; nothing is quoted when nothing fits. No model is asked."
-        ),
-    )
-    CONTEXT_MAX_OUTPUT_TOKENS: int = Field(
-        default=0,
-        ge=0,
-        description=(
-            "Tokens kept free for the answer and its thinking when the request sets no limit; at most a quarter of "
-            "the window. 0: as many as the model can write."
-        ),
-    )
-    ASSUMED_CONTEXT_TOKENS: int = Field(
-        default=0,
-        ge=0,
-        description=(
-            "Window to assume for a model of which OpenRouter's list names none. 0: none; the chat is sent whole, and "
-            "only shortened once the provider has named its window."
-        ),
-    )
-    SUMMARY_TRIGGER_RATIO: float = Field(
-        default=0.70,
-        gt=0,
-        le=1,
-        description=(
-            "Share of the input budget from which on old turns are summarized. Below it, nothing of a `faithful` chat "
-            "is summarized or shortened. Above it, old turns make room for as many new ones as "
-            "`TOOL_OUTPUT_RETENTION_TURNS`; that many of the newest are left alone until pruning is due."
-        ),
-    )
-    SUMMARY_AHEAD_RATIO: float = Field(
-        default=0.60,
-        gt=0,
-        le=1,
-        description=(
-            "Share of the input budget from which on the next summary is written in the background after an answer, so "
-            "that it is ready when the trigger is reached. A `thrifty` chat also has it written when the next turn is "
-            "expected to need it. 1: never in advance."
-        ),
-    )
-    SUMMARY_TURN_TRIGGER: int = Field(
-        default=0, ge=0, description="Summarize after this many turns even if they are short. 0: off."
     )
     SUMMARY_MODEL: str = Field(
         default="",
-        description=(
-            "OpenRouter id of a model that writes the summaries, such as `openai/gpt-5-mini`. Empty: the chat's own "
-            "model, which reads the chat from its cache."
-        ),
+        title="Context · Summary Model",
+        description="OpenRouter id of a model that writes the summaries, such as `openai/gpt-5-mini`.",
+        json_schema_extra={"stands_for": "the chat's own model, which reads the chat from its cache"},
     )
-    SUMMARY_TIMEOUT_SECONDS: float = Field(
-        default=60.0,
-        gt=0,
-        description=(
-            "How long writing a summary may take, and how long a user waits for summaries at most. After that the "
-            "chat is shortened without them, and they are written beside it."
-        ),
-    )
-    PROTECTED_RECENT_TURNS: int = Field(
-        default=4,
-        ge=1,
-        description="Newest turns, including the current one, that are neither summarized nor pruned.",
-    )
-    PRUNE_TRIGGER_RATIO: float = Field(
-        default=0.90,
-        gt=0,
-        le=1,
-        description="Shorten old turns once a request uses this share of the input budget.",
-    )
-    TOOL_OUTPUT_RETENTION_TURNS: int = Field(
-        default=10,
-        ge=1,
-        description="Newest turns, including the current one, whose tool results are sent in full.",
-    )
-    TOOL_OUTPUT_PRUNING: Pruning = Field(
-        default="batched",
-        description=(
-            "When older tool results are shortened to a line of facts. `batched`: all at once, when that saves more "
-            "than it costs; in a `faithful` chat not below `SUMMARY_TRIGGER_RATIO`, and before turns would be pruned. "
-            "`every_turn`: as soon as they are old enough. `off`: never for their age."
-        ),
-    )
-    RECALL_TOOL: bool = Field(
+    RECALL: bool = Field(
         default=True,
+        title="Context · Recall",
         description=(
-            "Let models look up what was shortened, summarized or omitted of their chat: once anything was, they are "
-            "offered the tool `recall`, which runs inside the pipe."
+            "Look up each question in what of the chat is no longer sent word for word. What fits is quoted beside it, "
+            "in at most 900 tokens. No model is asked."
         ),
     )
-    CLIP_LAST_MESSAGES: int = Field(
-        default=4,
-        ge=CLIP_RANGE_MESSAGES[0],
-        le=CLIP_RANGE_MESSAGES[1],
+    WEB_SEARCH: SearchMode = Field(
+        default="off",
+        title="Search · Web Search",
         description=(
-            "Messages that `clip` sends, not counting the system prompt; if the oldest one is an answer, its question "
-            "is kept too."
+            "Web search by OpenRouter, unless a user chooses; each search costs extra. `auto`: the model searches when "
+            "it wants to. `on`: it has to. Models of Anthropic cannot be forced, and those without tools search with "
+            "`on` alone."
         ),
     )
-    CLIP_MIN_MESSAGES: int = Field(default=5, ge=1, description="Chats with fewer messages are not clipped.")
-    STEADY_SYSTEM_PROMPT: bool = Field(
-        default=True,
+    WEB_SEARCH_BY: Literal["host", "openrouter"] = Field(
+        default="host",
+        title="Search · Who Searches",
         description=(
-            "Send a chat's system prompt as it was with its first message, and what has changed in it since, such as a "
-            "clock or Open WebUI's memories, behind the chat: so the provider's cache holds. A prompt that somebody "
-            "has edited, or of which much has changed, is sent anew. Off: always as Open WebUI has it."
-        ),
-    )
-    ENABLE_USER_OVERRIDE: bool = Field(
-        default=False,
-        description=(
-            f"Let users set their own {', '.join(f'`{name}`' for name in USER_LIMITS)}. Off: their form does not "
-            "have these, and what they had set before is not followed, which a status line tells them."
-        ),
-    )
-    COST_LINE: CostLine = Field(
-        default="forecast",
-        description=(
-            "What the status line of an answer names. `cost`: what it has cost, its tokens, time and speed. "
-            "`forecast`: also what the input of the next message will cost, and until when the provider has the chat "
-            "in its cache."
-        ),
-    )
-    CONFIRM_ABOVE_DOLLARS: float = Field(
-        default=0.0,
-        ge=0,
-        description=(
-            "In a chat on the page, ask before a message whose input costs more than this, in US dollars, or a switch "
-            "of model that costs so much more because the other model has the chat in its cache. 0: never."
-        ),
-    )
-    SPENDING_LIMITS: str = Field(
-        default="",
-        description=(
-            "What may be spent, in US dollars, such as `user: 2/day 20/month; each of Students: 0.5/day; group Staff: "
-            "50/month; all: 100/month`. `user` is every user alone, `each of` every member of a group alone, `group` "
-            "its members together, `all` everybody together. Days and months begin at midnight UTC. As long as it "
-            "cannot be read, users cannot chat. Empty: no limits."
-        ),
-    )
-    NEAR_LIMIT: NearLimit = Field(
-        default="thrifty",
-        description=(
-            "What is done from 80 % of a spending limit on. `thrifty`: chats are shortened as with that `CONTEXT_AIM`. "
-            "`flex`: besides, the cheaper and slower service tier where OpenAI or Google has one. `floor`: besides, "
-            "the cheapest provider."
+            "Who searches where a user switches on Open WebUI's own web search: Open WebUI (`host`), or OpenRouter in "
+            "its place. It never searches twice. With legacy function calling Open WebUI has always searched before."
         ),
     )
     DOCUMENTS: Documents = Field(
         default="auto",
+        title="Attachments · Documents",
         description=(
             "How documents that users attach to a message reach the model. `auto`: as they are, wherever the model or "
             "OpenRouter's parser reads them. `native`: as they are, only where the model itself reads them. `host`: "
@@ -472,146 +214,126 @@ class Valves(BaseModel):
     )
     PDF_ENGINE: PdfEngine = Field(
         default="auto",
-        title="PDF Engine",
+        title="Attachments · PDF Engine",
         description=(
             "What reads PDFs. `native`: the model, for the price of its input. `cloudflare-ai`: free, text only. "
             "`mistral-ocr`: also scanned pages, for about 2 dollars per 1,000 pages. `auto`: the model where it reads "
             "files, and otherwise `cloudflare-ai`."
         ),
     )
-    MAX_INPUT_IMAGES_PER_REQUEST: int = Field(
-        default=20,
+    ZDR: bool = Field(
+        default=False,
+        title="Privacy · Zero Data Retention",
+        description="Only providers that keep nothing of a request.",
+    )
+    SEND_IDENTITY: IdentityLevel = Field(
+        default="session",
+        title="Privacy · Send Identity",
+        description=(
+            "What OpenRouter learns of who asks, always as pseudonyms. `none`: nothing, and caches are found less "
+            "often. `session`: which chat. `user`: which user too. `trace`: which message and which task too."
+        ),
+    )
+    USER_CONTROLS: str = Field(
+        default=", ".join(USER_CONTROLS),
+        title="Users · Controls",
+        description=(
+            "Which of their own valves users see, separated by commas; those that are not named are neither shown nor "
+            "followed. `none`: none of these. How far chats are shortened is for `ENABLE_USER_OVERRIDE`."
+        ),
+        json_schema_extra={"stands_for": f"all of them, `{', '.join(USER_CONTROLS)}`"},
+    )
+    ENABLE_USER_OVERRIDE: bool = Field(
+        default=False,
+        title="Users · Enable Override",
+        description=(
+            "Let users decide how far their own chats are shortened, by their "
+            f"{', '.join(f'`{name}`' for name in USER_LIMITS)}. Off: their form does not have these, and what they had "
+            "set before is not followed, as a status line says."
+        ),
+    )
+    ARTIFACT_CLEANUP_DAYS: int = Field(
+        default=90,
         ge=0,
+        title="Storage · Cleanup Days",
         description=(
-            "How many images a request may hold. With one more, the oldest go until half as many are left: so the "
-            "provider's cache is lost once, and not with each further image. 0: any number."
+            "How long after its last use something that is stored beside a chat (encrypted reasoning, tool results, "
+            "summaries) is deleted. 0: never."
         ),
+        json_schema_extra={"unit": "days"},
     )
-    IMAGE_INPUT_SELECTION: ImageSelection = Field(
-        default="conversation",
-        description=(
-            "Which images are sent. `conversation`: those of the whole chat. `user_turn_only`: those of the current "
-            "turn. `user_then_assistant`: those of the current message, or where it has none the latest that a model "
-            "or a tool has made."
-        ),
-    )
-    MAX_ATTACHMENT_MB: int = Field(
-        default=20,
-        ge=1,
-        title="Max Attachment MB",
-        description="Size of the largest file, in megabytes, that is sent to a model or downloaded.",
-    )
-    MAX_REQUEST_ATTACHMENTS_MB: int = Field(
-        default=50,
-        ge=0,
-        title="Max Request Attachments MB",
-        description=(
-            "Size of all attachments of a request together, in megabytes. With more, the oldest go until half of it is "
-            "left. 0: any size."
-        ),
-    )
-    DOWNLOAD_HOSTS: str = Field(
+    ARTIFACT_ENCRYPTION_KEY: str = Field(
         default="",
+        title="Storage · Encryption Key",
         description=(
-            "Host names inside your network, separated by commas, from which images and files may be downloaded. All "
-            "others must have public addresses and use HTTPS."
+            "Passphrase that encrypts what is stored, of 16 characters or more. Several, separated by commas or lines: "
+            "the first encrypts, the others still read older items."
         ),
+        json_schema_extra={**_PASSWORD, "stands_for": "Open WebUI's secret key"},
     )
-    REQUEST_TIMEOUT_SECONDS: float = Field(
-        default=300.0,
-        gt=0,
-        description="How long to wait for the first byte of an answer, and between two parts of it.",
+    BASE_URL: str = Field(
+        default=DEFAULT_BASE_URL,
+        title="Requests · Base URL",
+        description="Address of the OpenRouter API, without the trailing slash.",
     )
-    RETRY_SECONDS: float = Field(
-        default=30.0,
-        ge=0,
-        description=(
-            "How long a request is tried again, with three tries in all at most, when OpenRouter or a provider is "
-            "busy or away for the moment and nothing of the answer was shown yet. A status line counts down. 0: never."
-        ),
-    )
-    MAX_REQUESTS: int = Field(
-        default=500,
-        ge=0,
-        description=(
-            "How many requests run at once in each server process. More wait in a short queue, one user after the "
-            "other, chats before titles and tags. 0: any number."
-        ),
-    )
-    MAX_REQUESTS_PER_USER: int = Field(
-        default=0,
-        ge=0,
-        description="How many requests of one user run at once in each server process. 0: any number.",
-    )
-    HTTP_REFERER: str = Field(
+    ADVANCED: str = Field(
         default="",
-        title="HTTP Referer",
-        description="Address of your site, sent to OpenRouter for its statistics. Empty: none.",
+        title="Advanced · More Settings",
+        description=(
+            'What few ever change, as JSON, such as `{"RETRY_SECONDS": 60, "WEB_FETCH": false}`. The page "Settings" '
+            "of the documentation lists all names with their defaults and limits."
+        ),
+        json_schema_extra={"stands_for": "none"},
     )
-    APP_TITLE: str = Field(default="Open WebUI", description="Name of your site in OpenRouter's statistics.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, given: Any) -> Any:
+        return gather_advanced(given) if isinstance(given, Mapping) else given
+
+    @field_validator("ADVANCED")
+    @classmethod
+    def _check(cls, text: str) -> str:
+        read_advanced(text)
+        return text
+
+    @property
+    def advanced(self) -> Advanced:
+        """What `ADVANCED` says, and the defaults of the others."""
+        return read_advanced(self.ADVANCED)
 
 
-class UserValves(BaseModel):
+def read_valves(stored: Mapping[str, Any]) -> tuple[Valves, tuple[str, ...]]:
+    """Read an administrator's valves as they are stored, like `read_user_valves`."""
+    gathered, lost = readable_advanced(stored)
+    values, unreadable = readable(Valves, gathered)
+    return Valves.model_validate(values), (*unreadable, *lost)
+
+
+class UserValves(ValveFields):
     """What each user may set, for their own chats."""
-
-    model_config = ConfigDict(hide_input_in_errors=True)  # the host logs them, and an input may be a key
 
     REASONING_EFFORT: Literal["inherit", Effort] = Field(
         default="inherit",
+        title="Models · Reasoning Effort",
         description="How much models think for me, as far as they support it. `inherit`: as the administrator set it.",
     )
     REASONING_SUMMARY: Literal["inherit", ReasoningSummary] = Field(
         default="inherit",
+        title="Models · Reasoning Summary",
         description="How models sum up what they think. `off`: not at all. `inherit`: as the administrator set it.",
     )
     WEB_SEARCH: Literal["inherit", SearchMode] = Field(
         default="inherit",
+        title="Search · Web Search",
         description=(
             "Web search by OpenRouter, which costs extra. `auto`: the model searches when it wants to. `on`: it has "
             "to, where it can be forced. `inherit`: as the administrator set it."
         ),
     )
-    PROVIDER_SORT: Literal["inherit", "default", "price", "throughput", "latency"] = Field(
-        default="inherit",
-        description=(
-            "Which providers come first: the cheapest, the fastest, or those that begin soonest. `default`: OpenRouter "
-            "balances the load. `inherit`: as the administrator set it."
-        ),
-    )
-    ZDR: bool = Field(
-        default=False,
-        title="Zero Data Retention",
-        description="Only providers that keep nothing of my requests; some models have none.",
-    )
-    API_KEY: Annotated[str, AfterValidator(_sealed_key)] = Field(
-        default="",
-        title="My Own API Key",
-        description=(
-            "An OpenRouter key that pays for my requests in place of the administrator's. It is stored sealed, and "
-            "only its sealed form is ever shown again."
-        ),
-        json_schema_extra=_PASSWORD,
-    )
-    PERSIST_REASONING_TOKENS: Literal["inherit", "disabled", "next_reply", "conversation"] = Field(
-        default="inherit",
-        description="How long a model's sealed reasoning is kept for replay. `inherit`: as the administrator set it.",
-    )
-    CONTEXT_AIM: Literal["inherit", "faithful", "thrifty"] = Field(
-        default="inherit",
-        description=(
-            "How far my chats are shortened. `faithful`: not before they are large for the model's window. "
-            "`thrifty`: to the size at which they cost least. `inherit`: as the administrator set it."
-        ),
-    )
-    RECALL: Literal["inherit", "on", "off"] = Field(
-        default="inherit",
-        description=(
-            "Whether my questions are looked up in what of a chat is no longer sent word for word, and what fits is "
-            "quoted beside them. `inherit`: as the administrator set it."
-        ),
-    )
     COST_LINE: Literal["inherit", "off", "cost", "forecast"] = Field(
         default="inherit",
+        title="Cost · Status Line",
         description=(
             "What the status line of an answer names. `cost`: what it has cost. `forecast`: also what the input of my "
             "next message will cost. `inherit`: as the administrator set it."
@@ -619,40 +341,119 @@ class UserValves(BaseModel):
     )
     IMAGE_ASPECT_RATIO: AspectRatio = Field(
         default="auto",
+        title="Pictures · Aspect Ratio",
         description="Width to height of the pictures that models draw for me. `auto`: the model chooses.",
     )
     IMAGE_SIZE: ImageSize = Field(
         default="auto",
+        title="Pictures · Size",
         description="Size of the pictures that models draw for me; larger ones cost more. `auto`: the model chooses.",
+    )
+    CONTEXT_AIM: Literal["inherit", "faithful", "thrifty"] = Field(
+        default="inherit",
+        title="Context · Aim",
+        description=(
+            "How far my chats are shortened. `faithful`: not before they are large for the model's window. "
+            "`thrifty`: to the size at which they cost least. `inherit`: as the administrator set it."
+        ),
+    )
+    RECALL: Literal["inherit", "on", "off"] = Field(
+        default="inherit",
+        title="Context · Recall",
+        description=(
+            "Whether my questions are looked up in what of a chat is no longer sent word for word, and what fits is "
+            "quoted beside them. `inherit`: as the administrator set it."
+        ),
     )
     CLIP_LAST_MESSAGES: int = Field(
         default=0,
         ge=0,
         le=CLIP_RANGE_MESSAGES[1],
-        description="Where chats are clipped: how many messages are sent. 0: as the administrator set it.",
+        title="Context · Clip Last Messages",
+        description="Where only the last messages of a chat are sent: how many.",
+        json_schema_extra={"unit": "messages", "stands_for": _AS_SET},
     )
-    CLIP_BYPASS: bool = Field(default=False, description="Do not clip my chats.")
+    CLIP_BYPASS: bool = Field(
+        default=False,
+        title="Context · Clip Bypass",
+        description="Send my chats whole where otherwise only their last messages would be sent.",
+    )
     SUMMARY_BYPASS: bool = Field(
-        default=False, description="Do not summarize my chats; what does not fit is shortened instead."
+        default=False,
+        title="Context · Summary Bypass",
+        description="Do not summarize my chats; what does not fit is shortened instead.",
+    )
+    ZDR: bool = Field(
+        default=False,
+        title="Privacy · Zero Data Retention",
+        description="Only providers that keep nothing of my requests; some models have none.",
+    )
+    PROVIDER_SORT: Literal["inherit", "default", "price", "throughput", "latency"] = Field(
+        default="inherit",
+        title="Providers · Sort",
+        description=(
+            "Which providers come first: the cheapest, the fastest, or those that begin soonest. `default`: OpenRouter "
+            "balances the load. `inherit`: as the administrator set it."
+        ),
+    )
+    PERSIST_REASONING_TOKENS: Literal["inherit", "disabled", "next_reply", "conversation"] = Field(
+        default="inherit",
+        title="Storage · Persist Reasoning Tokens",
+        description=(
+            "How long a model's encrypted reasoning is kept, to be sent to it again: not at all (`disabled`), until "
+            "the next reply is complete, or as long as the chat. `inherit`: as the administrator set it."
+        ),
+    )
+    API_KEY: Annotated[str, AfterValidator(_sealed_key)] = Field(
+        default="",
+        title="OpenRouter · My Own API Key",
+        description=(
+            "An OpenRouter key that pays for my requests in place of the administrator's. It is stored encrypted, and "
+            "only its encrypted form is ever shown again."
+        ),
+        json_schema_extra={**_PASSWORD, "stands_for": "the administrator's key"},
     )
 
 
 def read_user_valves(stored: Mapping[str, Any]) -> tuple[UserValves, tuple[str, ...]]:
     """Read a user's valves as they are stored; what cannot be read has its default, and its names are returned."""
+    values, unreadable = readable(UserValves, stored)
+    return UserValves.model_validate(values), unreadable
+
+
+def _refuse_unreadable(model: type[ValveFields], values: Mapping[str, Any]) -> None:
     try:
-        return UserValves.model_validate(stored), ()
+        model.model_validate(values)
     except ValidationError as error:
-        unreadable = tuple(dict.fromkeys(str(each["loc"][0]) for each in error.errors(include_input=False)))
-    readable = {name: value for name, value in stored.items() if name not in unreadable}
-    return UserValves.model_validate(readable), unreadable
+        raise NotSaved(notice("valves_not_saved", problems=explain(error, model))) from None
+
+
+class HostValves(Valves):
+    """The same as Open WebUI makes them: refused on saving, and read as far as possible otherwise."""
+
+    model_config = ConfigDict(title="Valves")
+
+    def __init__(self, /, **values: Any) -> None:
+        if is_saving():
+            _refuse_unreadable(Valves, values)
+        valves, unreadable = read_valves(values)
+        super().__init__(**valves.model_dump(exclude_unset=True))
+        self._unreadable = unreadable
 
 
 @lru_cache(maxsize=16)
 def _shown_user_valves(hidden: frozenset[str]) -> type[UserValves]:
-    """The class as the host shows it: without the hidden valves."""
+    """The class as the host shows and makes it: without the hidden valves."""
 
     class _ShownUserValves(UserValves):
         model_config = ConfigDict(title="UserValves")
+
+        def __init__(self, /, **values: Any) -> None:
+            if is_saving():
+                _refuse_unreadable(UserValves, values)
+            readable_values, unreadable = readable(UserValves, values)
+            super().__init__(**readable_values)
+            self._unreadable = unreadable
 
         @classmethod
         def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:

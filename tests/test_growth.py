@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import open_webui_openrouter_pipe
+from open_webui_openrouter_pipe.advanced import gather_advanced, readable_advanced
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.own_words import stands_in_own_words
@@ -147,6 +148,8 @@ CALLS: Mapping[str, Callable[[str], object]] = {
         RequestPieces((), ()),
         answer="1",
     ),
+    "gather_advanced": lambda text: gather_advanced({"ADVANCED": text, "WEB_FETCH": False}),
+    "readable_advanced": lambda text: readable_advanced({"ADVANCED": f'{{"{text}": 1}}', "WEB_FETCH": False}),
     "read_address": lambda text: read_address(f"https://{text}"),
     "LookUp.answer to a query": lambda text: _look_up(text, query=text),
     "LookUp.answer to a reference": lambda text: _look_up("short", reference=text),

@@ -18,6 +18,7 @@ from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.errors import ConfigurationError
 from open_webui_openrouter_pipe.history.markers import erase_markers
 from open_webui_openrouter_pipe.pipe import Pipe
+from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import Answer, Json, Page, PipeInProcess, split_reference
 from scripts.standin import StandIn
 from tests.support.waiting import eventually
@@ -83,21 +84,36 @@ class LimitedPage(Page):
 
 
 class StoredPage(Page):
-    """A page of a host that cannot read the valves that its user has stored, and hands on the defaults."""
+    """A page of a host that makes its user's valves of what is stored."""
 
     stored: Json
+
+    def valves(self) -> UserValves:
+        """What the host hands on."""
+        return self._pipe.UserValves(**self.stored)
 
     async def _call(self, body: Json) -> Any:
         metadata = {"chat_id": self.chat_id, "message_id": f"message-{len(self.turns)}"}
         settings = {"functions": {"valves": {"openrouter": self.stored}}}
-        user = {"id": "ada", "valves": self._pipe.UserValves(), "settings": settings}
+        user = {"id": "ada", "valves": self.valves(), "settings": settings}
         body = {**body, "model": f"openrouter.{body['model']}"}
         return await self._pipe.pipe(body, __user__=user, __metadata__=metadata)
 
 
-async def test_valves_that_the_host_cannot_read_are_not_lost(pipe: Pipe, standin: StandIn) -> None:
+class LostPage(StoredPage):
+    """A page of a host that cannot read what is stored, and hands on the defaults."""
+
+    def valves(self) -> UserValves:
+        """None of the stored ones."""
+        return self._pipe.UserValves()
+
+
+@pytest.mark.parametrize("kind", [StoredPage, LostPage])
+async def test_valves_that_cannot_be_read_are_not_lost(
+    pipe: Pipe, standin: StandIn, caplog: pytest.LogCaptureFixture, kind: type[StoredPage]
+) -> None:
     """One that no longer fits leaves the others; where zero data retention itself is lost, nothing is sent."""
-    page = StoredPage(pipe, FAMILIES[1])
+    page = kind(pipe, FAMILIES[1])
     page.stored = {"ZDR": True, "REASONING_EFFORT": "huge"}
     (line,) = (await page.ask("one")).notices
     assert "REASONING_EFFORT" in line
@@ -106,6 +122,24 @@ async def test_valves_that_the_host_cannot_read_are_not_lost(pipe: Pipe, standin
     answer = await page.ask("two")
     assert (answer.error or "").startswith("Nothing was sent")
     assert len(standin.responses) == 1
+    lines = [record.getMessage() for record in caplog.records if record.name == Pipe.__module__]
+    assert lines == [f"a user's valves cannot be read: {name}" for name in ("REASONING_EFFORT", "ZDR")]
+
+
+async def test_an_administrator_s_valves_that_cannot_be_read_are_logged_once(
+    pipe: Pipe, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By name and without values, as long as they are the same, though the host makes them anew for each call."""
+    stored = pipe.valves.model_dump(exclude_unset=True)
+    for strategy in ("shrink", "shrivel", "prune"):
+        pipe.valves = pipe.Valves(**stored, CONTEXT_STRATEGY=strategy)
+        await pipe.pipes()
+    lines = [record.getMessage() for record in caplog.records if record.name == Pipe.__module__]
+    assert lines == [
+        f"valves cannot be read, and have no effect: {names}"
+        for names in ("CONTEXT_STRATEGY", "none any more")
+    ]
+    assert "shri" not in caplog.text
 
 
 async def test_a_message_keeps_its_phase(pipe: Pipe, standin: StandIn) -> None:
@@ -202,7 +236,7 @@ ERRORS = [
 @pytest.mark.parametrize("directive", [*ERRORS, "error=500 family=C", "error=502 family=html", "error=529"])
 async def test_every_refusal_is_one_clear_line(pipe: Pipe, standin: StandIn, directive: str) -> None:
     """No secret, no markup, no empty answer; the page gets nothing but the line."""
-    pipe.valves = pipe.valves.model_copy(update={"RETRY_SECONDS": 0.0})
+    pipe.valves = pipe.Valves(**pipe.valves.model_dump(exclude_unset=True), RETRY_SECONDS=0.0)
     standin.script({"do": directive, "times": 3})
     answer = await Page(pipe, SCRIPTED).ask("one")
     assert [list(event) for event in answer.events] == [["error"]]

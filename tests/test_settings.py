@@ -219,7 +219,7 @@ def test_who_may_use_new_models(valve: str, access: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("saves", [True, False])
 def test_attachments_are_saved_unless_that_is_switched_off(saves: bool) -> None:  # noqa: FBT001 - the valve's value
     """The administrator decides."""
-    assert Valves().SAVE_ATTACHMENTS
+    assert Valves().advanced.SAVE_ATTACHMENTS
     assert read_settings(Valves(SAVE_ATTACHMENTS=saves)).save_attachments is saves
 
 
@@ -371,4 +371,5 @@ def test_the_line_about_costs_is_each_users_own() -> None:
 def test_the_titles_of_valves_look_alike(valves: type[Valves | UserValves]) -> None:
     """Each word begins with a capital, as in the titles that the host makes of the names."""
     titles = [field["title"] for field in valves.model_json_schema()["properties"].values()]
-    assert [title for title in titles if not all(word[0].isupper() for word in title.split())] == []
+    words = [word for title in titles for part in title.split(" · ") for word in part.split()]
+    assert [word for word in words if not word[0].isupper()] == []

@@ -9,6 +9,7 @@
     excerpts    the host's excerpts of files, removed from its messages
     records     the host's tables of users, chats and messages
     groups      which groups a user is in
+    saving      whether the host is saving valves, and an error that its dialog shows
     own_valves  a user's valves as the host stores them, and where it could not read them
     questions   questions to the user on the page
     model_rows  what administrators have set for a model

@@ -19,6 +19,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ..advanced import Advanced
 from ..conversation.budget import ContextSettings
 from ..conversation.content_cache import ContentCache
 from ..conversation.media import family_of
@@ -30,6 +31,7 @@ from ..host.call import strip_function_prefix
 from ..planning.plan import ModelTerms, Plan, PlanCaches, plan
 from ..planning.simulate import CachePrices
 from ..settings import read_settings
+from ..valve_fields import explain
 from ..valves import Valves
 from .conformance import sdk_judge
 from .exports import Chat, chat_state, choose_chat, read_artifacts, read_export
@@ -129,13 +131,12 @@ def _read_context_settings(path: Path | None) -> ContextSettings:
     value = _read_json(path) if path else {}
     if not isinstance(value, dict):
         raise ConfigurationError(f"{path} is not a JSON object of settings")
-    if unknown := sorted(value.keys() - Valves.model_fields.keys()):
+    if unknown := sorted(value.keys() - Valves.model_fields.keys() - Advanced.model_fields.keys()):
         raise ConfigurationError(f"{path} has unknown settings: {', '.join(unknown)}")
     try:
         return read_settings(Valves(**value)).context
     except ValidationError as error:
-        wrong = error.errors()[0]
-        raise ConfigurationError(f"{path} has a wrong value: {wrong['loc'][0]}: {wrong['msg']}") from error
+        raise ConfigurationError(f"{path} has a wrong value: {explain(error, Valves)}") from error
 
 
 def _read_json(path: Path) -> Any:

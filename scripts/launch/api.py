@@ -5,6 +5,7 @@ One account per object. Answers other than success raise ApiError with Open WebU
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
@@ -93,8 +94,12 @@ class Api:
         return dict(self.get(f"/api/v1/functions/id/{function_id}/valves") or {})
 
     def set_valves(self, function_id: str, valves: Mapping[str, Any]) -> None:
-        """Set these valves and keep the others; None returns a valve to its default."""
-        self.post(f"/api/v1/functions/id/{function_id}/valves/update", {**self.valves(function_id), **valves})
+        """Set these valves and keep the others, also in `ADVANCED`; None returns a valve to its default."""
+        stored = self.valves(function_id)
+        if advanced := json.loads(stored.get("ADVANCED") or "{}"):
+            kept = {name: value for name, value in advanced.items() if name not in valves}
+            stored["ADVANCED"] = json.dumps(kept) if kept else None
+        self.post(f"/api/v1/functions/id/{function_id}/valves/update", {**stored, **valves})
 
     def set_user_valves(self, function_id: str, valves: Mapping[str, Any]) -> None:
         """Replace this account's own valves of the function."""

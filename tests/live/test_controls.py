@@ -37,7 +37,7 @@ def open_valves(page: Browser) -> str:
     """Open the user's valves by the button in the message field, and return what they show."""
     page.click(By.CSS_SELECTOR, "#message-input-container button[aria-label='Valves']")
     dialog = page.find(By.CSS_SELECTOR, "[role=dialog]")
-    page.wait(lambda: "Persist Reasoning Tokens" in dialog.text, 60)
+    page.wait(lambda: "Storage · Persist Reasoning Tokens" in dialog.text, 60)
     return dialog.text
 
 
@@ -49,7 +49,9 @@ def test_a_search_on_the_user_s_own_key(open_webui: OpenWebUI, browser: Browser,
     page.pick_model(NAME)
     shown = open_valves(page)
     page.screenshot("user-valves")
-    assert {"Reasoning Effort", "Web Search", "My Own API Key"} <= set(shown.splitlines())
+    assert {"Models · Reasoning Effort", "Search · Web Search", "OpenRouter · My Own API Key"} <= set(
+        shown.splitlines()
+    )
     assert KEY not in page.driver.page_source
     assert KEY not in str(api.get("/api/v1/functions/id/openrouter/valves/user"))
     page.new_chat()
@@ -104,5 +106,5 @@ def test_hidden_controls_are_not_in_the_form(open_webui: OpenWebUI, browser: Bro
     browser.pick_model(NAME)
     shown = set(open_valves(browser).splitlines())
     browser.screenshot("user-valves-hidden")
-    assert "Web Search" in shown
-    assert not {"Reasoning Effort", "My Own API Key", "Image Size"} & shown
+    assert "Search · Web Search" in shown
+    assert not {"Models · Reasoning Effort", "OpenRouter · My Own API Key", "Pictures · Size"} & shown

@@ -265,8 +265,14 @@ async def test_sent_is_what_the_engine_plans(
     [
         ("[]", "is not a JSON object of settings"),
         ('{"CONTEXT_STRATEGIE": "prune", "A": 1}', "has unknown settings: A, CONTEXT_STRATEGIE"),
-        ('{"CLIP_MIN_MESSAGES": 0}', "has a wrong value: CLIP_MIN_MESSAGES: Input should be greater than"),
-        ('{"CONTEXT_STRATEGY": "shrink"}', "has a wrong value: CONTEXT_STRATEGY: Input should be"),
+        (
+            '{"CLIP_MIN_MESSAGES": 0}',
+            "has a wrong value: ADVANCED: CLIP_MIN_MESSAGES takes a whole number, 1 or more",
+        ),
+        (
+            '{"CONTEXT_STRATEGY": "shrink"}',
+            "has a wrong value: CONTEXT_STRATEGY takes one of summarize, prune",
+        ),
         ("{", "is not JSON"),
     ],
 )
