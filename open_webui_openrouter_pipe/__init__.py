@@ -1,6 +1,7 @@
 """Every OpenRouter model in Open WebUI, over the Responses API.
 
     pipe          what Open WebUI loads: the manifold `Pipe` with its valves
+    maintenance   a function of its own: moving in, and removing everything
     replay        the command line: an exported chat → the input that would be sent, and why
     app           the composition root: what calls of the host reach
     assembly      what answers one call

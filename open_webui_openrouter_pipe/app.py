@@ -26,6 +26,7 @@ from .host.call import Call
 from .host.documents import UnsavedChats, attached_documents, files_without_text
 from .host.files import HostFiles
 from .host.groups import groups_of
+from .host.marker_origins import markers_of_others
 from .host.model_rows import admin_parameters
 from .host.own_valves import replace_user_valve
 from .host.pauses import chat_pauses
@@ -151,6 +152,7 @@ def build_app() -> App:
             chat_pauses=chat_pauses,
             groups=groups_of,
             prompt_template=template_digest,
+            markers_of_others=markers_of_others,
             replace_user_valve=replace_user_valve,
         )
     )

@@ -86,6 +86,9 @@ class Assembly:
             spending=spending,
             prompt=await self._prompt_keeper(),
             recall=self._recall_tool(composer),
+            markers_of_others=partial(worker.host.markers_of_others, call)
+            if worker.host.markers_of_others
+            else None,
         )
 
     async def _prompt_keeper(self) -> PromptKeeper | None:

@@ -82,6 +82,8 @@ class HostResources:
     groups: Callable[[str], Awaitable[Sequence[Group]]] | None = None
     prompt_template: Callable[[Call], Awaitable[str]] = unknown_template
     """Returns the digest of the texts that people wrote of a call's system prompt, "" where that is unknown."""
+    markers_of_others: Callable[[Call, Collection[str]], Awaitable[frozenset[str]]] | None = None
+    """Returns those of the markers in a call's chat that stand in answers of other functions."""
     replace_user_valve: Callable[[str, str, str, tuple[str, str]], Coroutine[Any, Any, None]] | None = None
 
 

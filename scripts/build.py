@@ -1,42 +1,114 @@
-"""Writes what people install into Open WebUI: the single file, and the stub for a package from pip."""
+"""Writes what people install into Open WebUI, and judges whether a file is one of those."""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
+import subprocess
 import sys
 from pathlib import Path
 
-from scripts.bundle import builder
-from scripts.bundle.builder import BuildError
-from scripts.paths import DIST, PACKAGE
+from scripts.bundle import builder, verifier
+from scripts.bundle.builder import MAINTENANCE, PIPE, BuildError, Package
+from scripts.paths import DIST, PACKAGE, ROOT, VENV
 
-BUNDLE = "openrouter_pipe.py"
-STUB = "openrouter_pipe_stub.py"
+BUNDLE = f"{PIPE.id}.py"
+"""Open WebUI takes a function's id from the name of the file that it imports."""
+
+STUB = f"pip/{PIPE.id}.py"
+MANIFEST = "manifest.json"
+RELEASED = (*(f"{each.id}.{kind}" for each in (PIPE, MAINTENANCE) for kind in ("py", "json")), STUB)
+"""What a release holds beside its wheel and its manifest."""
 
 
-def build(package: Path = PACKAGE, target: Path = DIST) -> Path:
-    """Write both files for the package in a directory, and return the path of the single file."""
-    content = builder.read_package(package)
-    target.mkdir(parents=True, exist_ok=True)
-    (target / STUB).write_text(builder.stub(content), "utf-8")
-    (target / BUNDLE).write_text(builder.bundle(content), "utf-8")
+def build(package: Path = PACKAGE, target: Path = DIST, *, links: dict[str, str] | None = None) -> Path:
+    """Write a release's files for the package in a directory, all but the wheel; return the path of the single file."""
+    content = builder.read_package(package, links or {})
+    files = {STUB: builder.stub(content)}
+    for function, part in _functions(content):
+        text = builder.bundle(part, function)
+        files |= {
+            f"{function.id}.py": text,
+            f"{function.id}.json": builder.import_file(part, function, text),
+        }
+    for name, text in files.items():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        (target / name).write_text(text, "utf-8")
     return target / BUNDLE
 
 
+def build_wheel(target: Path) -> None:
+    """Write the package for pip beside them; raises BuildError with what the tool says."""
+    for old in target.glob("*.whl"):
+        old.unlink()
+    command = [str(VENV / "bin" / "uv"), "build", "--quiet", "--wheel", "--out-dir", str(target), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    (target / ".gitignore").unlink(missing_ok=True)  # the tool's own
+    if done.returncode:
+        raise BuildError(f"the wheel cannot be built: {done.stderr.strip()}")
+
+
+def write_manifest(target: Path, *, links: dict[str, str]) -> None:
+    """Write down which release the folder holds: its function, its version, and the digest of each file."""
+    paths = [*(target / name for name in sorted(RELEASED)), *target.glob("*.whl")]
+    files = {
+        path.relative_to(target).as_posix(): {
+            "bytes": path.stat().st_size,
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        }
+        for path in paths
+    }
+    about = builder.manifest_fields(builder.read_package(PACKAGE, links), PIPE)
+    (target / MANIFEST).write_text(json.dumps({**about, "files": files}, indent=1) + "\n", "utf-8")
+
+
+def _functions(content: Package) -> list[tuple[builder.Function, Package]]:
+    parts = [(PIPE, content)]
+    if "maintenance/pipe.py" in content.sources:
+        parts.append((MAINTENANCE, builder.part_of(content, MAINTENANCE.entry)))
+    return parts
+
+
+def _verify(path: Path) -> int:
+    """Say what a file is; 0 when it is as it was built."""
+    verdict = verifier.verify(path.read_text("utf-8"), builder.read_package(PACKAGE))
+    print(f"{path}: version {verdict.version}, {verdict.modules} modules, digest {verdict.digest}")
+    for fault in verdict.faults:
+        print(f"  NOT as it was built: {fault}")
+    if not verdict.faults:
+        print("  as it was built")
+    if verdict.differing:
+        print(f"  other than in this tree: {', '.join(verdict.differing)}")
+    else:
+        print("  the same modules as in this tree")
+    return 1 if verdict.faults else 0
+
+
+def _build(options: argparse.Namespace) -> int:
+    links = {"author_url": options.home, "git_url": options.home} if options.home else {}
+    build(PACKAGE, options.target, links=links)
+    build_wheel(options.target)
+    write_manifest(options.target, links=links)
+    for path in (*(options.target / name for name in (*RELEASED, MANIFEST)), *options.target.glob("*.whl")):
+        print(f"{path} ({path.stat().st_size:,} bytes)")
+    return 0
+
+
 def main() -> int:
-    """Build from the command line; say what was written."""
+    """Build or verify from the command line; say what was written or found."""
     parser = argparse.ArgumentParser(prog="scripts/build", description=__doc__)
-    parser.add_argument("--package", type=Path, default=PACKAGE, help="the package's directory")
-    parser.add_argument("--target", type=Path, default=DIST, help="where the files go")
+    parser.add_argument("--target", type=Path, default=DIST, help="where the release goes")
+    parser.add_argument("--home", metavar="URL", help="the project's page, which the function then links to")
+    parser.add_argument(
+        "--verify", type=Path, metavar="FILE", help="build nothing; judge a file or an export"
+    )
     options = parser.parse_args()
     try:
-        written = build(options.package, options.target)
+        return _verify(options.verify) if options.verify else _build(options)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    for path in (written, written.with_name(STUB)):
-        print(f"{path} ({path.stat().st_size:,} bytes)")
-    return 0
 
 
 if __name__ == "__main__":

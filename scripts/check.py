@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-REWRITTEN_BY_HOST = tuple(f"from {module}" for module in ("utils", "apps", "main", "config"))
-"""Open WebUI replaces these in every function's text, prose included (`open_webui/utils/plugin.py`)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -37,9 +34,8 @@ class Verdict:
 def host_rewrites(package: Path) -> Iterator[str]:
     """Places in the package that Open WebUI would rewrite, as `path:line: text`."""
     for path in sorted(package.rglob("*.py")):
-        for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
-            if any(text in line for text in REWRITTEN_BY_HOST):
-                yield f"{path.relative_to(package)}:{number}: {line.strip()}"
+        inner = path.relative_to(package).as_posix()
+        yield from builder.host_rewrites(inner, path.read_text("utf-8"))
 
 
 def own_imports(package: Path) -> Iterator[str]:

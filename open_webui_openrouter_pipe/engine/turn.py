@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
@@ -86,6 +86,8 @@ class TurnRunner:
     """None where the system prompt is sent as the host has it."""
     recall: RecallTool | None = None
     """None where the model cannot look anything up."""
+    markers_of_others: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
+    """Returns those of the markers that another pipe wrote; None where all are taken for ours."""
 
     @property
     def _user_id(self) -> str:
@@ -195,7 +197,11 @@ class TurnRunner:
         if unavailable and reported.add(self._user_id, [STORE_UNAVAILABLE]):
             await self.channel.put(Notice(notice("artifacts_unavailable", count=unavailable)))
         lost = [ulid for ulid, reason in reasons.items() if reason != "unavailable"]
-        if new := reported.add(self._user_id, lost):
+        new = reported.add(self._user_id, lost)
+        if new and self.markers_of_others:
+            others = await self.markers_of_others(new)
+            new = [ulid for ulid in new if ulid not in others or reasons[ulid] != "missing"]
+        if new:
             counts = Counter(_REASON_NOTICES[reasons[ulid]] for ulid in new).most_common()
             details = ", ".join(notice(name, count=count) for name, count in counts)
             await self.channel.put(Notice(notice("artifacts_missing", count=len(new), details=details)))

@@ -10,6 +10,7 @@
     records     the host's tables of users, chats and messages
     groups      which groups a user is in
     saving      whether the host is saving valves, and an error that its dialog shows
+    marker_origins  whose a marker in a chat is
     own_valves  a user's valves as the host stores them, and where it could not read them
     questions   questions to the user on the page
     model_rows  what administrators have set for a model

@@ -112,6 +112,9 @@ class Call:
     written_prompts: tuple[str, ...] = ()
     """The chat's own system prompts as the user wrote them, before the host filled variables or added anything."""
 
+    function_id: str = ""
+    """The function that is called; the ids of its models begin with it."""
+
     @property
     def in_chat(self) -> bool:
         """Whether a web page shows the answer, so that it wants native events rather than chunks."""
@@ -175,6 +178,7 @@ def read_call(
         ask=ask,
         time_zone=as_text(as_object(metadata.get("variables")).get("{{CURRENT_TIMEZONE}}")),
         written_prompts=_written_prompts(as_object(metadata.get("chat_context"))),
+        function_id=model.removesuffix(strip_function_prefix(model)).removesuffix("."),
     )
 
 

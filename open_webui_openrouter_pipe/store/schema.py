@@ -145,7 +145,15 @@ def create_tables(connection: sa.Connection, tables: Tables) -> None:
     is, and no lock is taken for it. A table that the database refuses is logged and omitted: what is kept in the
     others does not depend on it, and the next start tries again.
     """
-    if _version(connection, tables) >= VERSION:
+    found = _version(connection, tables)
+    if found > VERSION:
+        _log.warning(
+            "The pipe's tables are those of a later release (version %d, and this one knows %d). They stay as they "
+            "are; what this release knows is read and written, and nothing is lost when the later one is back.",
+            found,
+            VERSION,
+        )
+    if found >= VERSION:
         return
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))

@@ -1,33 +1,40 @@
-"""Turns the package into one file that Open WebUI accepts as a function: the modules as they are, compressed.
+"""Turns the package into one file that Open WebUI accepts as a function: the modules as they are, to be read there.
 
-The same tree gives the same bytes. This module writes no files and knows no Open WebUI.
+The same tree gives the same bytes. This module writes no files and knows no Open WebUI beyond what its page and its
+server do to a function's text.
 """
 
 from __future__ import annotations
 
 import ast
-import base64
-import hashlib
 import json
 import re
-import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scripts.bundle import loader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-TITLE = "OpenRouter"
-AUTHOR = "the open-webui-openrouter-pipe authors"
-DESCRIPTION = "Every OpenRouter model, over the Responses API"
 LICENSE = "MIT"
 OLDEST_OPEN_WEBUI = "0.11.4"
+"""The page refuses to save the function on an older one; the server does not look at it."""
 
+PAGE_CHARACTERS = 2_500_000
+"""What "Import from URL" can carry from one page to the next: browsers keep 5 MB for a tab, at two bytes a character.
+The server itself has no limit."""
+
+REWRITTEN_BY_HOST = tuple(f"from {module}" for module in ("utils", "apps", "main", "config"))
+"""Open WebUI replaces these in every function's text, prose included (`open_webui/utils/plugin.py`)."""
+
+_ICON = (
+    "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none' stroke='%236467f2' stroke-width='2'>"
+    "<circle cx='5' cy='12' r='2'/><path d='M7 12c6 0 4-6 10-6M7 12c6 0 4 6 10 6M7 12h10'/></svg>"
+)
+AUTHOR = "the open-webui-openrouter-pipe authors"
 _START = "# --- bundled from here ---\n"
-_LINE_CHARACTERS = 108
 _NOT_CARRIED = {"py.typed"}
 _VERSION = re.compile(r'^__version__\s*=\s*"([^"]+)"', re.MULTILINE)
 
@@ -37,15 +44,41 @@ class BuildError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Function:
+    """How a function is called in Open WebUI, and the module of the package that has its `Pipe`.
+
+    `id` is part of the id of every model that it offers. `entry` is a path inside the package, empty for the package.
+    """
+
+    id: str
+    title: str
+    description: str
+    entry: str = ""
+
+
+PIPE = Function("openrouter", "OpenRouter", "Every OpenRouter model, over the Responses API")
+MAINTENANCE = Function(
+    "openrouter_maintenance",
+    "OpenRouter maintenance",
+    "Moves chats to the function openrouter, and removes what it leaves behind",
+    ".maintenance.pipe",
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Package:
-    """A package as text: its import name, its version, and its modules by their path inside it."""
+    """A package as text: its import name, its version, and its modules by their path inside it.
+
+    `links` are addresses of the project by the names that Open WebUI and its community use (`author_url`, `git_url`).
+    """
 
     name: str
     version: str
     sources: dict[str, str]
+    links: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_package(directory: Path) -> Package:
+def read_package(directory: Path, links: Mapping[str, str] | None = None) -> Package:
     """Read the package in a directory; raises BuildError for what cannot be bundled."""
     files = sorted(
         path for path in directory.rglob("*") if path.is_file() and "__pycache__" not in path.parts
@@ -58,41 +91,99 @@ def read_package(directory: Path) -> Package:
         elif path.name not in _NOT_CARRIED:
             raise BuildError(f"{inner}: a bundle carries modules only")
     for inner, text in sources.items():
-        for found in absolute_imports(directory.name, inner, text):
+        for found in (*absolute_imports(directory.name, inner, text), *host_rewrites(inner, text)):
             raise BuildError(found)
     version = _VERSION.search(sources.get("__init__.py", ""))
     if version is None:
         raise BuildError(f"{directory.name}/__init__.py has no line __version__ = ...")
-    return Package(directory.name, version[1], sources)
+    return Package(directory.name, version[1], sources, links or {})
 
 
-def bundle(package: Package) -> str:
-    """The single file: frontmatter, the loader, and the compressed modules."""
-    plain = json.dumps(package.sources, sort_keys=True, ensure_ascii=False).encode()
-    version = hashlib.sha256(plain).hexdigest()[:12]
-    encoded = base64.b85encode(zlib.compress(plain, 9)).decode()
-    starts = range(0, len(encoded), _LINE_CHARACTERS)
-    payload = "\n".join(encoded[start : start + _LINE_CHARACTERS] for start in starts)
-    load = f'load_bundle(\n    "{package.name}",\n    "{version}",\n    """\n{payload}\n""",\n)'
-    return f"{frontmatter(package)}\n{_loader_text()}\n\nPipe = {load}.Pipe\n"
+def version_of(text: str) -> str:
+    """The version that a file's frontmatter states; empty when it states none."""
+    found = re.search(r"^version: (.*)$", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def part_of(package: Package, entry: str) -> Package:
+    """The modules that one of the package's needs, as a package of its own; `entry` as in `Function`.
+
+    The package's own `__init__`, which imports everything, is omitted.
+    """
+    needed: dict[str, str] = {"__init__.py": '"""Part of a package."""\n'}
+    waiting = [_path_of(package, entry.strip(".").split("."))]
+    while waiting:
+        path = waiting.pop()
+        if path not in needed:
+            needed[path] = package.sources[path]
+            waiting += _imported_modules(package, path)
+    name = package.name + entry.rpartition(".")[0].replace(".", "_")
+    return Package(name, package.version, needed, package.links)
+
+
+def bundle(package: Package, function: Function = PIPE) -> str:
+    """The single file: frontmatter, the loader, and the modules. Raises BuildError where the page cannot take it."""
+    modules = "".join(
+        f"\n# {'-' * 20} {path}\nMODULES[{json.dumps(path)}] = {quoted(path, text)}\n"
+        for path, text in sorted(package.sources.items())
+    )
+    load = (
+        f"Pipe = load_bundle(\n    {json.dumps(package.name)},\n"
+        f"    {json.dumps(loader.digest_modules(package.sources))},\n    MODULES,\n"
+        f"    entry={json.dumps(function.entry)},\n).Pipe\n"
+    )
+    declared = "MODULES: dict[str, str] = {}\n"
+    text = f"{frontmatter(package, function)}\n{_loader_text()}\n\n{declared}{modules}\n\n{load}"
+    if (characters := len(json.dumps(text, ensure_ascii=False))) > PAGE_CHARACTERS:
+        raise BuildError(
+            f"{function.id}.py: {characters:,} characters, and the page takes {PAGE_CHARACTERS:,}"
+        )
+    return text
+
+
+def quoted(path: str, text: str) -> str:
+    """A literal of the text in which it can be read. Raises BuildError where there is none."""
+    pieces = text.split("'''")
+    literal = "\n    \"'''\"\n    ".join(f"r'''{piece}'''" for piece in pieces)
+    literal = f"(\n    {literal}\n)" if len(pieces) > 1 else literal
+    try:
+        if ast.literal_eval(literal) == text:
+            return literal
+    except (SyntaxError, ValueError):
+        pass
+    raise BuildError(f"{path}: its quotes and backslashes cannot be put into a raw string")
 
 
 def stub(package: Package) -> str:
     """The function for servers where the package is installed with pip."""
-    return f'{frontmatter(package)}\nfrom {package.name} import Pipe\n\n__all__ = ["Pipe"]\n'
+    return f'{frontmatter(package, PIPE)}\nfrom {package.name} import Pipe\n\n__all__ = ["Pipe"]\n'
 
 
-def frontmatter(package: Package) -> str:
-    """The docstring that Open WebUI reads; its first line must be the three quotes alone."""
-    fields = {
-        "title": TITLE,
+def import_file(package: Package, function: Function, content: str) -> str:
+    """What "Import JSON" takes: a list of one function."""
+    about = {"description": function.description, "manifest": manifest_fields(package, function)}
+    entry = {"id": function.id, "name": function.title, "type": "pipe", "content": content, "meta": about}
+    return json.dumps([entry], ensure_ascii=False, indent=1) + "\n"
+
+
+def manifest_fields(package: Package, function: Function) -> dict[str, str]:
+    """What the function says of itself; the icon is part of it, so that no page fetches one."""
+    return {
+        "title": function.title,
+        "id": function.id,
         "author": AUTHOR,
-        "description": DESCRIPTION,
+        **package.links,
+        "description": function.description,
         "version": package.version,
         "license": LICENSE,
         "required_open_webui_version": OLDEST_OPEN_WEBUI,
+        "icon_url": f"data:image/svg+xml;utf8,{_ICON}",
     }
-    lines = "".join(f"{key}: {value}\n" for key, value in fields.items())
+
+
+def frontmatter(package: Package, function: Function) -> str:
+    """The docstring that Open WebUI reads; its first line must be the three quotes alone."""
+    lines = "".join(f"{key}: {value}\n" for key, value in manifest_fields(package, function).items())
     return f'"""\n{lines}"""\n'
 
 
@@ -112,3 +203,28 @@ def absolute_imports(package: str, path: str, text: str) -> Iterator[str]:
             continue
         if any(name.partition(".")[0] == package for name in names):
             yield f"{path}:{node.lineno}: imports {package} by name; import relatively"
+
+
+def host_rewrites(path: str, text: str) -> Iterator[str]:
+    """Where a module holds a text that Open WebUI would replace."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if any(rewritten in line for rewritten in REWRITTEN_BY_HOST):
+            yield f"{path}:{number}: {line.strip()}"
+
+
+def _imported_modules(package: Package, path: str) -> Iterator[str]:
+    """The paths of the modules that a module imports, and of the folders that they lie in."""
+    folder = path.split("/")[:-1]
+    yield from ("/".join([*folder[: depth + 1], "__init__.py"]) for depth in range(len(folder)))
+    for node in ast.walk(ast.parse(package.sources[path], path)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [*folder[: len(folder) + 1 - node.level], *(node.module or "").split(".")]
+            base = [name for name in base if name]
+            for names in ([*base, alias.name] for alias in node.names):
+                yield _path_of(package, names) or _path_of(package, base)
+
+
+def _path_of(package: Package, names: list[str]) -> str:
+    """The path of a module by the names on the way to it; empty where there is none."""
+    inner = "/".join(names)
+    return next((path for path in (f"{inner}.py", f"{inner}/__init__.py") if path in package.sources), "")

@@ -8,21 +8,21 @@ calls in flight end on the code they began with. The newest two stay importable,
 from __future__ import annotations
 
 # --- bundled from here ---
-import base64
+import hashlib
 import importlib
-import json
+import logging
 import sys
-import zlib
 from dataclasses import dataclass
 from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import CodeType, ModuleType
 
 KEPT_VERSIONS = 2
+VERSION_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +73,39 @@ class BundleFinder(MetaPathFinder, InspectLoader):
         return compile(module.text, module.file, "exec", dont_inherit=True)
 
 
-def load_bundle(family: str, version: str, payload: str) -> ModuleType:
-    """Import this version of the package, or give it back if it is here, and let go of all but the newest."""
+def digest_modules(modules: Mapping[str, str]) -> str:
+    """Name what the modules say: the SHA-256 of their paths and texts, in 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for path, text in sorted(modules.items()):
+        digest.update(f"{path}\0{text}\0".encode())
+    return digest.hexdigest()
+
+
+def load_bundle(family: str, built: str, modules: dict[str, str], *, entry: str = "") -> ModuleType:
+    """Import this version of the package, or give it back if it is here, and let go of all but the newest.
+
+    `built` is the digest of the modules when the file was built: the log says if they are others now. `entry` is the
+    module to return, by its path inside the package (".maintenance.pipe"); empty for the package itself.
+    """
+    digest = digest_modules(modules)
+    if digest != built:
+        logging.getLogger(__name__).warning(
+            "%s is not as it was built: its modules were changed (%s, built as %s)",
+            family,
+            digest[:VERSION_DIGITS],
+            built[:VERSION_DIGITS],
+        )
+    version = digest[:VERSION_DIGITS]
     known: list[Any] = [finder for finder in sys.meta_path if getattr(finder, "family", None) == family]
     ours = next((finder for finder in known if finder.package == f"{family}_{version}"), None)
     if ours is None:
-        compressed = base64.b85decode("".join(payload.split()))
-        ours = BundleFinder(family, version, json.loads(zlib.decompress(compressed)))
+        ours = BundleFinder(family, version, modules)
     others = [finder for finder in known if finder is not ours]
     for stale in others[: 1 - KEPT_VERSIONS]:
         forget(stale.package)
     kept = others[1 - KEPT_VERSIONS :]
     sys.meta_path[:] = [finder for finder in sys.meta_path if finder not in known] + [*kept, ours]
-    return importlib.import_module(ours.package)
+    return importlib.import_module(ours.package + entry)
 
 
 def forget(package: str) -> None:

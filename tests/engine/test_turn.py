@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
@@ -232,6 +232,7 @@ class TurnSetup:
         self.books = FakeServices()
         self.services = self.books.planner()
         self.terms = RequestTerms(ContextSettings(), ModelTerms(ORIGIN.model, 100_000))
+        self.markers_of_others: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
 
     def store_old_reasoning(self) -> None:
         self.store.artifacts[OLD] = Artifact(OLD, "u", "c", "m0", "reasoning", ORIGIN.model, OLD_REASONING)
@@ -240,7 +241,14 @@ class TurnSetup:
         ports = Ports(self.router, FakeRequests(), self.store, new_id, attachments=self.attachments)
         fitter = RecordingFitter(self.services, self.terms, ORIGIN)
         fitter.prefetched, fitter.fitted = self.prefetched, self.fitted
-        return TurnRunner(self.request, ports, channel, memory=self.memory, fitter=fitter)
+        return TurnRunner(
+            self.request,
+            ports,
+            channel,
+            memory=self.memory,
+            fitter=fitter,
+            markers_of_others=self.markers_of_others,
+        )
 
     async def run(self) -> list[Output]:
         channel = OutputChannel(interval_seconds=0)
@@ -558,6 +566,23 @@ async def test_a_missing_artifact_is_reported_once() -> None:
         for _ in range(2)
     ]
     assert shown == [[UNREADABLE], []]
+
+
+async def test_what_another_pipe_has_marked_is_not_missed() -> None:
+    """Markers of the same form in answers of others are passed over; what is unreadable is ours in any case."""
+    asked: list[frozenset[str]] = []
+
+    async def of_others(ulids: Collection[str]) -> frozenset[str]:
+        asked.append(frozenset(ulids))
+        return frozenset(ulids)
+
+    cases: list[tuple[MissingReason, int]] = [("missing", 0), ("unreadable", 1)]
+    for reason, shown in cases:
+        setup = TurnSetup(FakeOpenRouter(answer(TEXT)), SECOND_TURN)
+        setup.markers_of_others = of_others
+        setup.store.reason = reason
+        assert len(notices(await setup.run())) == shown
+    assert asked == [frozenset({OLD})] * 2
 
 
 async def test_a_call_gets_the_hosts_name_of_its_tool() -> None:

@@ -28,6 +28,7 @@ def test_a_chat_turn_is_read_whole() -> None:
         messages=[{"role": "user", "content": "hi"}],
         parameters={"temperature": 0.5},
         model_row_id="pipe.openai/gpt-5.2",
+        function_id="pipe",
         in_arena=False,
         model_controls={},
         stream=True,

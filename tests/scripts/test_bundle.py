@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import sys
 import traceback
 from itertools import count
@@ -10,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scripts.bundle import builder, loader
-from scripts.check import REWRITTEN_BY_HOST
+from open_webui_openrouter_pipe.maintenance import pipe as maintenance
+from scripts import build
+from scripts.bundle import builder, loader, verifier
+from scripts.bundle.builder import REWRITTEN_BY_HOST
+from scripts.paths import PACKAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -120,9 +125,12 @@ def test_a_bundle_runs_like_the_package(write: Write) -> None:
 def test_the_frontmatter_opens_the_file(write: Write) -> None:
     """The first line is the three quotes alone, and the fields follow as `key: value`."""
     text = builder.bundle(builder.read_package(write(SOURCES)))
-    assert text.split("\n")[:8] == [
+    lines = text.split("\n")[:10]
+    assert lines.pop(8).startswith("icon_url: data:image/svg+xml;")
+    assert lines == [
         '"""',
         "title: OpenRouter",
+        "id: openrouter",
         "author: the open-webui-openrouter-pipe authors",
         "description: Every OpenRouter model, over the Responses API",
         "version: 1.2.3",
@@ -139,13 +147,131 @@ def test_the_same_tree_gives_the_same_bytes(write: Write) -> None:
     assert first == second
 
 
-def test_a_bundle_holds_nothing_that_the_host_would_rewrite(
-    write: Write,
+def test_the_modules_stand_there_to_be_read(write: Write) -> None:
+    """Each text is in the file as it is, whatever quotes it holds."""
+    odd = 'PATTERN = r"\\d' + "'" * 3 + '+"  # \\n \u00e9\n'
+    words = SOURCES["inner/words.py"] + 'DOC = """a\n\tb"""\n'
+    package = builder.read_package(write({**SOURCES, "late.py": odd, "inner/words.py": words}))
+    namespace: dict[str, Any] = {}
+    exec(f"TEXT = {builder.quoted('late.py', odd)}", namespace)
+    assert namespace["TEXT"] == odd
+    assert words in builder.bundle(package)
+    assert odd.split("'''", maxsplit=1)[0] in builder.bundle(package)
+
+
+def test_a_file_that_is_too_large_for_the_page_is_refused(write: Write) -> None:
+    """Browsers keep only so much for a tab, and the page would lose the file without a word."""
+    huge = {**SOURCES, "late.py": f'WORD = "{"x" * builder.PAGE_CHARACTERS}"\n'}
+    with pytest.raises(builder.BuildError, match="characters, and the page takes 2,500,000"):
+        builder.bundle(builder.read_package(write(huge)))
+
+
+def test_the_log_says_when_a_copy_was_changed(write: Write, caplog: pytest.LogCaptureFixture) -> None:
+    """What an administrator edits takes effect, and the log names the digest that it no longer has."""
+    text = builder.bundle(builder.read_package(write(SOURCES)))
+    assert load(text)().greet("Ada") == "Hello Ada"
+    assert caplog.messages == []
+    with caplog.at_level(logging.WARNING):
+        assert load(text.replace("Hello", "Howdy"))().greet("Ada") == "Howdy Ada"
+    [line] = caplog.messages
+    assert line.startswith("sample is not as it was built: its modules were changed")
+
+
+def test_a_part_carries_what_it_imports(write: Write) -> None:
+    """The folder of a part, what it imports, and the folders of that; nothing else."""
+    entry = "from ..inner.words import greeting\nfrom . import own\n\nclass Pipe:\n    say = staticmethod(greeting)\n"
+    sources = {**SOURCES, "part/__init__.py": "", "part/pipe.py": entry, "part/own.py": ""}
+    part = builder.part_of(builder.read_package(write(sources)), ".part.pipe")
+    inner = ["inner/__init__.py", "inner/words.py", "part/__init__.py", "part/own.py", "part/pipe.py"]
+    assert (part.name, sorted(part.sources)) == ("sample_part", ["__init__.py", *inner])
+    function = builder.Function("sample_part", "Part", "A part", ".part.pipe")
+    try:
+        assert load(builder.bundle(part, function))().say("Ada") == "Hello Ada"
+    finally:
+        for finder in [each for each in sys.meta_path if getattr(each, "family", None) == part.name]:
+            sys.meta_path.remove(finder)
+            loader.forget(finder.package)  # type: ignore[attr-defined]  # a finder of ours has it
+
+
+@pytest.mark.parametrize("function", [builder.PIPE, builder.MAINTENANCE], ids=lambda function: function.id)
+def test_a_file_verifies_until_it_is_changed(function: builder.Function) -> None:
+    """Changed modules and a changed loader are distinguished, and the modules that differ are named."""
+    package = builder.read_package(PACKAGE)
+    part = builder.part_of(package, function.entry) if function.entry else package
+    text = builder.bundle(part, function)
+    verdict = verifier.verify(text, package)
+    assert (verdict.version, verdict.faults, verdict.differing) == (package.version, (), ())
+    assert verifier.verify(json.dumps([{"id": function.id, "content": text}]), package) == verdict
+    changed = verifier.verify(text.replace("Owns their encoding", "Owned their encoding"), package)
+    assert [fault.partition(":")[0] for fault in changed.faults] == ["its modules were changed"]
+    assert changed.differing == ("history/markers.py",)
+    other_loader = verifier.verify(text.replace("KEPT_VERSIONS = 2", "KEPT_VERSIONS = 3", 1), package)
+    assert [fault.partition(" ")[0] for fault in other_loader.faults] == ["what"]
+
+
+@pytest.mark.parametrize("text", ["[]", '[{"id": "x"}]', "def", "x = 1\n", '[{"content": "x = 1"}, {}]'])
+def test_what_is_no_single_file_is_not_judged(text: str) -> None:
+    """Another file or export is an error, and not a fault."""
+    with pytest.raises(builder.BuildError):
+        verifier.verify(text, builder.Package("sample", "1", {}))
+
+
+def test_a_release_holds_what_can_be_imported(tmp_path: Path) -> None:
+    """The files are named by the functions' ids, which Open WebUI takes from them; the JSON holds the same text."""
+    links = {"git_url": "https://example.org"}
+    written = build.build(target=tmp_path, links=links)
+    build.write_manifest(tmp_path, links=links)
+    names = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file())
+    assert names == [
+        "manifest.json",
+        "openrouter.json",
+        "openrouter.py",
+        "openrouter_maintenance.json",
+        "openrouter_maintenance.py",
+        "pip/openrouter.py",
+    ]
+    for name in ("openrouter", "openrouter_maintenance"):
+        [function] = json.loads((tmp_path / f"{name}.json").read_text("utf-8"))
+        assert function["id"] == name
+        assert function["content"] == (tmp_path / f"{name}.py").read_text("utf-8")
+        assert function["meta"]["manifest"]["git_url"] == "https://example.org"
+    manifest = json.loads((tmp_path / "manifest.json").read_text("utf-8"))
+    assert manifest["files"]["openrouter.py"]["bytes"] == written.stat().st_size
+    assert sorted(manifest["files"]) == names[1:]
+
+
+def test_the_command_judges_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Even when the sources speak of imports that Open WebUI replaces, the bundle's text does not."""
-    talkative = {**SOURCES, "late.py": "\n".join(f'"""taken {text}"""' for text in REWRITTEN_BY_HOST)}
-    text = builder.bundle(builder.read_package(write(talkative)))
-    assert [found for found in REWRITTEN_BY_HOST if found in text] == []
+    """It says what the file is, and ends with 0 only for one that is as it was built."""
+    written = build.build(target=tmp_path)
+    monkeypatch.setattr(sys, "argv", ["build", "--verify", str(written)])
+    assert build.main() == 0
+    assert "as it was built" in capsys.readouterr().out
+    written.write_text(
+        written.read_text("utf-8").replace("Owns their encoding", "Owned their encoding"), "utf-8"
+    )
+    assert build.main() == 1
+    assert "NOT as it was built" in capsys.readouterr().out
+    written.write_text("x = 1\n", "utf-8")
+    assert build.main() == 1
+    assert "error: this is not a single file" in capsys.readouterr().err
+
+
+@pytest.mark.index
+def test_the_wheel_is_built_beside_the_files(tmp_path: Path) -> None:
+    """One wheel of this version, in place of older ones."""
+    (tmp_path / "open_webui_openrouter_pipe-0.0.1-py3-none-any.whl").touch()
+    build.build_wheel(tmp_path)
+    version = builder.read_package(PACKAGE).version
+    assert [path.name for path in tmp_path.iterdir()] == [
+        f"open_webui_openrouter_pipe-{version}-py3-none-any.whl"
+    ]
+
+
+def test_maintenance_knows_the_pipe_by_its_frontmatter() -> None:
+    """Its author and title are those that the builder writes."""
+    assert (builder.AUTHOR, builder.PIPE.title) == (maintenance.AUTHOR, maintenance.TITLE)
 
 
 def test_an_update_takes_effect_while_old_calls_keep_their_code(
@@ -217,6 +343,7 @@ def test_tracebacks_show_file_and_line(write: Write) -> None:
         ("late.py", "import sample.pipe\n", "late.py:1: imports sample by name; import relatively"),
         ("late.py", "\nfrom sample import x\n", "late.py:2: imports sample by name; import relatively"),
         ("table.json", "{}", "table.json: a bundle carries modules only"),
+        *(("late.py", f"# {text} x\n", f"late.py:1: # {text} x") for text in REWRITTEN_BY_HOST),
         ("__init__.py", '"""No version."""\n', "sample/__init__.py has no line __version__ = ..."),
     ],
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scripts.check import REWRITTEN_BY_HOST, host_rewrites
+from scripts.bundle.builder import REWRITTEN_BY_HOST
+from scripts.check import host_rewrites
 
 if TYPE_CHECKING:
     from pathlib import Path

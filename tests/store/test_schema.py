@@ -117,8 +117,10 @@ async def test_postgres_stores_payloads_uncompressed(postgres_database: Database
     assert found == ["toast_tuple_target=8160"]
 
 
-async def test_the_database_of_a_later_release_is_left_as_it_is(tmp_path: Path) -> None:
-    """Going back to an older release of the pipe changes no table."""
+async def test_the_database_of_a_later_release_is_left_as_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Going back to an older release of the pipe changes no table, and the log says so once."""
     later = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
     await sql_rows(later).put([row(1)])
     await later.change(later.tables.version.insert().values(version=VERSION + 1))
@@ -128,6 +130,8 @@ async def test_the_database_of_a_later_release_is_left_as_it_is(tmp_path: Path) 
     assert (await sql_rows(this).load("ada", [row(1).id])).rows.keys() == {row(1).id}
     assert (await columns_in(this)).keys() == expected_columns().keys() - {"openrouter_pipe_audit"}
     assert await versions(this) == [VERSION, VERSION + 1]
+    lines = [line for line in caplog.messages if "of a later release" in line]
+    assert [f"version {VERSION + 1}, and this one knows {VERSION}" in line for line in lines] == [True]
     await this.aclose()
 
 

@@ -1,0 +1,13 @@
+"""A function of its own for administrators: it moves chats to ours, and removes what ours leaves behind.
+
+    pipe         what Open WebUI loads: reads a command, and writes the report
+    commands     the commands that can be written, and what a report says     (pure)
+    ids          model ids under another function                             (pure)
+    cleaning     messages without our markers                                 (pure)
+    host_tables  the host's tables, read and written in pages
+    moving       chats, presets, grants and settings under other model ids
+    removal      tables, markers, rows, files and Redis keys that are ours
+
+It shares no state with the pipe, and is built into a file of its own. Nothing is changed before a report has said what
+would be; the report is made by the same code, which then writes nothing.
+"""

@@ -1,0 +1,86 @@
+"""What an administrator can write to the maintenance function, and the words of its reports. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+CommandName = Literal["help", "move", "uninstall"]
+
+_NOW: Final = "now"
+_CONNECTION: Final = "connection"
+
+HELP: Final = """\
+I change nothing before I have told you what I would change. Write one of these:
+
+| command | what it is about |
+|---|---|
+| `move FUNCTION` | what uses the models of another function, by its id, goes on with those of `{target}` |
+| `move connection` | the same for a connection to OpenRouter; `move connection PREFIX` if its models have one |
+| `uninstall` | the pipe's tables, its marks in chats, and everything else that it keeps is removed |
+
+Each is a question first. The same with `now` behind it does it, and cannot be undone: make a backup of the database \
+before. Do it when nobody chats.
+
+{functions}"""
+
+REFUSED: Final = "Only an administrator can use this."
+NO_TARGET: Final = (
+    "There is no function of the OpenRouter pipe that is switched on. Install it, set its API key, switch it on, and "
+    "ask again."
+)
+NO_MODELS: Final = "The function `{target}` offers no models yet. Reload the page, and ask again."
+NO_SUCH_FUNCTION: Final = (
+    "There is no function with the id `{source}`. If it was deleted, install it again and leave it switched off: it "
+    "tells whose chats these are."
+)
+STILL_ON: Final = (
+    "The function `{source}` is switched on, and would go on writing. Switch it off under Admin Panel → Functions, and "
+    "ask again."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceCommand:
+    """A command; `source` is the function that chats leave, or the prefix of a connection, "" where it has none."""
+
+    name: CommandName
+    source: str = ""
+    of_connection: bool = False
+    now: bool = False
+
+    @property
+    def text(self) -> str:
+        """How it is written, without `now`."""
+        words = [self.name, _CONNECTION if self.of_connection else "", self.source]
+        return " ".join(word for word in words if word)
+
+
+def read_command(text: str) -> MaintenanceCommand:
+    """Read what was written; everything else is a question for help."""
+    words = text.strip().strip("`/").split()[:4]
+    now = len(words) > 1 and words[-1].lower() == _NOW
+    words = words[:-1] if now else words
+    match [word.lower() for word in words[:2]], words[2:]:
+        case ["uninstall"], []:
+            return MaintenanceCommand("uninstall", now=now)
+        case ["move", "connection"], [] | [_]:
+            return MaintenanceCommand("move", "".join(words[2:]), of_connection=True, now=now)
+        case ["move", source], []:
+            return MaintenanceCommand("move", source, now=now)
+        case _:
+            return MaintenanceCommand("help")
+
+
+def report(command: MaintenanceCommand, counts: Mapping[str, int], remarks: Sequence[str]) -> str:
+    """Say what was done, or would be, and what comes next."""
+    lines = [f"| {name} | {count:,} |" for name, count in counts.items() if count]
+    table = "\n".join(["| what | how many |", "|---|---:|", *lines]) if lines else "There is nothing to do."
+    if command.now:
+        parts = [f"**Done: `{command.text}`.**", table, *remarks]
+    else:
+        parts = [f"**`{command.text}` would change this. Nothing has been changed yet.**", table, *remarks]
+        if lines:
+            parts.append(f"To do it, write `{command.text} {_NOW}`. It cannot be undone.")
+    return "\n\n".join(parts)

@@ -1,0 +1,142 @@
+"""What Open WebUI loads for maintenance: a function with one model, which only administrators see and may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ..host.platform import SECRET_FILE, Platform, platform
+from . import commands
+from .commands import MaintenanceCommand, read_command, report
+from .host_tables import HostRow, HostTables
+from .ids import Renaming
+from .moving import move
+from .removal import Leftovers, remove
+
+AUTHOR: Final = "the open-webui-openrouter-pipe authors"
+TITLE: Final = "OpenRouter"
+"""By these, in its frontmatter, the pipe is known under whatever id it was installed."""
+
+_CACHE_FOLDER: Final = "openrouter_pipe"
+
+_AFTER_MOVING: Final = (
+    "Reload the page, and look at some of the chats: they go on with `{target}`. Then what they left can be deleted "
+    "or switched off."
+)
+_AFTER_REMOVAL: Final = (
+    "What is left is to delete the functions, this one too, under Admin Panel → Functions. Restart Open WebUI before "
+    "the pipe is installed again."
+)
+_PRESETS_STAY: Final = (
+    "Presets on top of models of the pipe: {count}. They stay, and need another base model."
+)
+
+
+class MaintenancePipe:
+    """Answers an administrator's commands in a chat."""
+
+    async def pipe(
+        self,
+        body: dict[str, Any],
+        __user__: dict[str, Any] | None = None,
+        __request__: Any = None,
+        __task__: str | None = None,
+    ) -> str:
+        """Answer one message; a task of the host gets nothing."""
+        if __task__:
+            return ""
+        if (__user__ or {}).get("role") != "admin":
+            return commands.REFUSED
+        models = getattr(getattr(getattr(__request__, "app", None), "state", None), "MODELS", None) or {}
+        return await answer(read_command(_last_text(body)), platform(), [str(name) for name in models])
+
+
+Pipe: Final = MaintenancePipe
+"""The name that Open WebUI looks for."""
+
+
+async def answer(command: MaintenanceCommand, host: Platform, model_ids: Sequence[str]) -> str:
+    """Carry out a command, or report what it would do; `model_ids` are those that the host offers."""
+    tables = HostTables(host.engine, host.schema, writes=command.now)
+    await tables.open()
+    functions = await tables.rows("function", "id", "is_active", "type", "meta")
+    ours = [row["id"] for row in functions if _is_ours(row)]
+    match command.name:
+        case "move":
+            return await _move(command, tables, functions, model_ids)
+        case "uninstall":
+            return await _uninstall(command, host, tables, functions)
+        case "help":
+            listed = ", ".join(f"`{name}`" for name in ours) or "none is installed"
+            pipes = [
+                row["id"]
+                for row in functions
+                if row["type"] == "pipe" and _manifest(row).get("author") != AUTHOR
+            ]
+            others = ", ".join(f"`{name}`" for name in pipes)
+            lines = f"Functions of the pipe: {listed}. Other functions with models: {others or 'none'}."
+            return commands.HELP.format(target=_target(functions) or "openrouter", functions=lines)
+
+
+async def _move(
+    command: MaintenanceCommand, tables: HostTables, functions: Sequence[HostRow], model_ids: Sequence[str]
+) -> str:
+    source = next((row for row in functions if row["id"] == command.source), None)
+    target = _target(functions, but=command.source)
+    if not target:
+        return commands.NO_TARGET
+    if not command.of_connection and source is None:
+        return commands.NO_SUCH_FUNCTION.format(source=command.source)
+    if source is not None and source["is_active"] and not command.of_connection:
+        return commands.STILL_ON.format(source=command.source)
+    offered = frozenset(name for name in model_ids if name.startswith(f"{target}.") and "/" in name)
+    same_pipe = source is not None and not command.of_connection and _is_ours(source)
+    if not (offered or same_pipe):  # without the key, which moves too, it offers nothing yet
+        return commands.NO_MODELS.format(target=target)
+    renaming = Renaming(command.source, target, offered, of_connection=command.of_connection)
+    moved = await move(tables, renaming, same_pipe=same_pipe)
+    remarks = [_AFTER_MOVING.format(target=target)]
+    return report(command, moved, remarks if command.now else [])
+
+
+async def _uninstall(
+    command: MaintenanceCommand, host: Platform, tables: HostTables, functions: Sequence[HostRow]
+) -> str:
+    ours = [row for row in functions if _is_ours(row)]
+    for row in ours:
+        if row["is_active"]:
+            return commands.STILL_ON.format(source=row["id"])
+    ids = {row["id"] for row in ours}
+    files = (host.cache_folder / _CACHE_FOLDER, host.cache_folder.parent / SECRET_FILE)
+    bases = [str(row["base_model_id"]) for row in await tables.rows("model", "id", "base_model_id")]
+    presets = sum(base.partition(".")[0] in ids for base in bases)
+    removed = await remove(tables, Leftovers(ids, host.redis, files))
+    remarks = [_PRESETS_STAY.format(count=presets)] if presets else []
+    return report(command, removed, [*remarks, _AFTER_REMOVAL] if command.now else remarks)
+
+
+def _target(functions: Sequence[HostRow], *, but: str = "") -> str:
+    """The id of the pipe that is switched on; empty where there is none, or more than one."""
+    active = [row["id"] for row in functions if _is_ours(row) and row["is_active"] and row["id"] != but]
+    return active[0] if len(active) == 1 else ""
+
+
+def _is_ours(row: HostRow) -> bool:
+    return _manifest(row).get("author") == AUTHOR and _manifest(row).get("title") == TITLE
+
+
+def _manifest(row: HostRow) -> Mapping[str, Any]:
+    """A function's frontmatter, as the host has read it."""
+    meta = row["meta"] if isinstance(row["meta"], dict) else {}
+    manifest = meta.get("manifest")
+    return manifest if isinstance(manifest, dict) else {}
+
+
+def _last_text(body: Mapping[str, Any]) -> str:
+    """The words of the last message."""
+    messages = body.get("messages")
+    last = messages[-1] if isinstance(messages, list) and messages else {}
+    content = last.get("content") if isinstance(last, dict) else ""
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content)

@@ -1,0 +1,213 @@
+"""Removes what our function leaves behind: markers in chats, rows of models, users' valves, Redis keys, files, tables.
+
+The tables go last, since they tell which markers are ours: a removal that was cut short can be done again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from ..host.platform import SharedRedis
+from ..store.schema import define_tables
+from .cleaning import marker_ids, without_markers
+from .host_tables import Change, Columns, HostRow, HostTables
+
+_PREFIX: Final = "openrouter_pipe_"
+_MARKS: Final = ("]: #", '"openrouter_pipe.artifact"')
+_IN_CLAUSE_IDS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """What is ours: functions by their ids, Redis, and files in the host's data folder."""
+
+    function_ids: Collection[str]
+    redis: SharedRedis | None
+    files: Sequence[Path]
+
+
+async def remove(tables: HostTables, ours: Leftovers) -> dict[str, int]:
+    """Remove everything, and return how much of each kind."""
+    models = await tables.rows("model", "id", "base_model_id")
+    cleaner = _Cleaner(tables, ours.function_ids, models)
+    marked = {
+        "chats with our marks in them": Columns("chat", ("chat",), _MARKS),
+        "shared copies of chats with our marks in them": Columns("shared_chat", ("chat",), _MARKS),
+        "answers with our marks in them": Columns(
+            "chat_message", ("content", "output", "model_id", "role"), _MARKS
+        ),
+    }
+    removed = {name: await tables.rewrite(columns, cleaner.prepare) for name, columns in marked.items()}
+    rows = [
+        row["id"]
+        for row in models
+        if row["base_model_id"] is None and row["id"].partition(".")[0] in ours.function_ids
+    ]
+    await _remove_models(tables, rows)
+    removed |= {
+        "rows of models": len(rows),
+        "users' own valves": await _remove_valves(tables, ours.function_ids),
+        "keys in Redis": await _remove_keys(ours.redis, writes=tables.writes),
+        "files": await asyncio.to_thread(_remove_files, ours.files, writes=tables.writes),
+    }
+    return removed | await _drop_tables(tables)
+
+
+class _Cleaner:
+    """Takes our markers out of messages: those of answers that our models wrote, and those whose artifact we hold."""
+
+    def __init__(self, tables: HostTables, function_ids: Collection[str], models: Sequence[HostRow]) -> None:
+        self._artifact = define_tables(tables.schema).artifact
+        self._functions = function_ids
+        self._presets = {
+            row["id"] for row in models if str(row["base_model_id"]).partition(".")[0] in function_ids
+        }
+
+    async def prepare(self, connection: AsyncConnection, rows: Sequence[HostRow]) -> Change:
+        named = {ulid for row in rows for message in _messages(row) for ulid in marker_ids(message)}
+        held = await self._held(connection, sorted(named))
+
+        def clean(message: Mapping[str, Any]) -> dict[str, Any] | None:
+            if message.get("role") != "assistant":  # what a user has quoted is the user's
+                return None
+            model = str(message.get("model") or message.get("model_id"))
+            is_ours = model.partition(".")[0] in self._functions or model in self._presets
+            return without_markers(message, lambda ulid: is_ours or ulid in held)
+
+        def change(row: HostRow) -> Mapping[str, Any] | None:
+            if "chat" not in row:
+                cleaned = clean(row)
+                return {name: cleaned[name] for name in ("content", "output")} if cleaned else None
+            chat = _cleaned_chat(row["chat"], clean)
+            return {"chat": chat} if chat != row["chat"] else None
+
+        return change
+
+    async def _held(self, connection: AsyncConnection, ulids: Sequence[str]) -> set[str]:
+        """Those of the ULIDs that name an artifact of ours."""
+        exists = await connection.run_sync(
+            lambda sync: sa.inspect(sync).has_table(self._artifact.name, self._artifact.schema)
+        )
+        held: set[str] = set()
+        for start in range(0, len(ulids) if exists else 0, _IN_CLAUSE_IDS):
+            some = ulids[start : start + _IN_CLAUSE_IDS]
+            found = await connection.execute(
+                sa.select(self._artifact.c.id).where(self._artifact.c.id.in_(some))
+            )
+            held |= set(found.scalars())
+        return held
+
+
+def _messages(row: HostRow) -> list[Mapping[str, Any]]:
+    """The messages that a row holds: itself, or those of its chat."""
+    if "chat" not in row:
+        return [row]
+    chat = row["chat"] if isinstance(row["chat"], dict) else {}
+    history = chat.get("history")
+    by_id = history.get("messages") if isinstance(history, dict) else None
+    messages = [*(by_id.values() if isinstance(by_id, dict) else ()), *(chat.get("messages") or ())]
+    return [message for message in messages if isinstance(message, dict)]
+
+
+def _cleaned_chat(chat: Any, clean: Any) -> Any:
+    if not isinstance(chat, dict):
+        return chat
+
+    def cleaned(message: Any) -> Any:
+        return (clean(message) or message) if isinstance(message, dict) else message
+
+    history = chat.get("history")
+    by_id = history.get("messages") if isinstance(history, dict) else None
+    if isinstance(history, dict) and isinstance(by_id, dict):
+        chat = {
+            **chat,
+            "history": {**history, "messages": {name: cleaned(each) for name, each in by_id.items()}},
+        }
+    if isinstance(chat.get("messages"), list):
+        chat = {**chat, "messages": [cleaned(each) for each in chat["messages"]]}
+    return chat
+
+
+async def _remove_models(tables: HostTables, row_ids: Sequence[str]) -> None:
+    targets = [
+        (tables.table("model", "id"), "id"),
+        (tables.table("model_history", "model_id"), "model_id"),
+        (tables.table("access_grant", "resource_id"), "resource_id"),
+    ]
+    async with tables.engine.begin() as connection:
+        for table, column in targets:
+            for start in range(0, len(row_ids) if table is not None else 0, _IN_CLAUSE_IDS):
+                assert table is not None
+                which: sa.ColumnElement[bool] = table.c[column].in_(row_ids[start : start + _IN_CLAUSE_IDS])
+                if column == "resource_id":
+                    which = sa.and_(which, table.c.resource_type == "model")
+                await tables.execute(connection, sa.delete(table).where(which))
+
+
+async def _remove_valves(tables: HostTables, function_ids: Collection[str]) -> int:
+    """Users' valves, among them their own API keys; Open WebUI leaves them when a function is deleted."""
+
+    def change(row: HostRow) -> Mapping[str, Any] | None:
+        settings = row["settings"]
+        functions = settings.get("functions") if isinstance(settings, dict) else None
+        valves = functions.get("valves") if isinstance(functions, dict) else None
+        if not isinstance(functions, dict) or not isinstance(valves, dict):
+            return None
+        kept = {name: each for name, each in valves.items() if name not in function_ids}
+        if kept == valves:
+            return None
+        return {"settings": {**settings, "functions": {**functions, "valves": kept}}}
+
+    async def prepare(_connection: AsyncConnection, _rows: Sequence[HostRow]) -> Change:
+        return change
+
+    return await tables.rewrite(Columns("user", ("settings",)), prepare)
+
+
+async def _remove_keys(redis: SharedRedis | None, *, writes: bool) -> int:
+    if redis is None:
+        return 0
+    literal = redis.prefix.replace("\\", "\\\\").replace("*", "\\*").replace("?", "\\?").replace("[", "\\[")
+    count = 0
+    async for key in redis.client.scan_iter(match=f"{literal}:*", count=1000):
+        count += 1
+        if writes:
+            await redis.client.delete(key)
+    return count
+
+
+def _remove_files(files: Sequence[Path], *, writes: bool) -> int:
+    found = [path for path in files if path.exists()]
+    for path in found if writes else ():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return len(found)
+
+
+async def _drop_tables(tables: HostTables) -> dict[str, int]:
+    """Drop every table with our prefix, those of a later release too; return their rows."""
+
+    def drop(connection: sa.Connection) -> dict[str, int]:
+        names = sa.inspect(connection).get_table_names(tables.schema)
+        metadata = sa.MetaData(schema=tables.schema)
+        rows: dict[str, int] = {}
+        for name in sorted(name for name in names if name.startswith(_PREFIX)):
+            table = sa.Table(name, metadata, schema=tables.schema)
+            counted = sa.select(sa.func.count()).select_from(table)
+            rows[f"rows of the table {name}"] = connection.scalar(counted) or 0
+            if tables.writes:
+                table.drop(connection)
+        return rows
+
+    async with tables.engine.begin() as connection:
+        return await connection.run_sync(drop)

@@ -1,0 +1,84 @@
+"""Messages without our markers: the text as if none had been there, and other people's markers untouched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from open_webui_openrouter_pipe.history import reading
+from open_webui_openrouter_pipe.history.markers import leading_markers, serialize_marker, standalone_markers
+from open_webui_openrouter_pipe.maintenance.cleaning import (
+    REFERENCE_TYPE,
+    clean_text,
+    marker_ids,
+    without_markers,
+)
+
+OURS, THEIRS = "01ABCDEFGH0123456789", "01ZZZZZZZZ0123456789"
+
+
+def test_the_reference_is_that_of_the_history() -> None:
+    """Its type stands in two places, so that the function for maintenance is small."""
+    assert REFERENCE_TYPE == reading.REFERENCE_TYPE
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        (f"{leading_markers([OURS])}Hello", "Hello"),
+        (standalone_markers([OURS]), ""),
+        (f"One.\n\n{serialize_marker(OURS)}\n\nTwo.", "One.\n\nTwo."),
+        (f"One.\n{serialize_marker(OURS)}\nTwo.", "One.\nTwo."),
+        (f"One.\n\n{serialize_marker(OURS)}", "One."),
+        (f"{serialize_marker(THEIRS)}\n\nOne.", f"{serialize_marker(THEIRS)}\n\nOne."),
+        (f"```\n{serialize_marker(OURS)}\n```", "```\n```"),
+        ("  kept \n\n as it is\n", "  kept \n\n as it is\n"),
+    ],
+)
+def test_texts(text: str, cleaned: str) -> None:
+    """What stood on two sides of a marker keeps the larger gap."""
+    assert clean_text(text, {OURS}) == cleaned
+
+
+def message(text: str) -> dict[str, Any]:
+    """An answer as the host stores it: reasoning with a reference, an item of markers alone, and the text."""
+    reference = {"type": REFERENCE_TYPE, "id": OURS}
+    sealed = {"type": "reasoning.encrypted", "data": "x"}
+    return {
+        "role": "assistant",
+        "content": text,
+        "output": [
+            {"type": "reasoning", "id": "r", "summary": [], "reasoning_details": [sealed, reference]},
+            {"type": "reasoning", "id": "r2", "summary": [], "reasoning_details": [reference]},
+            {"type": "message", "id": "m", "content": [{"type": "output_text", "text": f"\n[{OURS}]: #\n"}]},
+            {"type": "message", "id": "m2", "content": [{"type": "output_text", "text": text}]},
+        ],
+    }
+
+
+def test_messages() -> None:
+    """Text, items and references are cleaned; an item that held only markers is gone."""
+    marked = message(f"{leading_markers([OURS])}Hello")
+    before = repr(marked)
+    sealed = {"type": "reasoning.encrypted", "data": "x"}
+    assert without_markers(marked, lambda ulid: ulid == OURS) == {
+        "role": "assistant",
+        "content": "Hello",
+        "output": [
+            {"type": "reasoning", "id": "r", "summary": [], "reasoning_details": [sealed]},
+            {"type": "reasoning", "id": "r2", "summary": []},
+            {"type": "message", "id": "m2", "content": [{"type": "output_text", "text": "Hello"}]},
+        ],
+    }
+    assert repr(marked) == before
+    assert set(marker_ids(marked)) == {OURS}
+
+
+def test_a_message_without_our_markers_is_left_alone() -> None:
+    """Nothing is written for it."""
+    assert without_markers(message("Hello"), lambda ulid: ulid == THEIRS) is None
+    assert without_markers({"content": None, "output": None}, lambda _: True) is None
+    assert (
+        without_markers({"content": [{"text": 1}], "output": ["x", {"content": 1}]}, lambda _: True) is None
+    )
