@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
 
 from .conversation.budget import CLIP_RANGE_MESSAGES, Pruning
 from .engine.recorder import ReasoningRetention
@@ -32,6 +32,11 @@ def _known_quantizations(value: str) -> str:
     if unknown:
         raise ValueError(f"unknown quantizations: {', '.join(sorted(unknown))}")
     return value
+
+
+def _current_carrier(value: object) -> object:
+    """Read the name that `auto` had in earlier releases."""
+    return "auto" if value == "hidden" else value
 
 
 class Advanced(ValveFields):
@@ -391,12 +396,13 @@ class Advanced(ValveFields):
         title="Storage",
         description="Keep the original tool calls, and results that Open WebUI drops, to send them again unchanged.",
     )
-    MARKER_CARRIER: Carrier = Field(
-        default="text",
+    MARKER_CARRIER: Annotated[Carrier, BeforeValidator(_current_carrier)] = Field(
+        default="auto",
         title="Storage",
         description=(
-            "Where an answer's references to stored items are kept. `text`: in the text of the answer, where only Copy "
-            "and Edit show them. `hidden`: beside the reasoning, which Open WebUI returns to the same model only."
+            "Where the references to stored items are kept. `auto`: beside the reasoning, which Open WebUI returns to "
+            "the same model only, and in the ids of tool calls; in the text where there is neither. `text`: always in "
+            "the text of the answer, where Copy, Edit and Read Aloud show them, and where every model finds them."
         ),
     )
     ENCRYPT_ALL: bool = Field(

@@ -81,7 +81,7 @@ class Pipe:
         return events if call.in_chat else chunk_response(events)
 
     async def _stream(self, call: Call, frozen: Settings) -> AsyncGenerator[HostEvent]:
-        writer = _native(frozen) if call.in_chat else _chunks(call)
+        writer = _native(call, frozen) if call.in_chat else _chunks(call)
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
@@ -93,7 +93,7 @@ class Pipe:
                 yield event
 
     async def _complete(self, call: Call, frozen: Settings) -> Any:
-        writer = CompletionWriter(_native(frozen), **_completion_head(call))
+        writer = CompletionWriter(_native(call, frozen), **_completion_head(call))
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
@@ -137,8 +137,13 @@ class Pipe:
         return self._app
 
 
-def _native(frozen: Settings) -> NativeWriter:
-    return NativeWriter(carrier=frozen.carrier, new_id=generate_item_id, clock=time.monotonic)
+def _native(call: Call, frozen: Settings) -> NativeWriter:
+    return NativeWriter(
+        carrier=frozen.carrier,
+        new_id=generate_item_id,
+        clock=time.monotonic,
+        continued_text=call.continued_text,
+    )
 
 
 def _chunks(call: Call) -> ChunkWriter:

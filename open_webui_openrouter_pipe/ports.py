@@ -378,10 +378,12 @@ class StoredMarkers:
     """Durable artifacts whose markers may now be shown.
 
     `before` is the output index of the message whose text begins with them; None at the end of what is shown so far.
+    `of_calls` are those that the ids of calls name, and perhaps others.
     """
 
     ids: tuple[str, ...]
     before: int | None = None
+    of_calls: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,11 @@ def read_settings(
             accept_unsealed=valves.advanced.ACCEPT_UNSEALED_ARTIFACTS,
             cleanup_days=valves.ARTIFACT_CLEANUP_DAYS,
         ),
-        persistence=Persistence(reasoning=retention, tools=valves.advanced.PERSIST_TOOL_RESULTS),
+        persistence=Persistence(
+            reasoning=retention,
+            tools=valves.advanced.PERSIST_TOOL_RESULTS,
+            in_text=valves.advanced.MARKER_CARRIER == "text",
+        ),
         carrier=valves.advanced.MARKER_CARRIER,
         save_attachments=valves.advanced.SAVE_ATTACHMENTS,
         image_config={name: value for name, value in wanted.items() if value != "auto"},

@@ -295,7 +295,7 @@ def _input_bytes(raw: bytes) -> bytes:
     return raw[start : start + len(raw[start - 1 :].decode()[: end - 1].encode()) - 1]
 
 
-@pytest.mark.parametrize("carrier", ["text", "hidden"])
+@pytest.mark.parametrize("carrier", ["text", "auto"])
 @pytest.mark.parametrize("model", FAMILIES)
 async def test_each_request_begins_with_the_bytes_of_the_one_before(
     standin: StandIn, tmp_path: Path, model: str, carrier: str

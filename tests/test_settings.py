@@ -373,3 +373,10 @@ def test_the_titles_of_valves_look_alike(valves: type[Valves | UserValves]) -> N
     titles = [field["title"] for field in valves.model_json_schema()["properties"].values()]
     words = [word for title in titles for part in title.split(" · ") for word in part.split()]
     assert [word for word in words if not word[0].isupper()] == []
+
+
+@pytest.mark.parametrize(("stored", "carrier"), [("hidden", "auto"), ("auto", "auto"), ("text", "text")])
+def test_the_former_name_of_a_carrier_is_read(stored: str, carrier: str) -> None:
+    """The host refuses a new release whose valves do not take what is stored."""
+    settings = read_settings(Valves.model_validate({"MARKER_CARRIER": stored}))
+    assert (settings.carrier, settings.persistence.in_text) == (carrier, carrier == "text")

@@ -32,10 +32,19 @@ def generate_item_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Persistence:
-    """What is kept of an answer: reasoning (and for how long), and tool calls with their results."""
+    """What is kept of an answer: reasoning (and for how long), and tool calls with their results.
+
+    `in_text`: markers stand in the text of the answer, so that calls keep their ids, and phases are kept as well.
+    """
 
     reasoning: ReasoningRetention
     tools: bool
+    in_text: bool = False
+
+    @property
+    def names_calls(self) -> bool:
+        """Whether the id of a call names its artifact."""
+        return self.tools and not self.in_text
 
     def includes(self, item: Item) -> bool:
         """Whether the item becomes an artifact: whole, of use alone, and not kept by the host itself."""
@@ -70,16 +79,16 @@ class Recorder:
     _saved: dict[int, Artifact] = field(default_factory=dict)
     _amended: dict[int, Artifact] = field(default_factory=dict)
 
-    def keep(self, index: int, item: Item) -> None:
-        """Take a finished item, if it is one that is kept."""
+    def keep(self, index: int, item: Item, ulid: str | None = None) -> None:
+        """Take a finished item, if it is one that is kept; under this ULID where it has one already."""
         if self.persistence.includes(item) and (valid := normalize_persisted_item(item)):
-            self._unsaved[index] = self._artifact(valid)
+            self._unsaved[index] = self._artifact(valid, ulid)
 
     def keep_phase(self, index: int, message: Message) -> None:
         """Take the phase of a message that begins, which the host does not keep: its text is the host's."""
         phase = message.get("phase")
         is_enabled = self.persistence.tools or self.persistence.reasoning != "disabled"
-        if phase and is_enabled:
+        if phase and is_enabled and self.persistence.in_text:
             bare = {"type": "message", "role": "assistant", "phase": phase, "content": []}
             self._unsaved[index] = self._artifact(cast("Item", bare))
 
@@ -127,5 +136,5 @@ class Recorder:
             return ()
         return tuple(artifact.id for artifact in artifacts)
 
-    def _artifact(self, item: Item) -> Artifact:
-        return Artifact(id=self.new_id(), kind=item["type"], item=item, **asdict(self.origin))
+    def _artifact(self, item: Item, ulid: str | None = None) -> Artifact:
+        return Artifact(id=ulid or self.new_id(), kind=item["type"], item=item, **asdict(self.origin))

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from ..conversation.content_cache import ContentCache
 from ..errors import PipeError, StreamBroken
+from ..history.carriers import name_call
 from ..notices import notice
 from ..ports import (
     ArtifactStore,
@@ -102,24 +103,37 @@ class RoundCalls:
     """The calls of one round, by the index of their item.
 
     Some providers number their calls anew in each response. The host takes a repeated id for a call that it has
-    already run, and pairs would mix on replay; so an id that is taken is replaced before anyone sees it.
+    already run, and pairs would mix on replay; so an id that is taken is replaced before anyone sees it. Where
+    `own_ids` is set, each function call gets an id that names its artifact, and the provider's is kept with that.
     """
 
     def __init__(
-        self, taken: Iterable[str], *, host_names: Mapping[str, str], new_id: Callable[[], str]
+        self,
+        taken: Iterable[str],
+        *,
+        host_names: Mapping[str, str],
+        new_id: Callable[[], str],
+        own_ids: bool = False,
     ) -> None:
         """`taken` are the call ids of the request's input; `host_names` are renamed tools by their wire name."""
         self._taken = set(taken)
         self._host_names = host_names
         self._new_id = new_id
+        self._own_ids = own_ids
         self._by_index: dict[int, str] = {}
         self._replaced: dict[str, str] = {}
+        self.phase = ""
+        """Of the round's text so far."""
+        self.ulids: dict[int, str] = {}
+        """The artifacts that the ids of calls name, by the index of the call."""
 
     def for_host(self, index: int, item: Item) -> Item:
         """Return the item with the id and name that the host needs; always the same for an index."""
         fields = cast("Mapping[str, Any]", item)
         changes: dict[str, Any] = {}
-        if isinstance(call_id := fields.get("call_id"), str):
+        if self._own_ids and item["type"] == "function_call":
+            changes["call_id"] = self._own_id(index)
+        elif isinstance(call_id := fields.get("call_id"), str):
             changes["call_id"] = self._host_id(index, call_id, is_output=item["type"].endswith("_output"))
         if item["type"] == "function_call":
             name = as_text(fields.get("name"))
@@ -127,6 +141,17 @@ class RoundCalls:
         if all(fields.get(key) == value for key, value in changes.items()):
             return item
         return cast("Item", {**fields, **changes})
+
+    def for_store(self, index: int, item: Item, given: Item) -> Item:
+        """Return the host's form of an item as it is stored: a call with the id that the provider has `given` it."""
+        call_id = cast("Mapping[str, Any]", given).get("call_id")
+        return cast("Item", {**item, "call_id": call_id}) if index in self.ulids else item
+
+    def _own_id(self, index: int) -> str:
+        if index not in self.ulids:
+            self.ulids[index] = self._new_id()
+            self._by_index[index] = name_call(self.ulids[index], self.phase)
+        return self._by_index[index]
 
     def _host_id(self, index: int, call_id: str, *, is_output: bool) -> str:
         if index not in self._by_index:
@@ -214,18 +239,18 @@ class Round:
                 pass
             case ArgumentsDelta(index) if self.own.is_held(index):
                 pass
-            case ItemFinished(index, item) | ItemAmended(index, item) if self.own.is_held(index):
-                await self._finish_held(effect, self.calls.for_host(index, item))
+            case ItemFinished(index) | ItemAmended(index) if self.own.is_held(index):
+                await self._finish_held(effect)
             case ItemStarted():
                 await self._start(effect)
-            case ItemFinished(index, item):
-                item = await self._stored(self.calls.for_host(index, item))
-                self.recorder.keep(index, item)
+            case ItemFinished(index, given):
+                item = await self._stored(self.calls.for_host(index, given))
+                self._keep(index, item, given)
                 await self.channel.put(ItemFinished(index, item))
                 del self._open[index]
-            case ItemAmended(index, item):
-                item = await self._stored(self.calls.for_host(index, item))
-                self.recorder.amend(index, item)
+            case ItemAmended(index, given):
+                item = await self._stored(self.calls.for_host(index, given))
+                self.recorder.amend(index, self.calls.for_store(index, item, given))
                 await self.channel.put(ItemAmended(index, item))
             case ResponseFinished():
                 self.end = effect
@@ -243,20 +268,25 @@ class Round:
         self.shown = True
         if is_message(effect.item):
             self.recorder.keep_phase(effect.index, effect.item)
+            self.calls.phase = as_text(effect.item.get("phase"))
             await self._save_and_mark(before=effect.index)
         self._open[effect.index] = item = self._unfinished(effect.index, effect.item)
         await self.channel.put(ItemStarted(effect.index, item))
 
-    async def _finish_held(self, effect: ItemFinished | ItemAmended, call: Item) -> None:
+    async def _finish_held(self, effect: ItemFinished | ItemAmended) -> None:
         """Keep a call of ours for its answer; one that proves to be the host's begins only now."""
+        call = self.calls.for_host(effect.index, effect.item)
         started = self.own.finish(effect.index, call)
         if started is not None:
             await self._start(started)
             await self._handle(effect)
         elif isinstance(effect, ItemFinished):
-            self.recorder.keep(effect.index, call)
+            self._keep(effect.index, call, effect.item)
         else:
-            self.recorder.amend(effect.index, call)
+            self.recorder.amend(effect.index, self.calls.for_store(effect.index, call, effect.item))
+
+    def _keep(self, index: int, item: Item, given: Item) -> None:
+        self.recorder.keep(index, self.calls.for_store(index, item, given), self.calls.ulids.get(index))
 
     async def _stored(self, item: Item) -> Item:
         """Store the picture that the item may be, before it is shown; say if that fails."""
@@ -269,7 +299,8 @@ class Round:
         """Store what was kept so far, then show its markers."""
         if ids := await self.recorder.save():
             self.reported.forget(self.recorder.origin.user_id, STORE_UNAVAILABLE)
-            await self.channel.put(StoredMarkers(ids, before=before))
+            calls = frozenset(self.calls.ulids.values())
+            await self.channel.put(StoredMarkers(ids, before=before, of_calls=calls))
 
     async def _finish(self, effect: ResponseFinished) -> None:
         await self.recorder.save_amendments()

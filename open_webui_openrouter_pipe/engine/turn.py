@@ -117,7 +117,12 @@ class TurnRunner:
             ids = {index: artifact.id for index, artifact in stored.items()}
             outputs = round_.own.answers
             history = with_round(
-                history, round_.items, artifact_ids=ids, outputs=outputs, messages_before=messages
+                history,
+                round_.items,
+                artifact_ids=ids,
+                outputs=outputs,
+                messages_before=messages,
+                in_text=self.request.persistence.in_text,
             )
             messages += 1 + len(outputs)
             new = {artifact.id: artifact for artifact in stored.values()}
@@ -235,7 +240,12 @@ class TurnRunner:
         round_ = Round(
             self.ports.responses,
             self.channel,
-            calls=RoundCalls(taken, host_names=request.host_tool_names, new_id=self.ports.new_id),
+            calls=RoundCalls(
+                taken,
+                host_names=request.host_tool_names,
+                new_id=self.ports.new_id,
+                own_ids=self.request.persistence.names_calls,
+            ),
             recorder=Recorder(
                 self.ports.store, self.request.origin, self.request.persistence, self.ports.new_id
             ),

@@ -10,6 +10,7 @@
     host_output    a stored answer's items, unfolded as the host does it
     folded         blocks of tool calls and reasoning folded into text
     markers        the lines in assistant text that name artifacts
+    carriers       what names them elsewhere: details beside the reasoning, and ids of calls
     artifacts      stored items made valid, and to whom reasoning may be sent
     tool_calls     tool calls matched with their results
     parts          message parts and tool values in every form

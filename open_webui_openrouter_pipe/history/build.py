@@ -236,11 +236,15 @@ def _resolve_markers(turns: Sequence[Sequence[Entry]], artifacts: Artifacts) -> 
             for part in parts:
                 if not isinstance(part, ArtifactRef):
                     kept.append(part)
-                elif part.ulid not in seen:
+                elif part.ulid not in seen and not (part.of_call and _is_missing(part.ulid, artifacts)):
                     seen.add(part.ulid)
                     kept.append(part)
         found.append(kept)
     return found
+
+
+def _is_missing(ulid: str, artifacts: Artifacts) -> bool:
+    return isinstance(artifacts.get(ulid, _NO_SUCH), MissingArtifact)
 
 
 def _stored_call_ids(entries: Iterable[Entry], artifacts: Artifacts) -> set[str]:

@@ -24,9 +24,10 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _TIME_CHARS = 16
 _RANDOM_CHARS = 4
 _BITS_PER_CHAR = 5
-_ULID = rf"[{_ALPHABET}]{{{_TIME_CHARS + _RANDOM_CHARS}}}"
-_ULID_ONLY = re.compile(_ULID)
-_MARKER = re.compile(rf"\[({_ULID})\]: #(?:[ \t\r]++(?=\n|\Z))?")
+ULID = rf"[{_ALPHABET}]{{{_TIME_CHARS + _RANDOM_CHARS}}}"
+"""The pattern of an artifact's name."""
+_ULID_ONLY = re.compile(ULID)
+_MARKER = re.compile(rf"\[({ULID})\]: #(?:[ \t\r]++(?=\n|\Z))?")
 _QUOTED = re.compile(rf"{_MARKER.pattern}\n{{0,2}}")
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
 _INDENTED_CODE = ("    ", "\t")

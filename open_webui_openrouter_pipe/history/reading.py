@@ -19,13 +19,11 @@ from ..responses.text import clean_text
 from ..responses.wire import as_list, as_object, as_text
 from .additions import summary_messages
 from .artifacts import PHASES
+from .carriers import Reference, insert_references, read_call_name, read_references
 from .folded import FoldedCall, unfold
 from .host_output import TOOL_IMAGES_TEXT, unfold_output
-from .markers import code_ulids, contains_marker, is_ulid, split_text_by_markers
+from .markers import code_ulids, contains_marker, split_text_by_markers
 from .parts import omitted_part, read_arguments, read_call_id, read_content, read_output, text_part
-
-REFERENCE_TYPE = "openrouter_pipe.artifact"
-"""The entry of `reasoning_details` that carries an artifact's id outside of the text, under `id`."""
 
 EMPTY_MESSAGE = "[empty message]"
 """What replaces a user message without any content: providers refuse an empty one."""
@@ -104,10 +102,14 @@ class AssistantText(NamedTuple):
 
 
 class ArtifactRef(NamedTuple):
-    """The position of an artifact; its id is also the origin's marker."""
+    """The position of an artifact; its id is also the origin's marker.
+
+    One `of_call` is known from a call's id alone: where there is no such artifact, the call is what the host shows.
+    """
 
     ulid: str
     origin: Origin
+    of_call: bool = False
 
 
 class ToolCall(NamedTuple):
@@ -186,7 +188,7 @@ class _Reader:
         self.repairs: list[Repair] = []
         self.is_readable = False
         self._has_user = False
-        self._has_items = False
+        self._has_items = self._has_commentary = False
         self._call_ids: set[str] = set()
         self._instructions: list[tuple[str, Origin]] = []
 
@@ -218,7 +220,8 @@ class _Reader:
         if self._has_user:
             self.turns.append([])
         self._has_user = True
-        self._has_items, self._call_ids = False, set()
+        self._has_items = self._has_commentary = False
+        self._call_ids = set()
         self.add_instructions()
         self.turns[-1].append(UserMessage(tuple(parts) or (text_part(EMPTY_MESSAGE),), origin))
 
@@ -241,34 +244,60 @@ class _Reader:
 
     def answer(self, message: HostMessage, origin: Origin) -> None:
         """An answer as the host shows it to a model: references, text with markers, calls."""
-        for detail in map(as_object, as_list(message.get("reasoning_details"))):
-            ulid = detail.get("id")
-            if detail.get("type") == REFERENCE_TYPE and is_ulid(ulid):
-                self.wanted[ulid] = None
-                self.turns[-1].append(ArtifactRef(ulid, origin._replace(marker=ulid)))
-                self._has_items = True
+        references = read_references(message.get("reasoning_details"))
+        self._has_items = self._has_items or bool(references)
         calls = [as_object(call) for call in as_list(message.get("tool_calls"))]
         self._call_ids.update(read_call_id(call.get("id")) for call in calls)
-        phase = as_text(message.get("phase"))
+        phase = self._phase(message, calls)
         content, refusal = message.get("content"), message.get("refusal")
         texts = [content] if isinstance(content, str) else [_as_text(part) for part in read_content(content)]
-        for text in filter(None, (*texts, as_text(refusal))):
-            self._add_folded_text(text, origin, phase if phase in PHASES else None)
+        said = filter(None, (*texts, as_text(refusal)))
+        for inserted in insert_references(said, references):
+            if not isinstance(inserted, Reference):
+                self._add_folded_text(inserted, origin, phase)
+            elif inserted.ulid:
+                self._add_reference(ArtifactRef(inserted.ulid, origin._replace(marker=inserted.ulid)))
+            else:
+                phase = inserted.phase or None
         for call in calls:
             call_id, function = read_call_id(call.get("id")), call.get("function")
             if call_id and isinstance(function, dict):
-                self.turns[-1].append(
-                    _call(call_id, function.get("name"), function.get("arguments"), "host", origin)
-                )
+                name, arguments = function.get("name"), function.get("arguments")
+                self._add_call(_call(call_id, name, arguments, "host", origin))
             else:
                 self._repair("call", origin, "not a call that could be paired")
+
+    def _phase(self, message: HostMessage, calls: Sequence[HostMessage]) -> str | None:
+        """The phase of a message's text, unless a reference says another.
+
+        Calls name that of the text before them; where they have named commentary, text without calls is the answer.
+        """
+        names = [read_call_name(read_call_id(call.get("id"))) for call in calls]
+        named = next((name.phase for name in names if name and name.phase), None)
+        self._has_commentary = self._has_commentary or named == "commentary"
+        derived = "final_answer" if self._has_commentary and not calls else None
+        phase = as_text(message.get("phase"))
+        return phase if phase in PHASES else named or derived
+
+    def _add_call(self, call: ToolCall) -> None:
+        if name := read_call_name(call.call_id):
+            origin = call.origin._replace(marker=name.ulid)
+            self._add_reference(ArtifactRef(name.ulid, origin, of_call=True))
+        self.turns[-1].append(call)
+
+    def _add_reference(self, reference: ArtifactRef) -> None:
+        self.wanted[reference.ulid] = None
+        self.turns[-1].append(reference)
 
     def _add_folded_text(self, text: str, origin: Origin, phase: str | None) -> None:
         """Where the host hands over what it keeps as items, a block of any other call is text that the model wrote."""
         has_items = self._has_items or self._call_ids or ("<" in text and contains_marker(text))
         for part in split_at_folds(text, origin, phase, self._call_ids if has_items else None):
-            if not isinstance(part, AssistantText):
+            if isinstance(part, ToolCall):
+                self._add_call(part)
+            if not isinstance(part, AssistantText | ToolCall):
                 self.turns[-1].append(part)
+            if not isinstance(part, AssistantText):
                 continue
             for entry in split_at_markers(clean_text(part.text), origin, phase):
                 self.turns[-1].append(entry)

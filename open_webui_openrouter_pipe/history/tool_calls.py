@@ -53,12 +53,13 @@ class ToolCallRecord(NamedTuple):
 class ToolCallPair:
     """One call and its output, as each source reports them. It can be sent only when it is whole.
 
-    `sent_as` is its call id on the wire, once the call is written; `output_came_first` says that its output must follow
-    the call at once.
+    `given_id` is the provider's own id of the call where the host has one of ours, `sent_as` its id on the wire, once
+    the call is written; `output_came_first` says that its output must follow the call at once.
     """
 
     calls: dict[CallSource, ToolCallRecord] = field(default_factory=dict)
     outputs: dict[CallSource, ToolCallRecord] = field(default_factory=dict)
+    given_id: str | None = None
     sent_as: str | None = None
     output_came_first: bool = False
 

@@ -26,6 +26,7 @@ from .artifacts import (
     normalize_persisted_item,
     reasoning_problem,
 )
+from .carriers import read_call_name
 from .parts import text_part
 from .reading import (
     ArtifactRef,
@@ -111,7 +112,8 @@ class Placeholder:
 
 def build_turn(number: int, entries: Sequence[Entry], rules: BuildRules, call_ids: CallIds) -> BuiltTurn:
     """Build the items of a turn; `call_ids` are those of the turns before it, for all to differ."""
-    collector = _Collector(rules)
+    calls = (entry.call_id for entry in entries if isinstance(entry, ToolCall))
+    collector = _Collector(rules, {name.ulid: id_ for id_ in calls if (name := read_call_name(id_))})
     for entry in entries:
         collector.add(entry)
     results_lost = collector.match_missing_outputs()
@@ -145,10 +147,12 @@ def assistant_message(text: str, *, key: str, phase: str | None = None) -> Assis
 class _Collector:
     """The placeholders of a turn so far, its pairs of calls and outputs, and a phase for the text that follows."""
 
-    def __init__(self, rules: BuildRules) -> None:
+    def __init__(self, rules: BuildRules, named_calls: Mapping[str, str]) -> None:
+        """`named_calls` are the ids of the turn's calls that name their artifacts, by these."""
         self.built = BuiltTurn()
         self.placeholders: list[Placeholder] = []
         self._rules = rules
+        self._named_calls = named_calls
         self._matcher = ToolCallMatcher()
         self._phase: tuple[tuple[int, int], str] | None = None
         self._missing_outputs: list[Placeholder] = []
@@ -243,10 +247,15 @@ class _Collector:
 
     def _add_call(self, call: Fields, source: CallSource, origin: Origin) -> None:
         """A call keeps the position where it is first reported."""
-        pair = self._matcher.add_call(ToolCallRecord(call, origin), source)
+        given_id = call["call_id"]
+        call_id = given_id if source != "artifact" else self._named_calls.get(origin.marker or "", given_id)
+        pair = self._matcher.add_call(ToolCallRecord(_with_call_id(call, call_id), origin), source)
         if pair is None:
             self.built.repair("duplicate", origin, "the same call again")
-        elif len(pair.calls) == 1:
+            return
+        if call_id != given_id:
+            pair.given_id = given_id
+        if len(pair.calls) == 1:
             self.placeholders.append(Placeholder("call", origin, pair=pair))
 
     def _add_output(self, output: Fields, source: CallSource, origin: Origin) -> None:
@@ -355,9 +364,10 @@ class _Writer:
             if name and any(pair is lost for lost in self._results_lost):
                 self._write_text(f"[The result of the tool {name} is no longer available.]", origin)
             return
-        pair.sent_as = call_id = self._call_ids.reserve(fields["call_id"])
-        if call_id != fields["call_id"]:
-            self._built.repair("call_id", origin, f"{fields['call_id']!r} is sent as {call_id}")
+        given_id = pair.given_id or fields["call_id"]
+        pair.sent_as = call_id = self._call_ids.reserve(given_id)
+        if call_id != given_id:
+            self._built.repair("call_id", origin, f"{given_id!r} is sent as {call_id}")
         self._built.send(_with_call_id(fields if self._keeps_ids else _without_id(fields), call_id), origin)
         if pair.output_came_first:
             self._write_output(pair, call_id)

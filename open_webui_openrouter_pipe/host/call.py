@@ -121,6 +121,12 @@ class Call:
         return bool(self.chat_id and self.message_id) and self.task is None
 
     @property
+    def continued_text(self) -> str:
+        """The text of the answer that is to go on: the chat then ends with it."""
+        last = as_object(self.messages[-1]) if self.messages else {}
+        return as_text(last.get("content")) if last.get("role") == "assistant" else ""
+
+    @property
     def keeps(self) -> bool:
         """Whether artifacts may be kept: a saved chat of a known user, and not a task."""
         return self.in_chat and bool(self.user_id) and is_saved(self.chat_id)

@@ -1,17 +1,18 @@
 """Renders outputs as the Responses events that Open WebUI reduces, relays and stores natively.
 
-The web frontend draws thinking, tool cards, text, citations and usage from these by itself. Markers are written into
-message text (or handed to the host as `reasoning_details`), where Open WebUI shows nothing of them.
+The web frontend draws thinking, tool cards, text, citations and usage from these by itself. Markers are handed to the
+host as `reasoning_details`, or written into message text, where the rendered chat shows nothing of them.
 Source: `utils/response.py: handle_responses_streaming_event` and `utils/middleware.py` of Open WebUI 0.12.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Literal
 
+from ..history.carriers import Reference, visible_chars, write_reference
 from ..history.markers import leading_markers, standalone_markers
-from ..history.reading import REFERENCE_TYPE
 from ..ports import Failed, Notice, Output, RoundEnded, StoredMarkers, ToolAnswered
 from ..responses.effects import (
     ArgumentsDelta,
@@ -26,10 +27,12 @@ from ..responses.effects import (
     TextDelta,
     Usage,
 )
+from ..responses.items import Item, is_message
 from ..responses.pictures import picture_address
+from ..responses.wire import as_text
 from .items import HostItem, answered_call, begin, call_output, finish, host_usage, message
 
-Carrier = Literal["text", "hidden"]
+Carrier = Literal["auto", "text"]
 HostEvent = dict[str, Any]
 
 
@@ -39,9 +42,18 @@ class NativeWriter:
     Its rounds, of which there are several where the pipe runs tools itself, are one response for the host.
     """
 
-    def __init__(self, *, carrier: Carrier, new_id: Callable[[], str], clock: Callable[[], float]) -> None:
-        """`clock` returns seconds; it times the reasoning."""
+    def __init__(
+        self,
+        *,
+        carrier: Carrier,
+        new_id: Callable[[], str],
+        clock: Callable[[], float],
+        continued_text: str = "",
+    ) -> None:
+        """`clock` returns seconds; it times the reasoning. `continued_text` is what the answer goes on with."""
         self._carrier = carrier
+        self._continued_chars = visible_chars(continued_text)
+        self._phase = ""
         self._new_id = new_id
         self._clock = clock
         self.items: list[HostItem] = []
@@ -70,9 +82,10 @@ class NativeWriter:
     def _start(self, effect: ItemStarted) -> list[HostEvent]:
         if (item := begin(effect.item, self._new_id())) is None:
             return []
+        events = self._begin_phase(effect.item)
         self._output_indexes[effect.index] = len(self.items)
         self._begun_at[effect.index] = self._clock()
-        events = [self._add(item)]
+        events.append(self._add(item))
         prefix = self._prefixes.get(effect.index, "")
         return [*events, *self._delta(effect.index, "output_text", prefix)] if prefix else events
 
@@ -119,17 +132,42 @@ class NativeWriter:
         files = [{"type": "image", "url": url} for url in dict.fromkeys(self._pictures)]
         return [{"event": {"type": "files", "data": {"files": files}}}] if files else []
 
-    def _mark(self, marked: StoredMarkers) -> list[HostEvent]:
-        if (output_index := self._carrying_reasoning()) is not None:
-            item = self.items[output_index]
-            references = [{"type": REFERENCE_TYPE, "id": ulid} for ulid in marked.ids]
-            details = [*item.get("reasoning_details", []), *references]
-            return self._replace(output_index, {**item, "reasoning_details": details})
-        if marked.before is not None:
-            self._prefixes[marked.before] = leading_markers(marked.ids)
+    def _begin_phase(self, item: Item) -> list[HostEvent]:
+        """Note a message's phase beside the reasoning; where there is none, the ids of the calls behind it say it."""
+        if not is_message(item) or (phase := as_text(item.get("phase"))) == self._phase:
             return []
-        text = standalone_markers(marked.ids)
-        return [self._add(message(f"msg_{self._new_id()}", text, status="completed"))]
+        events = self._refer([Reference(self._said_chars(), phase=phase)])
+        self._phase = phase if events else self._phase
+        return events
+
+    def _mark(self, marked: StoredMarkers) -> list[HostEvent]:
+        said_chars = self._said_chars()
+        if events := self._refer([Reference(said_chars, ulid=ulid) for ulid in marked.ids]):
+            return events
+        ids = [ulid for ulid in marked.ids if ulid not in marked.of_calls]
+        if marked.before is not None:
+            self._prefixes[marked.before] = leading_markers(ids)
+            return []
+        text = standalone_markers(ids)
+        return [self._add(message(f"msg_{self._new_id()}", text, status="completed"))] if text else []
+
+    def _refer(self, references: Sequence[Reference]) -> list[HostEvent]:
+        """Add references to the last reasoning of the round, if there is any and markers are not in the text."""
+        reasoning = [index for index, item in self._round_items() if item["type"] == "reasoning"]
+        if self._carrier == "text" or not reasoning:
+            return []
+        item = self.items[reasoning[-1]]
+        details = [*item.get("reasoning_details", []), *map(write_reference, references)]
+        return self._replace(reasoning[-1], {**item, "reasoning_details": details})
+
+    def _said_chars(self) -> int:
+        """How much text the round has so far, as references count it."""
+        items = (item for _, item in self._round_items() if item["type"] == "message")
+        said = sum(visible_chars(item["content"][0]["text"]) for item in items)
+        return said + (0 if self._round_start else self._continued_chars)
+
+    def _round_items(self) -> Iterator[tuple[int, HostItem]]:
+        return islice(enumerate(self.items), self._round_start, None)
 
     def _answered(self, effect: ToolAnswered) -> list[HostEvent]:
         call_id = effect.call["call_id"]
@@ -141,7 +179,7 @@ class NativeWriter:
         self._bill(effect.usage)
         for by_index in (self._output_indexes, self._begun_at, self._prefixes, self._last_part):
             by_index.clear()
-        self._round_start = len(self.items)
+        self._round_start, self._phase = len(self.items), ""
         return []
 
     def _bill(self, usage: Usage | None) -> None:
@@ -214,14 +252,6 @@ class NativeWriter:
             "delta": delta,
         }
         return [event]
-
-    def _carrying_reasoning(self) -> int | None:
-        """The output index of the round's last reasoning item, if it can carry references."""
-        kinds = [item["type"] for item in self.items[self._round_start :]]
-        # References on a reasoning item count as written before all text of their round.
-        if self._carrier == "text" or "message" in kinds or "reasoning" not in kinds:
-            return None
-        return len(self.items) - 1 - kinds[::-1].index("reasoning")
 
 
 _REASONING_KINDS = {

@@ -1,14 +1,15 @@
-"""Messages without our markers: in the text, in the items, and beside the reasoning. Pure."""
+"""Messages without our markers: in the text, in the items, and beside the reasoning. Pure.
+
+The ids of calls stay: they pair calls with their results, whoever has given them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
+from ..history.carriers import PHASE_TYPE, REFERENCE_TYPE
 from ..history.markers import MarkedText, code_ulids, iter_marker_spans, split_text_by_markers
-
-REFERENCE_TYPE: Final = "openrouter_pipe.artifact"
-"""As in `history.reading`, which is much to carry for one word."""
 
 Message: TypeAlias = Mapping[str, Any]
 
@@ -25,7 +26,7 @@ def marker_ids(message: Message) -> Iterator[str]:
 def without_markers(message: Message, is_ours: Callable[[str], bool]) -> dict[str, Any] | None:
     """The message without the markers whose ULIDs are ours; None where it has none of them."""
     ours = {ulid for ulid in marker_ids(message) if is_ours(ulid)}
-    if not ours:
+    if not ours and not any(_is_of_ours(each, ours) for item in _items(message) for each in _details(item)):
         return None
     cleaned = dict(message)
     if isinstance(content := message.get("content"), str):
@@ -57,7 +58,7 @@ def _gap(markers: MarkedText) -> int:
 def _clean_item(item: dict[str, Any], ulids: set[str]) -> dict[str, Any] | None:
     """The item without the markers; None for one that held nothing else."""
     if "reasoning_details" in item:
-        kept = [each for each in _details(item) if not (_is_reference(each) and str(each.get("id")) in ulids)]
+        kept = [each for each in _details(item) if not _is_of_ours(each, ulids)]
         return {key: value for key, value in item.items() if key != "reasoning_details"} | (
             {"reasoning_details": kept} if kept else {}
         )
@@ -99,3 +100,10 @@ def _details(item: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _is_reference(detail: Mapping[str, Any]) -> bool:
     return detail.get("type") == REFERENCE_TYPE
+
+
+def _is_of_ours(detail: Mapping[str, Any], ulids: set[str]) -> bool:
+    """Whether it names one of our artifacts, or the phase of a text, which only we note."""
+    if _is_reference(detail):
+        return str(detail.get("id")) in ulids
+    return detail.get("type") == PHASE_TYPE

@@ -30,10 +30,9 @@ MODEL = "openai/gpt-5.2"
 
 
 def settings(standin: StandIn, **valves: Any) -> Settings:
-    """Settings for the stand-in, with these valves."""
-    return read_settings(
-        Valves(**{"API_KEY": "sk-or-test", "BASE_URL": standin.base_url, "COST_LINE": "off", **valves})
-    )
+    """Settings for the stand-in, with these valves; a `Chat` keeps markers in the text."""
+    fixed = {"API_KEY": "sk-or-test", "BASE_URL": standin.base_url, "COST_LINE": "off"}
+    return read_settings(Valves(**{**fixed, "MARKER_CARRIER": "text", **valves}))
 
 
 class WithoutCatalogue(httpx.AsyncBaseTransport):

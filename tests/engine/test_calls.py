@@ -54,3 +54,27 @@ def test_an_output_of_a_hosted_tool_keeps_the_id_of_its_call() -> None:
         for index, (kind, call_id) in enumerate(items)
     ]
     assert [dict(item)["call_id"] for item in ids] == ["call_NEW", "call_NEW", "free", "free"]
+
+
+def test_own_ids_name_the_artifacts_of_calls() -> None:
+    """The same id at each sight of a call, with the phase of the text before it; the store gets the provider's."""
+    ulids = iter(["0000000000000000000A", "0000000000000000000B"])
+    calls = RoundCalls([], host_names={}, new_id=lambda: next(ulids), own_ids=True)
+    unnamed = FunctionCall({"type": "function_call", "name": "f", "arguments": ""})  # type: ignore[typeddict-item]
+    first = [calls.for_host(0, unnamed), calls.for_host(0, call("call_0"))]
+    calls.phase = "commentary"
+    second = calls.for_host(1, call("call_0"))
+    assert [dict(item)["call_id"] for item in (*first, second)] == [
+        *["call_0000000000000000000A"] * 2,
+        "call_0000000000000000000B_commentary",
+    ]
+    assert calls.ulids == {0: "0000000000000000000A", 1: "0000000000000000000B"}
+    assert calls.for_store(1, second, call("call_0")) == call("call_0")
+
+
+def test_own_ids_are_for_function_calls_alone() -> None:
+    """The host hands back no others."""
+    calls = RoundCalls([], host_names={}, new_id=lambda: "NEW", own_ids=True)
+    shell = OpaqueItem(type="shell_call", call_id="free")  # type: ignore[typeddict-unknown-key]
+    assert calls.for_host(0, shell) is shell
+    assert calls.for_store(0, shell, shell) is shell

@@ -82,12 +82,7 @@ async def test_a_call_of_ours_is_answered_within_the_answer(tmp_path: Path) -> N
     assert "377" not in outputs(router.inputs[2])[0]
     assert "city 377" in outputs(router.inputs[3])[1]
     answer = page.turns[1][1]
-    assert [item["type"] for item in answer.output] == [
-        "message",
-        "function_call",
-        "function_call_output",
-        "message",
-    ]
+    assert [item["type"] for item in answer.output] == ["function_call", "function_call_output", "message"]
 
 
 CAPPED = {"TOOL_OUTPUT_PRUNING": "off", "CONTEXT_STRATEGY": "prune"}
@@ -106,13 +101,19 @@ ROUNDS = {
     "behind text": [message("Let me look."), recall(turn=1)],
     "behind reasoning and text": [reasoning("rs_1"), message("Let me look."), recall(turn=1)],
     "with a phase": [reasoning("rs_1"), message("Let me look.", phase="commentary"), recall(turn=1)],
+    "with two phases": [
+        reasoning("rs_1"),
+        message("Let me look.", phase="commentary"),
+        message("It is late.", id="msg_2", phase="final_answer"),
+        recall(turn=1),
+    ],
     "twice": [reasoning("rs_1"), recall(turn=1), recall("recall_1", "fc_s", query="city 200")],
     "between texts": [message("One."), message("Two.", id="msg_2"), recall(turn=1)],
     "before text": [recall(turn=1), message("I look.")],
 }
 
 
-@pytest.mark.parametrize("carrier", ["text", "hidden"])
+@pytest.mark.parametrize("carrier", ["text", "auto"])
 @pytest.mark.parametrize("items", ROUNDS.values(), ids=ROUNDS)
 async def test_the_next_turn_begins_with_the_same_bytes(
     tmp_path: Path, items: list[Json], carrier: str
@@ -139,13 +140,13 @@ async def test_a_call_beside_one_of_the_hosts_leaves_that_to_the_host(tmp_path: 
     page = await chat(tmp_path, router, "1", "2", "3", **CAPPED)
     kinds = [(item["type"], item["call_id"]) for item in router.inputs[3] if "call_id" in item][2:]
     assert kinds == [
-        ("function_call", "recall_0"),
         ("function_call", "call_7"),
+        ("function_call", "recall_0"),
         ("function_call_output", "recall_0"),
         ("function_call_output", "call_7"),
     ]
     assert len(router.inputs) == 5
-    assert calls_of(page.turns[1][1]) == [("call_7", "{}"), ("recall_0", '{"turn": 1}')]
+    assert [arguments for _, arguments in calls_of(page.turns[1][1])] == ["{}", '{"turn": 1}']
     later = json.dumps(router.inputs[4])
     assert later.startswith(json.dumps(router.inputs[3])[:-1])
 

@@ -201,7 +201,7 @@ async def test_a_repeated_call_id_is_compared_with_the_whole_chat(tmp_path: Path
     """The host keeps a call that the request leaves out, and would take the new one for it."""
     text = stream(message("word"))
     router = Router(stream(call()), text, text, text, stream(call()), stream(message("end")))
-    clip = {"CONTEXT_STRATEGY": "clip", "CLIP_LAST_MESSAGES": 2}
+    clip = {"CONTEXT_STRATEGY": "clip", "CLIP_LAST_MESSAGES": 2, "MARKER_CARRIER": "text"}
     answers = await ask(tmp_path, router, "1", "2", "3", "4", **clip)
     assert router.sent("function_call")[4] == []
     ids = [call_id for answer in answers for call_id, _ in calls_of(answer)]
@@ -322,7 +322,7 @@ async def test_two_calls_of_one_id_are_both_run(tmp_path: Path) -> None:
 )
 async def test_only_known_phases_come_back(tmp_path: Path, phase: Any, sent: str | None) -> None:
     """A phase that the schema does not know would have each later request refused."""
-    router = Router(stream(message("one", phase=phase)), stream(message("two")))
+    router = Router(stream(reasoning("rs_1"), message("one", phase=phase)), stream(message("two")))
     await ask(tmp_path, router, "1", "2")
     said = [item for item in router.inputs[1] if item.get("role") == "assistant"]
     assert [item.get("phase") for item in said] == [sent]

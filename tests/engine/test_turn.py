@@ -325,7 +325,7 @@ async def test_markers_of_calls_are_shown_at_the_end_of_the_round() -> None:
     """Reasoning and calls of a run are stored in one batch."""
     setup = TurnSetup(FakeOpenRouter(answer(REASONING, CALL)))
     outputs = await setup.run()
-    assert StoredMarkers(("id1", "id2")) in outputs
+    assert StoredMarkers(("id1", "id2"), of_calls=frozenset({"id2"})) in outputs
     assert ("put", ["reasoning", "function_call"]) in setup.log
 
 
@@ -427,7 +427,8 @@ async def test_an_error_after_the_end_costs_nothing() -> None:
 
 async def test_an_unexpected_error_of_our_own_closes_what_is_open() -> None:
     """Also the item that could not be finished because of it."""
-    setup = TurnSetup(FakeOpenRouter(answer(REASONING, CALL)))
+    in_text = Persistence(reasoning="conversation", tools=True, in_text=True)
+    setup = TurnSetup(FakeOpenRouter(answer(REASONING, CALL)), persistence=in_text)
     channel = OutputChannel(interval_seconds=0)
     ids = iter(["first"])  # and the second raises: that of the call's artifact
     task = asyncio.create_task(setup.turn(channel, lambda: next(ids)).run())

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.history.artifacts import LoadedArtifact, MissingArtifact
+from open_webui_openrouter_pipe.history.carriers import (
+    REFERENCE_TYPE,
+    Reference,
+    name_call,
+    write_reference,
+)
 from open_webui_openrouter_pipe.history.host_output import TOOL_IMAGES_TEXT
-from open_webui_openrouter_pipe.history.reading import REFERENCE_TYPE
 from tests.history.builders import call, mark, output, reasoning, thinking, tool, tool_call, ulid
 
 if TYPE_CHECKING:
@@ -28,7 +33,8 @@ MODELS = [
 
 _PNG = "data:image/png;base64,AAAA"
 _number = st.sampled_from(NUMBERS)
-_call_id = st.sampled_from(["c1", "c2", "c3", "c1_2", "", "x" * 70, 5, None, "ü\0"])
+_named = [name_call(ulid(1)), name_call(ulid(2), "commentary")]
+_call_id = st.sampled_from(["c1", "c2", "c3", "c1_2", "", "x" * 70, 5, None, "ü\0", *_named])
 _wild_text = st.text(st.characters(exclude_categories=()), max_size=8)
 _huge = st.sampled_from(["lorem ipsum " * 2_000, "\n" * 3_000, "[" * 3_000, "`" * 3_000])
 
@@ -117,7 +123,17 @@ _calls = st.builds(
     st.sampled_from(["f", "a b", None, ""]),
 )
 _details = st.lists(
-    st.one_of(_number.map(lambda n: {"type": REFERENCE_TYPE, "id": ulid(n)}), _json), max_size=2
+    st.one_of(
+        _number.map(lambda n: {"type": REFERENCE_TYPE, "id": ulid(n)}),
+        st.builds(
+            lambda after, n, phase: write_reference(Reference(after, ulid(n) if n else "", phase)),
+            st.integers(0, 20),
+            st.sampled_from([0, *NUMBERS]),
+            st.sampled_from(["commentary", "final_answer", ""]),
+        ),
+        _json,
+    ),
+    max_size=2,
 )
 
 
@@ -140,7 +156,7 @@ _outputs = st.builds(tool, _call_id, st.one_of(_wild_text, st.lists(_parts, max_
 @st.composite
 def _rounds(draw: st.DrawFn) -> list[dict[str, Any]]:
     """A round as the host shows it: markers, text, calls, and their outputs."""
-    ids = draw(st.lists(st.sampled_from(["c1", "c2", "c3"]), min_size=1, max_size=2, unique=True))
+    ids = draw(st.lists(st.sampled_from(["c1", "c2", "c3", *_named]), min_size=1, max_size=2, unique=True))
     message = {
         "role": "assistant",
         "content": draw(st.one_of(assistant_texts, _markers.map(lambda markers: f"{markers}\nLet me look."))),
@@ -163,6 +179,7 @@ def rounds(draw: st.DrawFn) -> Callable[[int], tuple[list[Any], dict[int, Any]]]
     names = draw(st.lists(st.sampled_from(["c1", "c2"]), min_size=1, max_size=2, unique=True))
     fates = draw(st.tuples(*[st.sampled_from(["kept", "kept", "missing", "missing, of known kind"])] * 5))
     has_reasoning, has_outputs = draw(st.booleans()), draw(st.booleans())
+    in_text, phase = draw(st.booleans()), draw(st.sampled_from(["", "commentary"]))
     text = draw(st.sampled_from(["", "Let me look."]))
 
     def written(number: int) -> tuple[list[Any], dict[int, Any]]:
@@ -175,12 +192,14 @@ def rounds(draw: st.DrawFn) -> Callable[[int], tuple[list[Any], dict[int, Any]]]
         ]
         stored = dict(zip(numbers, items, strict=False))
         markers = [n for n in stored if has_reasoning or n != numbers[0]]
-        content = f"{mark(*markers)}\n{text}" if markers else text
-        calls = [tool_call(call_id, f'{{"n":{number}}}') for call_id in ids]
-        messages = [
-            {"role": "assistant", "content": content, "tool_calls": calls},
-            *(tool(i, "out") for i in ids),
-        ]
+        shown = ids if in_text else [name_call(ulid(numbers[at]), phase) for at in range(1, len(ids) + 1)]
+        calls = [tool_call(call_id, f'{{"n":{number}}}') for call_id in shown]
+        message: dict[str, Any] = {"role": "assistant", "content": text, "tool_calls": calls}
+        if in_text and markers:
+            message["content"] = f"{mark(*markers)}\n{text}"
+        elif has_reasoning:
+            message["reasoning_details"] = [write_reference(Reference(0, ulid(n))) for n in markers]
+        messages = [message, *(tool(i, "out") for i in shown)]
         artifacts = {
             n: item if fate == "kept" else MissingArtifact(item["type"])
             for (n, item), fate in zip(stored.items(), fates, strict=False)

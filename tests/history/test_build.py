@@ -14,8 +14,9 @@ from open_webui_openrouter_pipe.history.build import (
     build_input,
     read_history,
 )
+from open_webui_openrouter_pipe.history.carriers import REFERENCE_TYPE
 from open_webui_openrouter_pipe.history.host_output import TOOL_IMAGES_TEXT
-from open_webui_openrouter_pipe.history.reading import EMPTY_MESSAGE, REFERENCE_TYPE, Origin, Repair
+from open_webui_openrouter_pipe.history.reading import EMPTY_MESSAGE, Origin, Repair
 from tests.history.builders import (
     CLAUDE,
     OPENAI,

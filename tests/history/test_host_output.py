@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from open_webui_openrouter_pipe.history.carriers import Reference, name_call, write_reference
 from open_webui_openrouter_pipe.history.host_output import unfold_output
-from open_webui_openrouter_pipe.history.reading import REFERENCE_TYPE
 from tests.history.builders import assistant, build, compact, mark, tool, tool_call, ulid, user
 from tests.support.cases import CHATS
 
@@ -71,7 +71,7 @@ def host_result(call_id: str, *parts: dict[str, Any]) -> dict[str, Any]:
 
 
 TEXTS = st.sampled_from(["", "Hello", "\n" + mark(1), mark(2) + "\nText", "a\n\n" + mark(3, 4), "x", "  "])
-CALL_IDS = st.sampled_from(["c1", "c2", "c3", ""])
+CALL_IDS = st.sampled_from(["c1", "c2", "c3", "", name_call(ulid(2)), name_call(ulid(5), "commentary")])
 PARTS = st.lists(
     st.sampled_from(
         [
@@ -82,7 +82,13 @@ PARTS = st.lists(
     max_size=3,
 )
 DETAILS = st.lists(
-    st.builds(lambda n: {"type": REFERENCE_TYPE, "id": ulid(n)}, st.integers(1, 9)), max_size=2
+    st.builds(
+        lambda after, n, phase: write_reference(Reference(after, ulid(n) if n else "", phase)),
+        st.integers(0, 30),
+        st.integers(0, 9),
+        st.sampled_from(["commentary", "final_answer", ""]),
+    ),
+    max_size=3,
 )
 ITEMS = st.one_of(
     st.lists(TEXTS, max_size=2).map(lambda texts: message(*texts)),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history.reading import REFERENCE_TYPE
+from open_webui_openrouter_pipe.history.carriers import PHASE_TYPE, REFERENCE_TYPE
 from open_webui_openrouter_pipe.host.native import Carrier, NativeWriter
 from open_webui_openrouter_pipe.ports import Failed, Notice, Output, StoredMarkers
 from open_webui_openrouter_pipe.responses.effects import (
@@ -192,24 +192,60 @@ def test_markers_of_calls_get_a_message_of_their_own() -> None:
     assert output[2]["content"] == [{"type": "output_text", "text": text, "annotations": []}]
 
 
-def test_the_hidden_carrier_writes_nothing_into_the_text() -> None:
-    """References ride on the reasoning item, in a field that the host hands back."""
-    output = rendered(CALLS, carrier="hidden")[-1]["response"]["output"]
+def test_references_stand_beside_the_reasoning() -> None:
+    """They ride on the reasoning item, in a field that the host hands back, and the text stays the model's."""
+    output = rendered(CALLS, carrier="auto")[-1]["response"]["output"]
     references = [{"type": REFERENCE_TYPE, "id": ULID}, {"type": REFERENCE_TYPE, "id": ULID_2}]
     assert [item["type"] for item in output] == ["reasoning", "function_call"]
     assert output[0]["reasoning_details"] == references
 
 
-def test_without_reasoning_the_hidden_carrier_falls_back_to_text() -> None:
-    """A call alone has no reasoning item that could carry its reference."""
+def test_a_call_without_reasoning_is_named_by_its_id() -> None:
+    """What the id of a call names needs no marker; what a hosted tool did has no other place than the text."""
     outputs: list[Output] = [
         ItemStarted(0, CALL_BEGUN),
         ItemFinished(0, CALL),
-        StoredMarkers((ULID,)),
-        finished(CALL),
+        StoredMarkers((ULID,), of_calls=frozenset({ULID})),
     ]
-    output = rendered(outputs, carrier="hidden")[-1]["response"]["output"]
-    assert output[1]["content"][0]["text"] == f"\n[{ULID}]: #\n"
+    named = rendered([*outputs, finished(CALL)], carrier="auto")[-1]["response"]["output"]
+    marked = rendered([*outputs, StoredMarkers((ULID_2,)), finished(CALL)], carrier="auto")
+    assert [item["type"] for item in named] == ["function_call"]
+    assert marked[-1]["response"]["output"][1]["content"][0]["text"] == f"\n[{ULID_2}]: #\n"
+
+
+def said(text: str, phase: str, index: int) -> list[Output]:
+    """A whole message of this phase."""
+    begun = AssistantMessage({**TEXT_BEGUN, "phase": phase})
+    part = OutputText(type="output_text", text=text, annotations=[])
+    return [ItemStarted(index, begun), ItemFinished(index, AssistantMessage({**TEXT, "content": [part]}))]
+
+
+def test_references_say_how_much_text_stands_before_them() -> None:
+    """In visible characters, since the host joins texts and strips blanks; so do phases, each where it begins."""
+    outputs: list[Output] = [
+        *REASONED_ANSWER[:5],
+        StoredMarkers((ULID,), before=1),
+        *said("One two.\n", "commentary", 1),
+        *said("Three.", "commentary", 2),
+        StoredMarkers((ULID_2,), before=3),
+        *said("Four.", "final_answer", 3),
+    ]
+    output = rendered([*outputs, finished(THOUGHT)], carrier="auto")[-1]["response"]["output"]
+    assert output[0]["reasoning_details"] == [
+        {"type": REFERENCE_TYPE, "id": ULID},
+        {"type": PHASE_TYPE, "phase": "commentary"},
+        {"type": REFERENCE_TYPE, "id": ULID_2, "after": 13},
+        {"type": PHASE_TYPE, "phase": "final_answer", "after": 13},
+    ]
+    assert [item["content"][0]["text"] for item in output[1:]] == ["One two.\n", "Three.", "Four."]
+
+
+def test_a_continued_answer_counts_the_text_that_it_goes_on_with() -> None:
+    """The host joins both halves into one message."""
+    native = NativeWriter(carrier="auto", new_id=lambda: "N", clock=lambda: 0.0, continued_text="One\n two.")
+    for output in REASONED_ANSWER[:6]:
+        native.render(output)
+    assert native.items[0]["reasoning_details"] == [{"type": REFERENCE_TYPE, "id": ULID, "after": 7}]
 
 
 def test_a_failed_answer_leaves_no_call_to_run() -> None:
@@ -274,7 +310,7 @@ def test_a_notice_is_a_status_line() -> None:
 
 @pytest.mark.live
 @pytest.mark.parametrize("outputs", [REASONED_ANSWER, CALLS])
-@pytest.mark.parametrize("carrier", ["text", "hidden"])
+@pytest.mark.parametrize("carrier", ["text", "auto"])
 def test_the_host_reduces_the_events_to_what_the_writer_holds(
     outputs: list[Output], carrier: Carrier, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -392,13 +428,3 @@ def test_a_late_citation_is_sent_once() -> None:
     cited = [event["item"]["content"][0]["annotations"] for event in (first, second)]
     assert cited == [[CITATION], [late]]
     assert completed["response"]["output"][0]["content"][0]["annotations"] == [CITATION, late]
-
-
-def test_markers_after_text_are_written_into_the_text_even_by_the_hidden_carrier() -> None:
-    """References beside the reasoning stand before the round's text, which would move these items there."""
-    outputs: list[Output] = [*REASONED_ANSWER[:-1], ItemStarted(2, CALL_BEGUN), ItemFinished(2, CALL)]
-    output = rendered([*outputs, StoredMarkers((ULID_2,)), finished(THOUGHT, TEXT, CALL)], "hidden")[-1][
-        "response"
-    ]["output"]
-    assert output[0]["reasoning_details"] == [{"type": REFERENCE_TYPE, "id": ULID}]
-    assert output[-1]["content"][0]["text"] == f"\n[{ULID_2}]: #\n"

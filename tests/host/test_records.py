@@ -10,8 +10,8 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from open_webui_openrouter_pipe.history.carriers import REFERENCE_TYPE
 from open_webui_openrouter_pipe.history.markers import item_id, leading_markers
-from open_webui_openrouter_pipe.history.reading import REFERENCE_TYPE
 from open_webui_openrouter_pipe.host.records import Records
 from tests.support.inside import inside_open_webui
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from open_webui_openrouter_pipe.history.carriers import REFERENCE_TYPE
 from open_webui_openrouter_pipe.history.markers import erase_markers, iter_marker_spans
 from scripts.launch.api import ApiError
 
@@ -128,25 +129,25 @@ def test_a_seal_that_comes_late_completes_the_artifact(open_webui: OpenWebUI, st
 
 
 def test_the_stored_answer_holds_nothing_sealed(open_webui: OpenWebUI) -> None:
-    """Open WebUI's own record has the marker, the thinking and the cost, but no encrypted content."""
+    """Open WebUI's own record has the reference, the thinking and the cost, but no encrypted content."""
     _, answer = open_webui.admin.ask(MODEL, "one")
     stored = json.dumps(answer)
-    assert markers_in(answer["content"]) == 2
+    assert REFERENCE_TYPE in stored
     assert "encrypted_content" not in stored
     assert answer["usage"]["cost"] > 0
     assert types_of(answer["output"]) == ["reasoning", "message"]
 
 
-def test_the_hidden_carrier_keeps_the_text_clean(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """References beside the reasoning bring it back as well."""
+def test_the_text_carries_markers_as_well(open_webui: OpenWebUI, standin: StandIn) -> None:
+    """References in the text bring back the reasoning and the phase, and tasks see none of them."""
     api = open_webui.admin.api
-    api.set_valves("openrouter", {"MARKER_CARRIER": "hidden"})
+    api.set_valves("openrouter", {"MARKER_CARRIER": "text"})
     try:
         first, answer = open_webui.admin.ask(MODEL, "one")
         open_webui.admin.ask(MODEL, "two", after=first)
     finally:
         api.set_valves("openrouter", {"MARKER_CARRIER": None})
-    assert markers_in(answer["content"]) == 0
+    assert markers_in(answer["content"]) == 2
     assert types_of(sent_items(standin)) == ["message", "reasoning", "message", "message"]
 
 
@@ -268,10 +269,14 @@ def test_a_user_cannot_replace_what_the_administrator_set(open_webui: OpenWebUI,
 def test_tasks_see_no_marker_and_answer_plainly(open_webui: OpenWebUI, standin: StandIn) -> None:
     """Title, tags and follow-ups are made from a text without markers, without tools and at low effort."""
     tasks = {"title_generation": True, "tags_generation": True, "follow_up_generation": True}
-    with open_webui.admin.session() as session:
-        sent, answer = open_webui.admin.ask(MODEL, "one", session_id=session.id, background_tasks=tasks)
-        session.wait_for("chat:message:follow_ups")
-        session.wait_for("chat:tags")
+    open_webui.admin.api.set_valves("openrouter", {"MARKER_CARRIER": "text"})
+    try:
+        with open_webui.admin.session() as session:
+            sent, answer = open_webui.admin.ask(MODEL, "one", session_id=session.id, background_tasks=tasks)
+            session.wait_for("chat:message:follow_ups")
+            session.wait_for("chat:tags")
+    finally:
+        open_webui.admin.api.set_valves("openrouter", {"MARKER_CARRIER": None})
     prompts = [r.body for r in standin.responses if "### Task" in json.dumps(r.body["input"][-1])]
     assert markers_in(answer["content"]) == 2
     assert len(prompts) == 3

@@ -6,21 +6,11 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history import reading
+from open_webui_openrouter_pipe.history.carriers import PHASE_TYPE, REFERENCE_TYPE
 from open_webui_openrouter_pipe.history.markers import leading_markers, serialize_marker, standalone_markers
-from open_webui_openrouter_pipe.maintenance.cleaning import (
-    REFERENCE_TYPE,
-    clean_text,
-    marker_ids,
-    without_markers,
-)
+from open_webui_openrouter_pipe.maintenance.cleaning import clean_text, marker_ids, without_markers
 
 OURS, THEIRS = "01ABCDEFGH0123456789", "01ZZZZZZZZ0123456789"
-
-
-def test_the_reference_is_that_of_the_history() -> None:
-    """Its type stands in two places, so that the function for maintenance is small."""
-    assert REFERENCE_TYPE == reading.REFERENCE_TYPE
 
 
 @pytest.mark.parametrize(
@@ -82,3 +72,12 @@ def test_a_message_without_our_markers_is_left_alone() -> None:
     assert (
         without_markers({"content": [{"text": 1}], "output": ["x", {"content": 1}]}, lambda _: True) is None
     )
+
+
+def test_a_phase_goes_with_the_markers() -> None:
+    """Other details of the reasoning stay; a message that holds nothing of ours is left alone."""
+    theirs = {"type": "reasoning.text", "text": "Hm."}
+    item = {"type": "reasoning", "reasoning_details": [{"type": PHASE_TYPE, "phase": "commentary"}, theirs]}
+    cleaned = without_markers({"output": [item]}, lambda _: True)
+    assert cleaned == {"output": [{"type": "reasoning", "reasoning_details": [theirs]}]}
+    assert without_markers(cleaned, lambda _: True) is None

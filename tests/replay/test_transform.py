@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.history.build import Options
+from open_webui_openrouter_pipe.history.carriers import Reference, name_call, write_reference
 from open_webui_openrouter_pipe.replay.transform import transform_messages_to_input
 from open_webui_openrouter_pipe.summaries.summary import summary_message
 from tests.history.builders import (
     answered,
     assert_valid,
     assistant,
+    call,
     mark,
     reasoning,
     said,
     system,
+    tool,
+    tool_call,
     ulid,
     user,
 )
@@ -85,6 +89,21 @@ async def test_one_load_for_all_messages() -> None:
     )
     assert loader.asked == [("chat", "message", tuple(ulid(n) for n in numbers))]
     assert len(built.replayed) == 100
+
+
+async def test_one_load_for_all_carriers() -> None:
+    """Markers in the text, beside the reasoning and in the ids of calls are asked for together."""
+    named = name_call(ulid(3))
+    chat = [
+        *[user("q"), assistant(f"{mark(1)}\nA"), user("q")],
+        assistant("B", tool_call(named), reasoning_details=[write_reference(Reference(0, ulid(2)))]),
+        tool(named, "out"),
+    ]
+    stored = {ulid(1): reasoning("rs_1"), ulid(2): reasoning("rs_2"), ulid(3): call("call_0")}
+    loader = Loader(stored)
+    built = await transform_messages_to_input(chat, artifact_loader=loader)
+    assert [ulids for _, _, ulids in loader.asked] == [tuple(stored)]
+    assert [item for item in built.items if item in stored.values()] == [*stored.values()]
 
 
 async def test_no_load_without_markers() -> None:

@@ -51,6 +51,12 @@ _IN_MOTION = """
 return document.getAnimations().some(
   each => each.playState === 'running' && each.effect.getComputedTiming().endTime !== Infinity)
 """
+_CATCH_COPIED = """
+navigator.clipboard.writeText = async text => { window.copied = text }
+navigator.clipboard.write = async items => {
+  window.copied = await (await items[0].getType('text/plain')).text()
+}
+"""
 
 
 class Browser:
@@ -132,6 +138,13 @@ class Browser:
         self._press(before[-1], "Regenerate")
         self.click(By.XPATH, "//button[normalize-space()='Try Again']")
         self._wait_for_another_answer(before)
+
+    def copy_answer(self) -> str:
+        """Press Copy below the last answer, and return what goes to the clipboard."""
+        self.driver.execute_script(_CATCH_COPIED)
+        self._press(self.message_ids()[-1], "Copy")
+        self.wait(lambda: self.driver.execute_script("return window.copied !== undefined"))
+        return str(self.driver.execute_script("return window.copied"))
 
     def previous_branch(self, message_id: str) -> None:
         """Go to the branch that begins with the message's older sibling; returns when its end is shown."""

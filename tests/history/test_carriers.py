@@ -1,0 +1,229 @@
+"""Markers outside of the text: what is written beside the reasoning and into calls' ids is read where it stood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from open_webui_openrouter_pipe.history.artifacts import LoadedArtifact, MissingArtifact
+from open_webui_openrouter_pipe.history.carriers import (
+    PHASE_TYPE,
+    REFERENCE_TYPE,
+    CallName,
+    Reference,
+    insert_references,
+    name_call,
+    read_call_name,
+    read_references,
+    visible_chars,
+    write_reference,
+)
+from tests.history.builders import (
+    CLAUDE,
+    OPENAI,
+    answered,
+    assistant,
+    build,
+    call,
+    items,
+    output,
+    reasoning,
+    said,
+    tool,
+    tool_call,
+    ulid,
+    user,
+)
+from tests.support.cases import CHATS
+
+law = settings(max_examples=CHATS, deadline=None)
+_texts = st.lists(st.text("ab \n\t\u2003", max_size=6).filter(str.strip), min_size=1, max_size=5)
+
+
+def ref(number: int, after: int = 0) -> dict[str, Any]:
+    return write_reference(Reference(after, ulid=ulid(number)))
+
+
+@law
+@given(_texts, st.data())
+def test_references_come_back_between_the_texts_where_they_were_written(texts: list[str], data: Any) -> None:
+    """However the host joins texts and strips blanks, each reference stands behind the same words."""
+    positions = sorted(data.draw(st.lists(st.integers(0, len(texts)), max_size=4)))
+    references = [
+        Reference(sum(map(visible_chars, texts[:position])), ulid=ulid(number))
+        for number, position in enumerate(positions)
+    ]
+    inserted = list(insert_references(["\n".join(texts).strip()], references))
+    words = ["".join("".join(texts[:position]).split()) for position in positions]
+    found = [
+        "".join("".join(text for text in inserted[:index] if isinstance(text, str)).split())
+        for index, each in enumerate(inserted)
+        if isinstance(each, Reference)
+    ]
+    assert found == words
+    assert [each for each in inserted if isinstance(each, Reference)] == references
+
+
+@law
+@given(st.lists(st.text("ab \n", max_size=8), max_size=3), st.lists(st.integers(0, 12), max_size=4))
+def test_nothing_is_lost_wherever_a_reference_points(texts: list[str], positions: list[int]) -> None:
+    """A text that was edited is divided at line breaks alone, and none of its words is."""
+    references = [Reference(after, ulid=ulid(number)) for number, after in enumerate(positions)]
+    inserted = list(insert_references(texts, references))
+    shown = [each for each in inserted if isinstance(each, str)]
+    assert "\n".join(shown).split() == "\n".join(texts).split()
+    assert sorted(each for each in inserted if isinstance(each, Reference)) == sorted(references)
+
+
+def test_without_references_texts_stay_to_the_byte() -> None:
+    """So do those before which all references stand."""
+    texts = ["\n a\n\n", "b \n"]
+    assert list(insert_references(texts, [])) == texts
+    first = Reference(0, ulid=ulid(1))
+    assert list(insert_references(texts, [first])) == [first, *texts]
+
+
+def test_a_text_is_divided_at_the_break_with_which_the_host_joins_it() -> None:
+    """What the first text ended with stays its own."""
+    second = Reference(3, ulid=ulid(2))
+    assert list(insert_references(["One\n\n\nTwo"], [second])) == ["One\n\n", second, "Two"]
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [
+        {"type": REFERENCE_TYPE, "id": "short"},
+        {"type": "reasoning.text", "text": "x"},
+        {"type": REFERENCE_TYPE, "id": 5, "after": 1},
+        None,
+        "text",
+    ],
+)
+def test_what_is_not_ours_is_no_reference(detail: Any) -> None:
+    """Providers and other pipes have details of their own."""
+    assert read_references([detail]) == []
+
+
+@pytest.mark.parametrize("after", [-1, None, "3", True, 2**60, 1.5])
+def test_a_reference_that_points_nowhere_stands_before_the_text(after: Any) -> None:
+    """So does one of an earlier release, which did not say where it stands."""
+    assert read_references([{**ref(1), "after": after}]) == [Reference(0, ulid=ulid(1))]
+
+
+def test_a_phase_that_nobody_knows_ends_the_one_before() -> None:
+    """A strict provider would refuse it."""
+    assert read_references([{"type": PHASE_TYPE, "phase": "x", "after": 2}]) == [Reference(2)]
+
+
+@pytest.mark.parametrize("phase", ["", "commentary", "final_answer"])
+def test_a_calls_id_names_its_artifact_and_the_phase_before_it(phase: str) -> None:
+    """Within the 64 characters that an id may have."""
+    call_id = name_call(ulid(7), phase)
+    assert read_call_name(call_id) == CallName(ulid(7), phase)
+    assert len(call_id) <= 64
+
+
+@pytest.mark.parametrize(
+    "call_id", ["", "call_0", "toolu_01", f"call_{ulid(1)}x", f"call_{ulid(1)}_x", ulid(1)]
+)
+def test_a_providers_id_names_nothing(call_id: str) -> None:
+    """It is no reason to look for anything."""
+    assert read_call_name(call_id) is None
+
+
+NAMED = name_call(ulid(2))
+CHAT = [user("q"), assistant("Let me look.", tool_call(NAMED, '{"a":1}')), tool(NAMED, "out")]
+STORED = call("call_0", '{"a": 1}', id="fc_1")
+
+
+def test_a_call_is_found_by_its_own_id() -> None:
+    """As the model wrote it and under the provider's id; the result follows it under the same."""
+    assert items(CHAT, {2: STORED}, model_id=OPENAI) == [
+        said("user", "q"),
+        answered("Let me look."),
+        call("call_0", '{"a": 1}'),  # its item id would point to reasoning that is not there
+        output("call_0", "out"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "artifact", [None, MissingArtifact(), MissingArtifact("function_call", "unreadable")]
+)
+def test_without_its_artifact_a_named_call_is_what_the_host_shows(artifact: Any) -> None:
+    """Nothing of it is missing then, and nobody is bothered."""
+    built = build(CHAT, {2: artifact} if artifact else {}, model_id=OPENAI)
+    assert built.items[2:] == [call(NAMED, '{"a":1}'), output(NAMED, "out")]
+    assert not built.missing
+
+
+def test_calls_of_one_provider_id_stay_apart() -> None:
+    """A provider that numbers its calls anew in each response: on the wire each has an id of its own."""
+    other = name_call(ulid(3))
+    chat = [*CHAT, assistant("", tool_call(other, '{"b":1}')), tool(other, "out 2")]
+    sent = items(chat, {2: STORED, 3: call("call_0", '{"b": 1}')}, model_id=OPENAI)
+    assert [(item["call_id"], item.get("output", item.get("arguments"))) for item in sent[2:]] == [
+        ("call_0", '{"a": 1}'),
+        ("call_0", "out"),
+        ("call_0_2", '{"b": 1}'),
+        ("call_0_2", "out 2"),
+    ]
+
+
+def test_a_folded_call_is_found_by_its_own_id() -> None:
+    """Older versions of the host fold calls into the text."""
+    attributes = f'done="true" id="{NAMED}" name="search" arguments="{{}}" result="out"'
+    block = f'<details type="tool_calls" {attributes}></details>'
+    sent = items([user("q"), assistant(block)], {2: STORED}, model_id=OPENAI)
+    assert [item["type"] for item in sent[1:]] == ["function_call", "function_call_output"]
+    assert sent[1]["arguments"] == '{"a": 1}'
+
+
+def test_reasoning_between_texts_stands_between_them_again() -> None:
+    """What led to the second text is sent before that."""
+    details = [ref(1), ref(2, after=4)]
+    chat = [user("q"), assistant("One.\nTwo.", reasoning_details=details)]
+    stored = {1: reasoning("rs_1"), 2: reasoning("rs_2")}
+    assert items(chat, stored, model_id=OPENAI)[1:] == [
+        stored[1],
+        answered("One."),
+        stored[2],
+        answered("Two."),
+    ]
+
+
+def test_phases_come_from_beside_the_reasoning() -> None:
+    """Each holds for the text behind it, up to the next."""
+    details = [
+        {"type": PHASE_TYPE, "phase": "commentary"},
+        {"type": PHASE_TYPE, "phase": "final_answer", "after": 4},
+        {"type": PHASE_TYPE, "phase": "", "after": 8},
+    ]
+    chat = [user("q"), assistant("One.\nTwo.\nRest.", reasoning_details=details)]
+    assert items(chat)[1:] == [
+        answered("One.", phase="commentary"),
+        answered("Two.", phase="final_answer"),
+        answered("Rest."),
+    ]
+
+
+def test_a_call_says_the_phase_of_the_text_before_it() -> None:
+    """Without reasoning nothing else can; behind commentary, text that calls nothing is the answer."""
+    named = name_call(ulid(2), "commentary")
+    chat = [
+        *[user("q"), assistant("Let me look.", tool_call(named)), tool(named, "out"), assistant("Done.")],
+        *[user("and?"), assistant("Yes.")],
+    ]
+    sent = [item for item in items(chat) if item.get("role") == "assistant"]
+    assert [item.get("phase") for item in sent] == ["commentary", "final_answer", None]
+
+
+def test_a_named_call_goes_to_every_family() -> None:
+    """Without the reasoning of another family, as the model wrote it."""
+    stored = LoadedArtifact(STORED, OPENAI)
+    assert build(CHAT, {2: stored}, model_id=CLAUDE).items[2:] == [
+        call("call_0", '{"a": 1}'),
+        output("call_0", "out"),
+    ]
