@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ..conversation.conversation import Tool
 from ..recall.tool import RECALL_NAME
 from .detail import DetailLevel, PartsByDetail
+from .recalled import parts_removed
 from .simulate import Cutoffs, PrefixBreak
 
 UNOFFERED = frozenset({RECALL_NAME})
@@ -18,9 +19,7 @@ UNOFFERED = frozenset({RECALL_NAME})
 
 def lacks_something(parts: PartsByDetail, cutoffs: Cutoffs, end: int) -> bool:
     """Return whether anything of the parts before `end` is not sent as it is."""
-    return any(
-        parts.entries(cutoffs.level_of(at), at) != part.entries for at, part in enumerate(parts.parts[:end])
-    )
+    return next(parts_removed(parts, cutoffs, end), None) is not None
 
 
 def without_recall(tools: Sequence[Tool]) -> tuple[Tool, ...]:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from ..conversation.budget import ContextSettings
 from ..conversation.conversation import DigestedItem, Turn, digest_item
 from ..conversation.own_words import own_words
-from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS
+from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter
 from ..recall.excerpts import SentTexts, choose_excerpts, excerpts_message, max_excerpts_tokens
 from ..recall.passages import ChatPassage, SourceText, TextIndex, item_text, texts_of_entries
 from ..recall.search import NO_QUERY, Query, make_query, search
 from ..responses.items import is_message
-from .detail import PartsByDetail
+from .detail import Part, PartsByDetail
 from .simulate import Cutoffs
 
 CONTEXT_MESSAGES = 2
@@ -49,30 +49,49 @@ def recall_passages(
     """
     removed = [*removed_texts(parts, opening)]
     query = question_of(parts.turns) if removed else NO_QUERY
+    return quote_passages(removed, before, query, counter=parts.counter, index=index, max_tokens=max_tokens)
+
+
+def quote_passages(
+    removed: Sequence[SourceText],
+    before: Sequence[DigestedItem],
+    query: Query,
+    *,
+    counter: TokenCounter,
+    index: TextIndex,
+    max_tokens: int,
+) -> Recalled:
+    """Return what a query finds in the texts that were removed and `before` does not say, in at most `max_tokens`."""
     if not query.required:
         return NOTHING_RECALLED
-    sent = SentTexts(item_text(entry.item) for entry in before)
     passages = choose_excerpts(
         search(removed, query, index),
         query,
-        sent,
-        count=parts.counter.text,
+        SentTexts(item_text(entry.item) for entry in before),
+        count=counter.text,
         max_tokens=max_tokens - MESSAGE_OVERHEAD_TOKENS,
     )
     if not passages:
         return NOTHING_RECALLED
     entry = digest_item(excerpts_message(passages))
-    return Recalled(passages, (entry,), parts.counter.entry(entry).tokens)
+    return Recalled(passages, (entry,), counter.entry(entry).tokens)
 
 
 def removed_texts(parts: PartsByDetail, cutoffs: Cutoffs) -> Iterator[SourceText]:
     """Yield what earlier turns say that is not sent as it is."""
-    for number, part in enumerate(parts.parts[: parts.current]):
+    for part, removed in parts_removed(parts, cutoffs, parts.current):
+        yield from texts_of_entries(part.turn, parts.turns[part.turn], removed)
+
+
+def parts_removed(
+    parts: PartsByDetail, cutoffs: Cutoffs, end: int
+) -> Iterator[tuple[Part, list[DigestedItem]]]:
+    """Yield the parts before `end` that are not sent as they are, each with its items that are not."""
+    for number, part in enumerate(parts.parts[:end]):
         sent = parts.entries(cutoffs.level_of(number), number)
         if sent != part.entries:
             kept = {entry.digest for entry in sent}
-            removed = [entry for entry in part.entries if entry.digest not in kept]
-            yield from texts_of_entries(part.turn, parts.turns[part.turn], removed)
+            yield part, [entry for entry in part.entries if entry.digest not in kept]
 
 
 def question_of(turns: Sequence[Turn]) -> Query:

@@ -12,9 +12,9 @@ from ..conversation.user_record import quote_lines
 from ..responses.items import InputMessage, InputText
 from .passages import ChatPassage, join_neighbors
 from .search import Query
-from .words import TermsOfWords, count_terms
+from .words import TermsOfWords, find_terms
 
-MAX_EXCERPTS = 6
+MAX_EXCERPTS = 12
 MAX_EXCERPT_TOKENS = 900
 EXCERPT_SHARE = 0.08
 """Of an input budget: the most that all excerpts take in a window that is smaller than usual."""
@@ -90,8 +90,7 @@ def choose_excerpts(
 
 
 def _adds_something(passage: ChatPassage, query: Query) -> bool:
-    terms = count_terms(passage.text, TermsOfWords())
-    return len(terms.keys() - query.weights.keys()) >= MIN_NEW_TERMS
+    return len(set(find_terms(passage.text, TermsOfWords())) - query.weights.keys()) >= MIN_NEW_TERMS
 
 
 def _joined(passages: Sequence[ChatPassage]) -> tuple[ChatPassage, ...]:

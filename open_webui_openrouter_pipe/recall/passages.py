@@ -7,9 +7,11 @@ neither reasoning nor media), where a text is cut, and the index of a text's ter
 from __future__ import annotations
 
 import json
-from collections import Counter
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, chain
 from typing import Any
 
 from ..conversation.content_cache import ContentCache
@@ -23,16 +25,15 @@ from ..responses.items import (
     is_function_call_output,
     is_message,
 )
-from .words import TermsOfWords, count_terms
+from .words import TermsOfWords, find_terms
 
-PASSAGE_CHARACTERS = 600
+PASSAGE_CHARACTERS = 300
 MIN_PASSAGE_CHARACTERS = PASSAGE_CHARACTERS // 2
 INDEX_TERMS = 4_000_000
-"""How many terms of passages a worker keeps, each about 30 bytes: those of some ten million tokens of chats."""
+"""How many terms of passages a worker keeps, each about 25 bytes: those of some six million tokens of chats."""
 AUTHOR_CHARACTERS = 64
 
-# Where a text is cut: behind the last of the first marks that there are.
-_CUTS = (("\n\n",), ("\n",), (". ", "! ", "? ", "\u3002", "\uff01", "\uff1f"), (" ",))
+_SENTENCE_ENDS = (". ", "! ", "? ", "\u3002", "\uff01", "\uff1f")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,41 +79,80 @@ def join_neighbors(passages: Iterable[ChatPassage]) -> list[ChatPassage]:
 
 @dataclass(frozen=True, slots=True)
 class IndexedText:
-    """A text's passages as numbers: where they start, their terms, and how many terms with repetitions each has."""
+    """A text's passages: where they start, and the terms of each, as often as they stand there."""
 
     starts: tuple[int, ...]
-    counts: tuple[Mapping[str, int], ...]
-    lengths: tuple[int, ...]
+    terms: tuple[tuple[str, ...], ...]
 
     @property
     def size(self) -> int:
-        """How many different terms its passages have in all, which is what it takes in memory."""
-        return sum(map(len, self.counts))
+        """How many terms its passages have in all, which is what it takes in memory."""
+        return sum(map(len, self.terms))
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """The passages of some texts, numbered from zero.
+
+    `passages` are the numbers of those that have a term, in their order, each as often as it stands there. `firsts` are
+    the numbers of the texts' first passages; the last one is how many passages there are.
+    """
+
+    passages: Mapping[str, Sequence[int]]
+    firsts: Sequence[int]
+
+    @property
+    def count(self) -> int:
+        """How many passages there are."""
+        return self.firsts[-1]
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are, which is what it takes in memory."""
+        return sum(map(len, self.passages.values()))
+
+    def is_unique(self, term: str) -> bool:
+        """Whether a term that some passage has stands in no other."""
+        numbers = self.passages[term]
+        return numbers[0] == numbers[-1]
+
+    def position(self, number: int) -> tuple[int, int]:
+        """Return the index of a passage's text, and that of the passage in it."""
+        text = bisect_right(self.firsts, number) - 1
+        return text, number - self.firsts[text]
 
 
 @dataclass(frozen=True, slots=True)
 class TextIndex:
-    """What is kept from search to search.
-
-    `texts` are indexed texts by their items' digests. `frequencies` say, by the digests of all texts that are searched,
-    how many of their passages have each term.
-    """
+    """What is kept from search to search: texts by their items' digests, postings by the digests of all their texts."""
 
     texts: ContentCache[IndexedText]
-    frequencies: ContentCache[Counter[str]]
+    postings: ContentCache[Postings]
 
 
 def new_index(max_terms: int = INDEX_TERMS) -> TextIndex:
-    """Return an empty index that keeps so many terms of texts, and half as many of runs of them."""
-    return TextIndex(ContentCache(max_terms, lambda text: 1 + text.size), ContentCache(max_terms // 2, len))
+    """Return an empty index that keeps so many terms of texts, and half as many postings."""
+    texts = ContentCache[IndexedText](max_terms, lambda text: 1 + text.size)
+    return TextIndex(texts, ContentCache(max_terms // 2, lambda postings: 1 + postings.size))
 
 
 def index_text(text: str, terms: TermsOfWords) -> IndexedText:
-    """Cut a text into passages and count their terms."""
+    """Cut a text into passages and find their terms."""
     starts = passage_starts(text)
     passages = (text[start:end] for start, end in zip(starts, (*starts[1:], len(text)), strict=True))
-    counts = tuple(count_terms(passage, terms) for passage in passages)
-    return IndexedText(starts, counts, tuple(map(Counter.total, counts)))
+    return IndexedText(starts, tuple(tuple(find_terms(passage, terms)) for passage in passages))
+
+
+def post_terms(texts: Sequence[IndexedText]) -> Postings:
+    """List the passages that have each term.
+
+    Repetitions stay: omitting them here would cost more than it does for the few terms of a query.
+    """
+    passages: defaultdict[str, list[int]] = defaultdict(list)
+    for number, terms in enumerate(chain.from_iterable(text.terms for text in texts)):
+        for term in terms:
+            passages[term].append(number)
+    return Postings(dict(passages), [*accumulate((len(text.starts) for text in texts), initial=0)])
 
 
 def passage_starts(text: str) -> tuple[int, ...]:
@@ -127,11 +167,11 @@ def passage_starts(text: str) -> tuple[int, ...]:
 
 def _cut_behind(text: str, first: int, last: int) -> int:
     """Return where to cut a text between two offsets."""
-    for marks in _CUTS:
-        ends = [at + len(mark) for mark in marks if (at := text.rfind(mark, first, last)) >= 0]
-        if ends:
-            return max(ends)
-    return last
+    for mark in ("\n\n", "\n"):
+        if (at := text.rfind(mark, first, last)) >= 0:
+            return at + len(mark)
+    end = max(text.rfind(mark, first, last) + len(mark) for mark in _SENTENCE_ENDS)
+    return end if end > first else text.rfind(" ", first, last) + 1 or last
 
 
 def texts_of_turns(turns: Sequence[Turn]) -> Iterator[SourceText]:

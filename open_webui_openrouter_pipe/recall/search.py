@@ -1,36 +1,31 @@
-"""The passages that fit a query, best first, by BM25.
+"""The passages that fit a query, best first: those that have most of its terms, where rare terms count for more.
 
-The formula is Robertson and Zaragoza's ("The Probabilistic Relevance Framework: BM25 and Beyond", 2009), with weights
-for the query's terms, and with Lucene's inverse document frequency, which is never negative.
+This is BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009) without what it
+adds for terms that are repeated, and subtracts for length: in passages that are short and alike long, neither changes
+what is found. The weights are Lucene's inverse document frequencies, which are never negative.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from heapq import nlargest
 from itertools import chain, islice
-from typing import TypeAlias
 
-from .passages import ChatPassage, IndexedText, SourceText, TextIndex, index_text
+from .passages import ChatPassage, IndexedText, Postings, SourceText, TextIndex, index_text, post_terms
 from .words import TermsOfWords, query_terms
 
-SATURATION = 1.2
-"""k1: how soon it counts no more that a passage repeats a term."""
-LENGTH_SHARE = 0.75
-"""b: how far a term counts for less in a long passage."""
 CONTEXT_WEIGHT = 0.1
 """Of a term that stands in the context of a question, not in the question."""
-UNIQUE_TERM_BONUS = 0.2
+UNIQUE_TERM_BONUS = 0.3
 MAX_UNIQUE_TERMS = 5
 """What a passage has alone makes it worth finding: of texts that repeat each other (logs, tables, templates), those
 lines are meant that differ."""
-CANDIDATES = 4
-"""By BM25 alone, so many times as many passages are found as are returned."""
+CANDIDATES = 8
+"""By their terms alone, so many times as many passages are found as are returned."""
 MAX_QUESTION_TERMS = 40
 MAX_CONTEXT_TERMS = 20
 MAX_QUERY_CHARACTERS = 20_000
@@ -43,9 +38,6 @@ class Query:
     weights: Mapping[str, float]
     required: frozenset[str]
 
-
-_Candidate: TypeAlias = tuple[float, int, int]
-"""A passage: its score, and the numbers of its text and in it, negated: of equal ones the first is the largest."""
 
 NO_QUERY = Query({}, frozenset())
 
@@ -67,8 +59,8 @@ def search(
 ) -> list[tuple[ChatPassage, float]]:
     """Return at most `limit` passages with their scores, the best first, of equal ones the first.
 
-    A passage of the usual length that has every term of the query once scores 1, and more if it has words of its own.
-    Texts that the index lacks are added to it.
+    A passage that has every term of the query scores 1, and more if it has words of its own. Texts that the index lacks
+    are added to it.
     """
     terms = TermsOfWords()
     texts = [
@@ -76,42 +68,33 @@ def search(
         for source in sources
     ]
     name = sha256(b"".join(source.digest for source in sources)).digest()
-    frequencies = index.frequencies.get_or_compute(name, partial(_count_passages, texts))
-    best = nlargest(CANDIDATES * limit, _scored(texts, query, frequencies))
+    postings = index.postings.get_or_compute(name, partial(post_terms, texts))
 
-    def with_bonus(candidate: _Candidate) -> _Candidate:
-        score, at, number = candidate
-        unique = sum(frequencies[term] == 1 for term in texts[-at].counts[-number])
-        return score * (1 + UNIQUE_TERM_BONUS * min(MAX_UNIQUE_TERMS, unique)), at, number
+    def with_bonus(number: int, score: float) -> float:
+        at, passage = postings.position(number)
+        unique = sum(postings.is_unique(term) for term in set(texts[at].terms[passage]))
+        return score * (1 + UNIQUE_TERM_BONUS * min(MAX_UNIQUE_TERMS, unique))
 
-    chosen = nlargest(limit, map(with_bonus, best))
-    return [(_passage(sources[-at], texts[-at], -number), score) for score, at, number in chosen]
-
-
-def _count_passages(texts: Sequence[IndexedText]) -> Counter[str]:
-    """Count the passages that have each term."""
-    return Counter(chain.from_iterable(chain.from_iterable(text.counts for text in texts)))
+    scored = ((score, -number) for number, score in _scores(query, postings).items())
+    best = nlargest(CANDIDATES * limit, scored)
+    chosen = nlargest(limit, ((with_bonus(-number, score), number) for score, number in best))
+    found = ((*postings.position(-number), score) for score, number in chosen)
+    return [(_passage(sources[at], texts[at], passage), score) for at, passage, score in found]
 
 
-def _scored(texts: Sequence[IndexedText], query: Query, frequencies: Counter[str]) -> Iterator[_Candidate]:
-    """Yield the passages that have a required term, with their scores."""
-    passages = sum(len(text.starts) for text in texts)
-    mean_length = sum(sum(text.lengths) for text in texts) / max(1, passages)
-    least_norm, norm_of_term = (
-        SATURATION * (1 - LENGTH_SHARE),
-        SATURATION * LENGTH_SHARE / max(1, mean_length),
-    )
-    weighted = {term: weight * rarity(frequencies[term], passages) for term, weight in query.weights.items()}
-    scale = (SATURATION + 1) / max(1e-9, sum(weighted.values()))
-    for at, text in enumerate(texts):
-        for number, counts in enumerate(text.counts):
-            if counts.keys().isdisjoint(query.required):
-                continue
-            norm, score = least_norm + norm_of_term * text.lengths[number], 0.0
-            for term, weight in weighted.items():
-                if count := counts.get(term):
-                    score += weight * count / (count + norm)
-            yield scale * score, -at, -number
+def _scores(query: Query, postings: Postings) -> dict[int, float]:
+    """Return the scores of the passages that have a required term, by their numbers."""
+    numbers = {term: set(postings.passages.get(term, ())) for term in query.weights}
+    weighted = {
+        term: weight * rarity(len(numbers[term]), postings.count) for term, weight in query.weights.items()
+    }
+    total = max(1e-9, sum(weighted.values()))
+    scores = dict.fromkeys(chain.from_iterable(numbers[term] for term in query.required), 0.0)
+    for term, weight in weighted.items():
+        for number in numbers[term]:
+            if number in scores:
+                scores[number] += weight / total
+    return scores
 
 
 def rarity(passages_with: int, passages: int) -> float:

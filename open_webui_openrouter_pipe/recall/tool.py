@@ -30,7 +30,7 @@ from .search import make_query, search
 
 RECALL_NAME: Final = "recall"
 PAGE_TOKENS: Final = 2_000
-MAX_FOUND: Final = 30
+MAX_FOUND: Final = 80
 """Passages that fit a query: some three pages."""
 MAX_ARGUMENT_CHARACTERS: Final = 2_000
 """Of the arguments: what a model writes to look something up is a few words."""
@@ -47,7 +47,10 @@ RECALL_TOOL: Final[Tool] = {
     "parameters": {
         "type": "object",
         "properties": {
-            "query": {"type": "string", "description": "Words to search for in what was removed."},
+            "query": {
+                "type": "string",
+                "description": "Words to search for; add others that may stand there instead.",
+            },
             "turn": {"type": "integer", "description": "The number of a turn, to read it whole."},
             "reference": {
                 "type": "string",

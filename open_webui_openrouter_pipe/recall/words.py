@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from .stop_words import STOP_PAIRS, STOP_WORDS
 
@@ -43,7 +42,8 @@ _MARKS += (
 )
 _MARKS += "\u0b82\u0bbe-\u0bcd\u0c00-\u0c04\u0c3c-\u0c56\u0c81-\u0c83\u0cbc-\u0cd6\u0d00-\u0d03\u0d3b-\u0d4d"
 
-_ASCII_WORD = re.compile(r"[a-zA-Z0-9]+")
+_ASCII_WORDS = {code: chr(code).lower() if chr(code).isalnum() else " " for code in range(128)}
+"""Makes ASCII text words in lower case with blanks between them: several times as fast as an expression."""
 _WORD = re.compile(rf"[^\W_{_UNSPACED}]+(?:[{_MARKS}]+[^\W_{_UNSPACED}]*)*")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _ACCENTS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670]+")
@@ -51,28 +51,39 @@ _DIGIT = re.compile(r"\d")
 
 
 class TermsOfWords(dict[str, str]):
-    """The term of each word as it is written, found once; kept for as long as texts are read together."""
+    """The term of each word as it is written, found once; kept for as long as texts are read together.
+
+    `parts` are the terms of long words' parts, of all such words that were asked for.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        super().__init__()
+        self.parts: dict[str, tuple[str, ...]] = {}
 
     def __missing__(self, word: str) -> str:
-        """Find the term of a new word."""
+        """Find the term of a new word, and those of its parts."""
         term = self[word] = word_term(word)
+        if parts := tuple(word_parts(word)):
+            self.parts[word] = parts
         return term
 
 
-def count_terms(text: str, terms: TermsOfWords) -> Counter[str]:
-    """Return how often a text has each term."""
-    if text.isascii():
-        words = _ASCII_WORD.findall(text)
-        counts = Counter(map(terms.__getitem__, words))
-    else:
-        words = _WORD.findall(text)
-        counts = Counter(map(terms.__getitem__, words))
+def find_terms(text: str, terms: TermsOfWords) -> list[str]:
+    """Return the terms of a text, each as often as it stands there."""
+    words = _words(text)
+    found = list(map(terms.__getitem__, words))
+    if terms.parts:
+        found += chain.from_iterable(terms.parts[word] for word in words if word in terms.parts)
+    if not text.isascii():
         for run in _UNSPACED_RUN.findall(text):
-            counts.update(_pairs(unicodedata.normalize("NFKC", run)))
-    for word in words:
-        if len(word) >= COMPOUND_CHARACTERS:
-            counts.update(word_parts(word))
-    return counts
+            found += _pairs(unicodedata.normalize("NFKC", run))
+    return found
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text as they are written, or in lower case."""
+    return text.translate(_ASCII_WORDS).split() if text.isascii() else _WORD.findall(text)
 
 
 def word_term(word: str) -> str:
@@ -110,7 +121,7 @@ def _pairs(run: str) -> Iterator[str]:
 def query_terms(text: str) -> dict[str, float]:
     """Return the terms of a question in their order, with weights: less for a long word's parts; no stop words."""
     weights: dict[str, float] = {}
-    for word in (_ASCII_WORD if text.isascii() else _WORD).findall(text):
+    for word in _words(text):
         folded = fold_word(word)
         if folded in STOP_WORDS or (len(folded) == 1 and not folded.isdigit()):
             continue

@@ -5,7 +5,8 @@ the same. The other text has the names, places, amounts and numbers of the facts
 texts and where the facts stand. It must not plan, count or search.
 
 A block of a file of facts is a passage, with who or what says it and its exact words in brackets, and the question. A
-question after `??` shares no word with the passage but such as stand in every text. In a file of other text each
+question after `??` shares no word with the passage but such as stand in every text. Behind `~` stands how a language
+model words the search for it, without what only the answer says. In a file of other text each
 section holds pieces, one a line, or in double brackets one a block; `%name%` is replaced by a piece of that section,
 `%3..9%` by a number. With `!` it is the same piece throughout the text, with `^` it begins with a capital.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -36,13 +37,18 @@ _SECTION = re.compile(r"^(\[\[?)([a-z_]+)\]\]?\n", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A passage that stands once in a chat: its exact words, who or which tool says it, and what is asked about it."""
+    """A passage that stands once in a chat: its exact words, who or which tool says it, and what is asked about it.
+
+    `query` is how a model words the search. What is tuned is tuned for those that are not held out, every second one.
+    """
 
     words: str
     passage: str
     kind: str
     question: str
+    query: str
     shares_words: bool
+    is_held_out: bool = False
     turn: int = 0
 
 
@@ -116,18 +122,20 @@ def write_chat(name: str) -> RecallChat:
 def read_facts(name: str) -> list[Fact]:
     """The facts of a chat in the order of their file, with the number of no turn yet."""
     blocks = (DIRECTORY / f"{name}_facts.txt").read_text("utf-8").strip().split("\n\n")
-    return [_read_fact(block) for block in blocks]
+    return [replace(_read_fact(block), is_held_out=bool(at % 2)) for at, block in enumerate(blocks)]
 
 
 def _read_fact(block: str) -> Fact:
-    asked = [line for line in block.splitlines() if line.startswith("?")]
-    kind, _, marked = "\n".join(line for line in block.splitlines() if line not in asked).partition(": ")
+    *lines, query = block.splitlines()
+    asked = [line for line in lines if line.startswith("?")]
+    kind, _, marked = "\n".join(line for line in lines if line not in asked).partition(": ")
     (words,), (question,) = _MARKED.findall(marked), asked
     return Fact(
         words,
         passage=_MARKED.sub(r"\1", marked),
         kind=kind,
         question=question.lstrip("? "),
+        query=query.removeprefix("~ "),
         shares_words=not question.startswith("??"),
     )
 
@@ -187,10 +195,7 @@ class _Writer:
         for turn in range(style.turns):
             here = [fact for fact, at in zip(facts, turns, strict=True) if at == turn]
             messages += self._turn(turn, here)
-        found = [
-            Fact(each.words, each.passage, each.kind, each.question, each.shares_words, turn)
-            for each, turn in zip(facts, turns, strict=True)
-        ]
+        found = [replace(each, turn=turn) for each, turn in zip(facts, turns, strict=True)]
         tools = tuple(_tool(tool) for tool, _, _ in style.results.values())
         return RecallChat(self._name, tuple(messages), tools, tuple(found))
 

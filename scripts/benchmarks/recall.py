@@ -2,8 +2,10 @@
 
 Three chats of 250,000 to 272,000 tokens (see `_recall_chats`), each with eighty facts. Each fact is asked for in other
 words by the chat's last message, in five windows, with the settings as they are by default; what counts is whether its
-exact words stand in the request. `shares_no_word` are the facts whose question shares no content word with the passage.
-The whole chat holds all of them. Small talk ends each chat ten times more: nothing should be recalled for it.
+exact words stand in the request, or in what the recall tool then answers: to the question as it stands, or to a query
+that a language model made of it. `shares_no_word` are the facts whose question shares no content word
+with the passage. `held_out` is every second fact: what is tuned is tuned for the others. The whole chat holds all of
+them. Small talk ends each chat ten times more: nothing should be recalled for it.
 
 Messages become a conversation and a plan as in a request. The summaries are the pipe's own, with a stand-in for the
 model's part: sentences of the segment, taken evenly from it, whatever they say.
@@ -27,6 +29,14 @@ from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
 from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, ModelTerms, Plan, PlanCaches, plan
+from open_webui_openrouter_pipe.planning.recalled import (
+    NOTHING_RECALLED,
+    Recalled,
+    max_recalled_tokens,
+    question_of,
+    quote_passages,
+)
+from open_webui_openrouter_pipe.recall.passages import texts_of_turns
 from open_webui_openrouter_pipe.recall.tool import LookUp
 from open_webui_openrouter_pipe.responses.items import is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
@@ -44,6 +54,7 @@ if TYPE_CHECKING:
 NAME = "recall"
 
 WORKERS = 2
+RECALLING = replace(ContextSettings(), recall=True)
 WINDOWS_TOKENS = (200_000, 128_000, 64_000, 32_000, 16_000)
 MODEL_SHARE = 0.5
 """Of a summary's size: what the model itself writes of it; the pipe adds the rest."""
@@ -60,14 +71,22 @@ class Held:
     found: tuple[bool, ...]
     added_tokens: tuple[int, ...]
 
-    def share(self, *, shares_words: bool | None = None) -> float:
-        """The share of the facts, or of those that share words with their question, or do not."""
+    def share(self, *, shares_words: bool | None = None, is_held_out: bool | None = None) -> float:
+        """The share of the facts, or of those that share words with their question, or are held out, or are not."""
         chosen = [
             found
             for fact, found in zip(self.facts, self.found, strict=True)
-            if shares_words is None or fact.shares_words == shares_words
+            if shares_words in {None, fact.shares_words} and is_held_out in {None, fact.is_held_out}
         ]
         return round(statistics.mean(chosen), 3)
+
+    def shares(self, name: str) -> dict[str, float]:
+        """The shares under a name: of all, of those that are held out, and of those that share no word."""
+        return {
+            name: self.share(),
+            f"{name}_held_out": self.share(is_held_out=True),
+            f"{name}_shares_no_word": self.share(shares_words=False),
+        }
 
     def missed(self) -> Iterator[Fact]:
         """Yield the facts that are not held."""
@@ -85,69 +104,87 @@ def run(windows_tokens: Sequence[int] = WINDOWS_TOKENS) -> dict[str, Any]:
 
 
 def measure(name: str, window_tokens: int) -> dict[str, Any]:
-    """Ask a chat for every fact without recall and with it, and say every word of small talk.
-
-    Without recall the last message changes nothing before it: one request stands for all.
-    """
+    """Ask a chat for every fact without recall and with it, and say every word of small talk."""
     stage = Stage(write_chat(name), window_tokens)
-    without = stage.held_by([stage.plan(SMALL_TALK[0], recall=False)] * len(stage.chat.facts))
-    plans = [stage.plan(fact.question, recall=True) for fact in stage.chat.facts]
-    held = stage.held_by(plans)
-    talk = [text for text in SMALL_TALK if stage.added_tokens(stage.plan(text, recall=True))]
+    without, questions = stage.held_by(stage.plan(recall=False)), [fact.question for fact in stage.chat.facts]
+    planned = stage.plan(recall=True)
+    held = stage.held_by(planned, stage.recalled(planned, questions))
+    talk = zip(SMALL_TALK, stage.recalled(planned, SMALL_TALK), strict=True)
     return {
-        "without": without.share(),
-        "without_shares_no_word": without.share(shares_words=False),
-        "with": held.share(),
-        "with_shares_no_word": held.share(shares_words=False),
-        **stage.looked_up(plans, held),
+        **without.shares("without"),
+        **held.shares("with"),
+        **stage.looked_up(planned, held, questions).shares("question_looked_up"),
+        **stage.looked_up(planned, held, [fact.query for fact in held.facts]).shares("after_one_call"),
         "added_tokens_mean": round(statistics.mean(held.added_tokens)),
         "added_tokens_most": max(held.added_tokens),
-        "small_talk_with_excerpts": talk,
+        "small_talk_with_excerpts": [text for text, recalled in talk if recalled.tokens],
         "missed": [fact.question for fact in held.missed()],
     }
 
 
 class Stage:
-    """A chat before a window, and the summaries that were written for it."""
+    """A chat before a window, and the summaries that were written for it.
+
+    The last message changes nothing before it: one request stands for all that only end in other ones, and recall is
+    asked what it adds.
+    """
 
     def __init__(self, chat: RecallChat, window_tokens: int) -> None:
         self.chat = chat
         self._model = ModelTerms("vendor/model", window_tokens)
         self._counter, self._caches = TokenCounter(ContentCache(1_000_000)), PlanCaches()
         self._summaries: dict[Segment, Summary] = {}
-        self._conversations: dict[str, Conversation] = {}
+        self._conversation = self.conversation(SMALL_TALK[0])
 
-    def held_by(self, plans: Sequence[Plan]) -> Held:
-        """What requests hold that each ask for one fact."""
-        asked = zip(self.chat.facts, plans, strict=True)
-        found = tuple(fact.words in request_text(planned) for fact, planned in asked)
-        return Held(self.chat.facts, found, tuple(map(self.added_tokens, plans)))
+    def held_by(self, planned: Plan, recalled: Sequence[Recalled] = ()) -> Held:
+        """What requests hold that each ask for one fact, with what is recalled for each."""
+        said, facts = request_text(planned), self.chat.facts
+        added = recalled or [NOTHING_RECALLED] * len(facts)
+        found = tuple(
+            fact.words in said or any(fact.words in text_of(entry.item) for entry in each.entries)
+            for fact, each in zip(facts, added, strict=True)
+        )
+        return Held(facts, found, tuple(each.tokens for each in added))
 
-    def looked_up(self, plans: Sequence[Plan], held: Held) -> dict[str, float]:
-        """What is held when the model looks the question up with the recall tool, by the first page that it reads."""
-        texts: list[str] = []
-        for fact, planned in zip(self.chat.facts, plans, strict=True):
-            sent = {entry.digest for entry in planned.entries}
-            conversation = self.conversation(fact.question)
-            look_up = LookUp(conversation, sent, self._counter.text, self._caches.passages)
-            texts.append(look_up.answer(json.dumps({"query": fact.question})))
+    def recalled(self, planned: Plan, texts: Sequence[str]) -> list[Recalled]:
+        """What a request quotes when its last message is each of these."""
+        *earlier, _ = self._conversation.turns
+        removed = [text for text in texts_of_turns(earlier) if text.digest not in self._sent(planned)]
+
+        def recalled_for(text: str) -> Recalled:
+            asked = build_input(read_history([{"role": "user", "content": text}]), {}, Options()).conversation
+            return quote_passages(
+                removed,
+                planned.entries[: planned.marks.completed],
+                question_of([*earlier, *asked.turns]),
+                counter=self._counter,
+                index=self._caches.passages,
+                max_tokens=max_recalled_tokens(RECALLING, planned.budget.input_tokens),
+            )
+
+        return list(map(recalled_for, texts))
+
+    def looked_up(self, planned: Plan, held: Held, queries: Sequence[str]) -> Held:
+        """What is held when the model looks queries up with the recall tool, and reads the first page."""
+        look_up = LookUp(self._conversation, self._sent(planned), self._counter.text, self._caches.passages)
+        texts = [look_up.answer(json.dumps({"query": query})) for query in queries]
         found = [
             known or fact.words in text
             for fact, known, text in zip(self.chat.facts, held.found, texts, strict=True)
         ]
-        after = replace(held, found=tuple(found))
-        return {
-            "after_one_call": after.share(),
-            "after_one_call_shares_no_word": after.share(shares_words=False),
-        }
+        return replace(held, found=tuple(found))
 
-    def plan(self, text: str, *, recall: bool) -> Plan:
+    def _sent(self, planned: Plan) -> set[bytes]:
+        """What a request holds in its own words."""
+        return {entry.digest for entry in planned.entries}
+
+    def plan(self, text: str = SMALL_TALK[0], *, recall: bool) -> Plan:
         """The plan of the request whose last message is this text, with all summaries that it requires."""
-        conversation = self.conversation(text)
+        conversation = self._conversation if text == SMALL_TALK[0] else self.conversation(text)
         fit = partial(
             plan,
             conversation,
-            replace(ContextSettings(), recall=recall),
+            replace(RECALLING, recall=recall),
             model=self._model,
             counter=self._counter,
             caches=self._caches,
@@ -159,14 +196,8 @@ class Stage:
 
     def conversation(self, text: str) -> Conversation:
         """The chat with this last message, as the pipe reads it."""
-        if text not in self._conversations:
-            built = build_input(read_history(self.chat.ending_with(text)), {}, Options())
-            self._conversations[text] = replace(built.conversation, tools=self.chat.tools)
-        return self._conversations[text]
-
-    def added_tokens(self, planned: Plan) -> int:
-        """What stands between the completed turns and the last message."""
-        return sum(self._counter.item(item).tokens for item in planned.items[planned.marks.completed : -1])
+        built = build_input(read_history(self.chat.ending_with(text)), {}, Options())
+        return replace(built.conversation, tools=self.chat.tools)
 
 
 def request_text(planned: Plan) -> str:
@@ -192,19 +223,19 @@ def write_summary(target: SummaryTarget, counter: TokenCounter) -> Summary:
 
 
 def table(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[str]:
-    """Markdown: shares in percent, in brackets those of the facts whose question shares no word."""
-    yield "| chat, window | without | with recall | after one call | tokens added (most) | small talk |"
-    yield "| --- " * 6 + "|"
+    """Markdown: shares in percent, in brackets those of the facts that are held out."""
+    yield "| chat, window | without | with recall | question looked up | query looked up | tokens added | small talk |"
+    yield "| --- " * 7 + "|"
     for name, windows in results.items():
         for window, cell in windows.items():
-            ways = [_shares(cell, way) for way in ("without", "with", "after_one_call")]
+            ways = [_shares(cell, way) for way in ("without", "with", "question_looked_up", "after_one_call")]
             added = f"{cell['added_tokens_mean']:,} ({cell['added_tokens_most']:,})"
             talk = f"{len(cell['small_talk_with_excerpts'])} of {len(SMALL_TALK)}"
             yield f"| {' | '.join([f'{name}, {window}', *ways, added, talk])} |"
 
 
 def _shares(cell: Mapping[str, Any], way: str) -> str:
-    return f"{100 * cell[way]:.0f} ({100 * cell[f'{way}_shares_no_word']:.0f})"
+    return f"{100 * cell[way]:.0f} ({100 * cell[f'{way}_held_out']:.0f})"
 
 
 if __name__ == "__main__":

@@ -41,10 +41,14 @@ def chosen(
     return [each.text for each in kept]
 
 
-def test_at_most_six_are_shown_in_the_order_of_the_conversation() -> None:
+def test_at_most_twelve_are_shown_in_the_order_of_the_conversation() -> None:
     """The best of them."""
-    found = [passage(turn, f"boat number {turn} sank") for turn in (9, 3, 7, 1, 5, 8, 2)]
-    assert chosen(*found) == [f"boat number {turn} sank" for turn in (1, 3, 5, 7, 8, 9)]
+    found = [
+        passage(turn, f"boat number {turn} sank") for turn in (29, 3, 17, 1, 5, 8, 11, 23, 13, 19, 7, 31, 2)
+    ]
+    assert chosen(*found) == [
+        f"boat number {turn} sank" for turn in (1, 3, 5, 7, 8, 11, 13, 17, 19, 23, 29, 31)
+    ]
     assert len(found) == MAX_EXCERPTS + 1
 
 

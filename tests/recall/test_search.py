@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from open_webui_openrouter_pipe.recall.passages import ChatPassage, SourceText, new_index
-from open_webui_openrouter_pipe.recall.search import LENGTH_SHARE, SATURATION, make_query, rarity, search
+from open_webui_openrouter_pipe.recall.passages import SourceText, new_index
+from open_webui_openrouter_pipe.recall.search import UNIQUE_TERM_BONUS, make_query, rarity, search
 
 
 def sources(*texts: str) -> list[SourceText]:
@@ -20,16 +20,34 @@ def found(query: str, *texts: str, context: tuple[str, ...] = ()) -> list[int]:
     return [passage.turn for passage, _ in search(sources(*texts), make_query(query, context), new_index())]
 
 
-def test_the_score_is_bm25() -> None:
-    """By the formula, with the highest score that an average passage can have as one."""
-    texts = ("red boat red", "blue boat", "green boat boat boat")
-    (passage, score), *_ = search(sources(*texts), make_query("red boat"), new_index())
-    red, boat, length, mean = math.log(1 + 2.5 / 1.5), math.log(1 + 0.5 / 3.5), 3, 3
-    norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length / mean)
-    gains = red * 2 * (SATURATION + 1) / (2 + norm) + boat * (SATURATION + 1) / (1 + norm)
-    assert passage == ChatPassage(0, "user", "red boat red", b"red boat red", 0)
-    assert score == pytest.approx(gains / (red + boat) * 1.2)  # "red" stands nowhere else
-    assert rarity(1, 3) == pytest.approx(red)
+def test_the_score_is_the_share_of_the_querys_terms() -> None:
+    """Weighted by how rare they are; a word of its own makes a passage worth more, a repeated one does not."""
+    texts = ("red boat red", "blue boat", "green boat boat green", "blue red")
+    scores = {
+        passage.text: score for passage, score in search(sources(*texts), make_query("red boat"), new_index())
+    }
+    red, boat = math.log(1 + 2.5 / 2.5), math.log(1 + 1.5 / 3.5)
+    assert rarity(2, 4) == pytest.approx(red)
+    assert scores == pytest.approx(
+        {
+            "red boat red": 1,
+            "blue red": red / (red + boat),
+            "green boat boat green": boat / (red + boat) * (1 + UNIQUE_TERM_BONUS),
+            "blue boat": boat / (red + boat),
+        }
+    )
+
+
+def test_passages_are_numbered_over_all_texts() -> None:
+    """Of which some have one, and others several."""
+    long = f"{'filler words. ' * 60}The boat sank."
+    texts = sources("no", "no", long, "no", "a boat")
+    found = [passage for passage, _ in search(texts, make_query("boat"), new_index())]
+    assert sorted((passage.turn, passage.text[-14:]) for passage in found) == [
+        (2, "The boat sank."),
+        (4, "a boat"),
+    ]
+    assert all(texts[each.turn].text[each.start : each.end] == each.text for each in found)
 
 
 def test_a_rare_term_counts_more_than_a_common_one() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from open_webui_openrouter_pipe.recall.words import TermsOfWords, count_terms, query_terms
+from open_webui_openrouter_pipe.recall.words import TermsOfWords, find_terms, query_terms
 
 
 def terms(text: str) -> set[str]:
     """The terms of a text."""
-    return set(count_terms(text, TermsOfWords()))
+    return set(find_terms(text, TermsOfWords()))
 
 
 @pytest.mark.parametrize(
@@ -44,14 +44,17 @@ def test_other_words_have_none(one: str, other: str) -> None:
     assert not terms(one) & terms(other)
 
 
-def test_a_term_is_counted_as_often_as_it_stands() -> None:
+def test_parts_of_a_long_word_are_found_wherever_it_stands() -> None:
+    """Also in a text whose words are known already."""
+    terms = TermsOfWords()
+    texts = ("Krankenversicherung", "Die Krankenversicherung!", "Ärger mit der Krankenversicherung")
+    assert all("siche" in find_terms(text, terms) for text in texts)
+
+
+def test_a_term_is_found_as_often_as_it_stands() -> None:
     """In whatever form."""
-    assert count_terms("A ship, two Ships. Naïve naive!", TermsOfWords()) == {
-        "a": 1,
-        "ship": 2,
-        "two": 1,
-        "naive": 2,
-    }
+    assert find_terms("A ship, two Ships.", TermsOfWords()) == ["a", "ship", "two", "ship"]
+    assert find_terms("Naïve naive!", TermsOfWords()) == ["naive", "naive"]
 
 
 def test_a_question_has_its_terms_in_their_order() -> None:
