@@ -45,7 +45,8 @@ from .worker import HostResources, Worker
 _NO_ANSWER: Final = ResponseFinished(
     status="completed", reason=None, response_id=None, model=None, items=(), usage=None
 )
-"""What a task gets from a model that only draws, at no cost: the host then does without, or takes the user's words."""
+"""What a task gets from a model that only draws, and about a command, at no cost: the host then does without, or
+takes the user's words."""
 
 
 class App:
@@ -78,6 +79,9 @@ class App:
         if call.model_id == STATUS_ID:
             for output in await self._status_answer(call, settings):
                 yield output
+            return
+        if call.about_command:
+            yield _NO_ANSWER
             return
         worker = self.worker
         worker.sweep_when_due(settings)

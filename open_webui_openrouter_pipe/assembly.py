@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +12,7 @@ from .conversation.budget import UNKNOWN_WINDOW_TOKENS
 from .conversation.conversation import Tool
 from .engine.ceiling import CostCeiling
 from .engine.channel import OutputChannel
+from .engine.commands import CommandRunner
 from .engine.fit import RequestFitter, RequestTerms
 from .engine.own_tools import RecallTool
 from .engine.prompt_keeper import PromptKeeper
@@ -20,6 +22,7 @@ from .engine.spending import Spending, TimedResponses
 from .engine.summarizer import Summarizer
 from .engine.summary_writer import SummaryModel, SummaryWriter
 from .engine.turn import TurnRequest, TurnRunner
+from .errors import StoreError
 from .host.call import Call, is_saved
 from .media.library import MediaLibrary
 from .openrouter import controls, policy
@@ -30,11 +33,21 @@ from .openrouter.own_key import OwnKeyResponses
 from .openrouter.retries import RetryingResponses, Show
 from .permission import NO_PERSISTENCE, PermittedCall
 from .planning.audit import AuditRow
+from .planning.context_report import (
+    MAX_BREAKS,
+    ChatRecord,
+    ReportedBreak,
+    ReportedCost,
+    turn_of_position,
+)
+from .planning.plan import Plan
 from .planning.recall_offer import without_recall
 from .ports import Model, PromptOwner, Responses
 from .recall.tool import RECALL_TOOL
 from .settings import Settings
 from .worker import Worker
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -72,6 +85,7 @@ class Assembly:
             base_system_prompt=call.base_system_prompt,
             base_user_prompt=call.base_user_prompt,
             for_admin=call.is_admin,
+            has_attachments=bool(call.latest_document_ids),
         )
         fitter = await self._fitter(composer, spending)
         worker.admission.settings = settings.resilience.admission
@@ -89,7 +103,46 @@ class Assembly:
             markers_of_others=partial(worker.host.markers_of_others, call)
             if worker.host.markers_of_others
             else None,
+            commands=self._commands(composer, fitter, spending),
         )
+
+    def _commands(self, composer: Composer, fitter: RequestFitter, spending: Spending) -> CommandRunner:
+        """What answers the user's commands."""
+        model = self.permitted.model
+        return CommandRunner(
+            fitter,
+            self.channel,
+            generate_item_id,
+            partial(self._chat_record, composer, spending),
+            model.name if model else self.call.model_id,
+            wait_seconds=self._settings.summary.timeout_seconds,
+            only_draws=bool(model and not model.writes),
+        )
+
+    async def _chat_record(self, composer: Composer, spending: Spending, plan: Plan) -> ChatRecord:
+        """What the worker and the database know of the chat's requests; without the latter, what the worker does."""
+        omitted = plan.omitted_tools | plan.unoffered_tools
+        body = composer.build(plan.items, plan.marks, omitted_tools=omitted).body
+        cached, owner = await spending.cached_entries(plan, body), (self.call.user_id, spending.chat_id)
+        try:
+            of_chat = await self.worker.own.ledger.of_chat(*owner)
+            found = await self.worker.own.audit.breaks(*owner, limit=MAX_BREAKS)
+        except StoreError as error:
+            log.warning("the cost of a chat could not be read: %s", error)
+            return ChatRecord(cached)
+        breaks = [
+            ReportedBreak(turn_of_position(position), announced=False, cause=cause, cost=cost)
+            for position, cause, cost in found
+        ]
+        cost = ReportedCost(
+            of_chat.cost,
+            of_chat.requests,
+            of_chat.read_cost,
+            of_chat.cached_tokens,
+            of_chat.input_tokens,
+            of_chat.saved,
+        )
+        return ChatRecord(cached, breaks, cost if of_chat.requests else None)
 
     async def _prompt_keeper(self) -> PromptKeeper | None:
         """What keeps the system prompt of a saved chat, and takes the host's memories out of that of any chat."""

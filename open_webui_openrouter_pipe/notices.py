@@ -567,6 +567,120 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "summarized_cost": "(${cost:.4f})",
         "summarized_partly": "; one part could not be summarized: {reason}",
         "not_summarized": "The conversation could not be summarized: {reason}.",
+        # engine: commands that users type as messages
+        "help_title": "Commands: a message that is nothing else is answered here, without a model, and none sees it.",
+        "help_context": "`/context`: what the next request is made of, and what this chat has cost.",
+        "help_compact": (
+            "`/compact`, or `/compact what to keep`: summarize all but the newest turns now, which is the only command "
+            "that costs anything."
+        ),
+        "help_restore": "`/restore`, or `/restore 3-8`: send earlier turns word for word again.",
+        "help_discard": "`/discard`, or `/discard 3-8`: have the summaries of earlier turns written again.",
+        "help_aim": (
+            "`/aim faithful` sends as much of the chat as fits, `/aim thrifty` what costs least; from now on, in this "
+            "chat."
+        ),
+        "help_aim_now": "This chat is sent by the aim `{aim}`.",
+        "help_drawing": (
+            "This model only draws: `/compact` needs another model in the valve SUMMARY_MODEL, and the other commands "
+            "hold."
+        ),
+        "command_misused": "`/{name}` cannot be used like this. {usage}",
+        "aim_set": "From now on this chat goes by the aim `{aim}`.",
+        "aim_kept": "This chat goes by the aim `{aim}` already.",
+        "compact_waiting": "{line} This takes up to {seconds:.0f} seconds.",
+        "compact_done": (
+            "The first {count} turns are summarized: the next request has about {after:,} tokens instead of {before:,}."
+        ),
+        "compact_done.one": (
+            "The first turn is summarized: the next request has about {after:,} tokens instead of {before:,}."
+        ),
+        "compact_cost": "The summaries cost {cost}.",
+        "compact_kept": "The summaries existed already and cost nothing.",
+        "compact_failed": (
+            "The summary was not written: {reason}. The next message tries again; `/restore` withdraws the command."
+        ),
+        "compact_too_short": (
+            "Nothing was summarized: what came before the newest turns is too short, or is summarized already."
+        ),
+        "compact_off": (
+            "Nothing was summarized: summaries are switched off here. An administrator can set the valve "
+            "CONTEXT_STRATEGY to `summarize`."
+        ),
+        "restored": (
+            "Sent word for word again from now on: turns {turns}. A request then has about {after:,} tokens instead of "
+            "{before:,}."
+        ),
+        "restored_partly": "There is no room for turns {turns} beside them.",
+        "restore_nothing": "All of these turns are sent word for word already.",
+        "restore_no_room": "There is no room for turns {turns} word for word.",
+        "no_such_turns": "This chat has no such turns: it has {turns}.",
+        "discarded": "{count} summaries are discarded. The next message has them written again.",
+        "discarded.one": "{count} summary is discarded. The next message has it written again.",
+        "discard_nothing": "No summary stands for these turns.",
+        "context_title": "The next request to {model}",
+        "context_window": "About {tokens:,} of {window_tokens:,} tokens, {share:.0%} of the window.",
+        "context_window_unknown": "About {tokens:,} tokens; how large the model's window is, is not known.",
+        "context_aim_faithful": "The aim is `faithful`: as much of the chat as fits is sent.",
+        "context_aim_thrifty": "The aim is `thrifty`: what costs least is sent.",
+        "context_part": "Part",
+        "context_tokens": "Tokens",
+        "context_share": "Share",
+        "context_part_system": "System prompt and sources",
+        "context_part_tools": "Tools",
+        "context_part_summaries": "Summaries",
+        "context_part_shortened": "Shortened turns",
+        "context_part_recalled": "Recalled passages",
+        "context_part_verbatim": "Turns word for word",
+        "context_part_attachments": "Attachments",
+        "context_part_reserve": "Kept for the answer",
+        "context_turn": "Turn",
+        "context_wrote": "What you wrote",
+        "context_sent": "Sent",
+        "context_original": "Of",
+        "context_state": "State",
+        "context_cached": "Cached",
+        "context_state_verbatim": "word for word",
+        "context_state_shortened": "shortened",
+        "context_state_summarized": "summarized",
+        "context_state_dropped": "left out",
+        "context_yes": "yes",
+        "context_no": "no",
+        "context_earlier_turns": "{count} earlier turns",
+        "context_earlier_turns.one": "{count} earlier turn",
+        "context_cost": "This chat has cost {cost} so far, in {count} requests.",
+        "context_cost.one": "This chat has cost {cost} so far, in {count} request.",
+        "context_read": "{share:.0%} of its input was read from the provider's cache, for {cost}.",
+        "context_saved": "Sending the whole chat without a cache would have cost {cost} more.",
+        "context_breaks": "What made the provider read the chat anew, the latest first:",
+        "context_break_turn": "turn {turn}",
+        "context_break_start": "before the first turn",
+        "context_cause_retention": "old tool results were shortened",
+        "context_cause_clip": "only the last messages are sent",
+        "context_cause_summary": "old turns were summarized",
+        "context_cause_prune": "old turns were shortened",
+        "context_cause_evict": "old turns were left out",
+        "context_cause_recall": "the tool came that looks up what was removed",
+        "context_cause_restore": "turns were restored, or no longer fit",
+        "context_cause_discard": "summaries were discarded",
+        "context_cause_clock": "a time or a number in the system prompt changed",
+        "context_cause_memory": "Open WebUI's memories changed",
+        "context_cause_prompt": "the system prompt changed",
+        "context_cause_tools": "the tools changed",
+        "context_cause_settings": "a parameter changed",
+        "context_cause_reasoning": "reasoning of earlier answers changed",
+        "context_cause_results": "earlier tool results changed",
+        "context_cause_attachments": "earlier attachments changed",
+        "context_cause_sources": "what was retrieved changed",
+        "context_cause_edit": "earlier messages were changed",
+        "context_cause_plan": "earlier turns are shortened otherwise than before",
+        "context_cause_unknown": "the reason is not known",
+        "context_summary": "Summary of turns {first} to {last}: {tokens:,} tokens for {source_tokens:,}",
+        "context_summary_missing": "The next message has turns {first} to {last} summarized.",
+        "context_hint": (
+            "`/restore 3-8` sends turns word for word again, `/discard 3-8` has their summary written again; `/help` "
+            "lists all commands."
+        ),
     }
 )
 """Templates of `str.format` by name. With a `count`, `NAME.one` is preferred to `NAME` when the count is 1.

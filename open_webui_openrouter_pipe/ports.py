@@ -410,6 +410,13 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Embed:
+    """A whole HTML page that the host shows with the answer; callers without a web page read the answer alone."""
+
+    html: str
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The turn cannot go on; `message` is one line for the user. What was shown stays, and nothing follows.
 
@@ -420,5 +427,5 @@ class Failed:
     error: PipeError | None = field(default=None, compare=False)
 
 
-Output: TypeAlias = Effect | StoredMarkers | ToolAnswered | RoundEnded | Notice | Failed
+Output: TypeAlias = Effect | StoredMarkers | ToolAnswered | RoundEnded | Notice | Embed | Failed
 """What the engine sends to whoever renders the answer, in order."""

@@ -30,11 +30,13 @@ from open_webui_openrouter_pipe.conversation.tool_facts import state_fact
 from open_webui_openrouter_pipe.conversation.user_record import UserRecord, omission_note
 from open_webui_openrouter_pipe.history.additions import split_prompt, split_summaries, split_user_parts
 from open_webui_openrouter_pipe.history.build import Options, build_input
+from open_webui_openrouter_pipe.history.commands import ANSWER_MARK, erase_commands, find_commands
 from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.history.steady_prompt import steady_prompt
 from open_webui_openrouter_pipe.media.addresses import read_address
 from open_webui_openrouter_pipe.media.kinds import media_type_of
 from open_webui_openrouter_pipe.openrouter.errors import to_error
+from open_webui_openrouter_pipe.planning.context_text import plain
 from open_webui_openrouter_pipe.planning.prefix import digest_request
 from open_webui_openrouter_pipe.planning.price import RequestPieces
 from open_webui_openrouter_pipe.recall.excerpts import SentTexts, excerpts_message
@@ -120,6 +122,14 @@ CALLS: Mapping[str, Callable[[str], object]] = {
         {},
         Options("a/b"),
     ),
+    "find_commands": lambda text: find_commands(
+        [{"role": "user", "content": f"/{text}"}, {"role": "assistant", "content": text}] * 2
+    ),
+    "erase_commands": lambda text: erase_commands(f"USER: /help\nASSISTANT: {ANSWER_MARK}{text}"),
+    "erase_commands of many": lambda text: erase_commands(
+        f"USER: /help\nASSISTANT: {ANSWER_MARK}\n{text}".replace("\n", f"\nUSER: /\nASSISTANT: {ANSWER_MARK}")
+    ),
+    "plain": plain,
     "texts_of_turns": lambda text: [
         *texts_of_turns(build_conversation([user(text), call("c", text), output("c", text)], [0] * 3).turns)
     ],

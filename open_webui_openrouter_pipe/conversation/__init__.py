@@ -12,6 +12,7 @@
     references       short names of items, by which a model asks for the whole of what was shortened
     masking          secrets masked, by the names of their fields and in known forms
     own_words        which words of a message are the user's own, and which are quoted or pasted
+    commands         the commands that users type as messages, as values
     user_record      the user's messages word for word in their frames, and the note for omitted turns
     content_cache    a bounded cache of what follows from content
 

@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from ..responses.items import Item, is_function_call_output, is_message, is_reasoning
+from .commands import ChatCommand
 
 Tool: TypeAlias = Mapping[str, Any]
 
@@ -75,6 +76,8 @@ class Conversation:
     """How many of `volatile`, its first, say what the instructions now read: they are never cut or omitted."""
     has_additions: bool = False
     """Whether the host wrote something into the last question that later requests will not find there."""
+    commands: tuple[ChatCommand, ...] = ()
+    """What the user has commanded, oldest first."""
 
     @property
     def retrieved(self) -> tuple[DigestedItem, ...]:

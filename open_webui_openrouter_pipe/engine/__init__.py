@@ -5,6 +5,7 @@
     own_tools        calls of our own tools: kept from the host, answered here
     recorder         the artifacts of a round: what is kept, made durable before its marker is shown
     search_status    status lines while a model searches the web
+    commands         commands that users type as messages, answered without a model
     pictures         what models draw, stored among the host's files before it is shown
     admission        how many requests run at once, and who is next
     failures         what a user reads when a turn fails, and the log's line that belongs to it

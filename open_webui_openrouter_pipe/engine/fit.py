@@ -6,12 +6,12 @@ What is shortened, and when, is decided in `planning` alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
-from ..conversation.budget import ContextOverflow, ContextSettings, WindowTooSmall
+from ..conversation.budget import Aim, ContextOverflow, ContextSettings, WindowTooSmall
 from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation, Tool
 from ..conversation.media import Family, family_of, holds_pdf
@@ -31,6 +31,7 @@ from ..planning.plan import (
     plan,
 )
 from ..planning.reductions import Reduction, ReductionKind
+from ..planning.simulate import MissingSummaryMode
 from ..ports import Audit, Audited, Calibrations, Notice, Tokenizer
 from ..responses.effects import ResponseFailed, ResponseFinished
 from ..responses.items import is_function_call, is_message, is_reasoning
@@ -127,6 +128,8 @@ class RequestFitter:
         self._terms = terms
         self._origin = origin
         self._summarizer = summarizer
+        self.written = SummaryBatch()
+        """The summaries that the last fit has waited for."""
 
     async def fit(self, conversation: Conversation, notify: Notify) -> Plan:
         """Plan the request, have the summaries written that it requires, and show the user what is done to the chat.
@@ -141,6 +144,34 @@ class RequestFitter:
             raise
         await self.report(conversation, fitted, notify, known=known)
         return fitted
+
+    async def preview(self, conversation: Conversation) -> Plan:
+        """Plan the request as `fit` would, but write, record and show nothing. Raises ContextBudgetExceeded."""
+        conversation, model = self._with_tools(conversation), await self._calibrated(self._terms.model)
+        found, summarizer = NO_SUMMARIES, self._summarizer
+        if summarizer is not None and await self._run(may_need_summaries, conversation, model):
+            mode: MissingSummaryMode = "request" if summarizer.may_try else "skip"
+            found = AvailableSummaries(await summarizer.available(conversation), mode)
+        return await self._plan(conversation, model, found)
+
+    async def discard(self, conversation: Conversation, turns: Sequence[range]) -> int:
+        """Discard the summaries of these turns, counted from 1, or of all; return how many. Raises StoreError."""
+        return await self._summarizer.discard(conversation, turns) if self._summarizer else 0
+
+    def retry_summaries(self) -> None:
+        """Ask for summaries again, and wait for them, in a chat where they could not be had: its user asks for one."""
+        if self._summarizer:
+            self._summarizer.retry()
+
+    @property
+    def summarizes(self) -> bool:
+        """Whether summaries are written at all."""
+        return self._summarizer is not None
+
+    @property
+    def aim(self) -> Aim:
+        """The aim by which a chat goes whose user has commanded none."""
+        return self._terms.settings.context_aim
 
     async def report(
         self,
@@ -200,7 +231,7 @@ class RequestFitter:
             return await self._plan(conversation, model, AvailableSummaries(found)), ()
         before_tokens = first.tokens_without_new_summaries
         await notify(Notice(notice("summarizing", tokens=before_tokens), done=False))
-        batch = await summarizer.make(first.required_summaries, cached_prefix)
+        self.written = batch = await summarizer.make(first.required_summaries, cached_prefix)
         complete = all(target.segment in batch.summaries for target in first.required_summaries)
         arrived = AvailableSummaries({**found, **batch.summaries}, "request" if complete else "skip")
         fitted = await self._plan(conversation, model, arrived)

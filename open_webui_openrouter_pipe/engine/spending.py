@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -335,6 +336,16 @@ class Spending:
         if self.origin.message_id:
             earlier = services.turns.get(self._message) or AnswerCost()
             services.turns.put(self._message, earlier.plus(self._answer_cost(usage, bill.cost)))
+
+    async def cached_entries(self, plan: Plan, body: RequestBody) -> int:
+        """Return how many items of a request the provider is expected to have in its cache, were it sent now."""
+        self._long = as_object(body.get("cache_control")).get("ttl") == "1h"
+        last = self.services.sent.get(self._chat_and_model) if self.origin.chat_id else None
+        pieces = await self._read_pieces(plan, body)
+        expected = expected_input(pieces, self._rule, last, now_seconds=self.services.clock())
+        scale = expected.input_tokens / max(1.0, pieces.total_tokens)
+        ends = [tokens * scale for tokens in pieces.tokens]
+        return max(0, bisect_right(ends, expected.cached_tokens) - 1)
 
     @property
     def _watched(self) -> Watched:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..conversation.budget import Budget
+from ..conversation.commands import covers
 from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation
 from ..errors import StoreError
@@ -175,6 +176,12 @@ class Summarizer:
     def _chat_name(self) -> bytes:
         return f"{self._breaker_name} {self.origin.chat_id}".encode("utf-8", "surrogatepass")
 
+    def retry(self) -> None:
+        """Forget that the last summaries could not be had."""
+        self._failed = False
+        self.state.failing.put(self._chat_name, value=False)
+        self.state.breaker.record_success(self._breaker_name)
+
     async def available(self, conversation: Conversation) -> Mapping[Segment, Summary]:
         """Return all summaries of the user that fit the conversation; never raises."""
         try:
@@ -182,6 +189,20 @@ class Summarizer:
         except Exception:  # a summary is never worth an answer
             log.exception("summaries could not be read, and this request goes on without")
             return {}
+
+    async def discard(self, conversation: Conversation, turns: Sequence[range]) -> int:
+        """Discard the summaries of any of these turns, counted from 1, or all; return how many. Raises StoreError."""
+        chains = [conversation.before, *(turn.chain for turn in conversation.turns)]
+        number = {chain: index for index, chain in enumerate(chains)}
+        found = await self._find(chains)
+        unwanted = [
+            (segment, summary)
+            for segment, summary in found.items()
+            if any(covers(turns, turn) for turn in range(number[segment.start], number[segment.end]))
+        ]
+        for segment, summary in unwanted:
+            await self.summaries.discard(self.origin.user_id, segment, summary)
+        return len(unwanted)
 
     async def make(
         self, targets: Sequence[SummaryTarget], cached_prefix: CachedPrefix | None

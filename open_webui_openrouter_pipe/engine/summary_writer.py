@@ -145,7 +145,7 @@ class SummaryWriter:
         none follows one that took too long.
         """
         until_seconds = asyncio.get_running_loop().time() + time_limit_seconds
-        assignment = SummaryAssignment(target.turns, target.first_turn, earlier)
+        assignment = SummaryAssignment(target.turns, target.first_turn, earlier, target.keep)
         attempts: list[Attempt] = []
         requests = self._requests(target, assignment, cached_prefix)
         while request := await asyncio.to_thread(next, requests, None):

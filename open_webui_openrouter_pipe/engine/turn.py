@@ -25,6 +25,7 @@ from ..planning.plan import Plan
 from ..ports import LoadedArtifacts, Notice
 from .admission import Away
 from .channel import OutputChannel
+from .commands import CommandRunner
 from .failures import report_failure
 from .fit import NO_PREFIX_NOTE, RequestFitter
 from .own_tools import OwnCalls, RecallTool
@@ -55,6 +56,8 @@ class TurnRequest:
     base_user_prompt: str | None = None
     for_admin: bool = False
     """Whether an administrator reads the answer, and its errors."""
+    has_attachments: bool = False
+    """Whether something is attached to the message that is answered, so that it cannot be a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,8 @@ class TurnRunner:
     """None where the model cannot look anything up."""
     markers_of_others: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
     """Returns those of the markers that another pipe wrote; None where all are taken for ours."""
+    commands: CommandRunner | None = None
+    """None where commands are not answered."""
 
     @property
     def _user_id(self) -> str:
@@ -106,8 +111,14 @@ class TurnRunner:
             self.channel.close()
 
     async def _answer(self) -> None:
-        history = read_history(self.request.messages)
+        prompt = "" if self.request.has_attachments else self.request.base_user_prompt
+        history = read_history(self.request.messages, prompt=prompt)
         loaded, steady = await asyncio.gather(self._load(history.wanted), self._choose_prompt(history))
+        if history.asked and self.commands:
+            built = await self._with_attachments(self._build(history, loaded, steady))
+            conversation = await asyncio.to_thread(lambda: built.conversation)
+            await self.commands.answer(history.asked, conversation)
+            return
         messages = len(self.request.messages)
         while True:
             built, round_ = await self._ask(history, loaded, steady)

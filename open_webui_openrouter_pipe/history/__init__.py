@@ -8,6 +8,7 @@
     additions      what the host and filters add to a chat: volatile text, summaries
     steady_prompt  the system prompt that a chat keeps sending, and what has changed in it
     host_output    a stored answer's items, unfolded as the host does it
+    commands       the commands among a chat's messages, taken out with our answers
     folded         blocks of tool calls and reasoning folded into text
     markers        the lines in assistant text that name artifacts
     carriers       what names them elsewhere: details beside the reasoning, and ids of calls

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
+from ..conversation.commands import ChatCommand
 from ..conversation.conversation import Conversation, build_conversation, name_turns
 from ..errors import InvalidHistory
 from ..responses.items import Item
@@ -107,6 +108,8 @@ class BuiltHistory:
     """How the system prompt differs from the one that the chat keeps sending."""
     has_additions: bool = False
     """Whether the host wrote something into the last question that later requests will not find there."""
+    commands: tuple[ChatCommand, ...] = ()
+    """What the user has commanded, oldest first."""
 
     @cached_property
     def conversation(self) -> Conversation:
@@ -121,7 +124,10 @@ class BuiltHistory:
             external_summaries=self.external_summaries,
         )
         conversation = replace(
-            conversation, corrections=int(self.prompt_note), has_additions=self.has_additions
+            conversation,
+            corrections=int(self.prompt_note),
+            has_additions=self.has_additions,
+            commands=self.commands,
         )
         if self.unfilled is None:
             return conversation
@@ -182,6 +188,7 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
         has_additions=any(
             isinstance(entry, UserMessage) and entry not in resolved[-1] for entry in latest_turn
         ),
+        commands=history.commands,
     )
 
 

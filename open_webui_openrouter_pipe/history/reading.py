@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from ..conversation.commands import ChatCommand, Command
 from ..errors import InvalidHistory
 from ..responses.items import InputPart
 from ..responses.text import clean_text
@@ -20,6 +21,7 @@ from ..responses.wire import as_list, as_object, as_text
 from .additions import summary_messages
 from .artifacts import PHASES
 from .carriers import Reference, insert_references, read_call_name, read_references
+from .commands import NO_QUESTION, TAKEN_OUT, find_commands
 from .folded import FoldedCall, unfold
 from .host_output import TOOL_IMAGES_TEXT, unfold_output
 from .markers import code_ulids, contains_marker, split_text_by_markers
@@ -141,34 +143,41 @@ class History:
     """A chat, read: its turns, the ULIDs of its markers in order and once each, and what was repaired.
 
     The first turn also holds what stands before the first user message. `summaries` are the texts of messages that
-    are nothing but someone's summary; they belong to no turn.
+    are nothing but someone's summary; they belong to no turn. `commands` are those of the user that hold, the one that
+    is to be answered included; that one is also `asked`, and the last turn then has an empty question.
     """
 
     turns: tuple[tuple[Entry, ...], ...]
     wanted: tuple[str, ...]
     repairs: tuple[Repair, ...]
     summaries: tuple[str, ...] = ()
+    commands: tuple[ChatCommand, ...] = ()
+    asked: Command | None = None
 
 
-def read_history(messages: Any) -> History:
-    """Read a chat as Open WebUI shows it, folded or unfolded.
+def read_history(messages: Any, *, prompt: str | None = None) -> History:
+    """Read a chat as Open WebUI shows it, folded or unfolded; `prompt` is as in `find_commands`.
 
     Raises:
         InvalidHistory: There is no message in it at all.
     """
     if not isinstance(messages, Sequence):
         raise InvalidHistory("The chat could not be read: its messages are not a list.")
-    summaries = summary_messages(messages)
+    found = find_commands(messages, prompt=prompt)
+    summaries = summary_messages(found.left)
     reader = _Reader()
-    for index, message in enumerate(messages):
-        if index not in summaries:
+    commands: list[ChatCommand] = []
+    for index, message in enumerate(found.left):
+        if index in found.commands:
+            commands.append(ChatCommand(reader.turn_count, found.commands[index]))
+        if index not in summaries and message is not TAKEN_OUT:
             reader.read(index, message)
     if not reader.is_readable:
         raise InvalidHistory("The chat could not be read: it has no message.")
     reader.add_instructions()
     turns = tuple(map(tuple, reader.turns))
     texts = tuple(summaries[index] for index in sorted(summaries))
-    return History(turns, tuple(reader.wanted), tuple(reader.repairs), texts)
+    return History(turns, tuple(reader.wanted), tuple(reader.repairs), texts, tuple(commands), found.asked)
 
 
 def read_messages(messages: Sequence[HostMessage], *, first_index: int) -> History:
@@ -191,6 +200,11 @@ class _Reader:
         self._has_items = self._has_commentary = False
         self._call_ids: set[str] = set()
         self._instructions: list[tuple[str, Origin]] = []
+
+    @property
+    def turn_count(self) -> int:
+        """How many turns have begun with a user's message."""
+        return len(self.turns) if self._has_user else 0
 
     def read(self, index: int, message: Any) -> None:
         if not isinstance(message, dict):
@@ -223,7 +237,8 @@ class _Reader:
         self._has_items = self._has_commentary = False
         self._call_ids = set()
         self.add_instructions()
-        self.turns[-1].append(UserMessage(tuple(parts) or (text_part(EMPTY_MESSAGE),), origin))
+        text = "" if message is NO_QUESTION else EMPTY_MESSAGE
+        self.turns[-1].append(UserMessage(tuple(parts) or (text_part(text),), origin))
 
     def assistant(self, message: HostMessage, origin: Origin) -> None:
         """An answer: as it is, or unfolded when the host shows its stored items."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..errors import InvalidHistory
+from ..history.commands import erase_commands, find_commands
 from ..history.markers import erase_markers
 from ..notices import notice
 from ..responses.wire import as_count, as_list, as_object, as_text
@@ -114,6 +115,8 @@ class Call:
 
     function_id: str = ""
     """The function that is called; the ids of its models begin with it."""
+    about_command: bool = False
+    """Whether a task of the host is about a command of ours, which no model sees."""
 
     @property
     def in_chat(self) -> bool:
@@ -185,6 +188,7 @@ def read_call(
         time_zone=as_text(as_object(metadata.get("variables")).get("{{CURRENT_TIMEZONE}}")),
         written_prompts=_written_prompts(as_object(metadata.get("chat_context"))),
         function_id=model.removesuffix(strip_function_prefix(model)).removesuffix("."),
+        about_command=bool(task) and _is_about_command(metadata),
     )
 
 
@@ -213,7 +217,14 @@ def plain_media_type(value: Any) -> str:
 def _without_markers(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """A task's prompt quotes the chat as text, and the model should not see what the user does not."""
     content = as_object(message).get("content")
-    return {**message, "content": erase_markers(content)} if isinstance(content, str) else message
+    if not isinstance(content, str):
+        return message
+    return {**message, "content": erase_markers(erase_commands(content))}
+
+
+def _is_about_command(metadata: Mapping[str, Any]) -> bool:
+    """Whether the last message of the chat is a command; `task_body` is set in the host's `routers/tasks.py`."""
+    return find_commands(as_list(as_object(metadata.get("task_body")).get("messages"))).asked is not None
 
 
 def _optional_tools(metadata: Mapping[str, Any]) -> frozenset[str]:

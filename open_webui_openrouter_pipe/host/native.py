@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ..history.carriers import Reference, visible_chars, write_reference
 from ..history.markers import leading_markers, standalone_markers
-from ..ports import Failed, Notice, Output, RoundEnded, StoredMarkers, ToolAnswered
+from ..ports import Embed, Failed, Notice, Output, RoundEnded, StoredMarkers, ToolAnswered
 from ..responses.effects import (
     ArgumentsDelta,
     CitationAdded,
@@ -216,6 +216,9 @@ class NativeWriter:
     def _status(self, notice: Notice) -> list[HostEvent]:
         return [{"event": {"type": "status", "data": {"description": notice.text, "done": notice.done}}}]
 
+    def _embed(self, embed: Embed) -> list[HostEvent]:
+        return [{"event": {"type": "embeds", "data": {"embeds": [embed.html]}}}]
+
     def _completed(self, response_id: str | None) -> HostEvent:
         output = [
             item for item in self.items if item["type"] != "function_call" or item["status"] == "completed"
@@ -273,5 +276,6 @@ _RENDERERS: dict[type, Callable[[NativeWriter, Any], list[HostEvent]]] = {
     ToolAnswered: NativeWriter._answered,  # noqa: SLF001 - its own table
     RoundEnded: NativeWriter._next_round,  # noqa: SLF001 - its own table
     Notice: NativeWriter._status,  # noqa: SLF001 - its own table
+    Embed: NativeWriter._embed,  # noqa: SLF001 - its own table
     Failed: NativeWriter._error,  # noqa: SLF001 - its own table
 }

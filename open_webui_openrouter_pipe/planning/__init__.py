@@ -12,6 +12,8 @@
     prefix         where a request differs from the last one of its chat, and why
     price          what requests cost, and what the next one will
     limits         spending limits: what the valve says, and when one is reached
+    context_report  what the next request is made of, as values for whoever shows it
+    context_text    the same as text
     audit          what is recorded of each request, and the metrics derived from it
 
 The same history is always planned alike.

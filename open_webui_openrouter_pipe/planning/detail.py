@@ -5,12 +5,17 @@ A part is a round of a turn, or the user's message at its beginning. Policies ch
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import accumulate
 
+from ..conversation.budget import Aim
+from ..conversation.commands import Command, SetAim
 from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation, DigestedItem, digest_item, is_model_input
 from ..conversation.excerpts import excerpt_text, with_text
@@ -121,6 +126,12 @@ class PartsByDetail:
         self.limits = limits
         self.summaries = summaries
         self.turns = conversation.turns
+        self._commands: dict[int, list[Command]] = {}
+        self._aims: list[tuple[int, Aim]] = []
+        for each in conversation.commands:
+            self._commands.setdefault(each.turn, []).append(each.command)
+            if isinstance(each.command, SetAim):
+                self._aims.append((each.turn, each.command.aim))
         self._conversation = conversation
         self.parts = tuple(
             Part(index, entries, ends_turn=number == len(turn.rounds))
@@ -139,6 +150,24 @@ class PartsByDetail:
         """Return the same with a note that says only how many turns are dropped."""
         limits = replace(self.limits, note=count_note)
         return PartsByDetail(self._conversation, self.counter, self._texts, limits, self.summaries)
+
+    def commands(self, turn: int) -> Sequence[Command]:
+        """Return what the user has commanded directly before a turn."""
+        return self._commands.get(turn, ())
+
+    def aim(self, turn: int) -> Aim | None:
+        """Return the aim that the user had commanded last in a turn, None where they had not."""
+        known = bisect_right(self._aims, turn, key=lambda each: each[0])
+        return self._aims[known - 1][1] if known else None
+
+    def as_of(self, turn: int) -> PartsByDetail:
+        """Return the same with the segments as they were known in a turn, before later commands."""
+        summaries = self.summaries.as_of(turn)
+        if summaries is self.summaries:
+            return self
+        known = copy.copy(self)
+        known.summaries = summaries
+        return known
 
     @property
     def current(self) -> int:

@@ -25,6 +25,7 @@ from ..conversation.budget import (
     split_window,
 )
 from ..conversation.calibration import Calibration
+from ..conversation.commands import Command, Compact, Restore, SetAim
 from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation, DigestedItem, Tool
 from ..conversation.tokens import TokenCounter, TokenCounts
@@ -37,6 +38,7 @@ from .detail import NO_LIMITS, DetailLevel, OutputLimits, PartsByDetail
 from .policies import (
     LOW_WATER_SHARE,
     clip_turns,
+    compact,
     evict,
     prune,
     segments_to_prefetch,
@@ -72,7 +74,13 @@ StepName = Literal["cap", "retention", "summary", "prune", "evict", "recall"]
 _RETENTION: tuple[BreakReason, Policy] = ("retention", shorten_old_tool_results)
 _POLICIES: Mapping[Strategy, tuple[tuple[BreakReason, Policy], ...]] = MappingProxyType(
     {
-        "summarize": (_RETENTION, ("summary", summarize), ("prune", prune), ("evict", evict)),
+        "summarize": (
+            ("summary", compact),
+            _RETENTION,
+            ("summary", summarize),
+            ("prune", prune),
+            ("evict", evict),
+        ),
         "prune": (_RETENTION, ("prune", prune), ("evict", evict)),
         "clip": (("clip", clip_turns), _RETENTION, ("evict", evict)),
         "refuse": (_RETENTION,),
@@ -164,6 +172,17 @@ class CachedPrefix:
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """How a request is put together: its parts at the levels of `cutoffs`, of which part `n` begins at `starts[n]`."""
+
+    conversation: Conversation
+    parts: PartsByDetail
+    cutoffs: Cutoffs
+    starts: Sequence[int]
+    tool_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A request that fits.
 
@@ -200,6 +219,7 @@ class Plan:
     entries: tuple[DigestedItem, ...] = ()
     unoffered_tools: frozenset[str] = frozenset()
     recalled: Recalled = NOTHING_RECALLED
+    layout: Layout | None = field(default=None, compare=False, repr=False)
 
     @property
     def adds_summaries(self) -> bool:
@@ -243,7 +263,12 @@ def plan(
     # The chat is shortened for the whole reserves; half of them gives way to what is left, before anything is refused.
     last_limit_tokens = scale.limit_tokens(least)
     whole = _Draft(conversation, conversation, parts, terms, index=caches.passages)
-    for draft in chain(_drafts(whole), _drafts(whole.without_recall()) if whole.max_recalled_tokens else ()):
+    wholes = [whole]
+    if whole.max_recalled_tokens:
+        wholes.append(whole.without_recall())
+    if any(isinstance(each.command, Restore) for each in conversation.commands):
+        wholes.append(wholes[-1].without_restored())
+    for draft in chain.from_iterable(map(_drafts, wholes)):
         request = draft.simulate()
         if not bounded or (request.tokens <= limit_tokens and not draft.is_crowded(request)):
             return draft.plan(request, model.id, budget, limit_tokens)
@@ -273,7 +298,8 @@ def may_need_summaries(
     """Return whether the chat is so large or so long that summaries can matter to its plan; only counts."""
     if settings.context_strategy != "summarize":
         return False
-    if 0 < settings.summary_turn_trigger < len(conversation.turns):
+    commands = [each.command for each in conversation.commands]
+    if 0 < settings.summary_turn_trigger < len(conversation.turns) or any(map(_is_about_summaries, commands)):
         return True
     budget, scale = _budget_and_scale(conversation, settings, model, counter)
     limit_tokens = scale.limit_tokens(budget) - max_recalled_tokens(settings, budget.input_tokens)
@@ -285,6 +311,11 @@ def may_need_summaries(
     external_tokens = SummaryIndex(conversation, counter, NO_SEGMENTS, {}).tokens(0)
     tokens = _count_all(counter, replace(conversation, volatile=())).tokens + external_tokens
     return tokens + _rounded_up(volatile_tokens) >= least_tokens
+
+
+def _is_about_summaries(command: Command) -> bool:
+    """Whether a command may move where summaries begin."""
+    return isinstance(command, Compact) or (isinstance(command, SetAim) and command.aim == "thrifty")
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,6 +495,10 @@ class _Draft:
         settings = replace(self.terms.settings, recall=False)
         return replace(self, terms=replace(self.terms, settings=settings))
 
+    def without_restored(self) -> _Draft:
+        """Return the same without the turns that its user has restored."""
+        return replace(self, terms=replace(self.terms, restores=False))
+
     def is_crowded(self, request: _Request) -> bool:
         """Whether turns were evicted for what gives way before them.
 
@@ -507,7 +542,7 @@ class _Draft:
         recalled = self._recalled(simulation.opening)
         volatile_tokens = self._tokens([*self.conversation.volatile, *recalled.entries])
         base_tokens = self._fixed_tokens(with_recall=offers_recall) + volatile_tokens
-        actual = replace(terms, base_tokens=base_tokens)
+        actual = replace(terms.in_turn(self.parts, len(self.parts.turns) - 1), base_tokens=base_tokens)
         request = SimulatedRequest(
             self.parts,
             actual,
@@ -544,7 +579,8 @@ class _Draft:
         adds_summaries = any(each.reason == "summary" for each in request.new_breaks)
         # Where the prefix changes anyway, neighbors that should share a summary are joined.
         joins = adds_summaries and self.terms.missing_summaries == "request"
-        required = index.desired(segments) if joins else index.missing(segments)
+        sent_segments = parts.segments_before(cutoffs.replaced)
+        required = index.desired(sent_segments) if joins else index.missing(sent_segments)
         without_new = simulation.previous if adds_summaries else simulation.retained
         tools, whole = self._tools(with_recall=request.offers_recall), self.whole
         if tools != self.conversation.tools:
@@ -571,6 +607,7 @@ class _Draft:
             entries=tuple(entries),
             unoffered_tools=frozenset() if tools == self.conversation.tools else UNOFFERED,
             recalled=request.recalled,
+            layout=Layout(self.conversation, parts, cutoffs, starts, counter.tools(tools).tokens),
         )
 
     def _reductions(self, cutoffs: Cutoffs) -> Iterator[Reduction]:
@@ -617,7 +654,7 @@ class _Draft:
         """Yield what the request holds when all that may be dropped is dropped."""
         parts, conversation, counter = self.parts, self.conversation, self.parts.counter
         cutoffs, end, current = request.simulation.cutoffs, len(parts.parts), parts.current
-        summaries = parts.summaries.tokens(parts.segments_before(cutoffs.summarized))
+        summaries = parts.summaries.tokens(parts.segments_before(cutoffs.replaced))
         note = self._tokens(parts.note(cutoffs.summarized, cutoffs.dropped))
 
         def tokens(start: int, end: int) -> int:
@@ -641,7 +678,7 @@ class _Draft:
     ) -> tuple[list[DigestedItem], list[int]]:
         """Return the entries in their order, and how many come before each part and at the end."""
         parts, conversation = self.parts, self.conversation
-        summaries = parts.summaries.entries(parts.segments_before(cutoffs.summarized))
+        summaries = parts.summaries.entries(parts.segments_before(cutoffs.replaced))
         note = parts.note(cutoffs.summarized, cutoffs.dropped)
         entries = [*conversation.instructions, *summaries, *note]
         starts = []
@@ -657,10 +694,10 @@ class _Draft:
     ) -> CacheMarks:
         """Return the ends of what stays the same; `starts` are the numbers of items before each part."""
         instructions = len(self.conversation.instructions)
-        summaries = self.parts.summaries.entries(self.parts.segments_before(cutoffs.summarized))
+        summaries = self.parts.summaries.entries(self.parts.segments_before(cutoffs.replaced))
         fixed = instructions + len(summaries)
         frontier = cutoffs.ends[DetailLevel.TOOL_FACTS]
-        if cutoffs.summarized != previous.summarized:
+        if (cutoffs.replaced, cutoffs.discards) != (previous.replaced, previous.discards):
             unchanged = instructions
         elif cutoffs.dropped != previous.dropped:
             unchanged = fixed

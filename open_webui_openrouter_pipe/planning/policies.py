@@ -1,6 +1,6 @@
 """When and how far a chat is shortened.
 
-Each of the five policies looks at one request and returns the cutoffs that it should have. All shorten from the
+Each of the six policies looks at one request and returns the cutoffs that it should have. All shorten from the
 oldest. Never dropped: instructions, summaries, the user's latest message, and the calls of the current turn; what the
 user wrote in omitted turns stays as a record. Only counts, prices and settings decide; a summary that is not written
 yet counts with the most it may take. So the same history is always decided alike.
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from ..conversation.commands import Compact
 from ..conversation.conversation import Turn
 from ..responses.items import is_message
 from .detail import DetailLevel
@@ -110,6 +111,15 @@ def summarize(request: SimulatedRequest) -> Cutoffs:
     count = due_segments(request, request.turn, request.tokens(), kept_turns, is_worthwhile=is_worthwhile)
     end = request.parts.start_of(request.parts.summaries.ends[count - 1]) if count else 0
     return cutoffs.moved(DetailLevel.SUMMARIZED, end)
+
+
+def compact(request: SimulatedRequest) -> Cutoffs:
+    """Replace all turns but the newest by summaries where the user has just commanded it, if that frees anything."""
+    commands = request.parts.commands(request.turn) if request.opens_turn else ()
+    is_commanded = any(isinstance(each, Compact) for each in commands)
+    count, freed_tokens = choose_segments(request, request.turn - 1, math.inf) if is_commanded else (0, 0)
+    end = request.parts.start_of(request.parts.summaries.ends[count - 1]) if count and freed_tokens > 0 else 0
+    return request.cutoffs.moved(DetailLevel.SUMMARIZED, end)
 
 
 def due_segments(

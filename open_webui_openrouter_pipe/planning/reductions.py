@@ -67,7 +67,7 @@ def chat_reductions(parts: PartsByDetail, cutoffs: Cutoffs, settings: ContextSet
         elif part.turn not in counted_turns:
             counted_turns.add(part.turn)
             counts[kind] += 1
-    summaries, segments = parts.summaries, parts.segments_before(cutoffs.summarized)
+    summaries, segments = parts.summaries, parts.segments_before(cutoffs.replaced)
     lost_tokens["summarized"] -= summaries.tokens(segments) - summaries.tokens(0)
     if counts["omitted"] and _is_clipped_alone(parts, cutoffs, settings):
         counts["clipped"], counts["omitted"] = settings.clip_limit or 0, 0

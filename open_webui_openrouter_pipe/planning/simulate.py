@@ -6,11 +6,12 @@ of the shorter one. That keeps the prefix of a chat the same from request to req
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from ..conversation.budget import ContextSettings
+from ..conversation.commands import Compact, Discard, Restore, covers
 from .detail import SENT_LEVELS, DetailLevel, PartsByDetail
 
 RATIO_DIGITS = 2
@@ -64,27 +65,43 @@ class CachePrices:
         return accrued_cost + self.waiting_cost(coming_tokens) >= change_cost
 
 
-BreakReason = Literal["retention", "clip", "summary", "prune", "evict", "recall"]
+BreakReason = Literal["retention", "clip", "summary", "prune", "evict", "recall", "restore", "discard"]
 
 
 @dataclass(frozen=True, slots=True)
 class Cutoffs:
-    """Where each level of detail ends: parts before `ends[level]` are sent at that level or a lower one."""
+    """Where each level of detail ends: parts before `ends[level]` are sent at that level or a lower one.
+
+    Turns that their user has `restored` are sent whole wherever they stand, beside what replaces them; no policy counts
+    them. `discards` is how often the user has had summaries made again.
+    """
 
     ends: tuple[int, ...] = (0,) * len(DetailLevel)
+    restored: frozenset[int] = frozenset()
+    """The parts of these turns."""
+    discards: int = 0
 
     def moved(self, level: DetailLevel, end: int) -> Cutoffs:
         """Return the same with all parts before `end` at most at this level; a cutoff never moves back."""
-        return Cutoffs(tuple(max(old, end) if at <= level else old for at, old in enumerate(self.ends)))
+        ends = tuple(max(old, end) if at <= level else old for at, old in enumerate(self.ends))
+        return replace(self, ends=ends)
 
     def level_of(self, part: int) -> DetailLevel:
         """Return the level at which a part is sent."""
+        if part in self.restored:
+            return DetailLevel.FULL
         return next((level for level in reversed(DetailLevel) if part < self.ends[level]), DetailLevel.FULL)
 
     @property
     def summarized(self) -> int:
         """How many parts are replaced by summaries."""
         return self.ends[DetailLevel.SUMMARIZED]
+
+    @property
+    def replaced(self) -> int:
+        """The same as far as summaries are sent: none where their user has restored all of these turns."""
+        is_sent = not self.restored or any(part not in self.restored for part in range(self.summarized))
+        return self.summarized if is_sent else 0
 
     @property
     def dropped(self) -> int:
@@ -110,6 +127,13 @@ class SimulationTerms:
     budget_tokens: int
     missing_summaries: MissingSummaryMode = "skip"
     base_tokens: int = 0
+    restores: bool = True
+    """Whether turns are sent whole that their user has restored."""
+
+    def in_turn(self, parts: PartsByDetail, turn: int) -> SimulationTerms:
+        """Return them as they held in a turn: under the aim that the user had commanded last."""
+        aim = parts.aim(turn)
+        return replace(self, settings=replace(self.settings, context_aim=aim)) if aim else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +167,21 @@ class SimulatedRequest:
 
     def actual_tokens(self, cutoffs: Cutoffs | None = None) -> int:
         """Return the same with the summaries as they are."""
-        segments = self.parts.segments_before((cutoffs or self.cutoffs).summarized)
-        unused = self.parts.summaries.max_tokens(segments) - self.parts.summaries.tokens(segments)
-        return self.tokens(cutoffs) - unused
+        cutoffs, summaries = cutoffs or self.cutoffs, self.parts.summaries
+        sent_tokens = summaries.tokens(self.parts.segments_before(cutoffs.replaced))
+        unused = summaries.max_tokens(self.parts.segments_before(cutoffs.summarized)) - sent_tokens
+        return self.tokens(cutoffs) - unused + self.restored_tokens(cutoffs.restored, cutoffs)
+
+    def restored_tokens(self, restored: Collection[int], cutoffs: Cutoffs | None = None) -> int:
+        """Return by how much the request is larger with these parts whole."""
+        ends = Cutoffs((cutoffs or self.cutoffs).ends)
+        return sum(
+            self.parts.tokens(DetailLevel.FULL, at, at + 1) - self._tokens_of(at, ends.level_of(at))
+            for at in restored
+        )
+
+    def _tokens_of(self, part: int, level: DetailLevel) -> int:
+        return self.parts.tokens(level, part, part + 1) if level in SENT_LEVELS else 0
 
     def freed_tokens(self, cutoffs: Cutoffs) -> int:
         """Return how much smaller it would be with these cutoffs."""
@@ -266,8 +302,8 @@ def simulate(
         if not (part.awaits_answer or end == count):
             continue
         request = SimulatedRequest(
-            parts,
-            terms,
+            parts.as_of(part.turn),
+            terms.in_turn(parts, part.turn),
             cutoffs,
             end,
             cutoffs,
@@ -285,12 +321,72 @@ def simulate(
                 request = replace(request, cutoffs=moved)
                 if reason == "retention":
                     retained = retained.moved(DetailLevel.TOOL_FACTS, request.retention_end)
+        for moved, reason in _as_commanded(request):
+            breaks.append(
+                PrefixBreak(end, turn, reason, request.actual_tokens() - request.actual_tokens(moved))
+            )
+            request = replace(request, cutoffs=moved)
         previous, cutoffs = cutoffs, request.cutoffs
         opening = cutoffs if request.opens_turn else opening
         unpruned_cost = 0.0 if len(breaks) > breaks_before else unpruned_cost
         unpruned_cost += terms.prices.waiting_cost(request.prunable_tokens(request.retention_end))
-        if terms.settings.context_aim == "thrifty":
+        if request.terms.settings.context_aim == "thrifty":
             unsummarized_cost = 0.0 if cutoffs.summarized > previous.summarized else unsummarized_cost
             compacted = request.summarizable(turn + 1 - terms.settings.kept_turns)
             unsummarized_cost += terms.prices.read * request.saved_tokens(compacted)
     return Simulation(cutoffs, previous, retained, tuple(breaks), unpruned_cost, unsummarized_cost, opening)
+
+
+def _as_commanded(request: SimulatedRequest) -> Iterator[tuple[Cutoffs, BreakReason]]:
+    """Yield the cutoffs after what the user has commanded before a turn, and after what has become too large of it.
+
+    Restored turns stay as long as the request with them is below the size at which it would be pruned, and until the
+    user has the chat summarized again; then all go.
+    """
+    cutoffs = request.cutoffs
+    if (
+        cutoffs.restored
+        and request.tokens() + request.restored_tokens(cutoffs.restored) > request.prune_tokens
+    ):
+        cutoffs = replace(cutoffs, restored=frozenset())
+        yield cutoffs, "restore"
+    for command in request.parts.commands(request.turn) if request.opens_turn else ():
+        match command:
+            case Compact() if cutoffs.restored:
+                cutoffs = replace(cutoffs, restored=frozenset())
+                yield cutoffs, "restore"
+            case Discard() if _is_summarized(command, request):
+                cutoffs = replace(cutoffs, discards=cutoffs.discards + 1)
+                yield cutoffs, "discard"
+            case Restore() if request.terms.restores and (more := {*_restored(command, request, cutoffs)}):
+                cutoffs = replace(cutoffs, restored=cutoffs.restored | more)
+                yield cutoffs, "restore"
+
+
+def _is_summarized(command: Discard, request: SimulatedRequest) -> bool:
+    """Whether a summary stands for any of the turns that a command names."""
+    turns = range(request.parts.turns_before(request.cutoffs.summarized))
+    return any(covers(command.turns, turn) for turn in turns)
+
+
+def _restored(command: Restore, request: SimulatedRequest, cutoffs: Cutoffs) -> Iterator[int]:
+    """Yield the parts of the turns that a command restores: the newest, as many as leave room for one more turn.
+
+    Where the command names none, it is about those that are not sent whole.
+    """
+    parts = request.parts
+    room_tokens = request.prune_tokens - request.turn_tokens - request.tokens()
+    room_tokens -= request.restored_tokens(cutoffs.restored)
+    for turn in reversed(range(request.turn)):
+        numbers = range(parts.start_of(turn), parts.start_of(turn + 1))
+        whole = all(cutoffs.level_of(at) == DetailLevel.FULL for at in numbers)
+        if (
+            not covers(command.turns, turn)
+            or (whole and not command.turns)
+            or cutoffs.restored.issuperset(numbers)
+        ):
+            continue
+        room_tokens -= request.restored_tokens(numbers)
+        if room_tokens < 0:
+            return
+        yield from numbers

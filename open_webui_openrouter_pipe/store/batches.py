@@ -133,6 +133,16 @@ class AuditLog(BatchWriter[Audited]):
             records.append(Audited(*ids, AuditRow(**row)))
         return records
 
+    async def breaks(self, user_id: str, chat_id: str, *, limit: int) -> list[tuple[str, str, float]]:
+        """List position, cause and price (dollars) of a chat's unannounced breaks, newest first. Raises StoreError."""
+        table = self._table
+        columns = (table.c.break_position, table.c.break_cause, table.c.lost_cost)
+        query = (
+            sa.select(*columns).filter_by(user_id=user_id, chat_id=chat_id).where(table.c.break_cause != "")
+        )
+        found = await self._database.read(query.order_by(table.c.id.desc()).limit(limit)) if chat_id else ()
+        return [(row.break_position, row.break_cause, row.lost_cost) for row in found]
+
     async def _insert(self, records: Sequence[Audited]) -> None:
         now, values = self._clock(), []
         for record in records:

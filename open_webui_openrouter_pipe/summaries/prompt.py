@@ -109,6 +109,8 @@ class SummaryAssignment:
     turns: Sequence[Turn]
     first_turn: int = 1
     earlier: EarlierState = NOTHING_EARLIER
+    keep: str = ""
+    """What its user has asked for when they had the chat summarized, "" for nothing special."""
 
     @property
     def last_turn(self) -> int:
@@ -133,6 +135,7 @@ def suffix_instruction(assignment: SummaryAssignment, *, max_tokens: int) -> Inp
         "What comes before and after the part only helps you to understand it.",
         f"How the user messages of the part begin, by turn:\n{_listed_turns(assignment)}",
         *_earlier_parts(assignment.earlier),
+        *_asked_for(assignment),
         _RULES,
         _length(max_tokens),
         _FORM,
@@ -164,6 +167,7 @@ def standalone_request(
         _message(
             "user",
             *_earlier_parts(assignment.earlier),
+            *_asked_for(assignment),
             f"<conversation>\n{text}\n</conversation>",
             "Now answer with the JSON object.",
         ),
@@ -188,6 +192,13 @@ def _earlier_parts(earlier: EarlierState) -> Iterator[str]:
     if lines:
         yield "What earlier parts leave, as recorded; find out what of it this part resolves or revokes:"
         yield f"<earlier_parts>\n{_FRAME.sub(NO_TAG, chr(10).join(lines))}\n</earlier_parts>"
+
+
+def _asked_for(assignment: SummaryAssignment) -> Iterator[str]:
+    """Yield what the user wants to find in the summary: a request about its content, in a frame that it cannot end."""
+    if assignment.keep:
+        yield "The user, who has the summary written, wants it to keep in particular, as far as the part says it:"
+        yield f"<user_request>\n{_FRAME.sub(NO_TAG, assignment.keep)}\n</user_request>"
 
 
 def _listed_turns(assignment: SummaryAssignment) -> str:
@@ -220,7 +231,7 @@ def _opening(turn: Turn) -> str:
 
 _FRAME = re.compile(
     r"<(?=\s{0,9}/?\s{0,9}(?:conversation|user|assistant|system|developer|tool_call|first_user_message|"
-    r"last_user_message|earlier_parts|turns_of_the_part)\b)",
+    r"last_user_message|earlier_parts|turns_of_the_part|user_request)\b)",
     re.IGNORECASE,
 )
 NO_TAG = "\u2039"

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, islice
 
 from ..conversation.budget import ContextSettings
+from ..conversation.commands import Compact
 from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation, DigestedItem, Turn, digest_item
 from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter
@@ -51,6 +52,8 @@ MESSAGE_SHARE = 0.10
 MIN_SUMMARIES = 2
 FILLED_SHARE = 0.5
 """What a summary usually takes of its allowance, as far as costs go: models are asked to fill half."""
+MAX_COMPACTIONS = 50
+"""How many of a user's commands a chat is divided by, the first ones: each of them takes time with every request."""
 GROUP_SIZE = 4
 """How many neighbours share a summary when there are too many."""
 
@@ -79,6 +82,8 @@ class SegmentSizes:
     max_turns: int
     max_summaries: int
     max_item_tokens: int = sys.maxsize
+    kept_turns: int = 1
+    """The newest turns that a segment leaves out which a user's command ends early, as far as that is possible."""
 
     @classmethod
     def of(cls, settings: ContextSettings, window_tokens: int) -> SegmentSizes:
@@ -97,6 +102,7 @@ class SegmentSizes:
             max_turns=settings.summary_turn_trigger,
             max_summaries=max(MIN_SUMMARIES, room),
             max_item_tokens=max_tokens // ITEMS_PER_SMALL_SEGMENT if is_small else sys.maxsize,
+            kept_turns=settings.protected_turns,
         )
 
 
@@ -117,6 +123,8 @@ class SummaryTarget:
     source_tokens: int
     first_turn: int = 1
     chains_before: tuple[bytes, ...] = ()
+    keep: str = ""
+    """What its user wants to find in the summary, "" for nothing special."""
 
     @property
     def max_tokens(self) -> int:
@@ -134,8 +142,13 @@ class SummaryTarget:
         return self.max_state_tokens
 
 
-def segment_ends(sources_tokens: Sequence[int], sizes: SegmentSizes) -> tuple[int, ...]:
-    """Return where segments end, as numbers of turns; turns after the last end belong to no segment yet."""
+def segment_ends(
+    sources_tokens: Sequence[int], sizes: SegmentSizes, early: Collection[int] = ()
+) -> tuple[int, ...]:
+    """Return where segments end, as numbers of turns; turns after the last end belong to no segment yet.
+
+    At the `early` ends one ends whatever its size.
+    """
     ends: list[int] = []
     start, tokens = 0, 0
     for turn, source_tokens in enumerate(sources_tokens):
@@ -143,10 +156,29 @@ def segment_ends(sources_tokens: Sequence[int], sizes: SegmentSizes) -> tuple[in
             ends.append(turn)
             start, tokens = turn, 0
         tokens += source_tokens
-        if tokens >= sizes.closing_tokens or 0 < sizes.max_turns <= turn + 1 - start:
+        if turn + 1 in early or tokens >= sizes.closing_tokens or 0 < sizes.max_turns <= turn + 1 - start:
             ends.append(turn + 1)
             start, tokens = turn + 1, 0
     return tuple(ends)
+
+
+def early_ends(
+    sources_tokens: Sequence[int], sizes: SegmentSizes, compactions: Iterable[int]
+) -> tuple[int, ...]:
+    """Return where segments end early because a user has the chat summarized, after these numbers of turns.
+
+    It does not where one ends by itself among the turns that are kept: no segment that may have a summary already is
+    divided. A short chat keeps fewer turns, so that there is enough to summarize.
+    """
+    found: list[int] = []
+    for turns in compactions if sizes != NO_SEGMENTS else ():
+        ends = segment_ends(sources_tokens[:turns], sizes, found)
+        start = max((end for end in ends if end < turns), default=0)
+        kept = 0 if 0 < turns - sizes.kept_turns <= start else sizes.kept_turns
+        while kept and sum(sources_tokens[start : max(start, turns - kept)]) < MIN_CLOSING_TOKENS:
+            kept //= 2
+        found += [turns - kept] if kept else []
+    return tuple(found)
 
 
 def group_segments(count: int, max_groups: int) -> tuple[range, ...]:
@@ -196,8 +228,17 @@ class SummaryIndex:
         self._counter = counter
         self._sizes = sizes
         self._available = available
-        self._record = UserRecord(conversation.turns, counter, ContentCache() if texts is None else texts)
+        self._texts: ContentCache[str] = ContentCache() if texts is None else texts
+        self._record = UserRecord(conversation.turns, counter, self._texts)
         self._record_tokens = record_tokens
+        compactions = {
+            each.turn: each.command.keep
+            for each in conversation.commands
+            if isinstance(each.command, Compact)
+        }
+        self._compactions = dict(islice(compactions.items(), MAX_COMPACTIONS))
+        """What the user wants to be kept, by the number of turns after which the chat is summarized."""
+        self._earlier: dict[int, SummaryIndex] = {}
         self._targets: dict[range, SummaryTarget] = {}
         self._entries: dict[int, tuple[DigestedItem, ...]] = {}
         self._max_tokens: dict[int, int] = {}
@@ -206,7 +247,28 @@ class SummaryIndex:
     @cached_property
     def ends(self) -> tuple[int, ...]:
         """How many turns the first, the first two, ... segments hold."""
-        return segment_ends(self._sources_tokens, self._sizes)
+        return segment_ends(self._sources_tokens, self._sizes, self._early_ends)
+
+    @cached_property
+    def _early_ends(self) -> tuple[int, ...]:
+        return early_ends(self._sources_tokens, self._sizes, sorted(self._compactions))
+
+    def as_of(self, turn: int) -> SummaryIndex:
+        """Return the index as it was known in a turn, before later commands; itself where there are none."""
+        known = sum(each <= turn for each in self._compactions)
+        if known == len(self._compactions):
+            return self
+        if known not in self._earlier:
+            commands = tuple(each for each in self._conversation.commands if each.turn <= turn)
+            self._earlier[known] = SummaryIndex(
+                replace(self._conversation, commands=commands),
+                self._counter,
+                self._sizes,
+                self._available,
+                record_tokens=self._record_tokens,
+                texts=self._texts,
+            )
+        return self._earlier[known]
 
     def count(self, turns: int) -> int:
         """Return how many segments lie within the oldest `turns` turns."""
@@ -216,7 +278,7 @@ class SummaryIndex:
         """Return the same as it was known in a turn: the size of that turn ends no segment before it."""
         count = self.count(turns)
         if count and self.ends[count - 1] == current_turn:
-            completed = segment_ends(self._sources_tokens[:current_turn], self._sizes)
+            completed = segment_ends(self._sources_tokens[:current_turn], self._sizes, self._early_ends)
             count -= current_turn not in completed
         return count
 
@@ -270,6 +332,10 @@ class SummaryIndex:
                 message = summary_message(summaries, external, WordForWord(record, referenced))
             self._entries[count] = (digest_item(message),) if message else ()
         return self._entries[count]
+
+    def cover(self, count: int) -> Iterator[tuple[SummaryTarget, Summary | None]]:
+        """Yield what replaces the first `count` segments: targets with their summaries, None where one is missing."""
+        return ((target, self._available.get(target.segment)) for target in self._cover(count))
 
     def missing(self, count: int) -> tuple[SummaryTarget, ...]:
         """Return what must be summarized before the first `count` segments can be replaced."""
@@ -327,6 +393,7 @@ class SummaryIndex:
                 sum(self._sources_tokens[first:end]),
                 first + 1,
                 (self._conversation.before, *(turns[end - 1].chain for end in self.ends[: group.start])),
+                "\n".join(keep for turn, keep in self._compactions.items() if keep and end <= turn),
             )
         return self._targets[group]
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import InvalidHistory
+from open_webui_openrouter_pipe.history.commands import ANSWER_MARK
 from open_webui_openrouter_pipe.history.markers import serialize_marker
 from open_webui_openrouter_pipe.host.call import Call, read_call, strip_function_prefix
 
@@ -123,6 +124,35 @@ def test_a_task_does_not_show_markers() -> None:
         read_call(body, user=USER, metadata={}, task=task).messages for task in ("title_generation", None)
     )
     assert (serialize_marker("0" * 20).strip() in task[0]["content"], turn[0]["content"]) == (False, quoted)
+
+
+@pytest.mark.parametrize(
+    ("messages", "task", "expected"),
+    [
+        (
+            [{"role": "user", "content": "/help"}, {"role": "assistant", "content": f"{ANSWER_MARK}So."}],
+            "tags",
+            True,
+        ),
+        ([{"role": "user", "content": "/help"}, {"role": "assistant", "content": "How?"}], "tags", False),
+        ([{"role": "user", "content": "/help"}], "query_generation", True),
+        ([{"role": "user", "content": "/help"}], None, False),
+        ([{"role": "user", "content": "Hi."}], "tags", False),
+        (None, "tags", False),
+    ],
+)
+def test_a_task_may_be_about_a_command(messages: Any, task: str | None, *, expected: bool) -> None:
+    """The host names the chat beside the prompt that quotes it."""
+    metadata = {**METADATA, "task_body": {"messages": messages}}
+    assert read_call(BODY, user=USER, metadata=metadata, task=task).about_command is expected
+
+
+def test_a_task_does_not_show_commands() -> None:
+    """Nor our answers to them; the message itself, which a model may have answered, is as it is."""
+    quoted = f"USER: hi\nASSISTANT: Hello\nUSER: /help\nASSISTANT: {ANSWER_MARK}So.\nUSER: more"
+    body = {**BODY, "messages": [{"role": "user", "content": quoted}]}
+    task = read_call(body, user=USER, metadata={}, task="title_generation").messages
+    assert task[0]["content"] == "USER: hi\nASSISTANT: Hello\nUSER: more"
 
 
 def _metadata(*chosen: str, **fields: Any) -> dict[str, Any]:

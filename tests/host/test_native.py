@@ -12,7 +12,7 @@ import pytest
 
 from open_webui_openrouter_pipe.history.carriers import PHASE_TYPE, REFERENCE_TYPE
 from open_webui_openrouter_pipe.host.native import Carrier, NativeWriter
-from open_webui_openrouter_pipe.ports import Failed, Notice, Output, StoredMarkers
+from open_webui_openrouter_pipe.ports import Embed, Failed, Notice, Output, StoredMarkers
 from open_webui_openrouter_pipe.responses.effects import (
     ArgumentsDelta,
     CitationAdded,
@@ -357,6 +357,11 @@ def test_a_stored_search_has_no_nulls() -> None:
     search = OpaqueItem({"type": "web_search_call", "id": "ws", "action": {"query": "x", "sources": None}})  # type: ignore[typeddict-unknown-key]
     *_, done = rendered([ItemStarted(0, search), ItemFinished(0, search)])
     assert done["item"]["action"] == {"query": "x"}
+
+
+def test_a_page_becomes_an_embed_of_the_message() -> None:
+    """The host keeps it beside the text."""
+    assert rendered([Embed("<p>x</p>")]) == [{"event": {"type": "embeds", "data": {"embeds": ["<p>x</p>"]}}}]
 
 
 def test_images_become_files_of_the_message() -> None:

@@ -107,6 +107,17 @@ class AuditContract:
         assert await log.records() == records[::-1]
         assert await log.records(limit=1) == records[-1:]
 
+    async def test_the_breaks_of_a_chat_are_listed(self, log: AuditLog) -> None:
+        """Those of this user's chat alone, the newest first; none for a chat without an id."""
+        found = [replace(PRUNED, break_position=f"turn {turn}", break_cause="edit") for turn in (1, 2, 3)]
+        others = [replace(PRUNED, break_position="", break_cause=""), PRUNED]
+        for number, row in enumerate([*found, *others]):
+            log.write(replace(record(number, row), user_id="ada", chat_id="c" if number < 4 else ""))
+        await log.idle()
+        expected = [("turn 3", "edit", 0.25), ("turn 2", "edit", 0.25)]
+        assert await log.breaks("ada", "c", limit=2) == expected
+        assert await log.breaks("bob", "c", limit=2) == await log.breaks("ada", "", limit=2) == []
+
     async def test_the_metrics_add_up_the_rows(self, database: Database, log: AuditLog) -> None:
         """Rejected requests and those for summaries leave the averages of answers alone; no rows are zeros."""
         assert await metrics(database) == dict.fromkeys(METRICS_OF_ROWS, 0)

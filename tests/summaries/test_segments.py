@@ -16,10 +16,12 @@ from open_webui_openrouter_pipe.responses.items import is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.segments import (
+    NO_SEGMENTS,
     Segment,
     SegmentSizes,
     SummaryIndex,
     SummaryTarget,
+    early_ends,
     group_segments,
     segment_ends,
     summaries_before,
@@ -35,6 +37,45 @@ from open_webui_openrouter_pipe.summaries.summary import (
 from tests.support.chats import History, answer, entries, histories, history, reasoning, user
 
 SIZES = SegmentSizes(min_tokens=20, closing_tokens=40, max_tokens=80, max_turns=0, max_summaries=4)
+
+
+@pytest.mark.parametrize(
+    ("source_tokens", "compactions", "ends"),
+    [
+        ([1_000] * 8, [], ()),
+        ([1_000] * 8, [8], (4,)),
+        ([1_000] * 12, [8, 12], (4, 8)),
+        ([1_000] * 9, [8, 9], (4, 7)),
+        ([1_000] * 4, [4], (2,)),
+        ([1_000] * 2, [2], ()),
+        ([1_000] * 30, [11], ()),
+        ([1_000] * 30, [15], (11,)),
+        ([9_000] * 2, [2], ()),
+    ],
+    ids=[
+        "no command",
+        "the newest turns stay",
+        "the second one goes on from the first",
+        "a turn later",
+        "a short chat keeps fewer",
+        "too short",
+        "a segment ends by itself among the newest",
+        "after one that has ended",
+        "a large turn is a segment by itself",
+    ],
+)
+def test_a_command_ends_a_segment_early(
+    source_tokens: list[int], compactions: list[int], ends: tuple[int, ...]
+) -> None:
+    """And never divides one that may have been summarized."""
+    sizes = SegmentSizes(4_000, 9_000, 16_000, max_turns=0, max_summaries=4, kept_turns=4)
+    assert early_ends(source_tokens, sizes, compactions) == ends
+    natural = segment_ends(source_tokens, sizes)
+    divided = segment_ends(source_tokens, sizes, ends)
+    first = min(ends, default=len(source_tokens))
+    assert set(ends) <= set(divided)
+    assert [end for end in divided if end < first] == [end for end in natural if end < first]
+    assert early_ends(source_tokens, NO_SEGMENTS, compactions) == ()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,164 @@
+"""The answer to `/context` as text: Markdown that can also be read aloud, and that callers without a page get.
+
+Owns the order of what is said, and how it is laid out. The words are the notices'; quoted text is made plain, so that
+nothing in it is drawn, linked or folded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from ..conversation.budget import Aim
+from ..notices import notice
+from .context_report import (
+    ContextReport,
+    PartName,
+    ReportedBreak,
+    ReportedCost,
+    ReportedSummary,
+    ReportedTurn,
+    TurnState,
+)
+from .price import dollars
+
+MAX_LISTED_TURNS: Final = 60
+"""The newest ones."""
+_AIMS: Final[Mapping[Aim, str]] = {"faithful": "context_aim_faithful", "thrifty": "context_aim_thrifty"}
+_PARTS: Final[Mapping[PartName, str]] = {
+    "system": "context_part_system",
+    "tools": "context_part_tools",
+    "summaries": "context_part_summaries",
+    "shortened": "context_part_shortened",
+    "recalled": "context_part_recalled",
+    "verbatim": "context_part_verbatim",
+    "attachments": "context_part_attachments",
+    "reserve": "context_part_reserve",
+}
+_STATES: Final[Mapping[TurnState, str]] = {
+    "verbatim": "context_state_verbatim",
+    "shortened": "context_state_shortened",
+    "summarized": "context_state_summarized",
+    "dropped": "context_state_dropped",
+}
+_CAUSES: Final[Mapping[str, str]] = {
+    "retention": "context_cause_retention",
+    "clip": "context_cause_clip",
+    "summary": "context_cause_summary",
+    "prune": "context_cause_prune",
+    "evict": "context_cause_evict",
+    "recall": "context_cause_recall",
+    "restore": "context_cause_restore",
+    "discard": "context_cause_discard",
+    "clock": "context_cause_clock",
+    "memory": "context_cause_memory",
+    "prompt": "context_cause_prompt",
+    "tools": "context_cause_tools",
+    "settings": "context_cause_settings",
+    "reasoning": "context_cause_reasoning",
+    "results": "context_cause_results",
+    "attachments": "context_cause_attachments",
+    "sources": "context_cause_sources",
+    "edit": "context_cause_edit",
+    "plan": "context_cause_plan",
+    "unknown": "context_cause_unknown",
+}
+_COLUMNS: Final = (
+    "context_turn",
+    "context_wrote",
+    "context_sent",
+    "context_original",
+    "context_state",
+    "context_cached",
+)
+_MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&])")
+
+
+def context_text(report: ContextReport) -> str:
+    """Return the report as paragraphs and tables."""
+    return "\n\n".join(_paragraphs(report))
+
+
+def _paragraphs(report: ContextReport) -> Iterator[str]:
+    used = sum(tokens for name, tokens in report.parts.items() if name != "reserve")
+    yield f"**{notice('context_title', model=plain(report.model))}**"
+    if report.window_tokens:
+        share = used / report.window_tokens
+        yield notice("context_window", tokens=used, window_tokens=report.window_tokens, share=share)
+    else:
+        yield notice("context_window_unknown", tokens=used)
+    yield notice(_AIMS[report.aim])
+    yield "\n".join(_parts_table(report))
+    if report.turns:
+        yield "\n".join(_turns_table(report.turns))
+    if report.cost:
+        yield _cost_line(report.cost)
+    yield from _break_lines(report.breaks)
+    for summary in report.summaries:
+        yield _summary(summary)
+    yield notice("context_hint")
+
+
+def plain(text: str) -> str:
+    """Return text as Markdown shows it as it is."""
+    return _MARKUP.sub(r"\\\1", text)
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _parts_table(report: ContextReport) -> Iterator[str]:
+    whole = report.window_tokens or sum(report.parts.values()) or 1
+    yield _row(notice("context_part"), notice("context_tokens"), notice("context_share"))
+    yield _row("---", "---:", "---:")
+    for name in _PARTS:
+        if tokens := report.parts[name]:
+            yield _row(notice(_PARTS[name]), f"{tokens:,}", f"{tokens / whole:.1%}")
+
+
+def _turns_table(turns: Sequence[ReportedTurn]) -> Iterator[str]:
+    listed = turns[-MAX_LISTED_TURNS:]
+    yield _row(*(notice(name) for name in _COLUMNS))
+    yield _row("---:", "---", "---:", "---:", "---", "---")
+    if len(listed) < len(turns):
+        yield _row("\u2026", notice("context_earlier_turns", count=len(turns) - len(listed)), "", "", "", "")
+    for turn in listed:
+        yield _row(
+            str(turn.number),
+            plain(turn.text),
+            f"{turn.tokens:,}",
+            f"{turn.original_tokens:,}",
+            notice(_STATES[turn.state]),
+            notice("context_yes" if turn.cached else "context_no"),
+        )
+
+
+def _cost_line(cost: ReportedCost) -> str:
+    line = notice("context_cost", cost=dollars(cost.cost), count=cost.requests)
+    if cost.cached_tokens:
+        share = cost.cached_tokens / max(1, cost.input_tokens)
+        line += f" {notice('context_read', share=share, cost=dollars(cost.read_cost))}"
+    return line + (f" {notice('context_saved', cost=dollars(cost.saved))}" if cost.saved > 0 else "")
+
+
+def _break_lines(breaks: Sequence[ReportedBreak]) -> Iterator[str]:
+    """Yield what made the provider read the chat anew, as one list."""
+    if not breaks:
+        return
+    lines = [notice("context_breaks")]
+    for each in breaks:
+        where = notice("context_break_turn", turn=each.turn) if each.turn else notice("context_break_start")
+        lines.append(f"- {where}: {notice(_CAUSES.get(each.cause, 'context_cause_unknown'))}")
+        lines[-1] += f" ({dollars(each.cost)})" if each.cost else ""
+    yield "\n".join(lines)
+
+
+def _summary(summary: ReportedSummary) -> str:
+    turns = {"first": summary.first_turn, "last": summary.last_turn}
+    if not summary.kept:
+        return notice("context_summary_missing", **turns)
+    line = notice("context_summary", tokens=summary.tokens, source_tokens=summary.source_tokens, **turns)
+    quoted = "\n".join(f"> {plain(each)}  " for each in summary.text.splitlines())
+    return f"**{line}**\n\n{quoted}"

@@ -1,0 +1,192 @@
+"""Commands in the whole pipe: what is answered, what the next request holds, and what no model ever sees."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from open_webui_openrouter_pipe.history.commands import ANSWER_MARK
+from tests.support.long_chats import (
+    DatabaseAddress,
+    LongChat,
+    Worker,
+    input_texts,
+    last_request,
+    questions_sent,
+    stored_summaries,
+    summary_blocks,
+    summary_requests,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scripts.standin import StandIn
+
+pytestmark = pytest.mark.anyio
+
+SMALL = "standin/small"
+TURNS = 20
+
+
+@pytest.fixture
+def standin(byte_standin: StandIn) -> StandIn:
+    """Its bills do not move the line at which a chat of short words is too large."""
+    return byte_standin
+
+
+def worker_in(folder: Path, standin: StandIn, **valves: Any) -> Worker:
+    """A worker that makes no summary early."""
+    return Worker(
+        DatabaseAddress.in_folder(folder), standin, folder, **{"SUMMARY_AHEAD_RATIO": 1.0, **valves}
+    )
+
+
+async def test_a_summary_is_written_when_it_is_commanded(standin: StandIn, tmp_path: Path) -> None:
+    """The answer says what it did and cost; the next request holds it, and writes no other."""
+    async with worker_in(tmp_path, standin) as pipe:
+        chat = LongChat(pipe, SMALL).grow(TURNS)
+        answer = await chat.ask("/compact the numbers")
+        assert answer.error is None
+        assert answer.text.startswith(
+            f"{ANSWER_MARK}The first 18 turns are summarized: the next request has about "
+        )
+        assert "The summaries cost $" in answer.text
+        assert answer.notices[0].endswith(" This takes up to 60 seconds.")
+        assert all(
+            "<user_request>\nthe numbers\n</user_request>" in input_texts(each)[-1]
+            for each in standin.responses
+        )
+        await chat.ask_next()
+    assert [each.is_summary for each in standin.responses] == [True, True, False]
+    assert (summary_blocks(last_request(standin)), questions_sent(last_request(standin))) == (
+        [0],
+        [18, 19, 21],
+    )
+
+
+async def test_another_worker_goes_by_the_same_commands(standin: StandIn, tmp_path: Path) -> None:
+    """They stand in the chat, and nowhere else."""
+    async with worker_in(tmp_path, standin) as pipe:
+        chat = LongChat(pipe, SMALL).grow(TURNS)
+        await chat.ask("/compact")
+        await chat.ask("/restore 2-3")
+        await chat.ask_next()
+    first = last_request(standin)
+    async with worker_in(tmp_path, standin) as pipe:
+        other = LongChat(pipe, SMALL).copy_turns(chat, len(chat.turns) - 1)
+        await other.ask(chat.turns[-1][0])
+    assert questions_sent(first) == [1, 2, 18, 19, 22]
+    assert last_request(standin).body["input"] == first.body["input"]
+    assert len(summary_requests(standin)) == 2
+
+
+async def test_what_is_to_be_kept_replaces_a_summary_that_does_not(standin: StandIn, tmp_path: Path) -> None:
+    """A branch that has the same turns summarized with such a command gets summaries of its own."""
+    async with worker_in(tmp_path, standin) as pipe:
+        await LongChat(pipe, SMALL).grow(TURNS).ask("/compact")
+        again = await LongChat(pipe, SMALL).grow(TURNS).ask("/compact")
+        assert "existed already and cost nothing" in again.text
+        assert len(standin.responses) == 2
+        await LongChat(pipe, SMALL).grow(TURNS).ask("/compact the numbers")
+    assert len(standin.responses) == 4
+
+
+async def test_a_discarded_summary_is_written_again(standin: StandIn, tmp_path: Path) -> None:
+    """Those of the named turns alone; nothing is written before the next message."""
+    address = DatabaseAddress.in_folder(tmp_path)
+    async with worker_in(tmp_path, standin) as pipe:
+        chat = LongChat(pipe, SMALL).grow(TURNS)
+        await chat.ask("/compact")
+        answer = await chat.ask("/discard 3")
+        assert "1 summary is discarded." in answer.text
+        assert "No summary stands" in (await chat.ask("/discard 19-20")).text
+        assert len(await stored_summaries(address)) == 1
+        assert len(standin.responses) == 2
+        await chat.ask_next()
+    assert [each.is_summary for each in standin.responses] == [True, True, True, False]
+    assert len(await stored_summaries(address)) == 2
+
+
+async def test_a_summary_that_fails_is_said_and_tried_again(standin: StandIn, tmp_path: Path) -> None:
+    """The chat is sent whole until then."""
+    async with worker_in(tmp_path, standin) as pipe:
+        chat = LongChat(pipe, SMALL).grow(TURNS)
+        standin.summarizer = "junk"
+        answer = await chat.ask("/compact")
+        assert "was not written: the model's answer did not have the expected form." in answer.text
+        standin.summarizer = "keep"
+        again = await chat.ask("/compact")
+        assert "The first 18 turns are summarized" in again.text
+        assert answer.error is again.error is None
+
+
+async def test_a_failed_command_is_carried_out_by_the_next_messages(standin: StandIn, tmp_path: Path) -> None:
+    """Beside the first of them, which is sent whole; the user may withdraw it."""
+    async with worker_in(tmp_path, standin) as worker:
+        chat = LongChat(worker, SMALL).grow(TURNS)
+        standin.summarizer = "junk"
+        await chat.ask("/compact")
+        standin.summarizer = "keep"
+        await chat.ask_next()
+        assert summary_blocks(last_request(standin)) == []
+        await worker._running_app().idle()
+        await chat.ask_next()
+        assert summary_blocks(last_request(standin)) == [0]
+
+
+async def test_nothing_is_summarized_where_that_is_switched_off(standin: StandIn, tmp_path: Path) -> None:
+    """The answer says who can change it."""
+    async with worker_in(tmp_path, standin, CONTEXT_STRATEGY="prune") as pipe:
+        answer = await LongChat(pipe, SMALL).grow(TURNS).ask("/compact")
+    assert "CONTEXT_STRATEGY" in answer.text
+    assert standin.responses == []
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("/restore", "All of these turns are sent word for word already."),
+        ("/restore 99", "This chat has no such turns: it has 3."),
+        ("/compact", "Nothing was summarized: what came before the newest turns is too short"),
+        ("/aim faithful", "This chat goes by the aim `faithful` already."),
+        ("/aim thrifty", "From now on this chat goes by the aim `thrifty`."),
+        ("/aim low", "`/aim` cannot be used like this. `/aim faithful` sends"),
+        ("/help", "This chat is sent by the aim `faithful`."),
+    ],
+)
+async def test_every_command_says_what_it_does(
+    standin: StandIn, tmp_path: Path, command: str, line: str
+) -> None:
+    """In one answer, without a request."""
+    async with worker_in(tmp_path, standin) as pipe:
+        answer = await LongChat(pipe, SMALL).grow(3).ask(command)
+    assert answer.text.startswith(ANSWER_MARK)
+    assert line in answer.text
+    assert standin.responses == []
+
+
+async def test_a_report_knows_what_is_cached_and_what_it_has_cost(standin: StandIn, tmp_path: Path) -> None:
+    """After a request, its turns are expected in the cache of its provider."""
+    async with worker_in(tmp_path, standin) as pipe:
+        chat = LongChat(pipe, SMALL).grow(TURNS)
+        await chat.ask_next()
+        await chat.ask_next()
+        worker = pipe._running_app().worker
+        await worker.own.ledger.idle()
+        text = (await chat.ask("/context")).text
+    rows = [line.split(" | ") for line in text.splitlines() if " | word for word | " in line]
+    assert [row[0] for row in rows] == [f"| {number}" for number in range(1, TURNS + 3)]
+    assert [row[-1] for row in rows[:TURNS]] == ["yes |"] * TURNS
+    assert rows[-1][-1] == "no |"
+    assert "This chat has cost $" in text
+    assert " in 2 requests." in text
+
+
+async def test_a_model_that_only_draws_says_what_holds(standin: StandIn, tmp_path: Path) -> None:
+    """Without a picture."""
+    async with worker_in(tmp_path, standin) as pipe:
+        answer = await LongChat(pipe, "google/gemini-3-pro-image").ask("/help")
+    assert "/context" in answer.text
+    assert standin.responses == []
