@@ -681,6 +681,32 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
             "`/restore 3-8` sends turns word for word again, `/discard 3-8` has their summary written again; `/help` "
             "lists all commands."
         ),
+        # host: the page that answers /context
+        "context_page_language": "en",
+        "context_page_number": "{number:,}",
+        "context_page_share": "{share:.1%}",
+        "context_page_amount": "{amount}",
+        "context_page_over": "{count:,} tokens more than fit into the window.",
+        "context_page_over.one": "{count:,} token more than fits into the window.",
+        "context_page_free": "Free",
+        "context_page_turns": "Turns",
+        "context_page_no_turns": "This chat has no turns yet.",
+        "context_page_cost": "Cost",
+        "context_page_breaks": "What broke the cache",
+        "context_page_no_breaks": "Nothing so far.",
+        "context_page_cause": "Cause",
+        "context_page_planned": "Planned",
+        "context_page_uncounted": "not counted",
+        "context_page_summaries": "Summaries",
+        "context_page_summary": "Turns {first} to {last}",
+        "context_page_summary_of_turn": "Turn {turn}",
+        "context_page_summary_size": "{tokens:,} tokens for {source_tokens:,}",
+        "context_page_restore": "Restore",
+        "context_page_discard": "Discard",
+        "context_page_commands": (
+            "Restore sends these turns word for word again, Discard has the summary written again. You can also type "
+            "`{restore}` or `{discard}`."
+        ),
     }
 )
 """Templates of `str.format` by name. With a `count`, `NAME.one` is preferred to `NAME` when the count is 1.

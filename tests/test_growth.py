@@ -14,6 +14,7 @@ import json
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,6 +34,7 @@ from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.commands import ANSWER_MARK, erase_commands, find_commands
 from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.history.steady_prompt import steady_prompt
+from open_webui_openrouter_pipe.host.context_page import context_page
 from open_webui_openrouter_pipe.media.addresses import read_address
 from open_webui_openrouter_pipe.media.kinds import media_type_of
 from open_webui_openrouter_pipe.openrouter.errors import to_error
@@ -50,6 +52,7 @@ from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, pa
 from open_webui_openrouter_pipe.summaries.tool_lines import group_tool_lines
 from scripts.paths import PACKAGE
 from tests.support.chats import call, history, output, planned, system, user
+from tests.support.context_reports import SMALL
 from tests.support.growth import LARGEST, MAX_GROWTH, growth
 
 if TYPE_CHECKING:
@@ -144,6 +147,9 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "group_tool_lines": lambda text: group_tool_lines([f"search({text}): [Tool: {text}]"] * 4),
     "judge_content": lambda text: judge_content(
         ModelSummary(f"It is {text}", (Entry(text),)), [text], source_tokens=LARGEST, count=len
+    ),
+    "context_page": lambda text: context_page(
+        replace(SMALL, model=text, summaries=[replace(SMALL.summaries[0], text=text)])
     ),
     "count_pdf_pages": lambda text: count_pdf_pages(
         f"/Root 1 0 R {text} 1 0 obj /Pages 1 0 R /ObjStm".encode("utf-8", "replace")

@@ -18,6 +18,8 @@
     model_info  what a model's row says of it, and which of that is ours to write
     model_sync  the rows of the offered models, and who may use them
     icons       the icons of models
+    context_page   the answer to `/context` as a page: a report as HTML
+    context_style  how that page looks, and its script
     pauses      how long users pause in a chat
     platform    what the host shares: database, Redis, secret, cache folder
 

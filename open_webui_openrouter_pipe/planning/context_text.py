@@ -25,8 +25,9 @@ from .price import dollars
 
 MAX_LISTED_TURNS: Final = 60
 """The newest ones."""
-_AIMS: Final[Mapping[Aim, str]] = {"faithful": "context_aim_faithful", "thrifty": "context_aim_thrifty"}
-_PARTS: Final[Mapping[PartName, str]] = {
+
+AIM_WORDS: Final[Mapping[Aim, str]] = {"faithful": "context_aim_faithful", "thrifty": "context_aim_thrifty"}
+PART_WORDS: Final[Mapping[PartName, str]] = {
     "system": "context_part_system",
     "tools": "context_part_tools",
     "summaries": "context_part_summaries",
@@ -36,13 +37,13 @@ _PARTS: Final[Mapping[PartName, str]] = {
     "attachments": "context_part_attachments",
     "reserve": "context_part_reserve",
 }
-_STATES: Final[Mapping[TurnState, str]] = {
+STATE_WORDS: Final[Mapping[TurnState, str]] = {
     "verbatim": "context_state_verbatim",
     "shortened": "context_state_shortened",
     "summarized": "context_state_summarized",
     "dropped": "context_state_dropped",
 }
-_CAUSES: Final[Mapping[str, str]] = {
+CAUSE_WORDS: Final[Mapping[str, str]] = {
     "retention": "context_cause_retention",
     "clip": "context_cause_clip",
     "summary": "context_cause_summary",
@@ -64,7 +65,7 @@ _CAUSES: Final[Mapping[str, str]] = {
     "plan": "context_cause_plan",
     "unknown": "context_cause_unknown",
 }
-_COLUMNS: Final = (
+TURN_COLUMNS: Final = (
     "context_turn",
     "context_wrote",
     "context_sent",
@@ -72,6 +73,7 @@ _COLUMNS: Final = (
     "context_state",
     "context_cached",
 )
+"""The names of the words for aims, parts (in the order in which they are shown), states, causes and columns."""
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&])")
 
 
@@ -88,7 +90,7 @@ def _paragraphs(report: ContextReport) -> Iterator[str]:
         yield notice("context_window", tokens=used, window_tokens=report.window_tokens, share=share)
     else:
         yield notice("context_window_unknown", tokens=used)
-    yield notice(_AIMS[report.aim])
+    yield notice(AIM_WORDS[report.aim])
     yield "\n".join(_parts_table(report))
     if report.turns:
         yield "\n".join(_turns_table(report.turns))
@@ -113,14 +115,14 @@ def _parts_table(report: ContextReport) -> Iterator[str]:
     whole = report.window_tokens or sum(report.parts.values()) or 1
     yield _row(notice("context_part"), notice("context_tokens"), notice("context_share"))
     yield _row("---", "---:", "---:")
-    for name in _PARTS:
+    for name in PART_WORDS:
         if tokens := report.parts[name]:
-            yield _row(notice(_PARTS[name]), f"{tokens:,}", f"{tokens / whole:.1%}")
+            yield _row(notice(PART_WORDS[name]), f"{tokens:,}", f"{tokens / whole:.1%}")
 
 
 def _turns_table(turns: Sequence[ReportedTurn]) -> Iterator[str]:
     listed = turns[-MAX_LISTED_TURNS:]
-    yield _row(*(notice(name) for name in _COLUMNS))
+    yield _row(*(notice(name) for name in TURN_COLUMNS))
     yield _row("---:", "---", "---:", "---:", "---", "---")
     if len(listed) < len(turns):
         yield _row("\u2026", notice("context_earlier_turns", count=len(turns) - len(listed)), "", "", "", "")
@@ -130,7 +132,7 @@ def _turns_table(turns: Sequence[ReportedTurn]) -> Iterator[str]:
             plain(turn.text),
             f"{turn.tokens:,}",
             f"{turn.original_tokens:,}",
-            notice(_STATES[turn.state]),
+            notice(STATE_WORDS[turn.state]),
             notice("context_yes" if turn.cached else "context_no"),
         )
 
@@ -150,7 +152,7 @@ def _break_lines(breaks: Sequence[ReportedBreak]) -> Iterator[str]:
     lines = [notice("context_breaks")]
     for each in breaks:
         where = notice("context_break_turn", turn=each.turn) if each.turn else notice("context_break_start")
-        lines.append(f"- {where}: {notice(_CAUSES.get(each.cause, 'context_cause_unknown'))}")
+        lines.append(f"- {where}: {notice(CAUSE_WORDS.get(each.cause, 'context_cause_unknown'))}")
         lines[-1] += f" ({dollars(each.cost)})" if each.cost else ""
     yield "\n".join(lines)
 
