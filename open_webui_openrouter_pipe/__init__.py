@@ -25,6 +25,7 @@
     conversation  instructions and turns, their size, the input budget     (pure)
     responses     the Responses vocabulary: items, events, stream          (pure)
     notices       the words that users read
+    languages     these words in other languages                           (pure)
     errors        the error tree
 
 `docs/architecture.md` explains how they work together. Beside `Pipe`, the root exports the functions that turn a chat

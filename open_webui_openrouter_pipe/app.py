@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -33,6 +34,9 @@ from .host.pauses import chat_pauses
 from .host.platform import platform
 from .host.records import Records
 from .host.templates import template_digest
+from .host.wording import Wording, default_locale, may_continue
+from .languages.language import Language
+from .notices import find_language, in_language
 from .openrouter.status import STATUS_ID, status_answer
 from .permission import permit
 from .ports import Notice, Output
@@ -75,7 +79,20 @@ class App:
         return entries
 
     async def answer(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
-        """Answer a call; close the generator to stop the answer. Ends with a Failed after an error, never raises."""
+        """Answer a call in its user's language; close the generator to stop the answer.
+
+        Ends with a Failed after an error, never raises.
+        """
+        host, language = self.worker.host, self._language(call)
+        call = replace(call, language=language)
+        has_button = partial(host.may_continue, call) if host.may_continue else None
+        wording = Wording(language, settings.status_lines, has_button)
+        async with aclosing(self._answer(call, settings)) as outputs:
+            async for output in outputs:
+                if said := await wording.say(output):
+                    yield said
+
+    async def _answer(self, call: Call, settings: Settings) -> AsyncGenerator[Output]:
         if call.model_id == STATUS_ID:
             for output in await self._status_answer(call, settings):
                 yield output
@@ -134,7 +151,12 @@ class App:
             return [_NO_ANSWER]
         listing = self.worker.listing(settings.client)
         report = await listing.report(settings.offer, is_admin=call.is_admin)
-        return status_answer(report, f"msg_{generate_item_id()}")
+        return status_answer(in_language(report, self._language(call)), f"msg_{generate_item_id()}")
+
+    def _language(self, call: Call) -> Language:
+        """The language of a call's user, or the host's own where nothing says that."""
+        default = self.worker.host.default_locale
+        return call.language or find_language([default()] if default else [])
 
 
 def build_app() -> App:
@@ -158,5 +180,7 @@ def build_app() -> App:
             prompt_template=template_digest,
             markers_of_others=markers_of_others,
             replace_user_valve=replace_user_valve,
+            default_locale=default_locale,
+            may_continue=may_continue,
         )
     )

@@ -24,7 +24,9 @@ from .engine.summary_writer import SummaryModel, SummaryWriter
 from .engine.turn import TurnRequest, TurnRunner
 from .errors import StoreError
 from .host.call import Call, is_saved
+from .host.context_page import context_page
 from .media.library import MediaLibrary
+from .notices import ENGLISH
 from .openrouter import controls, policy
 from .openrouter.cache_lifetime import CacheLifetime, cheapest_lifetime
 from .openrouter.composer import Composer
@@ -117,6 +119,8 @@ class Assembly:
             model.name if model else self.call.model_id,
             wait_seconds=self._settings.summary.timeout_seconds,
             only_draws=bool(model and not model.writes),
+            page=context_page,
+            language=self.call.language or ENGLISH,
         )
 
     async def _chat_record(self, composer: Composer, spending: Spending, plan: Plan) -> ChatRecord:

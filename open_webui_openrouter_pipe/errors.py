@@ -74,14 +74,14 @@ class InvalidHistory(PipeError):
 class ContextBudgetExceeded(PipeError):
     """What must not be dropped is larger than the model's input budget.
 
-    The line for the user is the reason, the `advice` what to do about it, and the `code`.
+    The line for the user is the reason, and the `advice` what to do about it.
     """
 
     status = 400
     code = "context_budget_exceeded"
 
-    def __init__(self, reason: str, *, advice: str, detail: str = "") -> None:
-        super().__init__(f"{reason} {advice} ({self.code})", detail=detail)
+    def __init__(self, user_message: str, *, advice: str, detail: str = "") -> None:
+        super().__init__(user_message, detail=detail)
         self.advice = advice
 
 

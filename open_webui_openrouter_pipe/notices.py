@@ -1,26 +1,66 @@
-"""The words that users see: status lines and error lines, by name. Ready for translation, and kept nowhere else.
+"""The words that users see, status lines and error lines, by name; and how they are said in the user's language.
 
-Owns the texts and their plural forms. It must not decide when a line is shown.
+Owns the English texts; `languages` has the others. `notice` returns a `Line`: a text in English, for logs and for what
+a model reads, that keeps its name and values, so that `in_language` can say it in another language where it leaves for
+the user. It must not decide when a line is shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+from string import Formatter
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, Self, TypeAlias
+
+from .languages.chinese import CHINESE
+from .languages.french import FRENCH
+from .languages.german import GERMAN
+from .languages.japanese import JAPANESE
+from .languages.language import Language
+from .languages.portuguese import PORTUGUESE
+from .languages.spanish import SPANISH
 
 _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
     {
         # responses: what arrives from OpenRouter
         "unreadable_event": "OpenRouter sent something that is not part of an answer. Please try again.",
+        # lines of lines, and values
+        "joined": "{lines:{separator}}",
+        "sentences": "{first} {second}",
+        "list_item": "- {line}",
+        "dollars": "${amount:,.{decimals}f}",
+        "part_instructions": "instructions",
+        "part_tools": "tools",
+        "part_summaries": "summaries",
+        "part_retrieved_text": "retrieved text",
+        "part_note": "note on omitted turns",
+        "part_latest_message": "latest message",
+        "part_current_tool_calls": "current tool calls",
+        "part_earlier_turns": "earlier turns",
+        "period_day": "a day",
+        "period_month": "a month",
+        "resets_daily": "daily",
+        "resets_weekly": "weekly",
+        "resets_monthly": "monthly",
+        "the_image": "The image",
+        "the_audio": "The recording",
+        "the_video": "The video",
+        "the_file": "The file",
         # engine: a turn and its rounds
         "unexpected_error": "The pipe met an unexpected error; the server's log has the details.",
         "reasoning_rejected": "The provider did not accept the earlier reasoning; answering without it.",
         "context_shortened": "The provider counted more tokens than fit into its window.",
         "answer_not_saved": "Parts of this answer could not be saved; later turns continue without its reasoning.",
-        "answer_at_output_limit": "The answer stopped at the output limit. Press Continue, or raise max_tokens.",
+        "answer_at_output_limit": (
+            "The answer stopped at the output limit. Press Continue Response, or raise max_tokens."
+        ),
+        "answer_at_output_limit.no_button": (
+            "The answer stopped at the output limit. Ask the model to go on, or raise max_tokens."
+        ),
         "answer_filtered": "The provider's content filter stopped the answer.",
-        "answer_cut_off": "The provider cut the answer off.",
+        "answer_cut_off": "The provider cut the answer off. Press Continue Response to have the rest.",
+        "answer_cut_off.no_button": "The provider cut the answer off. Ask the model to go on.",
         "answer_empty": "The model ended its turn without an answer. Ask again, or choose another model.",
         "no_encryption_key": (
             "Reasoning and tool results are not kept, because there is no key to encrypt them with. An administrator "
@@ -41,9 +81,11 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "artifacts_missing": "{count} stored items could not be reloaded ({details}).",
         "artifacts_missing.one": "{count} stored item could not be reloaded ({details}).",
         "artifacts_not_found": "{count} no longer stored",
-        "artifacts_unreadable": "{count} sealed with another key, or damaged",
+        "artifacts_unreadable": "{count} encrypted with another key, or damaged",
         "artifacts_too_large": "{count} over the size limit",
         # media: attachments of the chat
+        "reading_attachments": "Reading the attachments of this chat...",
+        "attachments_read": "The attachments are read.",
         "attachments_unread_image": "{count} images were not sent: this model does not read images.",
         "attachments_unread_image.one": "{count} image was not sent: this model does not read images.",
         "attachments_unread_audio": "{count} recordings were not sent: this model does not read audio.",
@@ -113,10 +155,11 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "stream_incomplete": "OpenRouter ended the answer before it was complete. Please try again.",
         "wait_unknown": "Please wait a little and try again",
         "wait_over": "Please try again now",
-        "wait_seconds": "Please try again in {seconds:.0f} seconds",
-        "wait_minutes": "Please try again in about {minutes:.0f} minutes",
+        "wait_seconds": "Please try again in {count} seconds",
+        "wait_seconds.one": "Please try again in {count} second",
+        "wait_minutes": "Please try again in about {count} minutes",
         "wait_tomorrow": "Please try again tomorrow",
-        "wait_hours": "Please try again in about {hours:.0f} hours",
+        "wait_hours": "Please try again in about {count} hours",
         "quote": 'It said: "{text}"',
         "a_provider": "The provider",
         "the_provider": "The provider {name}",
@@ -127,7 +170,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
             "The conversation is too long for this model. Shorten it or choose a model with a larger window."
         ),
         "too_long_numbers": (
-            "The conversation is too long for this model ({requested} tokens, the model takes {limit}). "
+            "The conversation is too long for this model ({requested:,} tokens, the model takes {limit:,}). "
             "Shorten it or choose a model with a larger window."
         ),
         "provider_unavailable": "{provider} is not available at the moment. {wait}, or choose another model.",
@@ -202,13 +245,13 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
             "https://openrouter.ai/settings/credits, or lower max_tokens."
         ),
         "no_credits_numbers": (
-            "The OpenRouter account has too few credits for this request (up to {requested} tokens were requested, "
-            "{affordable} can be paid for). Please tell your administrator; a shorter answer or a cheaper model may "
+            "The OpenRouter account has too few credits for this request (up to {requested:,} tokens were requested, "
+            "{affordable:,} can be paid for). Please tell your administrator; a shorter answer or a cheaper model may "
             "still be possible."
         ),
         "no_credits_numbers.admin": (
-            "The OpenRouter account has too few credits for this request (up to {requested} tokens were requested, "
-            "{affordable} can be paid for). Add some at https://openrouter.ai/settings/credits, or lower max_tokens."
+            "The OpenRouter account has too few credits for this request (up to {requested:,} tokens were requested, "
+            "{affordable:,} can be paid for). Add some at https://openrouter.ai/settings/credits, or lower max_tokens."
         ),
         "access_denied": (
             "OpenRouter refused access to this request. Please choose another model, or tell your administrator. "
@@ -259,15 +302,15 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         ),
         "effort_omitted": "The model does not know the reasoning effort `{asked}`; asked again without it.",
         "parameter_omitted": "The model does not take the parameter {name}; asked again without it.",
-        "retry_busy": "The provider is busy; trying again in {seconds} s ({attempt} of {attempts})",
+        "retry_busy": "The provider is busy; trying again in {seconds} s ({attempt} of {attempts})...",
         "retry_unavailable": (
-            "The provider is not available; trying again in {seconds} s ({attempt} of {attempts})"
+            "The provider is not available; trying again in {seconds} s ({attempt} of {attempts})..."
         ),
         "retry_unreachable": (
-            "OpenRouter cannot be reached; trying again in {seconds} s ({attempt} of {attempts})"
+            "OpenRouter cannot be reached; trying again in {seconds} s ({attempt} of {attempts})..."
         ),
-        "retry_lost": "OpenRouter's answer broke off; trying again in {seconds} s ({attempt} of {attempts})",
-        "retrying": "Asked again ({attempt} of {attempts})",
+        "retry_lost": "OpenRouter's answer broke off; trying again in {seconds} s ({attempt} of {attempts})...",
+        "retrying": "Asked again ({attempt} of {attempts}).",
         "address_paused": (
             "OpenRouter cannot be reached at the moment. The next try is in {seconds:.0f} seconds; please wait until "
             "then."
@@ -278,8 +321,8 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
             "https://status.openrouter.ai."
         ),
         # engine: running requests, and where an error is found in the log
-        "waiting_for_place": "Many requests are running at the moment; this one waits for its turn",
-        "place_found": "The wait is over",
+        "waiting_for_place": "Many requests are running at the moment; this one waits for its turn...",
+        "place_found": "The wait is over.",
         "queue_full": "This server is busy: too many requests are waiting. Please try again in a minute.",
         "queue_full.admin": (
             "Too many requests are waiting on this server. The function's valve ADVANCED may say how "
@@ -307,8 +350,8 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
             "https://openrouter.ai/settings/credits, or remove your API key in your valves (Controls → Valves)."
         ),
         "own_key_unreadable": (
-            "Your own API key cannot be read: it was sealed for another user, or the server's secret key has changed. "
-            "Enter it again, or remove it, in your valves (Controls → Valves)."
+            "Your own API key cannot be read: it was encrypted for another user, or the server's secret key has "
+            "changed. Enter it again, or remove it, in your valves (Controls → Valves)."
         ),
         "search_keeps_data": (
             "The web is not searched: with zero data retention only the model's own provider may do it, and this one "
@@ -445,9 +488,9 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
             "Nothing was sent: the spending limits cannot be checked, because the database is unavailable. "
             "Please try again."
         ),
-        "limit_reached": "{whose} of {amount} a {period} is used up, until {when}. Nothing was sent.",
+        "limit_reached": "{whose} of {amount} {period} is used up, until {when}. Nothing was sent.",
         "limit_near": (
-            "{whose} of {amount} a {period} is nearly used up, until {when}: long chats are shortened, to cost less."
+            "{whose} of {amount} {period} is nearly used up, until {when}: long chats are shortened, to cost less."
         ),
         "limit_in_use": (
             "Nothing was sent: what is left of the spending limit is in use by other requests. "
@@ -564,8 +607,8 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         ),
         "summarizing": "Summarizing conversation ({tokens:,} tokens)...",
         "summarized": "Summarized: {before_tokens:,} → {after_tokens:,} tokens",
-        "summarized_cost": "(${cost:.4f})",
-        "summarized_partly": "; one part could not be summarized: {reason}",
+        "summarized_cost": "{line} (${cost:.4f})",
+        "summarized_partly": "{line}; one part could not be summarized: {reason}.",
         "not_summarized": "The conversation could not be summarized: {reason}.",
         # engine: commands that users type as messages
         "help_title": "Commands: a message that is nothing else is answered here, without a model, and none sees it.",
@@ -709,10 +752,68 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         ),
     }
 )
-"""Templates of `str.format` by name. With a `count`, `NAME.one` is preferred to `NAME` when the count is 1.
+"""Templates of `str.format` by name. A wait ends in three dots, a sentence in a period, `Name: value` in neither.
 
-`NAME.admin` is for administrators, where they can do something else about it.
+With a `count`, `NAME.one` is preferred to `NAME` for the counts that take a singular. `NAME.admin` is for
+administrators, where they can do something else about it; `NAME.no_button` for who has no button to continue an answer.
+A value may be a line, a number, a day, or several lines; of these, what separates them stands in the place of the form
+where it is not a comma.
 """
+
+ENGLISH: Final = Language(
+    "en",
+    _ENGLISH,
+    months=(
+        *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October"),
+        *("November", "December"),
+    ),
+)
+LANGUAGES: Final = MappingProxyType(
+    {each.code: each for each in (ENGLISH, GERMAN, FRENCH, SPANISH, PORTUGUESE, CHINESE, JAPANESE)}
+)
+"""By their codes."""
+_TRADITIONAL: Final = frozenset({"hant", "hk", "mo", "tw"})
+"""Subtags of Chinese in traditional characters, of which there is no table."""
+
+_ROUTINE: Final = frozenset(
+    {
+        *("summarizing", "waiting_for_place", "place_found", "limit_waiting", "retrying", "retry_busy"),
+        *("retry_unavailable", "retry_unreachable", "retry_lost", "reading_attachments", "attachments_read"),
+        *("searching", "searched", "searched_for", "reading_page", "page_read", "joined"),
+    }
+)
+"""Lines about waits, and about what went as it should; `joined` is what an answer has cost."""
+
+
+Say: TypeAlias = Callable[..., str]
+"""Returns the line of a name with its values, as `notice` does."""
+
+
+class Line(str):
+    """A line for the user. Its text is English; its name and values say it in every language."""
+
+    __slots__ = ("name", "values")
+    name: str
+    values: Mapping[str, object]
+
+    def __new__(cls, name: str, values: Mapping[str, object]) -> Self:
+        """Fill in the English words.
+
+        Raises:
+            KeyError: There is no such line, or it needs a value that is missing.
+        """
+        line = super().__new__(cls, _write(name, values, ENGLISH))
+        line.name, line.values = name, values
+        return line
+
+
+def notice(name: str, /, **values: object) -> str:
+    """Return the `Line` of this name with its values; whoever passes it on need not know that it is one.
+
+    Raises:
+        KeyError: There is no such line, or it needs a value that is missing.
+    """
+    return Line(name, values)
 
 
 def admin_notice(name: str, /, **values: object) -> str:
@@ -724,12 +825,61 @@ def admin_notice(name: str, /, **values: object) -> str:
     return notice(f"{name}.admin" if f"{name}.admin" in _ENGLISH else name, **values)
 
 
-def notice(name: str, /, **values: object) -> str:
-    """Return the line of this name with its values filled in.
+def is_important(text: str) -> bool:
+    """Whether the line says that something is lost, cut, or not as the user wants it."""
+    return not (isinstance(text, Line) and text.name in _ROUTINE)
 
-    Raises:
-        KeyError: There is no such line, or it needs a value that is missing.
-    """
+
+def without_button(text: str) -> str:
+    """Return the line for a user who has no button to continue an answer; most lines need none."""
+    if isinstance(text, Line) and f"{text.name}.no_button" in _ENGLISH:
+        return Line(f"{text.name}.no_button", text.values)
+    return text
+
+
+def in_language(text: str, language: Language) -> str:
+    """Say a line in a language, as far as that has words for it; a text that is not a line stays as it is."""
+    return _write(text.name, text.values, language) if isinstance(text, Line) else text
+
+
+def speaker(language: Language) -> Say:
+    """Return what `notice` is in a language, for texts that are put together of several lines."""
+
+    def say(name: str, /, **values: object) -> str:
+        return in_language(notice(name, **values), language)
+
+    return say
+
+
+def find_language(tags: Iterable[str]) -> Language:
+    """Return the language of the first tag (BCP 47, such as "pt-BR") that has one here; English where none has."""
+    for tag in tags:
+        code, *subtags = tag.strip().lower().replace("_", "-").split("-")
+        if code in LANGUAGES and not (code == "zh" and _TRADITIONAL.intersection(subtags)):
+            return LANGUAGES[code]
+    return ENGLISH
+
+
+def _write(name: str, values: Mapping[str, object], language: Language) -> str:
+    """Fill a template; one that the language lacks is English, its numbers and the lines in it too."""
+    language = language if name in language.lines else ENGLISH
     singular = f"{name}.one"
-    template = _ENGLISH[singular if values.get("count") == 1 and singular in _ENGLISH else name]
-    return template.format(**values)
+    is_one = values.get("count") in language.one and singular in language.lines
+    template = language.lines[singular if is_one else name]
+    return _Filler(language).vformat(template, (), values).strip()
+
+
+class _Filler(Formatter):
+    """Fills values into templates in the forms of a language."""
+
+    def __init__(self, language: Language) -> None:
+        self._language = language
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, str):
+            return in_language(value, self._language)
+        if isinstance(value, date):
+            return self._language.day_of_year(value)
+        if isinstance(value, Sequence):
+            return (format_spec or ", ").join(in_language(each, self._language) for each in value)
+        return self._language.number(value, format_spec)

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from . import valves
@@ -23,6 +24,8 @@ from .host.model_sync import function_id
 from .host.native import HostEvent, NativeWriter
 from .host.own_valves import function_of, stored_user_valves
 from .host.questions import EventCall, page_question
+from .host.wording import user_language, worded
+from .notices import ENGLISH
 from .responses.wire import as_object, as_text
 from .settings import Settings, bound_key, read_settings
 from .valves import PROTECTIONS, UserValves, read_user_valves, user_valves_class
@@ -62,19 +65,22 @@ class Pipe:
         __metadata__: dict[str, Any] | None = None,
         __task__: str | None = None,
         __event_call__: EventCall | None = None,
+        __request__: Any = None,
     ) -> Any:
         """Answer one call of the host: a stream of events, or one completion when it does not stream.
 
         A bare caller's error is an HTTP response of its own when the call does not stream.
         """
+        language = user_language(__metadata__, __request__)
         try:
             frozen = self._read_settings(__user__ or {}, function_of(body.get("model")))
-            ask = page_question(__event_call__)
+            ask = page_question(__event_call__, language or ENGLISH)
             call = read_call(body, user=__user__, metadata=__metadata__, task=__task__, ask=ask)
         except PipeError as error:
             is_admin = (__user__ or {}).get("role") == "admin"
-            failed = report_failure(error, for_admin=is_admin)
+            failed = worded(report_failure(error, for_admin=is_admin), language or ENGLISH)
             return error_object(failed) if body.get("stream") else error_response(failed)
+        call = replace(call, language=language)
         if not call.stream:
             return await self._complete(call, frozen)
         events = self._stream(call, frozen)
@@ -89,7 +95,7 @@ class Pipe:
                         yield event
         except Exception as error:  # noqa: BLE001 - the last one: raising would cost the partial answer
             failed = report_failure(error, for_admin=call.is_admin)
-            for event in writer.render(failed):
+            for event in writer.render(worded(failed, call.language or ENGLISH)):
                 yield event
 
     async def _complete(self, call: Call, frozen: Settings) -> Any:
@@ -99,7 +105,8 @@ class Pipe:
                 async for output in outputs:
                     writer.take(output)
         except Exception as error:  # noqa: BLE001 - the last one: the host would show the bare exception
-            writer.take(report_failure(error, for_admin=call.is_admin))
+            failed = report_failure(error, for_admin=call.is_admin)
+            writer.take(worded(failed, call.language or ENGLISH))
         if writer.failed and not call.in_chat and call.task is None:
             return error_response(writer.failed)
         return writer.result(with_output=call.in_chat)

@@ -23,6 +23,7 @@ from .errors import PipeError
 from .host.model_sync import PRIVATE, PUBLIC, ModelRowSettings
 from .host.native import Carrier
 from .host.platform import host_secret
+from .host.wording import StatusLines
 from .media.choice import MediaSettings, PdfEngine
 from .notices import notice
 from .openrouter.client import ClientSettings
@@ -108,6 +109,7 @@ class Settings:
     """Whether models that call tools may look up what was removed from their chat."""
     held_image_config: frozenset[str] = frozenset()
     refusal: str = ""
+    status_lines: StatusLines = "all"
 
 
 _IMAGE_CONFIG: Final = {"aspect_ratio": "IMAGE_ASPECT_RATIO", "image_size": "IMAGE_SIZE"}
@@ -193,6 +195,7 @@ def read_settings(
         recall_tool=valves.advanced.RECALL_TOOL,
         held_image_config=frozenset(name for name, valve in _IMAGE_CONFIG.items() if valve in hidden),
         refusal=refusal,
+        status_lines=user_valves.STATUS_LINES,
     )
 
 

@@ -30,6 +30,7 @@ from .engine.spending import CostLine
 from .host.model_sync import AccessFor
 from .host.platform import host_secret
 from .host.saving import NotSaved, is_saving
+from .host.wording import StatusLines
 from .media.choice import Documents, PdfEngine
 from .notices import notice
 from .openrouter.client import DEFAULT_BASE_URL
@@ -337,6 +338,14 @@ class UserValves(ValveFields):
         description=(
             "What the status line of an answer names. `cost`: what it has cost. `forecast`: also what the input of my "
             "next message will cost. `inherit`: as the administrator set it."
+        ),
+    )
+    STATUS_LINES: StatusLines = Field(
+        default="all",
+        title="Status · Lines",
+        description=(
+            "Which status lines I see above answers. `all`: also waits, searches and costs. `important`: only what was "
+            "cut, lost or not as I wanted it. `none`: none. Errors are always shown."
         ),
     )
     IMAGE_ASPECT_RATIO: AspectRatio = Field(

@@ -66,6 +66,8 @@ class HostResources:
     `attached_documents` the documents of its chat by the index of their message, and `files_without_text` those of the
     files of which the host itself has no text to send. `chat_pauses` returns the seconds between the user's messages
     of its chat, `groups` the groups of a user; `replace_user_valve` stores another value of a user's valve.
+    `default_locale` returns the language of who has chosen none, `may_continue` whether a page has the button that
+    continues an answer.
     """
 
     database: Database
@@ -85,6 +87,8 @@ class HostResources:
     markers_of_others: Callable[[Call, Collection[str]], Awaitable[frozenset[str]]] | None = None
     """Returns those of the markers in a call's chat that stand in answers of other functions."""
     replace_user_valve: Callable[[str, str, str, tuple[str, str]], Coroutine[Any, Any, None]] | None = None
+    default_locale: Callable[[], str] | None = None
+    may_continue: Callable[[Call], Awaitable[bool]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

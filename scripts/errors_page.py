@@ -28,6 +28,23 @@ administrator, reads other words where there is more that they can do.
 
 This page is written by `python -m scripts.errors_page`.
 
+## In which language, and how much
+
+Status lines, errors, questions about a price and the answers of the status entry are in the user's language: English,
+German, French, Spanish, Portuguese (Brazil), Chinese (simplified) or Japanese, with its numbers and money. For any
+other language they are English. What counts, the first that is known:
+
+1. the language that the page is set to, which it sends with each message;
+2. in channels and for programs, what the request accepts (`Accept-Language`);
+3. for automations, which have neither, the server's own `DEFAULT_LOCALE`.
+
+Names in the list of models are English, since the host keeps one list for all users, and so are the log and everything
+that a model reads: the language is never part of a request.
+
+With their valve `STATUS_LINES`, users see all status lines, only `important` ones (what was cut, lost or not as they
+wanted it), or `none`. Errors are always shown. "Press Continue Response" is said only to those who have that button: it
+is under the last answer of a chat, unless an administrator has taken the permission away.
+
 ## When a request is asked again
 
 Only before anything of the answer was shown, three tries at most in all, and no longer than the valve `RETRY_SECONDS`

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 from collections import Counter
@@ -65,13 +66,19 @@ async def length_of_answer(pipe: Pipe, proxy: FaultProxy) -> int:
     return proxy.answer_bytes
 
 
+def set_patience(pipe: Pipe, seconds: float) -> None:
+    """Let the pipe wait so long for the next byte."""
+    advanced = json.loads(pipe.valves.ADVANCED) | {"REQUEST_TIMEOUT_SECONDS": seconds}
+    pipe.valves = pipe.valves.model_copy(update={"ADVANCED": json.dumps(advanced)})
+
+
 async def ends_well(pipe: Pipe, proxy: FaultProxy, chat_id: str) -> bool:
     """Ask over the broken network, then once more over one that works; return whether the answer was whole."""
     page = Page(pipe, "standin/script", chat_id=chat_id)
     fault = proxy.fault
     assert fault
     wait_seconds = SILENCE_SECONDS if fault.kind == "stall" else MAX_TURN_SECONDS
-    pipe.valves = pipe.valves.model_copy(update={"REQUEST_TIMEOUT_SECONDS": wait_seconds})
+    set_patience(pipe, wait_seconds)
     async with asyncio.timeout(MAX_TURN_SECONDS):
         broken = await page.ask(ORDER)
     text, whole = erase_markers(broken.text).strip(), " ".join(WORDS)
@@ -79,7 +86,7 @@ async def ends_well(pipe: Pipe, proxy: FaultProxy, chat_id: str) -> bool:
     assert (text == whole) or broken.error, "part of an answer was taken for the whole"
     assert not broken.error or "\n" not in broken.error
     proxy.fault = None
-    pipe.valves = pipe.valves.model_copy(update={"REQUEST_TIMEOUT_SECONDS": MAX_TURN_SECONDS})
+    set_patience(pipe, MAX_TURN_SECONDS)
     answer = await page.ask("and now?")
     assert (answer.error, answer.text != "") == (None, True)
     return broken.error is None
@@ -100,7 +107,7 @@ async def test_a_busy_provider_is_waited_for_and_shown(standin: StandIn, tmp_pat
     async with PipeInProcess(tmp_path, base_url=standin.base_url) as pipe:
         answer = await Page(pipe, "standin/script").ask("one")
     assert (answer.error, [request.status for request in standin.responses]) == (None, [429, 200])
-    assert answer.notices[-1] == "Asked again (2 of 3)"
+    assert answer.notices[-1] == "Asked again (2 of 3)."
     assert answer.notices[0].startswith("The provider is busy; trying again in 2 s (2 of 3)")
 
 
@@ -160,8 +167,8 @@ async def test_requests_of_one_user_wait_for_each_other(standin: StandIn, tmp_pa
         answer = await second
     assert (answer.error, len(standin.responses)) == (None, 2)
     assert answer.notices == [
-        "Many requests are running at the moment; this one waits for its turn",
-        "The wait is over",
+        "Many requests are running at the moment; this one waits for its turn...",
+        "The wait is over.",
     ]
 
 

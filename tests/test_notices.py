@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from pathlib import Path
 from string import Formatter
 
@@ -15,12 +14,14 @@ from open_webui_openrouter_pipe.notices import admin_notice, notice
 
 SPEAKERS = {"notice", "admin_notice", "say"}
 """Under these names the two functions that return a line are called."""
+IN_ONE_LANGUAGE = {"planning/context_text.py", "host/context_page.py"}
+"""Where whole texts are put together of lines that a `speaker` has said in the user's language."""
 PACKAGE = Path(open_webui_openrouter_pipe.__file__).parent
 TEMPLATES = notices._ENGLISH
 NODES = [
     (path.relative_to(PACKAGE), node)
     for path in sorted(PACKAGE.rglob("*.py"))
-    if path.name != "notices.py"
+    if path.name != "notices.py" and path.parent.name != "languages"
     for node in ast.walk(ast.parse(path.read_text("utf-8")))
 ]
 CALLS = [
@@ -40,8 +41,10 @@ MENTIONED = {
 
 
 def placeholders(template: str) -> set[str]:
-    fields = [field for _, field, _, _ in Formatter().parse(template) if field is not None]
-    return {re.split(r"[.\[]", field)[0] for field in fields}
+    found = set()
+    for _, name, form, _ in Formatter().parse(template):
+        found |= {name, *placeholders(form or "")} if name else set()
+    return found
 
 
 @pytest.mark.parametrize("where", NAMED)
@@ -64,7 +67,7 @@ def test_lines_that_are_chosen_at_run_time_get_their_values() -> None:
 
 def test_no_line_is_unused() -> None:
     """The name of each template is written out somewhere in the package."""
-    assert {name.removesuffix(".one").removesuffix(".admin") for name in TEMPLATES} <= MENTIONED
+    assert {name.partition(".")[0] for name in TEMPLATES} <= MENTIONED
 
 
 def test_a_singular_needs_no_other_values_than_its_plural() -> None:
@@ -93,7 +96,7 @@ def test_administrators_read_their_own_words_where_there_are_some() -> None:
     """And those of everybody where both can do the same."""
     assert admin_notice("key_rejected") == TEMPLATES["key_rejected.admin"] != notice("key_rejected")
     assert admin_notice("model_refused") == notice("model_refused")
-    assert {name.removesuffix(".admin") for name in TEMPLATES} <= set(TEMPLATES)
+    assert {name.partition(".")[0] for name in TEMPLATES} <= set(TEMPLATES)
 
 
 def test_an_unknown_line_is_an_error() -> None:
@@ -101,3 +104,27 @@ def test_an_unknown_line_is_an_error() -> None:
     for name in ("no such line", "artifacts_unavailable"):
         with pytest.raises(KeyError):
             notice(name)
+
+
+def test_no_line_is_glued_into_another_as_text() -> None:
+    """It would stay English in every language; `sentences`, `joined` and the like take lines as values."""
+
+    def is_line(node: ast.AST) -> bool:
+        speaks = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SPEAKERS
+        return speaks or (isinstance(node, ast.Attribute) and node.attr in {"user_message", "admin_message"})
+
+    def glues(node: ast.AST) -> bool:
+        joins = (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "join"
+        )
+        adds = isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Add)
+        return joins or adds or isinstance(node, ast.JoinedStr)
+
+    glued = [
+        f"{path}:{node.lineno}"
+        for path, node in NODES
+        if path.as_posix() not in IN_ONE_LANGUAGE and path.parts[0] not in {"replay", "errors.py"}
+        if isinstance(node, ast.expr | ast.stmt)
+        if glues(node) and any(map(is_line, ast.walk(node)))
+    ]
+    assert glued == []

@@ -39,19 +39,22 @@ Pruning = Literal["batched", "every_turn", "off"]
 """When old tool outputs become facts: in batches, as the aim has it, or at once, or never."""
 
 
-_ADVICE = MappingProxyType(
+_LINES = MappingProxyType(
     {
-        "instructions": "overflow_instructions",
-        "tools": "overflow_tools",
-        "summaries": "overflow_summaries",
-        "retrieved text": "overflow_retrieved_text",
-        "note on omitted turns": "overflow_note",
-        "latest message": "overflow_latest_message",
-        "current tool calls": "overflow_current_tool_calls",
-        "earlier turns": "overflow_earlier_turns",
+        "instructions": ("part_instructions", "overflow_instructions"),
+        "tools": ("part_tools", "overflow_tools"),
+        "summaries": ("part_summaries", "overflow_summaries"),
+        "retrieved text": ("part_retrieved_text", "overflow_retrieved_text"),
+        "note on omitted turns": ("part_note", "overflow_note"),
+        "latest message": ("part_latest_message", "overflow_latest_message"),
+        "current tool calls": ("part_current_tool_calls", "overflow_current_tool_calls"),
+        "earlier turns": ("part_earlier_turns", "overflow_earlier_turns"),
     }
 )
-"""What the user can do about a share, by its name. Called tools of Open WebUI are not here: nobody can shorten them."""
+"""What a share is to the user, and what they can do about it, by its name.
+
+Called tools of Open WebUI are not here: nobody can shorten them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +90,9 @@ class WindowTooSmall(ContextBudgetExceeded):
         """Name the window."""
         self.budget = budget
         self.limit_tokens = self.needed_tokens = 0
-        super().__init__(
-            notice("window_too_small", window_tokens=budget.window_tokens),
-            advice=notice("window_too_small_advice"),
-            detail=str(budget),
-        )
+        reason = notice("window_too_small", window_tokens=budget.window_tokens)
+        advice = notice("window_too_small_advice")
+        super().__init__(notice("sentences", first=reason, second=advice), advice=advice, detail=str(budget))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class ContextOverflow(ContextBudgetExceeded):
         self.limit_tokens = limit_tokens
         self.shares = tuple(sorted(shares, key=lambda share: -share.tokens))
         self.needed_tokens = sum(share.tokens for share in self.shares)
-        changeable = [share for share in self.shares if share.name in _ADVICE]
+        changeable = [share for share in self.shares if share.name in _LINES]
         can_help = self.needed_tokens - sum(share.tokens for share in changeable) <= limit_tokens
         listed = (
             f"{share.name} {share.tokens:,}{'' if share.droppable else ' (kept)'}" for share in self.shares
@@ -131,9 +132,11 @@ class ContextOverflow(ContextBudgetExceeded):
         advice = notice("window_too_small_advice")
         if changeable and can_help:
             largest = changeable[0]
-            reason += f" {notice('overflow_largest', largest=largest.name, tokens=largest.tokens)}"
-            advice = notice(_ADVICE[largest.name])
-        super().__init__(reason, advice=advice, detail=", ".join(listed))
+            name, advice_name = _LINES[largest.name]
+            found = notice("overflow_largest", largest=notice(name), tokens=largest.tokens)
+            reason, advice = notice("sentences", first=reason, second=found), notice(advice_name)
+        line = notice("sentences", first=reason, second=advice)
+        super().__init__(line, advice=advice, detail=", ".join(listed))
 
 
 def split_window(window_tokens: int, *, output_tokens: int | None = None) -> Budget:

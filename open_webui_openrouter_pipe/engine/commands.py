@@ -25,7 +25,8 @@ from ..conversation.commands import (
 )
 from ..conversation.conversation import Conversation
 from ..history.commands import ANSWER_MARK
-from ..notices import notice
+from ..languages.language import Language
+from ..notices import ENGLISH, Say, in_language, notice, speaker
 from ..planning.context_report import ChatRecord, ContextReport, report_context
 from ..planning.context_text import context_text
 from ..planning.detail import DetailLevel
@@ -53,7 +54,8 @@ class CommandRunner:
     """Answers the commands of one call of the host.
 
     `model` is the name that users see, `only_draws` says that it does not write; `read_record` returns what is known of
-    the chat's requests, `page` draws a report as a page, and a summary may take `wait_seconds`.
+    the chat's requests, `page` draws a report as a page, a summary may take `wait_seconds`, and the user reads
+    `language`.
     """
 
     fitter: RequestFitter
@@ -63,7 +65,8 @@ class CommandRunner:
     model: str
     wait_seconds: float
     only_draws: bool = False
-    page: Callable[[ContextReport], str] | None = None
+    page: Callable[[ContextReport, Say], str] | None = None
+    language: Language = ENGLISH
 
     async def answer(self, command: Command, conversation: Conversation) -> None:
         """Answer a command; its chat holds it as its last, and an empty question as its current turn.
@@ -79,7 +82,7 @@ class CommandRunner:
         }
         await self.channel.put(ItemStarted(0, begun))
         await self.channel.put(TextDelta(0, 0, ANSWER_MARK))
-        text = await self._text(command, conversation)
+        text = in_language(await self._text(command, conversation), self.language)
         await self.channel.put(TextDelta(0, 0, text))
         item: AssistantMessage = {
             **begun,
@@ -107,7 +110,7 @@ class CommandRunner:
                 name = "aim_kept" if aim == self._aim(_before(conversation)) else "aim_set"
                 text = notice(name, aim=aim)
             case Help():
-                text = "\n".join(self._help(conversation))
+                text = notice("joined", lines=tuple(self._help(conversation)), separator="\n")
             case Misused(name):
                 text = notice("command_misused", name=name, usage=notice(_USAGE[name]))
             case _:
@@ -115,11 +118,13 @@ class CommandRunner:
         return text
 
     def _help(self, conversation: Conversation) -> Iterator[str]:
-        yield f"{notice('help_title')}\n"
-        yield from (f"- {notice(name)}" for name in _USAGE.values() if name != "help_title")
-        yield f"\n{notice('help_aim_now', aim=self._aim(conversation))}"
+        yield from (notice("help_title"), "")
+        yield from (
+            notice("list_item", line=notice(name)) for name in _USAGE.values() if name != "help_title"
+        )
+        yield from ("", notice("help_aim_now", aim=self._aim(conversation)))
         if self.only_draws:
-            yield f"\n{notice('help_drawing')}"
+            yield from ("", notice("help_drawing"))
 
     def _aim(self, conversation: Conversation) -> Aim:
         """Return the aim that the user has commanded last, otherwise the one that is set."""
@@ -129,10 +134,10 @@ class CommandRunner:
     async def _context(self, conversation: Conversation) -> str:
         plan = await self.fitter.preview(conversation)
         record, aim = await self.read_record(plan), self._aim(conversation)
-        report = report_context(plan, record, model=self.model, aim=aim)
+        report, say = report_context(plan, record, model=self.model, aim=aim), speaker(self.language)
         if self.page:
-            await self.channel.put(Embed(self.page(report)))
-        return context_text(report)
+            await self.channel.put(Embed(self.page(report, say)))
+        return context_text(report, say)
 
     async def _compact(self, command: Compact, conversation: Conversation) -> str:
         fitter = self.fitter
@@ -153,7 +158,8 @@ class CommandRunner:
         sizes = {"before": before_tokens, "after": after.tokens}
         line = notice("compact_done", count=after.summarized_turns, **sizes)
         cost = fitter.written.cost
-        return f"{line} {notice('compact_cost', cost=dollars(cost)) if cost else notice('compact_kept')}"
+        cost_line = notice("compact_cost", cost=dollars(cost)) if cost else notice("compact_kept")
+        return notice("sentences", first=line, second=cost_line)
 
     async def _show(self, line: Notice) -> None:
         """Show a status line; one about a wait says how long that may take."""
@@ -176,7 +182,9 @@ class CommandRunner:
             return notice("restore_no_room", turns=_numbers(left))
         sizes = {"before": before.tokens, "after": after.tokens}
         line = notice("restored", turns=_numbers(restored), **sizes)
-        return f"{line} {notice('restored_partly', turns=_numbers(left))}" if left else line
+        if not left:
+            return line
+        return notice("sentences", first=line, second=notice("restored_partly", turns=_numbers(left)))
 
     async def _discard(self, command: Discard, conversation: Conversation) -> str:
         count = await self.fitter.discard(conversation, command.turns)

@@ -191,7 +191,7 @@ class RequestFitter:
         new = [each for each in self._unreported(conversation, fitted) if each.kind not in known]
         lines = [_lacking(each, fitted) for each in new]
         if reason:
-            lines[-1:] = [" ".join([*lines[-1:], reason])]
+            lines[-1:] = [notice("sentences", first=lines[-1], second=reason) if lines else reason]
         for line in lines:
             await notify(Notice(line))
 
@@ -344,9 +344,9 @@ def _summarized(before_tokens: int, fitted: Plan, batch: SummaryBatch) -> Notice
         return Notice(notice("not_summarized", reason=batch.failure))
     line = notice("summarized", before_tokens=before_tokens, after_tokens=fitted.tokens)
     if batch.cost:
-        line += f" {notice('summarized_cost', cost=batch.cost)}"
+        line = notice("summarized_cost", line=line, cost=batch.cost)
     if batch.failure:
-        line += notice("summarized_partly", reason=batch.failure)
+        line = notice("summarized_partly", line=line, reason=batch.failure)
     return Notice(line)
 
 

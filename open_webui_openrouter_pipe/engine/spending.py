@@ -29,6 +29,7 @@ from ..planning.limits import (
     AccountLimit,
     Group,
     LimitState,
+    Period,
     Scope,
     SpendingLimits,
     accounts_of,
@@ -92,6 +93,7 @@ _WHOSE: Final[Mapping[Scope, str]] = {
     "all": "limit_of_all",
 }
 """How a limit is named to the user, by its scope."""
+_PERIODS: Final[Mapping[Period, str]] = {"day": "period_day", "month": "period_month"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,7 @@ class SpendingServices:
             name,
             whose=notice(_WHOSE[limit.scope], group=limit.group),
             amount=dollars(limit.dollars),
-            period=limit.period,
+            period=notice(_PERIODS[limit.period]),
             when=time_text(period_end(limit.period, now), now, zone),
         )
 
@@ -383,7 +385,10 @@ class Spending:
             return ""
         self.services.turns.put(self._message, AnswerCost())
         is_silent = self.settings.cost_line == "off" or not (cost.cost or cost.usage.total_tokens)
-        return "" if is_silent else " · ".join([*_cost_parts(cost), *self._forecast_parts(sent)])
+        if is_silent:
+            return ""
+        parts = (*_cost_parts(cost), *self._forecast_parts(sent))
+        return notice("joined", lines=parts, separator=" · ")
 
     def _forecast_parts(self, sent: Round) -> list[str]:
         """Say what the input of the next request will cost, now and once the cache is cold."""
@@ -541,7 +546,7 @@ def time_text(when: datetime, now_seconds: float, zone: str) -> str:
         return clock
     if there.date() == now.date() + timedelta(days=1):
         return notice("tomorrow_at", clock=clock)
-    return notice("on_day_at", day=there.strftime("%-d %B"), clock=clock)
+    return notice("on_day_at", day=there.date(), clock=clock)
 
 
 def _next_costs(latest: LatestRequest) -> tuple[float, float]:

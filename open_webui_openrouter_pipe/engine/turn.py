@@ -93,6 +93,8 @@ class TurnRunner:
     """Returns those of the markers that another pipe wrote; None where all are taken for ours."""
     commands: CommandRunner | None = None
     """None where commands are not answered."""
+    shown_from_seconds: float = 1.0
+    """A wait for the attachments that is shorter is hardly noticed."""
 
     @property
     def _user_id(self) -> str:
@@ -198,7 +200,16 @@ class TurnRunner:
         """Put the attachments in place; what is not sent is named once in each chat."""
         if self.ports.attachments is None:
             return built
-        filled = await self.ports.attachments.fill(built.items, built.turns)
+        filling = asyncio.ensure_future(self.ports.attachments.fill(built.items, built.turns))
+        try:
+            _, slow = await asyncio.wait({filling}, timeout=self.shown_from_seconds)
+            if slow:
+                await self.channel.put(Notice(notice("reading_attachments"), done=False))
+            filled = await filling
+        finally:
+            filling.cancel()
+        if slow:
+            await self.channel.put(Notice(notice("attachments_read")))
         for line in self.memory.new_lines(self._user_id, self.request.origin.chat_id, filled.notices):
             await self.channel.put(Notice(line))
         return replace(built, items=list(filled.items), unfilled=built.items)
@@ -219,7 +230,7 @@ class TurnRunner:
             new = [ulid for ulid in new if ulid not in others or reasons[ulid] != "missing"]
         if new:
             counts = Counter(_REASON_NOTICES[reasons[ulid]] for ulid in new).most_common()
-            details = ", ".join(notice(name, count=count) for name, count in counts)
+            details = tuple(notice(name, count=count) for name, count in counts)
             await self.channel.put(Notice(notice("artifacts_missing", count=len(new), details=details)))
 
     async def _send(self, built: BuiltHistory) -> Round:

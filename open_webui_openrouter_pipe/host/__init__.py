@@ -12,6 +12,7 @@
     saving      whether the host is saving valves, and an error that its dialog shows
     marker_origins  whose a marker in a chat is
     own_valves  a user's valves as the host stores them, and where it could not read them
+    wording     in which language a user reads lines, and which of them
     questions   questions to the user on the page
     model_rows  what administrators have set for a model
     templates   whether anybody has edited the texts of a system prompt

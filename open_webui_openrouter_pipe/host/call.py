@@ -14,6 +14,7 @@ from typing import Any, Literal
 from ..errors import InvalidHistory
 from ..history.commands import erase_commands, find_commands
 from ..history.markers import erase_markers
+from ..languages.language import Language
 from ..notices import notice
 from ..responses.wire import as_count, as_list, as_object, as_text
 
@@ -117,6 +118,8 @@ class Call:
     """The function that is called; the ids of its models begin with it."""
     about_command: bool = False
     """Whether a task of the host is about a command of ours, which no model sees."""
+    language: Language | None = None
+    """In which the user reads status lines and errors; None where nothing says that."""
 
     @property
     def in_chat(self) -> bool:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Final, TypeAlias
+from typing import Final
 
-from ..notices import notice
+from ..notices import Say, notice
 from ..planning.context_report import (
     ContextReport,
     ReportedBreak,
@@ -26,9 +26,6 @@ from ..planning.context_report import (
 from ..planning.context_text import AIM_WORDS, CAUSE_WORDS, PART_WORDS, STATE_WORDS, TURN_COLUMNS
 from ..planning.price import dollars
 from .context_style import SCRIPT, STYLE
-
-Say: TypeAlias = Callable[..., str]
-"""Returns the line of a name with its values, as `notice` does."""
 
 _NEWEST_TURNS: Final = 30
 """As many are seen at once; the earlier ones are opened."""

@@ -66,6 +66,12 @@ _UNREAD: Final[Mapping[Kind, str]] = {
     "video": "attachments_unread_video",
 }
 """The lines about what a model does not read; a file may be a text, which every model reads."""
+_UNNAMED: Final[Mapping[Kind, str]] = {
+    "image": "the_image",
+    "audio": "the_audio",
+    "video": "the_video",
+    "file": "the_file",
+}
 _OMITTED: Final[Mapping[Omission, str]] = {
     "unselected": "images_omitted",
     "too_many": "images_omitted",
@@ -189,7 +195,7 @@ class MediaLibrary:
             try:
                 replacement = self._replacement(each, items[each.item], read)
             except AttachmentUnavailable as error:
-                name, reason = plain_name(each.name) or f"The {each.kind}", error.user_message
+                name, reason = plain_name(each.name) or notice(_UNNAMED[each.kind]), error.user_message
                 replacement = unavailable_note(each, reason)
                 line = notice("attachment_not_sent", name=name, reason=reason)
                 lines[line] = line

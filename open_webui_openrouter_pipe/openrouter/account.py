@@ -12,6 +12,7 @@ from ..notices import notice
 from ..responses.wire import as_number, as_object, as_text
 
 KEY_PATH: Final = "/key"
+_RESETS: Final = {"daily": "resets_daily", "weekly": "resets_weekly", "monthly": "resets_monthly"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class KeyFacts:
             lines.append(notice("key_without_limit"))
         elif self.resets:
             lines.append(
-                notice("key_limit_resets", limit=self.limit, remaining=remaining, period=self.resets)
+                notice("key_limit_resets", limit=self.limit, remaining=remaining, period=_period(self.resets))
             )
         else:
             lines.append(notice("key_limit", limit=self.limit, remaining=remaining))
@@ -60,6 +61,11 @@ class KeyFacts:
         if self.expires:
             lines.append(notice("key_expires", time=self.expires))
         return lines
+
+
+def _period(resets: str) -> str:
+    name = _RESETS.get(resets)
+    return notice(name) if name else resets
 
 
 def read_key(wire: Any) -> KeyFacts | None:

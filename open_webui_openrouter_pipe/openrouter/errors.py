@@ -37,17 +37,17 @@ from ..responses.failure import Failure
 
 _READ_CHARACTERS = 4000
 """Of any text of the server's; nothing behind them is read, quoted or logged."""
-_LINE_CHARACTERS = 400
+_NAME_CHARACTERS = 40
 _QUOTE_CHARACTERS = 160
 _DETAIL_CHARACTERS = 1000
 _LONGEST_WAIT_SECONDS = 31 * 86_400
 _SAYS_NOTHING = "Provider returned error"
 
 _CREDIT_NUMBERS = re.compile(
-    r"requested up to (?P<requested>[\d,]+) tokens.{0,200}?only afford (?P<affordable>[\d,]+)"
+    r"requested up to (?P<requested>[\d,]{1,19}) tokens.{0,200}?only afford (?P<affordable>[\d,]{1,19})"
 )
 _WINDOW_NUMBERS = re.compile(
-    r"maximum context length is (?P<limit>[\d,]+) tokens.{0,200}?requested about (?P<requested>[\d,]+)",
+    r"maximum context length is (?P<limit>[\d,]{1,19}) tokens.{0,200}?requested about (?P<requested>[\d,]{1,19})",
     re.DOTALL,
 )
 _WINDOW = re.compile(
@@ -114,10 +114,7 @@ def to_error(
         return broken
     wait_seconds = retry_after_seconds if retry_after_seconds is not None else failure.retry_after_seconds
     rule = next((rule for rule in RULES if rule.applies(failure)), UNKNOWN)
-    user_line, admin_line = (
-        _shortened(_line(say, rule.notice, failure, wait_seconds), _LINE_CHARACTERS)
-        for say in (notice, admin_notice)
-    )
+    user_line, admin_line = (_line(say, rule.notice, failure, wait_seconds) for say in (notice, admin_notice))
     facts = (failure.status, failure.code, failure.limit, failure.availability, failure.message, failure.raw)
     error = rule.error(
         user_line,
@@ -196,27 +193,34 @@ def _line(say: Callable[..., str], name: str, failure: Failure, wait_seconds: fl
         reasons = _shortened(", ".join(failure.reasons), _QUOTE_CHARACTERS)
         return say("moderated_reasons", reasons=reasons)
     if name == "no_credits" and (found := _CREDIT_NUMBERS.search(failure.message)):
-        return say("no_credits_numbers", requested=found["requested"], affordable=found["affordable"])
+        return say("no_credits_numbers", **_numbers(found))
     if name == "too_long" and (found := _WINDOW_NUMBERS.search(failure.message)):
-        return say("too_long_numbers", requested=found["requested"], limit=found["limit"])
+        return say("too_long_numbers", **_numbers(found))
     if name == "no_endpoint" and failure.availability in _AVAILABILITY:
         name = failure.availability
     unknown = "wait_tomorrow" if name == "free_daily_limit" else "wait_unknown"
     wait = _wait_text(wait_seconds) if wait_seconds is not None else notice(unknown)
-    provider = notice("the_provider", name=failure.provider) if failure.provider else notice("a_provider")
+    provider = notice("a_provider")
+    if failure.provider:
+        provider = notice("the_provider", name=_shortened(failure.provider, _NAME_CHARACTERS))
     said = next((text for text in (failure.raw, failure.message) if text and text != _SAYS_NOTHING), None)
     quoted = notice("quote", text=_shortened(said, _QUOTE_CHARACTERS)) if said else ""
-    return say(name, provider=provider, quote=quoted, wait=wait).strip()
+    return say(name, provider=provider, quote=quoted, wait=wait)
+
+
+def _numbers(found: re.Match[str]) -> dict[str, int]:
+    """The numbers that the server named."""
+    return {name: int(digits.replace(",", "") or 0) for name, digits in found.groupdict().items()}
 
 
 def _wait_text(seconds: float) -> str:
     if seconds < 1:
         return notice("wait_over")
     if seconds < 120:
-        return notice("wait_seconds", seconds=seconds)
+        return notice("wait_seconds", count=round(seconds))
     if seconds < 7200:
-        return notice("wait_minutes", minutes=seconds / 60)
-    return notice("wait_hours", hours=seconds / 3600)
+        return notice("wait_minutes", count=round(seconds / 60))
+    return notice("wait_hours", count=round(seconds / 3600))
 
 
 def _shortened(text: str, characters: int) -> str:

@@ -109,8 +109,10 @@ class Status:
             return notice(for_users)
         offers = [notice("status_models", count=model_count)] if self.kind in _WITH_MODELS else []
         facts = [*offers, *(key.lines() if key else ())]
-        listed = "\n".join(f"- {fact}" for fact in facts)
-        return "\n\n".join(filter(None, [self._line(for_admins), listed]))
+        items = [notice("list_item", line=fact) for fact in facts]
+        listed = notice("joined", lines=items, separator="\n")
+        paragraphs = [each for each in (self._line(for_admins), listed) if each]
+        return notice("joined", lines=paragraphs, separator="\n\n")
 
     def _line(self, name: str) -> str:
         since = f"{self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""

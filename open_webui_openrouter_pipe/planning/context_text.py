@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from ..conversation.budget import Aim
-from ..notices import notice
+from ..notices import Say, notice
 from .context_report import (
     ContextReport,
     PartName,
@@ -77,29 +77,29 @@ TURN_COLUMNS: Final = (
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&])")
 
 
-def context_text(report: ContextReport) -> str:
-    """Return the report as paragraphs and tables."""
-    return "\n\n".join(_paragraphs(report))
+def context_text(report: ContextReport, say: Say = notice) -> str:
+    """Return the report as paragraphs and tables, in the words that `say` returns."""
+    return "\n\n".join(_paragraphs(report, say))
 
 
-def _paragraphs(report: ContextReport) -> Iterator[str]:
+def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
     used = sum(tokens for name, tokens in report.parts.items() if name != "reserve")
-    yield f"**{notice('context_title', model=plain(report.model))}**"
+    yield f"**{say('context_title', model=plain(report.model))}**"
     if report.window_tokens:
         share = used / report.window_tokens
-        yield notice("context_window", tokens=used, window_tokens=report.window_tokens, share=share)
+        yield say("context_window", tokens=used, window_tokens=report.window_tokens, share=share)
     else:
-        yield notice("context_window_unknown", tokens=used)
-    yield notice(AIM_WORDS[report.aim])
-    yield "\n".join(_parts_table(report))
+        yield say("context_window_unknown", tokens=used)
+    yield say(AIM_WORDS[report.aim])
+    yield "\n".join(_parts_table(report, say))
     if report.turns:
-        yield "\n".join(_turns_table(report.turns))
+        yield "\n".join(_turns_table(report.turns, say))
     if report.cost:
-        yield _cost_line(report.cost)
-    yield from _break_lines(report.breaks)
+        yield _cost_line(report.cost, say)
+    yield from _break_lines(report.breaks, say)
     for summary in report.summaries:
-        yield _summary(summary)
-    yield notice("context_hint")
+        yield _summary(summary, say)
+    yield say("context_hint")
 
 
 def plain(text: str) -> str:
@@ -111,56 +111,66 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _parts_table(report: ContextReport) -> Iterator[str]:
+def _parts_table(report: ContextReport, say: Say) -> Iterator[str]:
     whole = report.window_tokens or sum(report.parts.values()) or 1
-    yield _row(notice("context_part"), notice("context_tokens"), notice("context_share"))
+    yield _row(say("context_part"), say("context_tokens"), say("context_share"))
     yield _row("---", "---:", "---:")
     for name in PART_WORDS:
         if tokens := report.parts[name]:
-            yield _row(notice(PART_WORDS[name]), f"{tokens:,}", f"{tokens / whole:.1%}")
+            yield _row(
+                say(PART_WORDS[name]), _number(tokens, say), say("context_page_share", share=tokens / whole)
+            )
 
 
-def _turns_table(turns: Sequence[ReportedTurn]) -> Iterator[str]:
+def _turns_table(turns: Sequence[ReportedTurn], say: Say) -> Iterator[str]:
     listed = turns[-MAX_LISTED_TURNS:]
-    yield _row(*(notice(name) for name in TURN_COLUMNS))
+    yield _row(*(say(name) for name in TURN_COLUMNS))
     yield _row("---:", "---", "---:", "---:", "---", "---")
     if len(listed) < len(turns):
-        yield _row("\u2026", notice("context_earlier_turns", count=len(turns) - len(listed)), "", "", "", "")
+        yield _row("\u2026", say("context_earlier_turns", count=len(turns) - len(listed)), "", "", "", "")
     for turn in listed:
         yield _row(
             str(turn.number),
             plain(turn.text),
-            f"{turn.tokens:,}",
-            f"{turn.original_tokens:,}",
-            notice(STATE_WORDS[turn.state]),
-            notice("context_yes" if turn.cached else "context_no"),
+            _number(turn.tokens, say),
+            _number(turn.original_tokens, say),
+            say(STATE_WORDS[turn.state]),
+            say("context_yes" if turn.cached else "context_no"),
         )
 
 
-def _cost_line(cost: ReportedCost) -> str:
-    line = notice("context_cost", cost=dollars(cost.cost), count=cost.requests)
+def _cost_line(cost: ReportedCost, say: Say) -> str:
+    line = say("context_cost", cost=dollars(cost.cost), count=cost.requests)
     if cost.cached_tokens:
         share = cost.cached_tokens / max(1, cost.input_tokens)
-        line += f" {notice('context_read', share=share, cost=dollars(cost.read_cost))}"
-    return line + (f" {notice('context_saved', cost=dollars(cost.saved))}" if cost.saved > 0 else "")
+        line += f" {say('context_read', share=share, cost=dollars(cost.read_cost))}"
+    return line + (f" {say('context_saved', cost=dollars(cost.saved))}" if cost.saved > 0 else "")
 
 
-def _break_lines(breaks: Sequence[ReportedBreak]) -> Iterator[str]:
+def _break_lines(breaks: Sequence[ReportedBreak], say: Say) -> Iterator[str]:
     """Yield what made the provider read the chat anew, as one list."""
     if not breaks:
         return
-    lines = [notice("context_breaks")]
+    lines = [say("context_breaks")]
     for each in breaks:
-        where = notice("context_break_turn", turn=each.turn) if each.turn else notice("context_break_start")
-        lines.append(f"- {where}: {notice(CAUSE_WORDS.get(each.cause, 'context_cause_unknown'))}")
-        lines[-1] += f" ({dollars(each.cost)})" if each.cost else ""
+        where = say("context_break_turn", turn=each.turn) if each.turn else say("context_break_start")
+        lines.append(f"- {where}: {say(CAUSE_WORDS.get(each.cause, 'context_cause_unknown'))}")
+        lines[-1] += f" ({_amount(each.cost, say)})" if each.cost else ""
     yield "\n".join(lines)
 
 
-def _summary(summary: ReportedSummary) -> str:
+def _number(number: int, say: Say) -> str:
+    return say("context_page_number", number=number)
+
+
+def _amount(amount: float, say: Say) -> str:
+    return say("context_page_amount", amount=dollars(amount))
+
+
+def _summary(summary: ReportedSummary, say: Say) -> str:
     turns = {"first": summary.first_turn, "last": summary.last_turn}
     if not summary.kept:
-        return notice("context_summary_missing", **turns)
-    line = notice("context_summary", tokens=summary.tokens, source_tokens=summary.source_tokens, **turns)
+        return say("context_summary_missing", **turns)
+    line = say("context_summary", tokens=summary.tokens, source_tokens=summary.source_tokens, **turns)
     quoted = "\n".join(f"> {plain(each)}  " for each in summary.text.splitlines())
     return f"**{line}**\n\n{quoted}"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final, Literal
 
+from ..notices import notice
 from ..responses.effects import Usage
 from .cache_marks import needs_breakpoints
 
@@ -202,14 +203,13 @@ def _written(pieces: RequestPieces, rule: CacheRule, scale: float) -> int:
 def dollars(amount: float) -> str:
     """Write an amount with two digits that count, and never fewer than cents: $12.30, $0.03, $0.0095."""
     if amount <= 0:
-        return "$0"
+        return notice("dollars", amount=0, decimals=0)
     decimals = 2
     while decimals < 8 and amount * 10**decimals < 9.95:
         decimals += 1
-    text = f"{amount:,.{decimals}f}"
-    while decimals > 2 and text.endswith("0"):
-        text, decimals = text[:-1], decimals - 1
-    return f"${text}"
+    text = f"{amount:.{decimals}f}"
+    zeros = len(text) - len(text.rstrip("0"))
+    return notice("dollars", amount=amount, decimals=max(2, decimals - zeros))
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(options)
     except PipeError as error:
-        sys.stderr.write(f"replay: {printable(error.user_message)}\n")
+        code = f" ({error.code})" if error.code else ""
+        sys.stderr.write(f"replay: {printable(error.user_message)}{code}\n")
         return NOT_REPLAYED
 
 

@@ -515,7 +515,7 @@ async def test_near_a_limit_requests_wait_for_each_other(
     await user.ledger.hold("more", 0.05, under)
     lines = await user.lines("one", SPENDING_LIMITS=limits)
     assert lines[0].startswith("Waiting for other answers")
-    assert lines[1:] == ["The wait is over", lines[2]]
+    assert lines[1:] == ["The wait is over.", lines[2]]
     assert lines[2].startswith("Nothing was sent")
     monkeypatch.setattr(spending, "WAIT_SECONDS", 60.0)
     waiting = asyncio.create_task(user.lines("two", SPENDING_LIMITS=limits))
@@ -523,7 +523,7 @@ async def test_near_a_limit_requests_wait_for_each_other(
     user.ledger.release("other", ["user:ada"])
     user.ledger.release("more", ["user:ada"])
     first, over = (await waiting)[:2]
-    assert (first.startswith("Waiting for other answers"), over) == (True, "The wait is over")
+    assert (first.startswith("Waiting for other answers"), over) == (True, "The wait is over.")
     assert len(standin.responses) == 1
 
 

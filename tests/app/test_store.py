@@ -45,7 +45,7 @@ pytestmark = pytest.mark.anyio
 UNAVAILABLE = "2 stored items could not be reloaded: the database is unavailable."
 KEPT = 2
 """What an answer of the stand-in leaves in the store: its reasoning, and the phase of its message."""
-UNREADABLE = "2 stored items could not be reloaded (2 sealed with another key, or damaged)."
+UNREADABLE = "2 stored items could not be reloaded (2 encrypted with another key, or damaged)."
 NO_KEY = (
     "Reasoning and tool results are not kept, because there is no key to encrypt them with. An administrator can set "
     "the function's valve ARTIFACT_ENCRYPTION_KEY."

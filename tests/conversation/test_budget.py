@@ -46,7 +46,7 @@ def test_the_overhead_covers_what_the_count_may_miss(window: int) -> None:
 def test_a_window_without_room_is_refused() -> None:
     """A budget of nothing or less with half of the reserves is an error, unless the provider is to decide."""
     tiny, chat = ModelTerms("vendor/model", 128, output_tokens=32), history([user("Hello")])
-    with pytest.raises(WindowTooSmall, match=r"no room .* \(context_budget_exceeded\)"):
+    with pytest.raises(WindowTooSmall, match=r"no room .* Choose a model with a larger window\."):
         planned(chat, model=tiny)
     assert planned(chat, ContextSettings(context_strategy="off"), tiny).items == (SYSTEM, *chat.items)
 

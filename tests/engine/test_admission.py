@@ -94,8 +94,8 @@ async def test_whoever_waits_reads_it() -> None:
     await office.enter("b1")
     await office.leave("a1")
     assert office.shown == [
-        "Many requests are running at the moment; this one waits for its turn",
-        "The wait is over",
+        "Many requests are running at the moment; this one waits for its turn...",
+        "The wait is over.",
     ]
     await office.leave_all()
 

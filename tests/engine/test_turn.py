@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -297,6 +298,57 @@ async def test_a_turn_is_named_by_what_was_attached() -> None:
     assert [entry.item for entry in shown.entries] != [entry.item for entry in omitted.entries]
 
 
+class Slow(Omitting):
+    """Attachments that arrive when the user reads of the wait."""
+
+    def __init__(self) -> None:
+        self.begun, self.arrived, self.cancelled = asyncio.Event(), asyncio.Event(), False
+
+    async def fill(self, items: Sequence[Item], turns: Sequence[int]) -> FilledItems:
+        self.begun.set()
+        try:
+            await self.arrived.wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        return await super().fill(items, turns)
+
+
+def waiting_turn(slow: Slow, shown_from_seconds: float) -> tuple[OutputChannel, asyncio.Task[None]]:
+    """A turn that has begun and waits for its attachments."""
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    question: list[dict[str, Any]] = [{"role": "user", "content": [image]}]
+    setup = TurnSetup(FakeOpenRouter(answer(TEXT)), question, attachments=slow)
+    channel = OutputChannel(interval_seconds=0)
+    runner = replace(setup.turn(channel, lambda: "id"), shown_from_seconds=shown_from_seconds)
+    return channel, asyncio.create_task(runner.run())
+
+
+async def test_a_wait_for_attachments_is_shown_and_ends() -> None:
+    """The user reads that it is over when they are there, and then the answer."""
+    slow = Slow()
+    channel, task = waiting_turn(slow, shown_from_seconds=0.0)
+    outputs = channel.drain()
+    assert await anext(outputs) == Notice("Reading the attachments of this chat...", done=False)
+    slow.arrived.set()
+    assert await anext(outputs) == Notice("The attachments are read.")
+    assert not lines([output async for output in outputs])
+    await task
+
+
+@pytest.mark.parametrize("shown_from_seconds", [0.0, 600.0])
+async def test_a_wait_for_attachments_is_given_up_with_the_turn(shown_from_seconds: float) -> None:
+    """Whether it was shown or not."""
+    slow = Slow()
+    _, task = waiting_turn(slow, shown_from_seconds)
+    await asyncio.wait_for(slow.begun.wait(), 600)
+    await let_other_tasks_run()
+    task.cancel()
+    await asyncio.wait({task})
+    await let_other_tasks_run()
+    assert slow.cancelled
+
+
 def lines(outputs: Sequence[Output]) -> list[str]:
     """The lines of errors, without their references."""
     return [
@@ -455,7 +507,7 @@ async def test_an_unexpected_error_is_one_line_without_details() -> None:
 
 UNSAVED = Notice(notice("answer_not_saved"))
 UNAVAILABLE = Notice(notice("artifacts_unavailable", count=1))
-UNREADABLE = Notice("1 stored item could not be reloaded (1 sealed with another key, or damaged).")
+UNREADABLE = Notice("1 stored item could not be reloaded (1 encrypted with another key, or damaged).")
 
 
 def notices(outputs: Sequence[Output]) -> list[Notice]:

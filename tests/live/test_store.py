@@ -118,7 +118,7 @@ def test_a_changed_key_makes_artifacts_missing_until_it_is_back(
         [status["description"] for status in answer.get("statusHistory", [])]
         for answer in (second, third, fourth)
     ]
-    line = "2 stored items could not be reloaded (2 sealed with another key, or damaged)."
+    line = "2 stored items could not be reloaded (2 encrypted with another key, or damaged)."
     assert said == [[line], [], []]
     assert without == []
     assert sent_reasoning(standin) == given_reasoning(standin, 0, 1, 2)

@@ -96,7 +96,7 @@ class World:
         self.now += seconds
 
     async def show(self, line: Notice) -> None:
-        self.shown.append(line.text if line.done else f"{line.text}...")
+        self.shown.append(line.text)
 
     def responses(self, limit_seconds: float = 30.0) -> RetryingResponses:
         chance = Chance(self.sleep, lambda: self.now, lambda: self.chance)
@@ -212,7 +212,7 @@ async def test_a_wait_counts_down() -> None:
         "The provider is busy; trying again in 12 s (2 of 3)...",
         "The provider is busy; trying again in 7 s (2 of 3)...",
         "The provider is busy; trying again in 2 s (2 of 3)...",
-        "Asked again (2 of 3)",
+        "Asked again (2 of 3).",
     ]
     assert world.waits == [5.0, 5.0, 2.0]
 

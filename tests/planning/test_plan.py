@@ -258,7 +258,7 @@ def test_a_refusal_names_what_the_user_can_change(message_tokens: int, tool_toke
         plan_of(crowded, PRUNE)
     assert refused.value.shares[0].name == "built-in tools"
     line = refused.value.user_message
-    assert line.endswith(f" {advice} (context_budget_exceeded)")
+    assert line.endswith(f" {advice}")
     assert ("The largest part that you can change is: latest message" in line) == (message_tokens > 10)
     assert "tools" not in line
 

@@ -1,0 +1,106 @@
+"""In which language a user reads lines, which of them, and whether the page has the button that one of them names.
+
+Nothing of this reaches the model: it is looked up when a line leaves for the user. Sources in Open WebUI 0.12: the page
+sends its language as a variable of the prompt (`getPromptVariables`, from its own local storage); a channel and a bare
+API call have the header of their request alone, an automation neither (`utils/automations.py`), and the page itself
+begins with `DEFAULT_LOCALE`. The button stands under the last answer of a chat for administrators and for users with
+the permission `chat.continue_response` (`ResponseMessage.svelte`); channels have none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from ..languages.language import Language
+from ..notices import ENGLISH, find_language, in_language, is_important, without_button
+from ..ports import Failed, Notice, Output
+from ..responses.wire import as_object, as_text
+from .call import Call
+
+_CHANNEL = "channel:"
+_log = logging.getLogger(__name__)
+
+StatusLines = Literal["all", "important", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """How a user is answered: in which language, with which status lines; `may_continue` says if there is a button."""
+
+    language: Language = ENGLISH
+    shown: StatusLines = "all"
+    may_continue: Callable[[], Awaitable[bool]] | None = None
+
+    async def say(self, output: Output) -> Output | None:
+        """Return what the user gets of an output: itself, its line in the user's words, or nothing."""
+        if isinstance(output, Failed):
+            return worded(output, self.language)
+        if not isinstance(output, Notice):
+            return output
+        if self.shown == "none" or (self.shown == "important" and not is_important(output.text)):
+            return None
+        text = without_button(output.text)
+        if text != output.text and (self.may_continue is None or await self.may_continue()):
+            text = output.text
+        return replace(output, text=in_language(text, self.language))
+
+
+def worded(failed: Failed, language: Language) -> Failed:
+    """Return a failure with its line in a language."""
+    return replace(failed, message=in_language(failed.message, language))
+
+
+def user_language(metadata: Mapping[str, Any] | None, request: Any) -> Language | None:
+    """Return the language that the user reads: the page's own, or the first that their client accepts and we have.
+
+    `request` is the host's web request. None where neither says anything.
+    """
+    variables = as_object((metadata or {}).get("variables"))
+    if chosen := as_text(variables.get("{{USER_LANGUAGE}}")):
+        return find_language([chosen])
+    header = as_text(request.headers.get("accept-language")) if request is not None else ""
+    return find_language(_accepted(header)) if header else None
+
+
+def _accepted(header: str) -> Iterator[str]:
+    """Yield the languages of an Accept-Language header, the preferred ones first (RFC 9110, section 12.5.4)."""
+    weighted = []
+    for part in header.split(","):
+        tag, _, weight = part.partition(";")
+        weighted.append((_weight(weight), tag))
+    yield from (tag for weight, tag in sorted(weighted, key=lambda each: -each[0]) if weight > 0)
+
+
+def _weight(text: str) -> float:
+    name, _, value = text.partition("=")
+    try:
+        return float(value) if name.strip() == "q" else 1.0
+    except ValueError:
+        return 0.0
+
+
+def default_locale() -> str:
+    """Return the language (BCP 47) of the host's page for who has chosen none, "" where that is not set."""
+    from open_webui.config import DEFAULT_LOCALE
+
+    return as_text(DEFAULT_LOCALE)
+
+
+async def may_continue(call: Call) -> bool:
+    """Whether the user has the button that continues the answer; True where the host does not say."""
+    if call.chat_id.startswith(_CHANNEL):
+        return False
+    if call.is_admin:
+        return True
+    from open_webui.models.config import Config
+    from open_webui.utils.access_control import has_permission
+
+    try:
+        permissions = await Config.get("user.permissions")
+        return bool(await has_permission(call.user_id, "chat.continue_response", permissions))
+    except Exception as error:  # noqa: BLE001 - a word in a status line is not worth an answer
+        _log.warning("whether a user may continue answers is not known: %r", error)
+        return True
