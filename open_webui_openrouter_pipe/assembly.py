@@ -87,7 +87,7 @@ class Assembly:
             base_system_prompt=call.base_system_prompt,
             base_user_prompt=call.base_user_prompt,
             for_admin=call.is_admin,
-            has_attachments=bool(call.latest_document_ids),
+            has_attachments=call.has_attachments,
         )
         fitter = await self._fitter(composer, spending)
         worker.admission.settings = settings.resilience.admission

@@ -561,6 +561,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "summary_failure_timed_out": "the model took too long",
         "summary_failure_claimed_elsewhere": "another server process is already doing it",
         "summary_failure_database_unavailable": "the database is unavailable",
+        "summary_failure_provider": "the provider answered with an error",
         "summary_failure_unexpected_error": "unexpected error",
         # planning: a chat fitted into the window
         "window_too_small": "The model's window of {window_tokens:,} tokens leaves no room for any input.",
@@ -805,6 +806,10 @@ class Line(str):
         line = super().__new__(cls, _write(name, values, ENGLISH))
         line.name, line.values = name, values
         return line
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """What a copy is created from."""
+        return self.name, self.values
 
 
 def notice(name: str, /, **values: object) -> str:

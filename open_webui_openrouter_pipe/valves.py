@@ -57,7 +57,10 @@ _AS_SET: Final = "as the administrator set it"
 PROTECTIONS: Final = ("ZDR", "API_KEY")
 """The user valves without which nothing is sent, rather than by their defaults: who sees a chat, and who pays."""
 
-ADMIN_PROTECTIONS: Final = ("ZDR", "DATA_COLLECTION", "PROVIDER_ONLY", "PROVIDER_IGNORE", "SPENDING_LIMITS")
+ADMIN_PROTECTIONS: Final = (
+    *("ZDR", "DATA_COLLECTION", "PROVIDER_ONLY", "PROVIDER_IGNORE", "SPENDING_LIMITS"),
+    "ADVANCED",  # which may hold some of these
+)
 """The same of the administrator's."""
 
 USER_LIMITS: Final = ("CONTEXT_AIM", "RECALL", "CLIP_LAST_MESSAGES", "CLIP_BYPASS", "SUMMARY_BYPASS")

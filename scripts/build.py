@@ -86,7 +86,7 @@ def _verify(path: Path) -> int:
 
 
 def _build(options: argparse.Namespace) -> int:
-    links = {"author_url": options.home, "git_url": options.home} if options.home else {}
+    links = dict.fromkeys(builder.LINKS, options.home) if options.home else {}
     build(PACKAGE, options.target, links=links)
     build_wheel(options.target)
     write_manifest(options.target, links=links)

@@ -81,10 +81,9 @@ def read_command(text: str) -> Command | None:
     text = text.strip()
     if not text.startswith("/") or len(text) > MAX_COMMAND_CHARACTERS:
         return None
-    word, _, argument = text[1:].replace("\n", " ").partition(" ")
-    name = word.lower()
-    read = _READERS.get(name)
-    return (read(argument.strip()) or Misused(name)) if read else None
+    name, argument = [*text[1:].split(maxsplit=1), "", ""][:2]
+    read = _READERS.get(name.lower()) if text[1:2].strip() else None
+    return (read(" ".join(argument.split())) or Misused(name.lower())) if read else None
 
 
 def covers(turns: Iterable[range], turn: int) -> bool:

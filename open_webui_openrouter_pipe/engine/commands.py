@@ -7,6 +7,7 @@ yet. Two commands do something at once: one has summaries written, the other has
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
@@ -27,7 +28,7 @@ from ..conversation.conversation import Conversation
 from ..history.commands import ANSWER_MARK
 from ..languages.language import Language
 from ..notices import ENGLISH, Say, in_language, notice, speaker
-from ..planning.context_report import ChatRecord, ContextReport, report_context
+from ..planning.context_report import ChatRecord, ContextReport, report_context, reported_summaries
 from ..planning.context_text import context_text
 from ..planning.detail import DetailLevel
 from ..planning.plan import Plan
@@ -134,10 +135,16 @@ class CommandRunner:
     async def _context(self, conversation: Conversation) -> str:
         plan = await self.fitter.preview(conversation)
         record, aim = await self.read_record(plan), self._aim(conversation)
-        report, say = report_context(plan, record, model=self.model, aim=aim), speaker(self.language)
-        if self.page:
-            await self.channel.put(Embed(self.page(report, say)))
-        return context_text(report, say)
+        say = speaker(self.language)
+
+        def draw() -> tuple[str, str]:
+            report = report_context(plan, record, model=self.model, aim=aim)
+            return context_text(report, say), self.page(report, say) if self.page else ""
+
+        text, page = await asyncio.to_thread(draw)  # a long chat takes longer than the event loop may wait
+        if page:
+            await self.channel.put(Embed(page))
+        return text
 
     async def _compact(self, command: Compact, conversation: Conversation) -> str:
         fitter = self.fitter
@@ -147,6 +154,9 @@ class CommandRunner:
         before = await fitter.preview(_before(conversation))
         wanted = await fitter.preview(conversation)
         new_turns = range(before.summarized_turns + 1, wanted.summarized_turns + 1)
+        if command.keep and not new_turns and wanted.layout and wanted.summarized_turns:
+            newest = [*reported_summaries(wanted.layout)][-1]
+            new_turns = range(newest.first_turn, newest.last_turn + 1)
         if not (new_turns or wanted.required_summaries) and wanted.tokens >= before.tokens:
             return notice("compact_too_short")
         if command.keep:  # a summary that exists does not keep it

@@ -363,6 +363,5 @@ class Summarizer:
 
 
 def _failure_text(reason: str) -> str:
-    """Return why a summary failed in words for the user; the name of an error's class already is in words."""
-    name = _FAILURE_NOTICES.get(reason)
-    return notice(name) if name else reason
+    """Return why a summary failed in words for the user; the names of errors are for the log and the audit."""
+    return notice(_FAILURE_NOTICES.get(reason, "summary_failure_provider")) if reason else ""

@@ -19,11 +19,16 @@ ANSWER_MARK: Final = "\u2063\u2060\u2063"
 """How our answers begin: three characters that have no width, no sound and no meaning, and that nobody types."""
 
 _ANSWERING: Final = frozenset({"assistant", "tool"})
+_SPEAKER: Final = "(?:USER|ASSISTANT|SYSTEM): "
 _IN_PROMPT: Final = re.compile(
-    rf"(?:^|(?<=\n))USER: */[^\n]*\nASSISTANT: *{ANSWER_MARK}.*?(?:\n(?=(?:USER|ASSISTANT|SYSTEM): |</)|\Z)",
-    re.DOTALL,
+    rf"(?:^USER: *+/[^\n]*+(?:\n(?!{_SPEAKER})[^\n]*+)*+\n)?^ASSISTANT: *+{ANSWER_MARK}.*?"
+    rf"(?:\n(?={_SPEAKER}|</)|\Z)",
+    re.DOTALL | re.MULTILINE,
 )
-"""A command and our answer, as the host quotes them in the prompts of its tasks (`get_messages_content`)."""
+"""A command and our answer, as the host quotes them in the prompts of its tasks (`get_messages_content`).
+
+The number of messages that it quotes is limited, so the command may be missing.
+"""
 
 
 TAKEN_OUT: Final[Mapping[str, Any]] = {"role": "system"}
@@ -59,16 +64,16 @@ def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> Foun
         written = prompt if text is not None and is_last and prompt is not None else text
         command = read_command(written or "")
         answer = [*_answer_to(messages, index)] if command else []
-        is_ours = bool(answer) and _text_of(messages[answer[0]]).lstrip().startswith(ANSWER_MARK)
+        is_ours = bool(answer) and _is_our_answer(messages[answer[0]])
         if command is None or not (is_ours or all(_is_blank(messages[at]) for at in answer)):
             continue
-        for at in (index, *answer):
+        for at in (index, *(answer[:1] if is_ours else answer)):
             left[at] = TAKEN_OUT
         if is_last:
             left[index], asked = NO_QUESTION, command
         if is_last or is_ours:
             commands[index] = command
-    return FoundCommands(left, commands, asked)
+    return FoundCommands([TAKEN_OUT if _is_our_answer(each) else each for each in left], commands, asked)
 
 
 def erase_commands(text: str) -> str:
@@ -82,6 +87,13 @@ def _answer_to(messages: Sequence[Any], index: int) -> Iterator[int]:
         if as_text(as_object(messages[at]).get("role")) not in _ANSWERING:
             return
         yield at
+
+
+def _is_our_answer(message: Any) -> bool:
+    """Whether a message is our answer to a command, also where the command itself is gone."""
+    return as_object(message).get("role") == "assistant" and _text_of(message).lstrip().startswith(
+        ANSWER_MARK
+    )
 
 
 def _only_text(message: Any) -> str | None:

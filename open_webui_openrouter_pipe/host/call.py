@@ -100,6 +100,9 @@ class Call:
     latest_document_ids: tuple[str, ...] = ()
     """Those that are attached to the message that is answered."""
 
+    has_attachments: bool = False
+    """Whether anything is attached to that message: files, notes, chats, pages, knowledge."""
+
     sources: tuple[Source, ...] = ()
     """What the host retrieved, in the order in which it wrote it into the prompt."""
 
@@ -185,6 +188,7 @@ def read_call(
         user_text=as_text(asked.get("content")),
         documents=_documents(metadata),
         latest_document_ids=tuple(file_ids(asked.get("files"))),
+        has_attachments=bool(as_list(asked.get("files"))),
         sources=tuple(_source(as_object(source)) for source in as_list(metadata.get("sources"))),
         host_search=_host_search(metadata),
         ask=ask,

@@ -379,6 +379,7 @@ _LINES: Final = MappingProxyType(
         "summary_failure_timed_out": "模型用时过长",
         "summary_failure_claimed_elsewhere": "另一个服务器进程正在处理",
         "summary_failure_database_unavailable": "数据库不可用",
+        "summary_failure_provider": "提供商返回了错误",
         "summary_failure_unexpected_error": "意外错误",
         "window_too_small": "模型的上下文窗口为 {window_tokens:,} 个令牌，没有留给输入的空间。",
         "window_too_small_advice": "请选择上下文窗口更大的模型。",

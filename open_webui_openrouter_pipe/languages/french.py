@@ -622,6 +622,7 @@ _LINES: Final = MappingProxyType(
         "summary_failure_timed_out": "le modèle a mis trop de temps",
         "summary_failure_claimed_elsewhere": "un autre processus du serveur s'en charge déjà",
         "summary_failure_database_unavailable": "la base de données est indisponible",
+        "summary_failure_provider": "le fournisseur a répondu par une erreur",
         "summary_failure_unexpected_error": "erreur inattendue",
         "window_too_small": (
             "La fenêtre de contexte du modèle, de {window_tokens:,} tokens, ne laisse aucune place à une "

@@ -629,6 +629,7 @@ _LINES: Final = MappingProxyType(
         "summary_failure_timed_out": "das Modell hat zu lange gebraucht",
         "summary_failure_claimed_elsewhere": "ein anderer Serverprozess ist schon dabei",
         "summary_failure_database_unavailable": "die Datenbank ist nicht erreichbar",
+        "summary_failure_provider": "der Anbieter hat mit einem Fehler geantwortet",
         "summary_failure_unexpected_error": "unerwarteter Fehler",
         "window_too_small": (
             "Das Kontextfenster des Modells von {window_tokens:,} Token lässt keinen Platz für eine Eingabe."

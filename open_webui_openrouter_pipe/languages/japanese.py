@@ -536,6 +536,7 @@ _LINES: Final = MappingProxyType(
         "summary_failure_timed_out": "モデルの処理に時間がかかりすぎました",
         "summary_failure_claimed_elsewhere": "別のサーバープロセスが処理中です",
         "summary_failure_database_unavailable": "データベースを利用できません",
+        "summary_failure_provider": "プロバイダーがエラーを返しました",
         "summary_failure_unexpected_error": "予期しないエラー",
         "window_too_small": (
             "モデルのコンテキストウィンドウ（{window_tokens:,} トークン）には入力の余地がありません。"

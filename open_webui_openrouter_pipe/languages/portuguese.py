@@ -565,6 +565,7 @@ _LINES: Final = MappingProxyType(
         "summary_failure_timed_out": "o modelo demorou demais",
         "summary_failure_claimed_elsewhere": "outro processo do servidor já está fazendo isso",
         "summary_failure_database_unavailable": "o banco de dados está indisponível",
+        "summary_failure_provider": "o provedor respondeu com um erro",
         "summary_failure_unexpected_error": "erro inesperado",
         "window_too_small": (
             "A janela de contexto do modelo, de {window_tokens:,} tokens, não deixa espaço para nenhuma "

@@ -579,6 +579,7 @@ _LINES: Final = MappingProxyType(
         "summary_failure_timed_out": "el modelo ha tardado demasiado",
         "summary_failure_claimed_elsewhere": "otro proceso del servidor ya lo está haciendo",
         "summary_failure_database_unavailable": "la base de datos no está disponible",
+        "summary_failure_provider": "el proveedor ha respondido con un error",
         "summary_failure_unexpected_error": "error inesperado",
         "window_too_small": (
             "La ventana de contexto del modelo, de {window_tokens:,} tokens, no deja espacio para ninguna "

@@ -5,7 +5,7 @@ The ids of calls stay: they pair calls with their results, whoever has given the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from ..history.carriers import PHASE_TYPE, REFERENCE_TYPE
@@ -23,9 +23,13 @@ def marker_ids(message: Message) -> Iterator[str]:
         yield from (str(detail.get("id")) for detail in _details(item) if _is_reference(detail))
 
 
-def without_markers(message: Message, is_ours: Callable[[str], bool]) -> dict[str, Any] | None:
-    """The message without the markers whose ULIDs are ours; None where it has none of them."""
-    ours = {ulid for ulid in marker_ids(message) if is_ours(ulid)}
+def without_markers(message: Message, held: Collection[str], *, is_our_answer: bool) -> dict[str, Any] | None:
+    """The message without our markers: those whose artifact is held, and in answers of our models all others too.
+
+    What stands in code is an example where its artifact is not held. None where the message has none of ours.
+    """
+    quoted = {ulid for text in _texts(message) for ulid in code_ulids(text)}
+    ours = {ulid for ulid in marker_ids(message) if ulid in held or (is_our_answer and ulid not in quoted)}
     if not ours and not any(_is_of_ours(each, ours) for item in _items(message) for each in _details(item)):
         return None
     cleaned = dict(message)

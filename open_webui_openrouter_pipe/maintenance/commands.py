@@ -27,13 +27,17 @@ before. Do it when nobody chats.
 
 REFUSED: Final = "Only an administrator can use this."
 NO_TARGET: Final = (
-    "There is no function of the OpenRouter pipe that is switched on. Install it, set its API key, switch it on, and "
-    "ask again."
+    "There has to be exactly one function of the OpenRouter pipe that is switched on. Install it, set its API key, "
+    "switch it on, switch any other one off, and ask again."
 )
 NO_MODELS: Final = "The function `{target}` offers no models yet. Reload the page, and ask again."
 NO_SUCH_FUNCTION: Final = (
     "There is no function with the id `{source}`. If it was deleted, install it again and leave it switched off: it "
     "tells whose chats these are."
+)
+NO_FUNCTION_LEFT: Final = (
+    "The pipe's function was deleted already. Install it again and leave it switched off: it tells which models, "
+    "valves and marks are the pipe's."
 )
 STILL_ON: Final = (
     "The function `{source}` is switched on, and would go on writing. Switch it off under Admin Panel → Functions, and "
@@ -59,7 +63,7 @@ class MaintenanceCommand:
 
 def read_command(text: str) -> MaintenanceCommand:
     """Read what was written; everything else is a question for help."""
-    words = text.strip().strip("`/").split()[:4]
+    words = text.strip().strip("`/").split()[:5]
     now = len(words) > 1 and words[-1].lower() == _NOW
     words = words[:-1] if now else words
     match [word.lower() for word in words[:2]], words[2:]:

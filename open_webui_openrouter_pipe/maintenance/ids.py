@@ -17,7 +17,7 @@ _ID_KEYS: Final = frozenset({
 
 SETTINGS: Final = (
     "ui.default_models", "ui.default_pinned_models", "ui.model_order_list", "task.model.default",
-    "task.model.external", "evaluation.arena.models",
+    "task.model.external", "evaluation.arena.models", "chat.context_compaction.model",
 )  # fmt: skip
 """The administrator's settings that name models, by their keys in the table `config`."""
 
@@ -27,13 +27,14 @@ class Renaming:
     """From one function or connection to our function, by its id.
 
     `source` is a function's id, or the prefix of a connection's models, empty where it has none. `offered` are the ids
-    of our function's models. A connection stays when chats have left it: only what is offered moves.
+    of our function's models: nothing else moves, unless the source is the same pipe, which offers what we will.
     """
 
     source: str
     target: str
     offered: frozenset[str]
     of_connection: bool = False
+    same_pipe: bool = False
 
     def new_id(self, model_id: str) -> str | None:
         """What a model is called under our function; None for one of somebody else, or that we cannot name.
@@ -49,7 +50,7 @@ class Renaming:
             return same
         if prefix and "/" not in name and dotted in self.offered:
             return dotted
-        return same if not self.of_connection and "/" in name else None
+        return same if self.same_pipe and "/" in name else None
 
 
 def rename_ids(value: Any, new_id: NewId, *, key: str = "") -> Any:
@@ -67,7 +68,9 @@ def rename_ids(value: Any, new_id: NewId, *, key: str = "") -> Any:
 
 def rename_choice(chat: Mapping[str, Any], new_id: NewId) -> dict[str, Any]:
     """A chat that goes on with other models; its messages still name those that wrote them."""
-    return {**chat, "models": rename_ids(chat.get("models"), new_id, key="models")}
+    if "models" not in chat:
+        return dict(chat)
+    return {**chat, "models": rename_ids(chat["models"], new_id, key="models")}
 
 
 def rename_setting(value: Any, new_id: NewId) -> Any:

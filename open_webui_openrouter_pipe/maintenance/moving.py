@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
 
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from .host_tables import Columns, HostRow, HostTables, each_row
 from .ids import SETTINGS, Renaming, rename_choice, rename_ids, rename_setting
 
 
-async def move(tables: HostTables, renaming: Renaming, *, same_pipe: bool) -> dict[str, int]:
-    """Move everything, and return how much of each kind; a `same_pipe` is ours under another id."""
+async def move(tables: HostTables, renaming: Renaming) -> dict[str, int]:
+    """Move everything, and return how much of each kind."""
+    same_pipe = renaming.same_pipe
     marks = (f'"{renaming.source}.',) if renaming.source else ("/",)
 
     def chat(row: HostRow) -> Mapping[str, Any] | None:
@@ -79,7 +82,8 @@ async def _move_answers(tables: HostTables, renaming: Renaming) -> int:
 async def _move_models(tables: HostTables, renaming: Renaming) -> dict[str, int]:
     """The rows of models with their grants and history, and what presets are based on.
 
-    A moved row takes the place of one that our function has made meanwhile: it has what an administrator set.
+    A row takes the place of one that our function has made meanwhile: it has what an administrator set. A connection
+    still offers its models, so it keeps its rows and grants, and ours get copies.
     """
     rows = await tables.rows("model", "id", "base_model_id")
     new_ids = {
@@ -92,29 +96,21 @@ async def _move_models(tables: HostTables, renaming: Renaming) -> dict[str, int]
         for row in rows
         if row["base_model_id"] and (new := renaming.new_id(row["base_model_id"])) is not None
     }
-    model, grant = tables.table("model", "id"), tables.table("access_grant", "resource_id")
+    model, grant = tables.table("model", "id"), tables.table("access_grant", "id", "resource_id")
     history = tables.table("model_history", "model_id")
+    replace = _copy if renaming.of_connection else _rename
     grants = 0
     if model is not None:
         async with tables.engine.begin() as connection:
             for old, new in new_ids.items():
-                await tables.execute(connection, sa.delete(model).where(model.c.id == new))
-                await tables.execute(connection, sa.update(model).where(model.c.id == old).values(id=new))
-                if history is not None:
-                    which = history.c.model_id
-                    await tables.execute(connection, sa.delete(history).where(which == new))
-                    await tables.execute(
-                        connection, sa.update(history).where(which == old).values(model_id=new)
-                    )
+                await replace(tables, connection, model.c.id, (old, new))
+                if history is not None and not renaming.of_connection:
+                    await _rename(tables, connection, history.c.model_id, (old, new))
                 if grant is not None:
-                    of_old, of_new = (
-                        sa.and_(grant.c.resource_type == "model", grant.c.resource_id == each)
-                        for each in (old, new)
-                    )
-                    counted = sa.select(sa.func.count()).select_from(grant).where(of_old)
+                    of_models = grant.c.resource_type == "model"
+                    counted = sa.select(sa.func.count()).where(of_models, grant.c.resource_id == old)
                     grants += await connection.scalar(counted) or 0
-                    await tables.execute(connection, sa.delete(grant).where(of_new))
-                    await tables.execute(connection, sa.update(grant).where(of_old).values(resource_id=new))
+                    await replace(tables, connection, grant.c.resource_id, (old, new), of_models)
             for preset, base in bases.items():
                 await tables.execute(
                     connection, sa.update(model).where(model.c.id == preset).values(base_model_id=base)
@@ -124,6 +120,36 @@ async def _move_models(tables: HostTables, renaming: Renaming) -> dict[str, int]
         "grants of models": grants,
         "presets": len(bases),
     }
+
+
+async def _rename(
+    tables: HostTables,
+    connection: AsyncConnection,
+    column: sa.Column[Any],
+    names: tuple[str, str],
+    *conditions: sa.ColumnElement[bool],
+) -> None:
+    """Let the rows of the old name have the new one, in place of those that have it."""
+    old, new = names
+    await tables.execute(connection, sa.delete(column.table).where(column == new, *conditions))
+    renamed = sa.update(column.table).where(column == old, *conditions).values({column: new})
+    await tables.execute(connection, renamed)
+
+
+async def _copy(
+    tables: HostTables,
+    connection: AsyncConnection,
+    column: sa.Column[Any],
+    names: tuple[str, str],
+    *conditions: sa.ColumnElement[bool],
+) -> None:
+    """Give the new name copies of the rows of the old one, in place of those that it has."""
+    old, new = names
+    found = await connection.execute(sa.select(column.table).where(column == old, *conditions))
+    rows = [{**row, "id": str(uuid4()), column.name: new} for row in found.mappings()]
+    await tables.execute(connection, sa.delete(column.table).where(column == new, *conditions))
+    for row in rows:
+        await tables.execute(connection, sa.insert(column.table).values(row))
 
 
 async def _move_valves(tables: HostTables, renaming: Renaming) -> int:

@@ -93,8 +93,10 @@ async def _move(
     same_pipe = source is not None and not command.of_connection and _is_ours(source)
     if not (offered or same_pipe):  # without the key, which moves too, it offers nothing yet
         return commands.NO_MODELS.format(target=target)
-    renaming = Renaming(command.source, target, offered, of_connection=command.of_connection)
-    moved = await move(tables, renaming, same_pipe=same_pipe)
+    renaming = Renaming(
+        command.source, target, offered, of_connection=command.of_connection, same_pipe=same_pipe
+    )
+    moved = await move(tables, renaming)
     remarks = [_AFTER_MOVING.format(target=target)]
     return report(command, moved, remarks if command.now else [])
 
@@ -103,6 +105,8 @@ async def _uninstall(
     command: MaintenanceCommand, host: Platform, tables: HostTables, functions: Sequence[HostRow]
 ) -> str:
     ours = [row for row in functions if _is_ours(row)]
+    if not ours:
+        return commands.NO_FUNCTION_LEFT
     for row in ours:
         if row["is_active"]:
             return commands.STILL_ON.format(source=row["id"])

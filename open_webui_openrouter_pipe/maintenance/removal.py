@@ -21,7 +21,7 @@ from .cleaning import marker_ids, without_markers
 from .host_tables import Change, Columns, HostRow, HostTables
 
 _PREFIX: Final = "openrouter_pipe_"
-_MARKS: Final = ("]: #", '"openrouter_pipe.artifact"')
+_MARKS: Final = ("]: #", '"openrouter_pipe.')
 _IN_CLAUSE_IDS: Final = 500
 
 
@@ -80,7 +80,7 @@ class _Cleaner:
                 return None
             model = str(message.get("model") or message.get("model_id"))
             is_ours = model.partition(".")[0] in self._functions or model in self._presets
-            return without_markers(message, lambda ulid: is_ours or ulid in held)
+            return without_markers(message, held, is_our_answer=is_ours)
 
         def change(row: HostRow) -> Mapping[str, Any] | None:
             if "chat" not in row:

@@ -125,7 +125,7 @@ def report_context(plan: Plan, record: ChatRecord, *, model: str, aim: Aim) -> C
         aim,
         _parts(plan, layout),
         tuple(_turns(layout, record.cached_entries)),
-        tuple(_summaries(layout)),
+        tuple(reported_summaries(layout)),
         tuple(_breaks(plan, record.breaks)),
         record.cost,
     )
@@ -193,7 +193,7 @@ def turn_of_position(position: str) -> int:
     return int(number) if number.isdecimal() else 0
 
 
-def _summaries(layout: Layout) -> Iterator[ReportedSummary]:
+def reported_summaries(layout: Layout) -> Iterator[ReportedSummary]:
     """Yield the summaries that are sent, oldest first; the newest says also how things stand."""
     index, counter = layout.parts.summaries, layout.parts.counter
     covered = [*index.cover(layout.parts.segments_before(layout.cutoffs.replaced))]

@@ -1,7 +1,7 @@
 """The answer to `/context` as text: Markdown that can also be read aloud, and that callers without a page get.
 
 Owns the order of what is said, and how it is laid out. The words are the notices'; quoted text is made plain, so that
-nothing in it is drawn, linked or folded.
+it has no emphasis, tables, images or HTML of its own.
 """
 
 from __future__ import annotations

@@ -133,6 +133,8 @@ class PartsByDetail:
             if isinstance(each.command, SetAim):
                 self._aims.append((each.turn, each.command.aim))
         self._conversation = conversation
+        self.restored_tokens: dict[tuple[frozenset[int], tuple[int, ...]], int] = {}
+        """By how much restored parts are larger than at the levels that these cutoffs give them, once counted."""
         self.parts = tuple(
             Part(index, entries, ends_turn=number == len(turn.rounds))
             for index, turn in enumerate(self.turns)

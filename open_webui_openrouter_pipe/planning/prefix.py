@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import repeat, takewhile
 from typing import Any, Final, Literal, TypeAlias
 
 from ..conversation.conversation import content_digest
@@ -96,9 +97,10 @@ class RequestDigests:
     `settings` are the parameters that caches depend on, `items` the input without its breakpoints, `kinds` a letter for
     each of them. Before item `completed` stands what earlier turns have left; `openings` are the messages from there to
     the model's first item, each as the chain of its parts. `tokens[n]` is the size of the tools and the first `n` items
-    by the plan's count. `breaks` are the changes that the plan has announced so far, the last `own_breaks` of them for
-    this request, where they begin at item `unchanged`. `answer` names the answer that is written, and `new_prompt` says
-    that the instructions are announced to be others.
+    by the plan's count; `turns` are the numbers of the chat's turns to which the items belong. `breaks` are the changes
+    that the plan has announced so far, the last `own_breaks` of them for this request, where they begin at item
+    `unchanged`. `answer` names the answer that is written, and `new_prompt` says that the instructions are announced to
+    be others.
     """
 
     settings: Mapping[str, int]
@@ -114,6 +116,7 @@ class RequestDigests:
     unchanged: int
     omitted_tools: frozenset[str]
     answer: str
+    turns: Sequence[int]
     new_prompt: bool = False
     sent_seconds: float = 0.0
 
@@ -131,7 +134,7 @@ class RequestDigests:
 class FoundBreak:
     """A change that nobody announced, and its price.
 
-    `position` is "settings", "tools", "instructions", or "turn 3", counted by the user's messages that are sent.
+    `position` is "settings", "tools", "instructions", or "turn 3", counted from 1 by the user's messages in the chat.
     `names` are the parameters, where it is one of these. So many tokens would have been read from the cache and are
     not, which costs so many dollars.
     """
@@ -171,8 +174,21 @@ def digest_request(
         unchanged=plan.marks.unchanged,
         omitted_tools=plan.omitted_tools,
         answer=answer,
+        turns=array("L", _turns_of(plan, len(items))),
         new_prompt=new_prompt,
     )
+
+
+def _turns_of(plan: Plan, count: int) -> Iterator[int]:
+    """Yield the number of each item's turn; what stands before all turns counts as the first that is sent."""
+    layout = plan.layout
+    if layout is None or not layout.parts.parts:
+        yield from repeat(1, count)
+        return
+    parts, current = layout.parts.parts, min(layout.parts.current, len(layout.parts.parts) - 1)
+    for item in range(count):
+        sent = bisect_right(layout.starts, item, hi=current) - 1
+        yield parts[max(0, sent) if item < plan.marks.completed else current].turn + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +373,7 @@ def _announces(last: RequestDigests, now: RequestDigests) -> bool:
 
 def _break_in_turns(found: Comparison, now: RequestDigests) -> FoundBreak | None:
     last, at = found.last, found.shared
-    position = f"turn {max(1, sum(kind in 'um' for kind in now.kinds[: at + 1]))}"
+    position = f"turn {now.turns[min(at, len(now.turns) - 1)]}"
     if _announces(last, now):
         is_own = len(now.breaks) - len(last.breaks) == now.own_breaks
         if at >= (now.unchanged if is_own else now.leading):

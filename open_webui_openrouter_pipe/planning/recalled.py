@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from ..conversation.budget import ContextSettings
 from ..conversation.conversation import DigestedItem, Turn, digest_item
@@ -79,8 +80,9 @@ def quote_passages(
 
 def removed_texts(parts: PartsByDetail, cutoffs: Cutoffs) -> Iterator[SourceText]:
     """Yield what earlier turns say that is not sent as it is."""
-    for part, removed in parts_removed(parts, cutoffs, parts.current):
-        yield from texts_of_entries(part.turn, parts.turns[part.turn], removed)
+    for turn, group in groupby(parts_removed(parts, cutoffs, parts.current), key=lambda pair: pair[0].turn):
+        removed = [entry for _, entries in group for entry in entries]
+        yield from texts_of_entries(turn, parts.turns[turn], removed)
 
 
 def parts_removed(

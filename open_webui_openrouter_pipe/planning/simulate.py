@@ -174,11 +174,17 @@ class SimulatedRequest:
 
     def restored_tokens(self, restored: Collection[int], cutoffs: Cutoffs | None = None) -> int:
         """Return by how much the request is larger with these parts whole."""
-        ends = Cutoffs((cutoffs or self.cutoffs).ends)
-        return sum(
-            self.parts.tokens(DetailLevel.FULL, at, at + 1) - self._tokens_of(at, ends.level_of(at))
-            for at in restored
-        )
+        if not restored:
+            return 0
+        ends = (cutoffs or self.cutoffs).ends
+        known, key = self.parts.restored_tokens, (frozenset(restored), ends)
+        if key not in known:
+            level_of = Cutoffs(ends).level_of
+            known[key] = sum(
+                self.parts.tokens(DetailLevel.FULL, at, at + 1) - self._tokens_of(at, level_of(at))
+                for at in restored
+            )
+        return known[key]
 
     def _tokens_of(self, part: int, level: DetailLevel) -> int:
         return self.parts.tokens(level, part, part + 1) if level in SENT_LEVELS else 0

@@ -33,6 +33,9 @@ _ICON = (
     "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none' stroke='%236467f2' stroke-width='2'>"
     "<circle cx='5' cy='12' r='2'/><path d='M7 12c6 0 4-6 10-6M7 12c6 0 4 6 10 6M7 12h10'/></svg>"
 )
+LINKS = ("author_url", "git_url")
+"""The fields of the frontmatter that name the project's page."""
+
 AUTHOR = "the open-webui-openrouter-pipe authors"
 _START = "# --- bundled from here ---\n"
 _NOT_CARRIED = {"py.typed"}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scripts.bundle import builder, loader
-from scripts.bundle.builder import MAINTENANCE, PIPE, BuildError, Package
+from scripts.bundle.builder import LINKS, MAINTENANCE, PIPE, BuildError, Package
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,5 +95,12 @@ def _parts(text: str) -> tuple[str, str, str, dict[str, str]]:
 
 
 def _meaning(text: str) -> list[Any]:
-    """Everything but the fields of the frontmatter, which may name other links."""
-    return [ast.dump(statement) for statement in ast.parse(text).body[1:]]
+    """Everything but the links of the frontmatter, and the blanks at its lines' ends."""
+    fields, *statements = ast.parse(text).body
+    match fields:
+        case ast.Expr(value=ast.Constant(value=str(frontmatter))):
+            lines = [line.strip() for line in frontmatter.splitlines() if line.strip()]
+        case _:
+            lines = [ast.dump(fields)]
+    kept = [line for line in lines if line.partition(":")[0] not in LINKS]
+    return [kept, *map(ast.dump, statements)]

@@ -66,6 +66,18 @@ async def test_a_summary_is_written_when_it_is_commanded(standin: StandIn, tmp_p
     )
 
 
+async def test_a_summary_is_written_again_to_keep_something(standin: StandIn, tmp_path: Path) -> None:
+    """Its turns are summarized already, but not as the user wants it."""
+    async with worker_in(tmp_path, standin) as pipe:
+        chat = LongChat(pipe, SMALL).grow(TURNS)
+        await chat.ask("/compact")
+        before = len(summary_requests(standin))
+        answer = await chat.ask("/compact the names")
+    assert answer.text.startswith(f"{ANSWER_MARK}The first 18 turns are summarized")
+    assert len(summary_requests(standin)) == before + 1
+    assert "<user_request>\nthe names\n</user_request>" in input_texts(summary_requests(standin)[-1])[-1]
+
+
 async def test_another_worker_goes_by_the_same_commands(standin: StandIn, tmp_path: Path) -> None:
     """They stand in the chat, and nowhere else."""
     async with worker_in(tmp_path, standin) as pipe:

@@ -27,6 +27,8 @@ from open_webui_openrouter_pipe.conversation.commands import (
         ("/help", Help()),
         ("/compact", Compact()),
         ("/compact the names\nand the numbers", Compact("the names and the numbers")),
+        ("/compact\tthe names", Compact("the names")),
+        ("/compact\r\nthe names", Compact("the names")),
         ("/Restore", Restore()),
         ("/restore 3-8", Restore((range(3, 9),))),
         ("/restore 3, 5-7 12", Restore((range(3, 4), range(5, 8), range(12, 13)))),

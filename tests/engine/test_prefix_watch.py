@@ -42,6 +42,7 @@ def request(*items: int, answer: str = "1", tools: tuple[int, ...] = ()) -> Requ
         unchanged=len(items),
         omitted_tools=frozenset(),
         answer=answer,
+        turns=[max(1, number) for number in range(len(items))],
     )
 
 

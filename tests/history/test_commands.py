@@ -171,3 +171,26 @@ def test_tasks_do_not_quote_commands() -> None:
     assert erase_commands(last) == "<chat_history>\nUSER: Hi.\nASSISTANT: Hello.\n</chat_history>"
     other = "USER: /context\nASSISTANT: What is that?"
     assert erase_commands(other) == other
+
+
+def test_an_assistants_message_behind_our_answer_stays() -> None:
+    """A filter or a caller of the API may have put it there."""
+    assert texts([*PAIR, assistant("Remember this."), user("And?")]) == ["Remember this.", "And?"]
+
+
+def test_our_answer_is_taken_out_also_where_its_command_is_gone() -> None:
+    """The beginning of a chat may be cut, or the command edited into something else."""
+    assert texts([assistant(OURS), user("Hello")]) == ["Hello"]
+    assert texts([user("/nothing"), assistant(OURS), user("Hello")]) == ["/nothing", "Hello"]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        f"<chat_history>\nUSER: /compact\nthe names\nASSISTANT: {OURS}\nof it\nUSER: Hi\n</chat_history>",
+        f"<chat_history>\nASSISTANT: {OURS}\nof it\nUSER: Hi\n</chat_history>",
+    ],
+)
+def test_tasks_do_not_quote_long_commands_or_answers_alone(prompt: str) -> None:
+    """The host quotes the last messages of a chat, each as it is."""
+    assert erase_commands(prompt) == "<chat_history>\nUSER: Hi\n</chat_history>"

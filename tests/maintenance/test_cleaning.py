@@ -52,7 +52,7 @@ def test_messages() -> None:
     marked = message(f"{leading_markers([OURS])}Hello")
     before = repr(marked)
     sealed = {"type": "reasoning.encrypted", "data": "x"}
-    assert without_markers(marked, lambda ulid: ulid == OURS) == {
+    assert without_markers(marked, {OURS}, is_our_answer=False) == {
         "role": "assistant",
         "content": "Hello",
         "output": [
@@ -67,10 +67,13 @@ def test_messages() -> None:
 
 def test_a_message_without_our_markers_is_left_alone() -> None:
     """Nothing is written for it."""
-    assert without_markers(message("Hello"), lambda ulid: ulid == THEIRS) is None
-    assert without_markers({"content": None, "output": None}, lambda _: True) is None
+    assert without_markers(message("Hello"), {THEIRS}, is_our_answer=False) is None
+    assert without_markers({"content": None, "output": None}, set(), is_our_answer=True) is None
     assert (
-        without_markers({"content": [{"text": 1}], "output": ["x", {"content": 1}]}, lambda _: True) is None
+        without_markers(
+            {"content": [{"text": 1}], "output": ["x", {"content": 1}]}, set(), is_our_answer=True
+        )
+        is None
     )
 
 
@@ -78,6 +81,16 @@ def test_a_phase_goes_with_the_markers() -> None:
     """Other details of the reasoning stay; a message that holds nothing of ours is left alone."""
     theirs = {"type": "reasoning.text", "text": "Hm."}
     item = {"type": "reasoning", "reasoning_details": [{"type": PHASE_TYPE, "phase": "commentary"}, theirs]}
-    cleaned = without_markers({"output": [item]}, lambda _: True)
+    cleaned = without_markers({"output": [item]}, set(), is_our_answer=True)
     assert cleaned == {"output": [{"type": "reasoning", "reasoning_details": [theirs]}]}
-    assert without_markers(cleaned, lambda _: True) is None
+    assert without_markers(cleaned, set(), is_our_answer=True) is None
+
+
+def test_an_example_in_code_is_no_marker() -> None:
+    """Unless its artifact is held; in an answer of ours, one outside of code always is a marker."""
+    quoted = f"```\n{serialize_marker(OURS)}\n```"
+    example = {"role": "assistant", "content": f"{serialize_marker(THEIRS)}\n\n{quoted}"}
+    cleaned = without_markers(example, set(), is_our_answer=True)
+    assert cleaned == {"role": "assistant", "content": quoted}
+    assert without_markers(cleaned, set(), is_our_answer=True) is None
+    assert without_markers(cleaned, {OURS}, is_our_answer=False) == {**cleaned, "content": "```\n```"}

@@ -8,6 +8,7 @@ from open_webui_openrouter_pipe.maintenance.ids import Renaming, rename_choice, 
 
 OFFERED = frozenset({"openrouter.openai/gpt-5.2", "openrouter.z-ai/glm-4.6:free"})
 FUNCTION = Renaming("old", "openrouter", OFFERED)
+OUR_OWN = Renaming("old", "openrouter", OFFERED, same_pipe=True)
 CONNECTION = Renaming("", "openrouter", OFFERED, of_connection=True)
 PREFIXED = Renaming("or", "openrouter", OFFERED, of_connection=True)
 
@@ -18,7 +19,8 @@ PREFIXED = Renaming("or", "openrouter", OFFERED, of_connection=True)
         (FUNCTION, "old.openai/gpt-5.2", "openrouter.openai/gpt-5.2"),
         (FUNCTION, "old.openai.gpt-5.2", "openrouter.openai/gpt-5.2"),
         (FUNCTION, "old.z-ai.glm-4.6:free", "openrouter.z-ai/glm-4.6:free"),
-        (FUNCTION, "old.gone/model", "openrouter.gone/model"),
+        (FUNCTION, "old.gone/model", None),
+        (OUR_OWN, "old.gone/model", "openrouter.gone/model"),
         (FUNCTION, "old.gone.model", None),
         (FUNCTION, "old.status", None),
         (FUNCTION, "older.openai/gpt-5.2", None),
@@ -31,7 +33,7 @@ PREFIXED = Renaming("or", "openrouter", OFFERED, of_connection=True)
     ],
 )
 def test_new_ids(renaming: Renaming, old: str, new: str | None) -> None:
-    """A function's models move even when they are gone; of a connection moves what our function offers."""
+    """What our function offers moves, and from the same pipe also what is gone."""
     assert renaming.new_id(old) == new
 
 
@@ -53,6 +55,7 @@ def test_only_the_choice_of_another_pipes_chat_is_renamed() -> None:
     """Its answers keep the name of who wrote them."""
     renamed = rename_choice(CHAT, FUNCTION.new_id)
     assert renamed == {**CHAT, "models": ["openrouter.openai/gpt-5.2", "other"]}
+    assert rename_choice({}, FUNCTION.new_id) == {}
 
 
 def test_settings_are_one_id_or_several_or_a_list() -> None:

@@ -342,6 +342,24 @@ async def test_chats_of_a_connection_go_on_with_ours(host: Platform) -> None:
     assert await content(host.engine, host.schema) == expected
 
 
+async def test_a_connection_keeps_what_was_set_for_its_models(host: Platform) -> None:
+    """Ours get copies: the connection still offers its own."""
+    tables = host_tables(host.schema)
+    name = f"{host.schema}." if host.schema else ""
+    row = {"id": PLAIN, "base_model_id": None, "name": "theirs", "params": "{}", "meta": "{}"}
+    grant = {"id": "g4", "resource_type": "model", "resource_id": PLAIN, "principal_id": "ada"}
+    async with host.engine.begin() as connection:
+        await connection.execute(tables.tables[f"{name}model"].insert(), row)
+        await connection.execute(tables.tables[f"{name}access_grant"].insert(), grant)
+    asked = counts(await ask(host, "move connection"))
+    assert asked == counts(await ask(host, "move connection now"))
+    assert (asked["models with what was set for them"], asked["grants of models"]) == (1, 1)
+    after = await content(host.engine, host.schema)
+    assert (after["model"][PLAIN]["name"], after["model"][NEW]["name"]) == ("theirs", "theirs")
+    granted = [(each["resource_id"], each["principal_id"]) for each in after["access_grant"].values()]
+    assert [each for each in granted if each[0] in {PLAIN, NEW}] == [(PLAIN, "ada"), (NEW, "ada")]
+
+
 async def test_what_must_be_there_first(host: Platform) -> None:
     """Each thing that is missing, or still runs, is one line, and nothing is done."""
     before = await content(host.engine, host.schema)
@@ -354,6 +372,19 @@ async def test_what_must_be_there_first(host: Platform) -> None:
     await switch_off(host, "nobody")
     before["function"]["openrouter"]["is_active"] = False
     assert await content(host.engine, host.schema) == before
+
+
+async def test_uninstalling_needs_the_function(host: Platform) -> None:
+    """Without it nothing says which models, valves and marks are ours: nothing is removed."""
+    before = await content(host.engine, host.schema)
+    table = host_tables(host.schema).tables[f"{host.schema}.function" if host.schema else "function"]
+    async with host.engine.begin() as connection:
+        await connection.execute(sa.delete(table).where(table.c.id != "rbb"))
+    for question in ("uninstall", "uninstall now"):
+        assert await ask(host, question) == commands.NO_FUNCTION_LEFT
+    after = await content(host.engine, host.schema)
+    assert {**after, "function": before["function"]} == before
+    assert await our_tables(host)
 
 
 async def test_uninstalling_leaves_a_host_that_never_had_us(host: Platform, tmp_path: Path) -> None:

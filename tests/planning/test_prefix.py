@@ -218,7 +218,7 @@ def test_what_stands_there_for_one_turn_alone_is_no_change() -> None:
     assert found(last, now) is None
     assert found(last, sent([*items, call("c9"), output("c9", "x")], plan, turn=2)) is None
     other = [*items[:-2], system("Retrieved: another page."), question]
-    assert found(last, sent(other, plan, turn=2)) == FoundBreak("turn 2", "sources")
+    assert found(last, sent(other, plan, turn=2)) == FoundBreak("turn 3", "sources")
 
 
 def test_a_question_that_is_gone_is_found() -> None:

@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import traceback
+from dataclasses import replace
 from itertools import count
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -207,6 +208,12 @@ def test_a_file_verifies_until_it_is_changed(function: builder.Function) -> None
     assert changed.differing == ("history/markers.py",)
     other_loader = verifier.verify(text.replace("KEPT_VERSIONS = 2", "KEPT_VERSIONS = 3", 1), package)
     assert [fault.partition(" ")[0] for fault in other_loader.faults] == ["what"]
+    requiring = verifier.verify(text.replace("license: MIT", "license: MIT\nrequirements: other", 1), package)
+    assert [fault.partition(" ")[0] for fault in requiring.faults] == ["what"]
+    linked = builder.bundle(
+        replace(part, links=dict.fromkeys(builder.LINKS, "https://example.org")), function
+    )
+    assert verifier.verify(linked, package).faults == ()
 
 
 @pytest.mark.parametrize("text", ["[]", '[{"id": "x"}]', "def", "x = 1\n", '[{"content": "x = 1"}, {}]'])
