@@ -119,7 +119,7 @@ class Assembly:
             model.name if model else self.call.model_id,
             wait_seconds=self._settings.summary.timeout_seconds,
             only_draws=bool(model and not model.writes),
-            page=context_page,
+            page=context_page if self.call.in_chat else None,
             language=self.call.language or ENGLISH,
         )
 

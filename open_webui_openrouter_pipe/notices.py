@@ -721,6 +721,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "context_cause_unknown": "the reason is not known",
         "context_summary": "Summary of turns {first} to {last}: {tokens:,} tokens for {source_tokens:,}",
         "context_summary_missing": "The next message has turns {first} to {last} summarized.",
+        "context_as_text": "The same as text",
         "context_hint": (
             "`/restore 3-8` sends turns word for word again, `/discard 3-8` has their summary written again; `/help` "
             "lists all commands."

@@ -139,7 +139,8 @@ class CommandRunner:
 
         def draw() -> tuple[str, str]:
             report = report_context(plan, record, model=self.model, aim=aim)
-            return context_text(report, say), self.page(report, say) if self.page else ""
+            page = self.page(report, say) if self.page else ""
+            return context_text(report, say, folded=bool(page)), page
 
         text, page = await asyncio.to_thread(draw)  # a long chat takes longer than the event loop may wait
         if page:

@@ -508,6 +508,7 @@ _LINES: Final = MappingProxyType(
         "context_cause_unknown": "原因未知",
         "context_summary": "第 {first} 至 {last} 条消息的摘要：{tokens:,} 个令牌，原为 {source_tokens:,} 个",
         "context_summary_missing": "发送下一条消息时会总结第 {first} 至 {last} 条消息。",
+        "context_as_text": "文字版",
         "context_hint": (
             "`/restore 3-8` 重新逐字发送消息，`/discard 3-8` 重新撰写其摘要；`/help` 列出所有命令。"
         ),

@@ -827,6 +827,7 @@ _LINES: Final = MappingProxyType(
             "Résumé des messages {first} à {last} : {tokens:,} tokens au lieu de {source_tokens:,}"
         ),
         "context_summary_missing": "Les messages {first} à {last} seront résumés avec le prochain message.",
+        "context_as_text": "La même chose en texte",
         "context_hint": (
             "`/restore 3-8` envoie à nouveau des messages mot pour mot, `/discard 3-8` fait réécrire leur "
             "résumé ; `/help` donne toutes les commandes."

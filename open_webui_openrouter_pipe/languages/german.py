@@ -838,6 +838,7 @@ _LINES: Final = MappingProxyType(
         "context_summary_missing": (
             "Mit der nächsten Nachricht werden die Nachrichten {first} bis {last} zusammengefasst."
         ),
+        "context_as_text": "Dasselbe als Text",
         "context_hint": (
             "`/restore 3-8` sendet Nachrichten wieder wörtlich, `/discard 3-8` lässt ihre Zusammenfassung "
             "neu schreiben; `/help` nennt alle Befehle."

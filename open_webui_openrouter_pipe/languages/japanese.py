@@ -697,6 +697,7 @@ _LINES: Final = MappingProxyType(
             "メッセージ {first}～{last} の要約：{source_tokens:,} トークンを {tokens:,} トークンに短縮"
         ),
         "context_summary_missing": "次のメッセージでメッセージ {first}～{last} が要約されます。",
+        "context_as_text": "同じ内容をテキストで表示",
         "context_hint": (
             "`/restore 3-8` はメッセージを再び原文のまま送信し、`/discard 3-8` はその要約を書き直します。"
             "`/help` ですべてのコマンドが表示されます。"

@@ -765,6 +765,7 @@ _LINES: Final = MappingProxyType(
             "Resumo das mensagens {first} a {last}: {tokens:,} tokens em vez de {source_tokens:,}"
         ),
         "context_summary_missing": "Com a próxima mensagem, as mensagens {first} a {last} serão resumidas.",
+        "context_as_text": "O mesmo em texto",
         "context_hint": (
             "`/restore 3-8` volta a enviar mensagens palavra por palavra, `/discard 3-8` faz com que o "
             "resumo delas seja escrito de novo; `/help` mostra todos os comandos."

@@ -779,6 +779,7 @@ _LINES: Final = MappingProxyType(
             "Resumen de los mensajes {first} a {last}: {tokens:,} tokens en lugar de {source_tokens:,}"
         ),
         "context_summary_missing": "Con el próximo mensaje se resumirán los mensajes {first} a {last}.",
+        "context_as_text": "Lo mismo como texto",
         "context_hint": (
             "`/restore 3-8` envía de nuevo mensajes palabra por palabra, `/discard 3-8` hace que se escriba "
             "de nuevo su resumen; `/help` muestra todos los comandos."

@@ -77,9 +77,12 @@ TURN_COLUMNS: Final = (
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&])")
 
 
-def context_text(report: ContextReport, say: Say = notice) -> str:
-    """Return the report as paragraphs and tables, in the words that `say` returns."""
-    return "\n\n".join(_paragraphs(report, say))
+def context_text(report: ContextReport, say: Say = notice, *, folded: bool = False) -> str:
+    """Return the report as paragraphs and tables, in the words that `say` returns; `folded` beside a page of it."""
+    text, hint = "\n\n".join(_paragraphs(report, say)), say("context_hint")
+    if not folded:
+        return f"{text}\n\n{hint}"
+    return f"{hint}\n\n<details>\n<summary>{say('context_as_text')}</summary>\n\n{text}\n\n</details>"
 
 
 def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
@@ -99,7 +102,6 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
     yield from _break_lines(report.breaks, say)
     for summary in report.summaries:
         yield _summary(summary, say)
-    yield say("context_hint")
 
 
 def plain(text: str) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scripts.standin import StandIn
     from tests.support.browser import Browser
 
-pytestmark = [pytest.mark.live, pytest.mark.browser]
+pytestmark = [pytest.mark.live, pytest.mark.browser, pytest.mark.usefixtures("standin")]
 
 CUT_OFF = "[[standin: incomplete=max_output_tokens]]"
 PAGES = {

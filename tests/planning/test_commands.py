@@ -285,4 +285,8 @@ def test_a_summary_that_is_not_written_yet_is_named() -> None:
     planned = Chat().say(20, Compact()).ask(20, writes=False)
     report = report_context(planned, ChatRecord(), model="A model", aim="faithful")
     assert [(each.text, each.tokens, each.kept) for each in report.summaries] == [("", 0, False)] * 2
-    assert "The next message has turns 1 to 9 summarized." in context_text(report)
+    text = context_text(report)
+    assert "The next message has turns 1 to 9 summarized." in text
+    before, hint = text.rsplit("\n\n", 1)
+    folded = f"{hint}\n\n<details>\n<summary>The same as text</summary>\n\n{before}\n\n</details>"
+    assert context_text(report, folded=True) == folded
