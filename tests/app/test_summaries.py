@@ -69,7 +69,7 @@ WORDS = {
     "calls a tool": "the model called a tool",
     "repeats its prompt": "the model repeated its instructions",
     "timed out": "the model took too long",
-    "provider unavailable": "provider unavailable",
+    "provider unavailable": "the provider answered with an error",
     "refused": "the model refused",
     "too short": "the summary was too short",
 }
