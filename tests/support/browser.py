@@ -164,7 +164,9 @@ class Browser:
 
     def show_statuses(self) -> None:
         """Unfold the status line of the last answer."""
-        self.driver.find_elements(By.CSS_SELECTOR, "button[aria-label='Toggle status history']")[-1].click()
+        button = self.driver.find_elements(By.CSS_SELECTOR, "button[aria-label='Toggle status history']")[-1]
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
+        button.click()
 
     def message_ids(self) -> list[str]:
         """The ids of the messages on the page, oldest first; of a long chat only the last ones are."""
