@@ -35,8 +35,7 @@ from .host.platform import platform
 from .host.records import Records
 from .host.templates import template_digest
 from .host.wording import Wording, default_locale, may_continue
-from .languages.language import Language
-from .notices import find_language, in_language
+from .notices import ENGLISH, find_language, in_language
 from .openrouter.status import STATUS_ID, status_answer
 from .permission import permit
 from .ports import Notice, Output
@@ -83,7 +82,8 @@ class App:
 
         Ends with a Failed after an error, never raises.
         """
-        host, language = self.worker.host, self._language(call)
+        host, default = self.worker.host, self.worker.host.default_locale
+        language = call.language or find_language([default()] if default else [])
         call = replace(call, language=language)
         has_button = partial(host.may_continue, call) if host.may_continue else None
         wording = Wording(language, settings.status_lines, has_button)
@@ -151,12 +151,7 @@ class App:
             return [_NO_ANSWER]
         listing = self.worker.listing(settings.client)
         report = await listing.report(settings.offer, is_admin=call.is_admin)
-        return status_answer(in_language(report, self._language(call)), f"msg_{generate_item_id()}")
-
-    def _language(self, call: Call) -> Language:
-        """The language of a call's user, or the host's own where nothing says that."""
-        default = self.worker.host.default_locale
-        return call.language or find_language([default()] if default else [])
+        return status_answer(in_language(report, call.language or ENGLISH), f"msg_{generate_item_id()}")
 
 
 def build_app() -> App:

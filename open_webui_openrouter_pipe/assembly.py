@@ -125,8 +125,7 @@ class Assembly:
 
     async def _chat_record(self, composer: Composer, spending: Spending, plan: Plan) -> ChatRecord:
         """What the worker and the database know of the chat's requests; without the latter, what the worker does."""
-        omitted = plan.omitted_tools | plan.unoffered_tools
-        body = composer.build(plan.items, plan.marks, omitted_tools=omitted).body
+        body = composer.build(plan.items, plan.marks, omitted_tools=plan.absent_tools).body
         cached, owner = await spending.cached_entries(plan, body), (self.call.user_id, spending.chat_id)
         try:
             of_chat = await self.worker.own.ledger.of_chat(*owner)

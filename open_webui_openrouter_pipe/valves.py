@@ -307,13 +307,6 @@ class Valves(ValveFields):
         return read_advanced(self.ADVANCED)
 
 
-def read_valves(stored: Mapping[str, Any]) -> tuple[Valves, tuple[str, ...]]:
-    """Read an administrator's valves as they are stored, like `read_user_valves`."""
-    gathered, lost = readable_advanced(stored)
-    values, unreadable = readable(Valves, gathered)
-    return Valves.model_validate(values), (*unreadable, *lost)
-
-
 class UserValves(ValveFields):
     """What each user may set, for their own chats."""
 
@@ -448,9 +441,10 @@ class HostValves(Valves):
     def __init__(self, /, **values: Any) -> None:
         if is_saving():
             _refuse_unreadable(Valves, values)
-        valves, unreadable = read_valves(values)
-        super().__init__(**valves.model_dump(exclude_unset=True))
-        self._unreadable = unreadable
+        gathered, lost = readable_advanced(values)
+        readable_values, unreadable = readable(Valves, gathered)
+        super().__init__(**readable_values)
+        self._unreadable = (*unreadable, *lost)
 
 
 @lru_cache(maxsize=16)

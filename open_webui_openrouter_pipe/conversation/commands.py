@@ -7,7 +7,7 @@ holds for the turns after it, on this branch and on no other.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias, get_args
 
@@ -90,6 +90,11 @@ def covers(turns: Iterable[range], turn: int) -> bool:
     """Return whether a command that names these turns is about the turn of this index; one that names none is."""
     named = tuple(turns)
     return not named or any(turn + 1 in each for each in named)
+
+
+def commanded_aims(commands: Iterable[ChatCommand]) -> Iterator[tuple[int, Aim]]:
+    """Yield each aim that the user has commanded, with the index of the turn that it holds from."""
+    return ((each.turn, each.command.aim) for each in commands if isinstance(each.command, SetAim))
 
 
 def _read_turns(argument: str) -> tuple[range, ...] | None:

@@ -22,6 +22,7 @@ from ..conversation.commands import (
     Restore,
     SetAim,
     ShowContext,
+    commanded_aims,
     covers,
 )
 from ..conversation.conversation import Conversation
@@ -129,8 +130,7 @@ class CommandRunner:
 
     def _aim(self, conversation: Conversation) -> Aim:
         """Return the aim that the user has commanded last, otherwise the one that is set."""
-        commands = (each.command for each in conversation.commands)
-        return ([each.aim for each in commands if isinstance(each, SetAim)] or [self.fitter.aim])[-1]
+        return ([aim for _, aim in commanded_aims(conversation.commands)] or [self.fitter.aim])[-1]
 
     async def _context(self, conversation: Conversation) -> str:
         plan = await self.fitter.preview(conversation)

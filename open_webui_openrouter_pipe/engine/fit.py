@@ -18,7 +18,7 @@ from ..conversation.media import Family, family_of, holds_pdf
 from ..conversation.tokens import TokenCounter, TokenCounts
 from ..errors import ContextBudgetExceeded
 from ..notices import notice
-from ..planning.audit import AuditRow, PrefixNote, audit_row, rejected_row
+from ..planning.audit import NO_PREFIX_NOTE, AuditRow, PrefixNote, audit_row, rejected_row
 from ..planning.plan import (
     EVICTING_STRATEGIES,
     NO_SUMMARIES,
@@ -31,7 +31,6 @@ from ..planning.plan import (
     plan,
 )
 from ..planning.reductions import Reduction, ReductionKind
-from ..planning.simulate import MissingSummaryMode
 from ..ports import Audit, Audited, Calibrations, Notice, Tokenizer
 from ..responses.effects import ResponseFailed, ResponseFinished
 from ..responses.items import is_function_call, is_message, is_reasoning
@@ -47,9 +46,6 @@ SMALLER_SHARE: Final = 0.75
 
 Notify: TypeAlias = Callable[[Notice], Awaitable[None]]
 """Shows the user a line while the answer is being prepared."""
-
-NO_PREFIX_NOTE: Final = PrefixNote()
-"""Where nothing was compared."""
 
 _REDUCTION_NOTICES: Final[Mapping[ReductionKind, str]] = {
     "clipped": "turns_clipped",
@@ -147,12 +143,8 @@ class RequestFitter:
 
     async def preview(self, conversation: Conversation) -> Plan:
         """Plan the request as `fit` would, but write, record and show nothing. Raises ContextBudgetExceeded."""
-        conversation, model = self._with_tools(conversation), await self._calibrated(self._terms.model)
-        found, summarizer = NO_SUMMARIES, self._summarizer
-        if summarizer is not None and await self._run(may_need_summaries, conversation, model):
-            mode: MissingSummaryMode = "request" if summarizer.may_try else "skip"
-            found = AvailableSummaries(await summarizer.available(conversation), mode)
-        return await self._plan(conversation, model, found)
+        conversation = self._with_tools(conversation)
+        return await self._plan(conversation, *await self._known(conversation))
 
     async def discard(self, conversation: Conversation, turns: Sequence[range]) -> int:
         """Discard the summaries of these turns, counted from 1, or of all; return how many. Raises StoreError."""
@@ -216,24 +208,20 @@ class RequestFitter:
         Where the user has waited in vain in this chat, they are written beside the answer, and this request does
         without. Return what the user was informed of meanwhile, too.
         """
-        model, summarizer = await self._calibrated(self._terms.model), self._summarizer
-        if summarizer is None or not await self._run(may_need_summaries, conversation, model):
-            return await self._plan(conversation, model, NO_SUMMARIES), ()
-        found = await summarizer.available(conversation)
-        available = AvailableSummaries(found, "request" if summarizer.may_try else "skip")
-        first = await self._plan(conversation, model, available)
-        if not first.required_summaries:
+        model, known = await self._known(conversation)
+        first, summarizer = await self._plan(conversation, model, known), self._summarizer
+        if summarizer is None or not first.required_summaries:
             return first, ()
         is_cached = self._services.cache_clock.may_be_cached(self._origin.chat_id, model.id)
         cached_prefix = first.cached_prefix if is_cached else None
         if not summarizer.may_wait:
             summarizer.prefetch(first.required_summaries, cached_prefix)
-            return await self._plan(conversation, model, AvailableSummaries(found)), ()
+            return await self._plan(conversation, model, AvailableSummaries(known.found)), ()
         before_tokens = first.tokens_without_new_summaries
         await notify(Notice(notice("summarizing", tokens=before_tokens), done=False))
         self.written = batch = await summarizer.make(first.required_summaries, cached_prefix)
         complete = all(target.segment in batch.summaries for target in first.required_summaries)
-        arrived = AvailableSummaries({**found, **batch.summaries}, "request" if complete else "skip")
+        arrived = AvailableSummaries({**known.found, **batch.summaries}, "request" if complete else "skip")
         fitted = await self._plan(conversation, model, arrived)
         if fitted.required_summaries:  # real sizes have moved what is summarized
             fitted = await self._plan(conversation, model, replace(arrived, if_missing="skip"))
@@ -301,6 +289,14 @@ class RequestFitter:
 
     def _with_tools(self, conversation: Conversation) -> Conversation:
         return replace(conversation, tools=self._terms.tools, optional_tools=self._terms.optional_tools)
+
+    async def _known(self, conversation: Conversation) -> tuple[ModelTerms, AvailableSummaries]:
+        """Return the model with its calibration, and the summaries that exist where the chat may need any."""
+        model, summarizer = await self._calibrated(self._terms.model), self._summarizer
+        if summarizer is None or not await self._run(may_need_summaries, conversation, model):
+            return model, NO_SUMMARIES
+        found = await summarizer.available(conversation)
+        return model, AvailableSummaries(found, "request" if summarizer.may_try else "skip")
 
     async def _calibrated(self, model: ModelTerms) -> ModelTerms:
         """Return the model with what its bills have taught; read once a fit, so that no bill moves it meanwhile."""

@@ -24,7 +24,7 @@ from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import content_digest
 from ..errors import PipeError, SpendingDeclined, SpendingLimitReached, StoreError
 from ..notices import notice
-from ..planning.audit import AuditRow, PrefixNote
+from ..planning.audit import NO_PREFIX_NOTE, AuditRow, PrefixNote
 from ..planning.limits import (
     AccountLimit,
     Group,
@@ -56,7 +56,7 @@ from ..responses.items import is_function_call
 from ..responses.wire import as_object
 from .admission import Away
 from .ceiling import CostCeiling, prices_of
-from .fit import NO_PREFIX_NOTE, Notify, PlannerServices, was_read_once
+from .fit import Notify, PlannerServices, was_read_once
 from .prefix_watch import PrefixWatch, Watched
 from .recorder import RequestOrigin
 from .round import Round

@@ -21,13 +21,14 @@ from ..history.build import BuiltHistory, History, Options, build_input, present
 from ..history.continuation import with_round
 from ..history.steady_prompt import SteadyPrompt
 from ..notices import notice
+from ..planning.audit import NO_PREFIX_NOTE
 from ..planning.plan import Plan
 from ..ports import LoadedArtifacts, Notice
 from .admission import Away
 from .channel import OutputChannel
 from .commands import CommandRunner
 from .failures import report_failure
-from .fit import NO_PREFIX_NOTE, RequestFitter
+from .fit import RequestFitter
 from .own_tools import OwnCalls, RecallTool
 from .pictures import PictureStorage
 from .prompt_keeper import PromptKeeper
@@ -219,11 +220,11 @@ class TurnRunner:
         if self.request.persistence.reasoning == "next_reply":
             return
         reported = self.memory.reported
-        reasons = {ulid: loaded.missing[ulid].reason for ulid in built.missing if ulid in loaded.missing}
+        reasons = {ulid: each.reason for ulid, each in loaded.missing.items()}
         unavailable = sum(reason == "unavailable" for reason in reasons.values())
         if unavailable and reported.add(self._user_id, [STORE_UNAVAILABLE]):
             await self.channel.put(Notice(notice("artifacts_unavailable", count=unavailable)))
-        lost = [ulid for ulid, reason in reasons.items() if reason != "unavailable"]
+        lost = [ulid for ulid in built.missing if reasons.get(ulid, "unavailable") != "unavailable"]
         new = reported.add(self._user_id, lost)
         if new and self.markers_of_others:
             others = await self.markers_of_others(new)
@@ -252,8 +253,7 @@ class TurnRunner:
         return round_
 
     async def _run_round(self, plan: Plan, built: BuiltHistory, conversation: Conversation) -> Round:
-        omitted = plan.omitted_tools | plan.unoffered_tools
-        request = self.ports.requests.build(plan.items, plan.marks, omitted_tools=omitted)
+        request = self.ports.requests.build(plan.items, plan.marks, omitted_tools=plan.absent_tools)
         own, body = OwnCalls(), request.body
         if self.recall:
             own, body = self.recall.calls(conversation, plan), self.recall.limited(body, conversation)

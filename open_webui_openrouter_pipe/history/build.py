@@ -146,8 +146,8 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
         InvalidHistory: Nothing is left that could be sent.
     """
     resolved = _resolve_markers(history.turns, artifacts)
-    (first, *later), volatile, summaries = _separate_additions(resolved, options)
-    latest_turn = (first, *later)[-1]
+    kept, volatile, summaries = _separate_additions(resolved, options)
+    first, *later = kept
     leading = tuple(takewhile(lambda entry: isinstance(entry, Instruction), first))
     rules = BuildRules(artifacts, model_family(options.model_id), options.strip_reasoning)
     call_ids = CallIds()
@@ -185,9 +185,7 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
         external_summaries=unique_summaries([*summaries, *history.summaries]),
         prompt_note=bool(options.steady and options.steady.note),
         prompt_change=options.steady.change if options.steady else "none",
-        has_additions=any(
-            isinstance(entry, UserMessage) and entry not in resolved[-1] for entry in latest_turn
-        ),
+        has_additions=any(isinstance(entry, UserMessage) and entry not in resolved[-1] for entry in kept[-1]),
         commands=history.commands,
     )
 

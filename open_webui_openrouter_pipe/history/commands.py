@@ -55,7 +55,7 @@ def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> Foun
     `prompt` is what the user wrote in the last message before the host added to it, "" where something is attached to
     it, None where that is not known. An answer that is to be continued is given anew.
     """
-    left = [*messages]
+    left = [TAKEN_OUT if _is_our_answer(each) else each for each in messages]
     commands: dict[int, Command] = {}
     asked: Command | None = None
     users = [index for index, message in enumerate(messages) if as_object(message).get("role") == "user"]
@@ -64,16 +64,16 @@ def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> Foun
         written = prompt if text is not None and is_last and prompt is not None else text
         command = read_command(written or "")
         answer = [*_answer_to(messages, index)] if command else []
-        is_ours = bool(answer) and _is_our_answer(messages[answer[0]])
+        is_ours = bool(answer) and left[answer[0]] is TAKEN_OUT
         if command is None or not (is_ours or all(_is_blank(messages[at]) for at in answer)):
             continue
-        for at in (index, *(answer[:1] if is_ours else answer)):
+        for at in (index, *(() if is_ours else answer)):
             left[at] = TAKEN_OUT
         if is_last:
             left[index], asked = NO_QUESTION, command
         if is_last or is_ours:
             commands[index] = command
-    return FoundCommands([TAKEN_OUT if _is_our_answer(each) else each for each in left], commands, asked)
+    return FoundCommands(left, commands, asked)
 
 
 def erase_commands(text: str) -> str:

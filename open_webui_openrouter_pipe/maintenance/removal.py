@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from ..host.platform import SharedRedis
 from ..store.schema import define_tables
 from .cleaning import marker_ids, without_markers
-from .host_tables import Change, Columns, HostRow, HostTables
+from .host_tables import Change, Columns, HostRow, HostTables, each_row
 
 _PREFIX: Final = "openrouter_pipe_"
 _MARKS: Final = ("]: #", '"openrouter_pipe.')
@@ -166,10 +166,7 @@ async def _remove_valves(tables: HostTables, function_ids: Collection[str]) -> i
             return None
         return {"settings": {**settings, "functions": {**functions, "valves": kept}}}
 
-    async def prepare(_connection: AsyncConnection, _rows: Sequence[HostRow]) -> Change:
-        return change
-
-    return await tables.rewrite(Columns("user", ("settings",)), prepare)
+    return await tables.rewrite(Columns("user", ("settings",)), each_row(change))
 
 
 async def _remove_keys(redis: SharedRedis | None, *, writes: bool) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from ..conversation.budget import Budget, ContextOverflow, WindowTooSmall
 from ..responses.effects import Usage
@@ -25,6 +25,10 @@ class PrefixNote:
 
     found: FoundBreak | None = None
     expected_cached_tokens: int = 0
+
+
+NO_PREFIX_NOTE: Final = PrefixNote()
+"""Where nothing was compared."""
 
 
 @dataclass(frozen=True, slots=True)

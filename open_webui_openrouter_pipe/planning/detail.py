@@ -15,7 +15,7 @@ from enum import IntEnum
 from itertools import accumulate
 
 from ..conversation.budget import Aim
-from ..conversation.commands import Command, SetAim
+from ..conversation.commands import Command, commanded_aims
 from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation, DigestedItem, digest_item, is_model_input
 from ..conversation.excerpts import excerpt_text, with_text
@@ -127,11 +127,9 @@ class PartsByDetail:
         self.summaries = summaries
         self.turns = conversation.turns
         self._commands: dict[int, list[Command]] = {}
-        self._aims: list[tuple[int, Aim]] = []
+        self._aims = [*commanded_aims(conversation.commands)]
         for each in conversation.commands:
             self._commands.setdefault(each.turn, []).append(each.command)
-            if isinstance(each.command, SetAim):
-                self._aims.append((each.turn, each.command.aim))
         self._conversation = conversation
         self.restored_tokens: dict[tuple[frozenset[int], tuple[int, ...]], int] = {}
         """By how much restored parts are larger than at the levels that these cutoffs give them, once counted."""

@@ -222,6 +222,11 @@ class Plan:
     layout: Layout | None = field(default=None, compare=False, repr=False)
 
     @property
+    def absent_tools(self) -> frozenset[str]:
+        """The names of the chat's tools that the request is sent without."""
+        return self.omitted_tools | self.unoffered_tools
+
+    @property
     def adds_summaries(self) -> bool:
         """Whether the request summarizes more than the one before."""
         return any(each.reason == "summary" for each in self.new_breaks)

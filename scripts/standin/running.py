@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 GRACE_SECONDS = 1
 STOP_SECONDS = 5
+KEEP_ALIVE_SECONDS = 300
+"""Longer than any client keeps an idle connection: one that is closed while a request is on its way fails it."""
 
 
 class StandIn:
@@ -32,7 +34,12 @@ class StandIn:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind((LOOPBACK, port))
         settings = uvicorn.Config(
-            self._app, log_level="warning", lifespan="off", timeout_graceful_shutdown=GRACE_SECONDS, ws="none"
+            self._app,
+            log_level="warning",
+            lifespan="off",
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            ws="none",
         )
         self._server = uvicorn.Server(settings)
         self._thread = threading.Thread(target=self._run, name="standin", daemon=True)

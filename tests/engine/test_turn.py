@@ -29,6 +29,7 @@ from open_webui_openrouter_pipe.errors import (
     StreamBroken,
 )
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact, MissingReason
+from open_webui_openrouter_pipe.history.carriers import name_call
 from open_webui_openrouter_pipe.history.parts import text_part
 from open_webui_openrouter_pipe.history.turn import input_message
 from open_webui_openrouter_pipe.notices import notice
@@ -572,6 +573,22 @@ async def test_an_outage_of_the_store_is_reported_once() -> None:
         setup.store.unavailable = unavailable
         shown.append(notices(await setup.run()))
     assert shown == [[UNSAVED], [], [], [], [UNAVAILABLE]]
+
+
+async def test_an_outage_is_reported_where_only_calls_would_have_come_back() -> None:
+    """A chat names them by their own ids; what Open WebUI shows of them is sent."""
+    call = {"id": name_call(OLD), "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [
+        *FIRST_TURN,
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": call["id"], "content": "9"},
+    ]
+    shown = []
+    for unavailable in (True, False):
+        setup = TurnSetup(FakeOpenRouter(answer(TEXT)), messages)
+        setup.store.unavailable, setup.store.reason = unavailable, "missing"
+        shown.append(notices(await setup.run()))
+    assert shown == [[UNAVAILABLE], []]
 
 
 async def test_a_refused_item_is_reported_each_time() -> None:

@@ -64,5 +64,5 @@ def of_type(body: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 def stripped(item: Any) -> Any:
     """An item without the marks for the cache, which move on from turn to turn."""
     if isinstance(item, dict):
-        return {key: stripped(value) for key, value in item.items() if key != "cache_control"}
+        return {key: stripped(value) for key, value in item.items() if key != "prompt_cache_breakpoint"}
     return [stripped(each) for each in item] if isinstance(item, list) else item
