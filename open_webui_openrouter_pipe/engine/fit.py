@@ -19,13 +19,12 @@ from ..conversation.tokens import TokenCounter, TokenCounts
 from ..errors import ContextBudgetExceeded
 from ..notices import notice
 from ..planning.audit import NO_PREFIX_NOTE, AuditRow, PrefixNote, audit_row, rejected_row
-from ..planning.plan import (
+from ..planning.plan import CachedPrefix, Plan
+from ..planning.planner import (
     EVICTING_STRATEGIES,
     NO_SUMMARIES,
     AvailableSummaries,
-    CachedPrefix,
     ModelTerms,
-    Plan,
     PlanCaches,
     may_need_summaries,
     plan,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ..conversation.budget import smallest_known
 from ..history.artifacts import ANTHROPIC, model_family
-from ..planning.plan import ModelTerms
+from ..planning.planner import ModelTerms
 from ..planning.simulate import CachePrices
 from ..ports import SEARCH_VARIANT, Model
 from ..responses.wire import as_list, as_object

@@ -7,7 +7,9 @@
     recalled       what of the removed turns is quoted beside the question
     reductions     what a request lacks of its conversation, for its user to know
     recall_offer   from which request on the model may look up what was removed
-    plan           the plan of one request: what is sent, what was done to make it fit, which summaries it needs
+    plan           what a plan says: what is sent, what was done to make it fit, which summaries it needs
+    draft          one way to send a conversation, and the plan that follows
+    planner        plans one request: draft after draft, until one fits
     cache_marks    where the provider caches, and the key of a chat's cache
     prefix         where a request differs from the last one of its chat, and why
     price          what requests cost, and what the next one will

@@ -28,7 +28,8 @@ from ..errors import ConfigurationError, InvalidHistory, PipeError
 from ..history.artifacts import Artifacts
 from ..history.build import BuiltHistory, Options, build_input, read_history
 from ..host.call import strip_function_prefix
-from ..planning.plan import ModelTerms, Plan, PlanCaches, plan
+from ..planning.plan import Plan
+from ..planning.planner import ModelTerms, PlanCaches, plan
 from ..planning.simulate import CachePrices
 from ..settings import read_settings
 from ..valve_fields import explain

@@ -20,7 +20,7 @@ from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.planning.detail import SENT_LEVELS, DetailLevel, OutputLimits, PartsByDetail
-from open_webui_openrouter_pipe.planning.plan import (
+from open_webui_openrouter_pipe.planning.planner import (
     ModelTerms,
     PlanCaches,
     plan,

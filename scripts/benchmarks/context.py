@@ -36,7 +36,8 @@ from open_webui_openrouter_pipe.conversation.conversation import build_conversat
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
 from open_webui_openrouter_pipe.conversation.tokens import NO_TOKENS, TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.planning.cache_marks import with_breakpoints
-from open_webui_openrouter_pipe.planning.plan import LIMIT_STEPS_PER_UNIT, ModelTerms, Plan, PlanCaches, plan
+from open_webui_openrouter_pipe.planning.plan import Plan
+from open_webui_openrouter_pipe.planning.planner import LIMIT_STEPS_PER_UNIT, ModelTerms, PlanCaches, plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from scripts.benchmarks._aims import WINDOWS_TOKENS, measure_aims, tables
 from scripts.benchmarks._chats import SHAPES

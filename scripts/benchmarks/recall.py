@@ -28,7 +28,8 @@ from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
-from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, ModelTerms, Plan, PlanCaches, plan
+from open_webui_openrouter_pipe.planning.plan import Plan
+from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, ModelTerms, PlanCaches, plan
 from open_webui_openrouter_pipe.planning.recalled import (
     NOTHING_RECALLED,
     Recalled,

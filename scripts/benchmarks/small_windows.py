@@ -23,7 +23,8 @@ from open_webui_openrouter_pipe.conversation.conversation import (
     is_model_input,
 )
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, ModelTerms, Plan, PlanCaches, plan
+from open_webui_openrouter_pipe.planning.plan import Plan
+from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, ModelTerms, PlanCaches, plan
 from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary
 
 if TYPE_CHECKING:

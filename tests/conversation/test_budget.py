@@ -11,7 +11,7 @@ from open_webui_openrouter_pipe.conversation.budget import (
     smallest_known,
     split_window,
 )
-from open_webui_openrouter_pipe.planning.plan import ModelTerms
+from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from tests.support.chats import SYSTEM, history, planned, user
 
 

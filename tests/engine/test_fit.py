@@ -29,7 +29,7 @@ from open_webui_openrouter_pipe.engine.fit import (
 from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
 from open_webui_openrouter_pipe.engine.summarizer import Summarizer, SummarizerState
 from open_webui_openrouter_pipe.history.build import BuiltHistory, Options, build_input, read_history
-from open_webui_openrouter_pipe.planning.plan import ModelTerms
+from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, Usage
 from open_webui_openrouter_pipe.store.summaries import MemorySummaries

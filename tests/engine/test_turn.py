@@ -33,7 +33,8 @@ from open_webui_openrouter_pipe.history.carriers import name_call
 from open_webui_openrouter_pipe.history.parts import text_part
 from open_webui_openrouter_pipe.history.turn import input_message
 from open_webui_openrouter_pipe.notices import notice
-from open_webui_openrouter_pipe.planning.plan import CacheMarks, ModelTerms, Plan
+from open_webui_openrouter_pipe.planning.plan import CacheMarks, Plan
+from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.ports import (
     Artifact,
     Attachments,
@@ -578,7 +579,7 @@ async def test_an_outage_of_the_store_is_reported_once() -> None:
 async def test_an_outage_is_reported_where_only_calls_would_have_come_back() -> None:
     """A chat names them by their own ids; what Open WebUI shows of them is sent."""
     call = {"id": name_call(OLD), "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    messages = [
+    messages: list[dict[str, Any]] = [
         *FIRST_TURN,
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": call["id"], "content": "9"},

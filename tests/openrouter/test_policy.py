@@ -24,7 +24,7 @@ from open_webui_openrouter_pipe.openrouter.policy import (
     summary_parameters,
     task_parameters,
 )
-from open_webui_openrouter_pipe.planning.plan import ModelTerms
+from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.ports import Model
 from open_webui_openrouter_pipe.summaries.prompt import SUMMARY_SCHEMA

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from open_webui_openrouter_pipe.planning.plan import ModelTerms
+from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from tests.support.chats import History, Memory, answer, history, user
 

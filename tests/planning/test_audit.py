@@ -17,7 +17,7 @@ from open_webui_openrouter_pipe.planning.audit import (
     rejected_row,
     summary_row,
 )
-from open_webui_openrouter_pipe.planning.plan import ModelTerms
+from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.prefix import FoundBreak
 from open_webui_openrouter_pipe.responses.effects import Usage
 from tests.support.chats import history, planned, user

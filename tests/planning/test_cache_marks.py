@@ -9,7 +9,8 @@ from hypothesis import given
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.planning.cache_marks import cache_key, needs_breakpoints, with_breakpoints
-from open_webui_openrouter_pipe.planning.plan import CacheMarks, ModelTerms
+from open_webui_openrouter_pipe.planning.plan import CacheMarks
+from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from tests.support.chats import SYSTEM, History, answer, call, histories, output, planned, system, user
 

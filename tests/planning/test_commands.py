@@ -26,7 +26,8 @@ from open_webui_openrouter_pipe.conversation.conversation import build_conversat
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.context_report import ChatRecord, ReportedBreak, report_context
 from open_webui_openrouter_pipe.planning.context_text import context_text
-from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, Plan, may_need_summaries, plan
+from open_webui_openrouter_pipe.planning.plan import Plan
+from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, may_need_summaries, plan
 from open_webui_openrouter_pipe.planning.prefix import digest_request
 from open_webui_openrouter_pipe.planning.price import RequestPieces
 from open_webui_openrouter_pipe.responses.items import is_message

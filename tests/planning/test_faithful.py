@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.plan import ModelTerms
+from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from tests.support.cases import HISTORIES, SHARES
 from tests.support.chats import SYSTEM, History, Memory, histories, plan_with

@@ -12,15 +12,8 @@ from open_webui_openrouter_pipe.conversation.calibration import Calibration
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import Conversation, build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.plan import (
-    CacheMarks,
-    ModelTerms,
-    Plan,
-    PlanCaches,
-    Step,
-    may_need_summaries,
-    plan,
-)
+from open_webui_openrouter_pipe.planning.plan import CacheMarks, Plan, Step
+from open_webui_openrouter_pipe.planning.planner import ModelTerms, PlanCaches, may_need_summaries, plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.responses.items import is_message
 from tests.planning.exact import MODEL, new_memory, split_words, talk, words

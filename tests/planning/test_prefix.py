@@ -17,7 +17,8 @@ from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, Cont
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import is_model_input
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.plan import CacheMarks, ModelTerms, Plan
+from open_webui_openrouter_pipe.planning.plan import CacheMarks, Plan
+from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.prefix import (
     BreakCause,
     FoundBreak,

@@ -14,7 +14,8 @@ from open_webui_openrouter_pipe.conversation.conversation import Conversation, b
 from open_webui_openrouter_pipe.conversation.references import reference_of
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.detail import SENT_LEVELS, OutputLimits, PartsByDetail
-from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan, PlanCaches, plan
+from open_webui_openrouter_pipe.planning.plan import Plan
+from open_webui_openrouter_pipe.planning.planner import ModelTerms, PlanCaches, plan
 from open_webui_openrouter_pipe.planning.simulate import PrefixBreak
 from open_webui_openrouter_pipe.recall.tool import RECALL_TOOL
 from open_webui_openrouter_pipe.responses.items import is_function_call_output, is_message

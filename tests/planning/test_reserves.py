@@ -12,7 +12,8 @@ from open_webui_openrouter_pipe.conversation.budget import Budget, ContextOverfl
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import Conversation, Tool, build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan, PlanCaches, plan
+from open_webui_openrouter_pipe.planning.plan import Plan
+from open_webui_openrouter_pipe.planning.planner import ModelTerms, PlanCaches, plan
 from tests.planning.exact import split_words, talk, words
 from tests.support.chats import call, history, output, user
 

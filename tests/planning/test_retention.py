@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings, Strategy
-from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan
+from open_webui_openrouter_pipe.planning.plan import Plan
+from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.responses.items import is_function_call_output
 from tests.planning.exact import MODEL, new_memory, talk, words

@@ -12,7 +12,8 @@ from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.errors import ContextBudgetExceeded
 from open_webui_openrouter_pipe.planning.detail import OutputLimits
-from open_webui_openrouter_pipe.planning.plan import ModelTerms, Plan
+from open_webui_openrouter_pipe.planning.plan import Plan
+from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.responses.items import (
     Item,

@@ -16,9 +16,9 @@ from open_webui_openrouter_pipe.conversation.calibration import Calibration
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.plan import (
+from open_webui_openrouter_pipe.planning.plan import Plan
+from open_webui_openrouter_pipe.planning.planner import (
     AvailableSummaries,
-    Plan,
     PlanCaches,
     may_need_summaries,
     plan,

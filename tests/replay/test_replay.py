@@ -13,7 +13,7 @@ import pytest
 from open_webui_openrouter_pipe.engine.fit import RequestFitter, RequestTerms
 from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
 from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
-from open_webui_openrouter_pipe.planning.plan import ModelTerms
+from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.replay.__main__ import ASSUMED_PRICES, main
 from open_webui_openrouter_pipe.replay.exports import chat_state, read_export
 from open_webui_openrouter_pipe.settings import read_settings

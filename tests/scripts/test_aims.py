@@ -10,7 +10,8 @@ from open_webui_openrouter_pipe.conversation.budget import Aim, ContextSettings
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation, is_model_input
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, ModelTerms, Plan, PlanCaches, plan
+from open_webui_openrouter_pipe.planning.plan import Plan
+from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, ModelTerms, PlanCaches, plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.summaries.segments import Segment
 from open_webui_openrouter_pipe.summaries.summary import Summary

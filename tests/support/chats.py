@@ -17,7 +17,8 @@ from open_webui_openrouter_pipe.conversation.calibration import Calibration
 from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
-from open_webui_openrouter_pipe.planning.plan import AvailableSummaries, ModelTerms, Plan, PlanCaches, plan
+from open_webui_openrouter_pipe.planning.plan import Plan
+from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, ModelTerms, PlanCaches, plan
 from open_webui_openrouter_pipe.planning.simulate import MissingSummaryMode
 from open_webui_openrouter_pipe.responses.items import InputMessage, Item
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget

@@ -1,0 +1,409 @@
+"""One way to send a conversation: what of it, under which terms, and the plan that follows.
+
+Owns the order of the steps (cap, shorten old tool results, summarize, prune, evict), and how a request is put
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from types import MappingProxyType
+
+from ..conversation.budget import Budget, ContextShare, Strategy
+from ..conversation.conversation import Conversation, DigestedItem, Tool
+from ..conversation.tokens import TokenCounter, TokenCounts
+from ..recall.passages import TextIndex, new_index
+from ..responses.items import is_function_call
+from ..summaries.segments import SummaryTarget
+from .detail import DetailLevel, PartsByDetail
+from .plan import CachedPrefix, CacheMarks, Layout, Plan, Step
+from .policies import (
+    LOW_WATER_SHARE,
+    clip_turns,
+    compact,
+    evict,
+    prune,
+    segments_to_prefetch,
+    shorten_old_tool_results,
+    summarize,
+)
+from .recall_offer import UNOFFERED, lacks_something, with_arrival, without_recall
+from .recalled import NOTHING_RECALLED, Recalled, max_recalled_tokens, recall_passages
+from .reductions import Reduction, chat_reductions, in_order, retrieved_reduction
+from .retrieved import head_of_retrieved
+from .simulate import (
+    BreakReason,
+    Cutoffs,
+    Policy,
+    PrefixBreak,
+    SimulatedRequest,
+    Simulation,
+    SimulationTerms,
+    simulate,
+)
+
+LEADING_BITS = 3
+
+_RETENTION: tuple[BreakReason, Policy] = ("retention", shorten_old_tool_results)
+_POLICIES: Mapping[Strategy, tuple[tuple[BreakReason, Policy], ...]] = MappingProxyType(
+    {
+        "summarize": (
+            ("summary", compact),
+            _RETENTION,
+            ("summary", summarize),
+            ("prune", prune),
+            ("evict", evict),
+        ),
+        "prune": (_RETENTION, ("prune", prune), ("evict", evict)),
+        "clip": (("clip", clip_turns), _RETENTION, ("evict", evict)),
+        "refuse": (_RETENTION,),
+        "off": (),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRequest:
+    """The current request as the simulation of the chat leaves it, with its exact size."""
+
+    simulation: Simulation
+    simulated: SimulatedRequest
+    offers_recall: bool = False
+    recalled: Recalled = NOTHING_RECALLED
+
+    @property
+    def tokens(self) -> int:
+        """Its size."""
+        return self.simulated.actual_tokens()
+
+    @property
+    def new_breaks(self) -> tuple[PrefixBreak, ...]:
+        """The changes of the prefix that it brings."""
+        return tuple(each for each in self.simulation.breaks if each.request == self.simulated.end)
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the request's size after each step."""
+        reasons = {each.reason for each in self.new_breaks}
+        cutoffs, retained = self.simulation.cutoffs, self.simulation.retained
+        summarized = retained.moved(DetailLevel.SUMMARIZED, cutoffs.summarized)
+        pruned = Cutoffs((*cutoffs.ends[: DetailLevel.DROPPED], cutoffs.summarized, cutoffs.summarized))
+
+        def size(cutoffs: Cutoffs | None = None) -> int:
+            return self.simulated.actual_tokens(cutoffs) - self.recalled.tokens
+
+        yield Step("cap", size(Cutoffs()), triggered=False)
+        yield Step("retention", size(retained), triggered="retention" in reasons)
+        yield Step("summary", size(summarized), triggered="summary" in reasons)
+        yield Step("prune", size(pruned), triggered="prune" in reasons)
+        yield Step("evict", size(), triggered=bool(reasons & {"evict", "clip"}))
+        if self.recalled.entries:
+            yield Step("recall", self.tokens, triggered=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One way to send the whole conversation: what of it, in which parts, under which terms."""
+
+    whole: Conversation
+    conversation: Conversation
+    parts: PartsByDetail
+    terms: SimulationTerms
+    omitted_tools: frozenset[str] = frozenset()
+    index: TextIndex = field(default_factory=new_index)
+
+    @property
+    def max_recalled_tokens(self) -> int:
+        """The most that quoted passages take."""
+        return max_recalled_tokens(self.terms.settings, self.terms.budget_tokens)
+
+    def optional_tools(self) -> tuple[Tool, ...]:
+        """Return the tools that may be omitted: not chosen by the user, and never called in this chat.
+
+        Some providers refuse calls in the input of a request that offers no tools.
+        """
+        items = (entry.item for part in self.parts.parts for entry in part.entries)
+        called = {item["name"] for item in items if is_function_call(item)}
+        names = self.conversation.optional_tools - called
+        return tuple(tool for tool in self.conversation.tools if tool.get("name") in names)
+
+    def without_optional_tools(self) -> Draft:
+        """Return the same with the other tools alone."""
+        omitted = self.optional_tools()
+        if not omitted:
+            return self
+        tools = tuple(tool for tool in self.conversation.tools if tool not in omitted)
+        names = frozenset(str(tool["name"]) for tool in omitted)
+        return replace(self, conversation=replace(self.conversation, tools=tools), omitted_tools=names)
+
+    def has_long_retrieved(self) -> bool:
+        """Whether the retrieved text is longer than a single tool output may be."""
+        return self._tokens(self.conversation.retrieved) > self._head_tokens
+
+    @property
+    def _head_tokens(self) -> int:
+        """How much of the retrieved text its head may take: as much as a single tool output."""
+        return self.parts.limits.output_tokens(1)
+
+    def with_head_of_retrieved(self) -> Draft:
+        """Return the same with the head of the retrieved text."""
+        head = head_of_retrieved(self.conversation.retrieved, self._head_tokens, self.parts.counter)
+        return self._with_retrieved(head)
+
+    def without_retrieved(self) -> Draft:
+        """Return the same without any retrieved text."""
+        return self._with_retrieved(())
+
+    def _with_retrieved(self, entries: tuple[DigestedItem, ...]) -> Draft:
+        """What says how the instructions now read stays: without it, the model would go by what they no longer say."""
+        corrections = self.conversation.volatile[: self.conversation.corrections]
+        return replace(self, conversation=replace(self.conversation, volatile=(*corrections, *entries)))
+
+    def without_summaries(self) -> Draft:
+        """Return the same with turns omitted instead of summarized."""
+        settings = replace(self.terms.settings, context_strategy="prune")
+        return replace(self, terms=replace(self.terms, settings=settings))
+
+    def without_record(self) -> Draft:
+        """Return the same with a note that does not say what the user wrote."""
+        return replace(self, parts=self.parts.without_record())
+
+    def without_recall(self) -> Draft:
+        """Return the same without quoted passages."""
+        settings = replace(self.terms.settings, recall=False)
+        return replace(self, terms=replace(self.terms, settings=settings))
+
+    def without_restored(self) -> Draft:
+        """Return the same without the turns that its user has restored."""
+        return replace(self, terms=replace(self.terms, restores=False))
+
+    def is_crowded(self, request: DraftRequest) -> bool:
+        """Whether turns were evicted for what gives way before them.
+
+        That is long retrieved text, and optional tools that alone keep every request above the low-water mark.
+        """
+        if not any(each.reason == "evict" for each in request.simulation.breaks):
+            return False
+        tokens, low_water_tokens = self._base_tokens(), LOW_WATER_SHARE * self.terms.limit_tokens
+        optional_tokens = self.parts.counter.tools(self.optional_tools()).tokens
+        return self.has_long_retrieved() or tokens - optional_tokens <= low_water_tokens < tokens
+
+    def _base_tokens(self) -> int:
+        """What every request is taken to carry beside the chat.
+
+        Retrieved text changes from request to request: the past is decided with its rounded size, and with no more
+        than its head takes, so that cutting it to that moves nothing that was decided before.
+        """
+        volatile_tokens = min(self._tokens(self.conversation.volatile), self._head_tokens)
+        return self._fixed_tokens(with_recall=False) + rounded_up(volatile_tokens)
+
+    def _reserved_tokens(self) -> int:
+        """What every request leaves free below the limit, so that recall moves nothing that was decided before.
+
+        That is the room of quoted passages and of our tool. When summaries begin does not go by it.
+        """
+        tools_tokens = self._fixed_tokens(with_recall=True) - self._fixed_tokens(with_recall=False)
+        return self.max_recalled_tokens + tools_tokens
+
+    def _fixed_tokens(self, *, with_recall: bool) -> int:
+        tools = self.parts.counter.tools(self._tools(with_recall=with_recall))
+        return tools.tokens + self._tokens(self.conversation.instructions)
+
+    def simulate(self) -> DraftRequest:
+        """Simulate the chat, and measure the current request as it follows."""
+        limit_tokens = max(0, self.terms.limit_tokens - self._reserved_tokens())
+        terms = replace(self.terms, base_tokens=self._base_tokens(), limit_tokens=limit_tokens)
+        simulation = simulate(self.parts, terms, _POLICIES[terms.settings.context_strategy])
+        end = len(self.parts.parts)
+        if offers_recall := self._has_use_for_recall(simulation.cutoffs, end):
+            simulation = replace(simulation, breaks=with_arrival(simulation.breaks, self.parts))
+        recalled = self._recalled(simulation.opening)
+        volatile_tokens = self._tokens([*self.conversation.volatile, *recalled.entries])
+        base_tokens = self._fixed_tokens(with_recall=offers_recall) + volatile_tokens
+        actual = replace(terms.in_turn(self.parts, len(self.parts.turns) - 1), base_tokens=base_tokens)
+        request = SimulatedRequest(
+            self.parts,
+            actual,
+            simulation.cutoffs,
+            end,
+            unpruned_cost=simulation.unpruned_cost,
+            unsummarized_cost=simulation.unsummarized_cost,
+        )
+        return DraftRequest(simulation, request, offers_recall, recalled)
+
+    def _has_use_for_recall(self, cutoffs: Cutoffs, end: int) -> bool:
+        """Whether the request with so many parts lacks something that the model could ask for."""
+        return self.terms.settings.recall_tool and lacks_something(self.parts, cutoffs, end)
+
+    def _tools(self, *, with_recall: bool) -> tuple[Tool, ...]:
+        """Return the tools of a request, without ours where it is of no use yet."""
+        tools = self.conversation.tools
+        return tools if with_recall or not self.terms.settings.recall_tool else without_recall(tools)
+
+    def _recalled(self, opening: Cutoffs) -> Recalled:
+        """Return what is quoted in the current turn, from what its first request did not say."""
+        if not self.max_recalled_tokens:
+            return NOTHING_RECALLED
+        entries, starts = self._entries(opening)
+        before = entries[: starts[self.parts.current]]
+        return recall_passages(self.parts, opening, before, self.index, self.max_recalled_tokens)
+
+    def plan(self, request: DraftRequest, model_id: str, budget: Budget, limit_tokens: int) -> Plan:
+        """Put the request together."""
+        simulation, parts, counter = request.simulation, self.parts, self.parts.counter
+        cutoffs, index = simulation.cutoffs, parts.summaries
+        entries, starts = self._entries(cutoffs, request.recalled)
+        segments = parts.segments_before(cutoffs.summarized)
+        adds_summaries = any(each.reason == "summary" for each in request.new_breaks)
+        # Where the prefix changes anyway, neighbors that should share a summary are joined.
+        joins = adds_summaries and self.terms.missing_summaries == "request"
+        sent_segments = parts.segments_before(cutoffs.replaced)
+        required = index.desired(sent_segments) if joins else index.missing(sent_segments)
+        without_new = simulation.previous if adds_summaries else simulation.retained
+        tools, whole = self._tools(with_recall=request.offers_recall), self.whole
+        if tools != self.conversation.tools:
+            whole = replace(whole, tools=without_recall(whole.tools))
+        return Plan(
+            model=model_id,
+            items=tuple(entry.item for entry in entries),
+            marks=self._marks(cutoffs, simulation.previous, starts, request.recalled),
+            budget=budget,
+            limit_tokens=limit_tokens,
+            tokens_before=count_all(counter, whole).tokens + index.tokens(0),
+            tokens=request.tokens,
+            steps=tuple(request.steps()),
+            counts=counter.entries(entries).plus(counter.tools(tools)),
+            prefix_breaks=simulation.breaks,
+            new_breaks=request.new_breaks,
+            summarized_turns=parts.turns_before(cutoffs.summarized),
+            tokens_without_new_summaries=request.simulated.actual_tokens(without_new),
+            required_summaries=required,
+            prefetch_summaries=self._prefetch(request, segments),
+            cached_prefix=self._cached_prefix(request) if required and not self.omitted_tools else None,
+            omitted_tools=self.omitted_tools,
+            reductions=in_order(self._reductions(cutoffs)),
+            entries=tuple(entries),
+            unoffered_tools=frozenset() if tools == self.conversation.tools else UNOFFERED,
+            recalled=request.recalled,
+            layout=Layout(self.conversation, parts, cutoffs, starts, counter.tools(tools).tokens),
+        )
+
+    def _reductions(self, cutoffs: Cutoffs) -> Iterator[Reduction]:
+        """Yield what the request lacks of the whole conversation."""
+        sent, whole = self.conversation, self.whole
+        yield from chat_reductions(self.parts, cutoffs, self.terms.settings)
+        yield from retrieved_reduction(self._tokens(whole.retrieved), self._tokens(sent.retrieved))
+        if self.omitted_tools:
+            tokens = (
+                self.parts.counter.tools(whole.tools).tokens - self.parts.counter.tools(sent.tools).tokens
+            )
+            yield Reduction("tools", len(self.omitted_tools), tokens)
+
+    def _prefetch(self, request: DraftRequest, segments: int) -> tuple[SummaryTarget, ...]:
+        """What the next summarizing would require beyond what this request does."""
+        terms, index = self.terms, self.parts.summaries
+        summarizes = terms.settings.context_strategy == "summarize" and terms.missing_summaries == "request"
+        if not (summarizes and self.parts.parts):
+            return ()
+        next_segments = max(segments, segments_to_prefetch(request.simulated))
+        in_use = {target.segment for target in (*index.missing(segments), *index.desired(segments))}
+        return tuple(target for target in index.desired(next_segments) if target.segment not in in_use)
+
+    def _cached_prefix(self, request: DraftRequest) -> CachedPrefix:
+        """The chat as the request before sent it: up to the current turn when this request opens it."""
+        previous, opens_turn = request.simulation.previous, len(self.parts.parts) - self.parts.current <= 1
+        before = replace(self, conversation=replace(self.conversation, volatile=())) if opens_turn else self
+        recalled = NOTHING_RECALLED if opens_turn else request.recalled
+        entries, starts = before._entries(previous, recalled)  # noqa: SLF001 - the same class
+        marks = before._marks(previous, previous, starts, recalled)  # noqa: SLF001 - the same class
+        if opens_turn:
+            entries = entries[: starts[self.parts.current]]
+            if (
+                self.conversation.volatile or request.recalled.entries
+            ):  # so had the request before, most likely
+                marks = replace(marks, current=marks.completed + 1)
+        offered = self._has_use_for_recall(previous, len(self.parts.parts) - 1)
+        tools = self._tools(with_recall=offered)
+        tokens = self.parts.counter.tools(tools).tokens + self._tokens(entries)
+        unoffered = frozenset() if tools == self.conversation.tools else UNOFFERED
+        return CachedPrefix(tuple(entry.item for entry in entries), marks, tokens, unoffered)
+
+    def shares(self, request: DraftRequest) -> Iterator[ContextShare]:
+        """Yield what the request holds when all that may be dropped is dropped."""
+        parts, conversation, counter = self.parts, self.conversation, self.parts.counter
+        cutoffs, end, current = request.simulation.cutoffs, len(parts.parts), parts.current
+        summaries = parts.summaries.tokens(parts.segments_before(cutoffs.replaced))
+        note = self._tokens(parts.note(cutoffs.summarized, cutoffs.dropped))
+
+        def tokens(start: int, end: int) -> int:
+            return sum(self._tokens(parts.entries(cutoffs.level_of(at), at)) for at in range(start, end))
+
+        said = (*conversation.instructions, *conversation.volatile[: conversation.corrections])
+        yield ContextShare("instructions", self._tokens(said), droppable=False)
+        built_in = [tool for tool in conversation.tools if tool.get("name") in conversation.optional_tools]
+        chosen = [tool for tool in conversation.tools if tool not in built_in]
+        yield ContextShare("tools", counter.tools(chosen).tokens, droppable=False)
+        yield ContextShare("built-in tools", counter.tools(built_in).tokens, droppable=False)
+        yield ContextShare("summaries", summaries, droppable=False)
+        yield ContextShare("retrieved text", self._tokens(conversation.retrieved), droppable=True)
+        yield ContextShare("note on omitted turns", note, droppable=False)
+        yield ContextShare("earlier turns", tokens(0, current), droppable=True)
+        yield ContextShare("latest message", tokens(current, min(end, current + 1)), droppable=False)
+        yield ContextShare("current tool calls", tokens(current + 1, end), droppable=False)
+
+    def _entries(
+        self, cutoffs: Cutoffs, recalled: Recalled = NOTHING_RECALLED
+    ) -> tuple[list[DigestedItem], list[int]]:
+        """Return the entries in their order, and how many come before each part and at the end."""
+        parts, conversation = self.parts, self.conversation
+        summaries = parts.summaries.entries(parts.segments_before(cutoffs.replaced))
+        note = parts.note(cutoffs.summarized, cutoffs.dropped)
+        entries = [*conversation.instructions, *summaries, *note]
+        starts = []
+        for part in range(len(parts.parts)):
+            if part == parts.current:
+                entries += [*conversation.volatile, *recalled.entries]
+            starts.append(len(entries))
+            entries += parts.entries(cutoffs.level_of(part), part)
+        return entries, [*starts, len(entries)]
+
+    def _marks(
+        self, cutoffs: Cutoffs, previous: Cutoffs, starts: Sequence[int], recalled: Recalled
+    ) -> CacheMarks:
+        """Return the ends of what stays the same; `starts` are the numbers of items before each part."""
+        instructions = len(self.conversation.instructions)
+        summaries = self.parts.summaries.entries(self.parts.segments_before(cutoffs.replaced))
+        fixed = instructions + len(summaries)
+        frontier = cutoffs.ends[DetailLevel.TOOL_FACTS]
+        if (cutoffs.replaced, cutoffs.discards) != (previous.replaced, previous.discards):
+            unchanged = instructions
+        elif cutoffs.dropped != previous.dropped:
+            unchanged = fixed
+        else:
+            changed = (at for at in range(frontier) if cutoffs.level_of(at) != previous.level_of(at))
+            unchanged = starts[frontier if cutoffs == previous else next(changed, frontier)]
+        return CacheMarks(
+            instructions=fixed,
+            unchanged=unchanged,
+            frontier=starts[frontier],
+            completed=starts[self.parts.current] - len(self.conversation.volatile) - len(recalled.entries),
+            current=starts[self.parts.current],
+            has_additions=self.conversation.has_additions,
+        )
+
+    def _tokens(self, entries: Iterable[DigestedItem]) -> int:
+        return self.parts.counter.entries(entries).tokens
+
+
+def count_all(counter: TokenCounter, conversation: Conversation) -> TokenCounts:
+    """Count everything of a conversation but the external summaries."""
+    turns = chain.from_iterable(turn.entries for turn in conversation.turns)
+    entries = chain(conversation.instructions, conversation.volatile, turns)
+    return counter.entries(entries).plus(counter.tools(conversation.tools))
+
+
+def rounded_up(tokens: int) -> int:
+    """Round to three leading bits: text that changes a little does not move what was decided before."""
+    step = 1 << max(0, tokens.bit_length() - LEADING_BITS)
+    return -(-tokens // step) * step

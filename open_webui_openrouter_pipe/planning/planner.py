@@ -1,0 +1,234 @@
+"""Plans one request: fits a conversation into a model's window.
+
+Owns the budget, and what gives way in which order until the request fits, or is refused. The same conversation with
+the same summaries always has the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from ..conversation.budget import (
+    OVERHEAD_SHARE,
+    UNKNOWN_WINDOW_TOKENS,
+    Budget,
+    ContextOverflow,
+    ContextSettings,
+    Strategy,
+    WindowTooSmall,
+    split_window,
+)
+from ..conversation.calibration import Calibration
+from ..conversation.commands import Command, Compact, Restore, SetAim
+from ..conversation.content_cache import ContentCache
+from ..conversation.conversation import Conversation
+from ..conversation.tokens import TokenCounter
+from ..conversation.user_record import instructions_note, max_record_tokens, omission_note
+from ..recall.passages import TextIndex, new_index
+from ..summaries.segments import NO_SEGMENTS, Segment, SegmentSizes, SummaryIndex
+from ..summaries.summary import Summary
+from .detail import NO_LIMITS, OutputLimits, PartsByDetail
+from .draft import Draft, count_all, rounded_up
+from .plan import Plan
+from .recalled import max_recalled_tokens
+from .simulate import (
+    CachePrices,
+    MissingSummaryMode,
+    SimulationTerms,
+)
+
+LIMIT_STEPS_PER_UNIT = 10
+"""The limit follows the calibration in steps of a tenth, so that cutoffs do not move with each bill. What the provider
+counts beyond a step is within the overhead reserve."""
+THRIFTY_WINDOW_TOKENS = 128_000
+"""The window from which on segments are of full size: in larger ones only more summaries would stand side by side."""
+EVICTING_STRATEGIES: frozenset[Strategy] = frozenset({"summarize", "prune", "clip"})
+"""Strategies that drop what they must; the others refuse, or send everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTerms:
+    """What a plan needs to know of the model that serves the request.
+
+    `window_tokens` is the smallest of all that may serve it, None when unknown; `output_tokens` what the request asks
+    for, None when it leaves that open; `max_output_tokens` the most that each model that may serve can write, thinking
+    included; `calibration` what its bills have taught so far. `segment_window_tokens` is the window that segments are
+    cut for, where a request has to fit into less than the model's.
+    """
+
+    id: str
+    window_tokens: int | None = None
+    output_tokens: int | None = None
+    prices: CachePrices = field(default_factory=CachePrices)
+    calibration: Calibration | None = None
+    segment_window_tokens: int | None = None
+    max_output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AvailableSummaries:
+    """The summaries that exist, and whether a plan may require others or skips the turns that have none."""
+
+    found: Mapping[Segment, Summary] = field(default_factory=dict)
+    if_missing: MissingSummaryMode = "skip"
+
+
+NO_SUMMARIES = AvailableSummaries()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCaches:
+    """What follows from items, kept from request to request: texts that stand in for them, and their passages."""
+
+    facts: ContentCache[str] = field(default_factory=ContentCache)
+    passages: TextIndex = field(default_factory=new_index)
+
+
+def plan(
+    conversation: Conversation,
+    settings: ContextSettings,
+    *,
+    model: ModelTerms,
+    counter: TokenCounter,
+    caches: PlanCaches,
+    summaries: AvailableSummaries = NO_SUMMARIES,
+) -> Plan:
+    """Fit a conversation into a model's window.
+
+    Raises ContextOverflow or WindowTooSmall (both are ContextBudgetExceeded) when what must be sent is over the
+    limit, unless the strategy is `off`.
+    """
+    budget, scale = _budget_and_scale(conversation, settings, model, counter)
+    limit_tokens = scale.limit_tokens(budget)
+    least = budget.with_half_reserves(output_tokens=model.output_tokens)
+    bounded = settings.context_strategy != "off"
+    if bounded and least.input_tokens <= 0:
+        raise WindowTooSmall(budget)
+    note = instructions_note if settings.context_strategy == "clip" else omission_note
+    sizes = segment_sizes(settings, model.segment_window_tokens or budget.window_tokens)
+    record_tokens = record_tokens_of(settings, budget)
+    index = SummaryIndex(
+        conversation, counter, sizes, summaries.found, record_tokens=record_tokens, texts=caches.facts
+    )
+    limits = (
+        OutputLimits(budget.input_tokens, note=note, has_references=settings.recall_tool)
+        if bounded
+        else NO_LIMITS
+    )
+    parts = PartsByDetail(conversation, counter, caches.facts, limits, index)
+    terms = SimulationTerms(settings, model.prices, limit_tokens, budget.input_tokens, summaries.if_missing)
+    # The chat is shortened for the whole reserves; half of them gives way to what is left, before anything is refused.
+    last_limit_tokens = scale.limit_tokens(least)
+    whole = Draft(conversation, conversation, parts, terms, index=caches.passages)
+    wholes = [whole]
+    if whole.max_recalled_tokens:
+        wholes.append(whole.without_recall())
+    if any(isinstance(each.command, Restore) for each in conversation.commands):
+        wholes.append(wholes[-1].without_restored())
+    for draft in chain.from_iterable(map(_drafts, wholes)):
+        request = draft.simulate()
+        if not bounded or (request.tokens <= limit_tokens and not draft.is_crowded(request)):
+            return draft.plan(request, model.id, budget, limit_tokens)
+        if request.tokens <= last_limit_tokens and not draft.is_crowded(request):
+            return draft.plan(request, model.id, least, last_limit_tokens)
+    raise ContextOverflow(least, last_limit_tokens, tuple(draft.shares(request)))
+
+
+def segment_sizes(settings: ContextSettings, window_tokens: int) -> SegmentSizes:
+    """Return how a chat is divided for summaries; a thrifty one in a large window as in a smaller one."""
+    if settings.context_aim == "thrifty":
+        window_tokens = min(window_tokens, THRIFTY_WINDOW_TOKENS)
+    return SegmentSizes.of(settings, window_tokens)
+
+
+def record_tokens_of(settings: ContextSettings, budget: Budget) -> int:
+    """Return how large the record beside summaries may be; a thrifty chat's does not grow with a large window."""
+    if settings.context_aim == "thrifty":
+        window_tokens = min(budget.window_tokens, THRIFTY_WINDOW_TOKENS)
+        budget = split_window(window_tokens, output_tokens=budget.output_reserve_tokens)
+    return max_record_tokens(budget.input_tokens)
+
+
+def may_need_summaries(
+    conversation: Conversation, settings: ContextSettings, *, model: ModelTerms, counter: TokenCounter
+) -> bool:
+    """Return whether the chat is so large or so long that summaries can matter to its plan; only counts."""
+    if settings.context_strategy != "summarize":
+        return False
+    commands = [each.command for each in conversation.commands]
+    if 0 < settings.summary_turn_trigger < len(conversation.turns) or any(map(_is_about_summaries, commands)):
+        return True
+    budget, scale = _budget_and_scale(conversation, settings, model, counter)
+    limit_tokens = scale.limit_tokens(budget) - max_recalled_tokens(settings, budget.input_tokens)
+    share = min(settings.summary_ahead_ratio, settings.summary_trigger_ratio)
+    least_tokens = min(share * budget.input_tokens, settings.prune_trigger_ratio * limit_tokens)
+    if settings.context_aim == "thrifty":
+        least_tokens = segment_sizes(settings, budget.window_tokens).min_tokens
+    volatile_tokens = counter.entries(conversation.volatile).tokens
+    external_tokens = SummaryIndex(conversation, counter, NO_SEGMENTS, {}).tokens(0)
+    tokens = count_all(counter, replace(conversation, volatile=())).tokens + external_tokens
+    return tokens + rounded_up(volatile_tokens) >= least_tokens
+
+
+def _is_about_summaries(command: Command) -> bool:
+    """Whether a command may move where summaries begin."""
+    return isinstance(command, Compact) or (isinstance(command, SetAim) and command.aim == "thrifty")
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """What the provider may count: so many tokens with every request, and so many for each of ours."""
+
+    constant_tokens: int = 0
+    factor: float = 1.0
+
+    def limit_tokens(self, budget: Budget) -> int:
+        """Return how many tokens by our count fit into the budget."""
+        return int(max(0, budget.input_tokens - self.constant_tokens) / self.factor)
+
+
+def _budget_and_scale(
+    conversation: Conversation, settings: ContextSettings, model: ModelTerms, counter: TokenCounter
+) -> tuple[Budget, _Scale]:
+    """Return the budget, and what the provider may count by the model's calibration, in steps.
+
+    Only the limit goes by it. When summaries begin, and which, is a share of the plain budget and never moves with a
+    bill: a factor below one leaves more room above the trigger, it does not raise the trigger.
+    """
+    output_tokens = model.output_tokens or settings.context_max_output_tokens or model.max_output_tokens
+    budget = split_window(model.window_tokens or UNKNOWN_WINDOW_TOKENS, output_tokens=output_tokens)
+    if (calibration := model.calibration) is None:
+        return budget, _Scale()
+    counts = count_all(counter, conversation)
+    scaled_tokens = counts.text * calibration.upper_ratio + counts.media + counts.sealed
+    beyond_reserve = scaled_tokens / max(1, counts.tokens) / (1 + OVERHEAD_SHARE)
+    factor = max(1, math.ceil(beyond_reserve * LIMIT_STEPS_PER_UNIT)) / LIMIT_STEPS_PER_UNIT
+    return budget, _Scale(rounded_up(math.ceil(calibration.constant_tokens)), factor)
+
+
+def _drafts(draft: Draft) -> Iterator[Draft]:
+    """Yield the request as it is, then with less and less of what may give way, in this order."""
+    strategy = draft.terms.settings.context_strategy
+    drops = strategy in EVICTING_STRATEGIES
+
+    def with_less_retrieved(whole: Draft) -> Iterator[Draft]:
+        yield whole
+        if drops and whole.has_long_retrieved():
+            yield whole.with_head_of_retrieved()
+
+    yield from with_less_retrieved(draft)
+    chosen_tools = draft.without_optional_tools()
+    if chosen_tools is not draft:
+        draft = chosen_tools
+        yield from with_less_retrieved(draft)
+    if drops and draft.conversation.retrieved:
+        draft = draft.without_retrieved()
+        yield draft
+    if strategy == "summarize":
+        draft = draft.without_summaries()
+        yield draft
+    if strategy in {"summarize", "prune"}:
+        yield draft.without_record()
