@@ -73,6 +73,21 @@ def rename_choice(chat: Mapping[str, Any], new_id: NewId) -> dict[str, Any]:
     return {**chat, "models": rename_ids(chat["models"], new_id, key="models")}
 
 
+def change_function_valves(
+    settings: Any, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """A user's settings with other valves of functions, by the functions' ids; None where nothing changes."""
+    functions = settings.get("functions") if isinstance(settings, dict) else None
+    valves = functions.get("valves") if isinstance(functions, dict) else None
+    if (
+        not isinstance(functions, dict)
+        or not isinstance(valves, dict)
+        or (changed := change(valves)) == valves
+    ):
+        return None
+    return {**settings, "functions": {**functions, "valves": changed}}
+
+
 def rename_setting(value: Any, new_id: NewId) -> Any:
     """An administrator's setting with other ids: one id, several with commas between them, or a list."""
     if isinstance(value, str):

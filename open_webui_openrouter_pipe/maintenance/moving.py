@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from .host_tables import Columns, HostRow, HostTables, each_row
-from .ids import SETTINGS, Renaming, rename_choice, rename_ids, rename_setting
+from .ids import SETTINGS, Renaming, change_function_valves, rename_choice, rename_ids, rename_setting
 
 
 async def move(tables: HostTables, renaming: Renaming) -> dict[str, int]:
@@ -33,9 +33,13 @@ async def move(tables: HostTables, renaming: Renaming) -> dict[str, int]:
 
         return change
 
+    def with_own(valves: Mapping[str, Any]) -> Mapping[str, Any]:
+        others = {name: each for name, each in valves.items() if name != renaming.source}
+        return {renaming.target: valves[renaming.source], **others} if others != valves else valves
+
     def settings(row: HostRow) -> Mapping[str, Any] | None:
         renamed = rename_ids(row["settings"], renaming.new_id)
-        renamed = _with_own_valves(renamed, renaming) if same_pipe else renamed
+        renamed = change_function_valves(renamed, with_own) or renamed if same_pipe else renamed
         return {"settings": renamed} if renamed != row["settings"] else None
 
     def setting(row: HostRow) -> Mapping[str, Any] | None:
@@ -164,14 +168,3 @@ async def _move_valves(tables: HostTables, renaming: Renaming) -> int:
         return {"valves": valves} if row["id"] == renaming.target else None
 
     return await tables.rewrite(Columns("function", ("id", "valves")), each_row(change))
-
-
-def _with_own_valves(settings: Any, renaming: Renaming) -> Any:
-    """A user's settings in which the valves of the function are ours, unless ours are set already."""
-    functions = settings.get("functions") if isinstance(settings, dict) else None
-    valves = functions.get("valves") if isinstance(functions, dict) else None
-    if not isinstance(functions, dict) or not isinstance(valves, dict) or renaming.source not in valves:
-        return settings
-    others = {name: each for name, each in valves.items() if name != renaming.source}
-    moved = {renaming.target: valves[renaming.source], **others}
-    return {**settings, "functions": {**functions, "valves": moved}}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,7 @@ from ..host.platform import SharedRedis
 from ..store.schema import define_tables
 from .cleaning import marker_ids, without_markers
 from .host_tables import Change, Columns, HostRow, HostTables, each_row
+from .ids import change_function_valves
 
 _PREFIX: Final = "openrouter_pipe_"
 _MARKS: Final = ("]: #", '"openrouter_pipe.')
@@ -72,7 +73,9 @@ class _Cleaner:
         }
 
     async def prepare(self, connection: AsyncConnection, rows: Sequence[HostRow]) -> Change:
-        named = {ulid for row in rows for message in _messages(row) for ulid in marker_ids(message)}
+        named: set[str] = set()
+        for row in rows:
+            _change_messages(row, lambda message: named.update(marker_ids(message)))
         held = await self._held(connection, sorted(named))
 
         def clean(message: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -83,11 +86,9 @@ class _Cleaner:
             return without_markers(message, held, is_our_answer=is_ours)
 
         def change(row: HostRow) -> Mapping[str, Any] | None:
-            if "chat" not in row:
-                cleaned = clean(row)
-                return {name: cleaned[name] for name in ("content", "output")} if cleaned else None
-            chat = _cleaned_chat(row["chat"], clean)
-            return {"chat": chat} if chat != row["chat"] else None
+            cleaned = _change_messages(row, clean)
+            names = {"chat", "content", "output"} & cleaned.keys()
+            return {name: cleaned[name] for name in names} if cleaned != row else None
 
         return change
 
@@ -106,34 +107,23 @@ class _Cleaner:
         return held
 
 
-def _messages(row: HostRow) -> list[Mapping[str, Any]]:
-    """The messages that a row holds: itself, or those of its chat."""
+def _change_messages(row: HostRow, change: Callable[[Mapping[str, Any]], Any]) -> HostRow:
+    """The row with other messages, whether it is one or holds a chat; None for a message leaves it as it is."""
     if "chat" not in row:
-        return [row]
-    chat = row["chat"] if isinstance(row["chat"], dict) else {}
-    history = chat.get("history")
-    by_id = history.get("messages") if isinstance(history, dict) else None
-    messages = [*(by_id.values() if isinstance(by_id, dict) else ()), *(chat.get("messages") or ())]
-    return [message for message in messages if isinstance(message, dict)]
+        return change(row) or row
+    if not isinstance(chat := row["chat"], dict):
+        return row
 
-
-def _cleaned_chat(chat: Any, clean: Any) -> Any:
-    if not isinstance(chat, dict):
-        return chat
-
-    def cleaned(message: Any) -> Any:
-        return (clean(message) or message) if isinstance(message, dict) else message
+    def changed(message: Any) -> Any:
+        return (change(message) or message) if isinstance(message, dict) else message
 
     history = chat.get("history")
-    by_id = history.get("messages") if isinstance(history, dict) else None
-    if isinstance(history, dict) and isinstance(by_id, dict):
-        chat = {
-            **chat,
-            "history": {**history, "messages": {name: cleaned(each) for name, each in by_id.items()}},
-        }
+    if isinstance(history, dict) and isinstance(by_id := history.get("messages"), dict):
+        by_id = {name: changed(each) for name, each in by_id.items()}
+        chat = {**chat, "history": {**history, "messages": by_id}}
     if isinstance(chat.get("messages"), list):
-        chat = {**chat, "messages": [cleaned(each) for each in chat["messages"]]}
-    return chat
+        chat = {**chat, "messages": [changed(each) for each in chat["messages"]]}
+    return {**row, "chat": chat}
 
 
 async def _remove_models(tables: HostTables, row_ids: Sequence[str]) -> None:
@@ -155,16 +145,12 @@ async def _remove_models(tables: HostTables, row_ids: Sequence[str]) -> None:
 async def _remove_valves(tables: HostTables, function_ids: Collection[str]) -> int:
     """Users' valves, among them their own API keys; Open WebUI leaves them when a function is deleted."""
 
+    def others(valves: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {name: each for name, each in valves.items() if name not in function_ids}
+
     def change(row: HostRow) -> Mapping[str, Any] | None:
-        settings = row["settings"]
-        functions = settings.get("functions") if isinstance(settings, dict) else None
-        valves = functions.get("valves") if isinstance(functions, dict) else None
-        if not isinstance(functions, dict) or not isinstance(valves, dict):
-            return None
-        kept = {name: each for name, each in valves.items() if name not in function_ids}
-        if kept == valves:
-            return None
-        return {"settings": {**settings, "functions": {**functions, "valves": kept}}}
+        changed = change_function_valves(row["settings"], others)
+        return None if changed is None else {"settings": changed}
 
     return await tables.rewrite(Columns("user", ("settings",)), each_row(change))
 
