@@ -22,9 +22,9 @@ PAGE = ROOT / "docs" / "settings.md"
 
 _HEAD = """# Settings
 
-Only `API_KEY` has to be set. Open WebUI calls settings valves: the administrator's are under Admin Panel → Functions →
-the gear of the function, each user's own in a chat under Controls → Valves. A change takes effect with the next
-message.
+All that administrators and users can set, with defaults and limits. Only `API_KEY` has to be set. Open WebUI calls
+settings valves: the administrator's are under Admin Panel → Functions → the gear of the function, each user's own in a
+chat under Controls → Valves. A change takes effect with the next message.
 
 In the form, a click on "Default" beside a title opens a field, and one on "Custom" returns it to its default; a text
 that is opened cannot be left empty. A value that is not allowed is not saved, and a line says what is wrong. A stored
@@ -59,12 +59,6 @@ sent, also where a user sends something else; only server tools are left to thos
 rest, what can cost more or change who sees the data is omitted, and a status line says so once, unless
 `USER_PARAMETERS` names it or the user is an administrator. What a filter function adds counts as the user's. Who may
 create models in the workspace sets their parameters as well; that is a permission of Open WebUI.
-
-## Callers of Open WebUI's API
-
-A caller without a chat gets Chat Completions, and errors in the form of OpenAI's API, an `error` with `message`,
-`type`, `param` and `code`. Without streaming the HTTP status is that of the error. A stream has the status 200 in any
-case, since Open WebUI begins it before it calls the pipe; an error is its last chunk.
 """
 
 

@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 import open_webui_openrouter_pipe
+from open_webui_openrouter_pipe.notices import notice
+from open_webui_openrouter_pipe.valves import UserValves
 from scripts import errors_page, settings_page
 from scripts.paths import ROOT
+from tests.support.pages import PAGES, anchors, links, name_of
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+STATUS_LINES = [
+    notice(
+        "summarized_cost", line=notice("summarized", before_tokens=43_113, after_tokens=9_128), cost=0.0312
+    ),
+    notice("turns_shortened", count=6, of=9, tokens=5_800),
+    notice("results_stated", count=3, tokens=12_000),
+    notice("turns_clipped", count=4),
+    notice("attachments_unread_image", count=1),
+    notice("document_as_excerpts", name="minutes.docx", reason=notice("attachment_kind", kind="DOCX")),
+    notice("images_omitted", count=2),
+    notice("answer_at_output_limit"),
+    notice("artifacts_missing", count=2, details=notice("artifacts_not_found", count=2)),
+    notice(
+        "limit_near",
+        whose=notice("limit_of_user"),
+        amount="$2.00",
+        period=notice("period_day"),
+        when=notice("tomorrow_at", clock="00:00"),
+    ),
+]
+"""What docs/user-guide.md explains."""
 
 
 def test_the_settings_page_says_what_the_code_says() -> None:
@@ -21,15 +45,52 @@ def test_the_errors_page_says_what_the_code_says() -> None:
     assert errors_page.PAGE.read_text("utf-8") == errors_page.render()
 
 
-def test_links_between_pages_lead_somewhere() -> None:
-    """Every relative link and picture of the documentation exists."""
-    targets = [
-        (page.name, target)
-        for page in PAGES
-        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text("utf-8"))
-        if not (page.parent / target).exists()
+def test_links_lead_somewhere() -> None:
+    """Each file that is linked exists, with the heading that the link names; those to the web have a host and TLS."""
+    wrong = []
+    for page, target in links():
+        if re.match(r"[a-z]+:", target):
+            address = urlsplit(target)
+            is_right = address.scheme == "https" and "." in (address.hostname or "")
+        else:
+            path, _, anchor = target.partition("#")
+            file = page.parent / path if path else page
+            is_right = file.is_file() and (not anchor or anchor in anchors(file))
+        if not is_right:
+            wrong.append((name_of(page), target))
+    assert wrong == []
+
+
+def test_every_page_begins_with_a_paragraph() -> None:
+    """What its reader gets stands directly under its title, before the first heading or table."""
+    beginnings = {name_of(page): page.read_text("utf-8").split("\n\n")[:2] for page in PAGES}
+    wrong = [
+        name
+        for name, (title, first) in beginnings.items()
+        if not title.startswith("# ") or len(first) < 60 or first.startswith(("#", "|", "-", "```", "!"))
     ]
-    assert targets == []
+    assert wrong == []
+
+
+def test_the_user_guide_is_one_page() -> None:
+    """An ordinary user reads no more."""
+    assert len((ROOT / "docs" / "user-guide.md").read_text("utf-8").splitlines()) <= 120
+
+
+def test_the_user_guide_quotes_lines_that_exist() -> None:
+    """Each line of its table is what users read."""
+    page = (ROOT / "docs" / "user-guide.md").read_text("utf-8").partition("## Lines above an answer")[2]
+    quoted = re.findall(r"^\| `(.+?)` \|", page.partition("\n## ")[0], re.MULTILINE)
+    assert quoted == STATUS_LINES
+
+
+def test_the_user_guide_names_settings_as_the_form_does() -> None:
+    """Each in its table is the title of one of the user's valves, without the group before it."""
+    page = (ROOT / "docs" / "user-guide.md").read_text("utf-8").partition("## Your own settings")[2]
+    named = re.findall(r"^\| ([A-Z][\w ,]+) \|", page.partition("\n## ")[0], re.MULTILINE)
+    titles = {str(field.title).partition(" · ")[2] for field in UserValves.model_fields.values()}
+    assert len(named) > 5
+    assert {name for names in named for name in names.split(", ")} - titles == set()
 
 
 def test_the_readme_is_short() -> None:

@@ -187,7 +187,7 @@ def test_a_window_shows_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[s
     output = capsys.readouterr()
     page = (Path(__file__).parents[2] / "docs" / "replay.md").read_text("utf-8")
     assert output.out == table
-    assert f"```\n{output.err}```" in page
+    assert f"```text\n{output.err}```" in page
     assert output.err.splitlines()[-2:] == [
         "items shortened: 9 (turns 6 to 14)",
         "items omitted: 10 (turns 1 to 5)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -82,13 +83,22 @@ def record(number: int, row: AuditRow = PRUNED, *, user_id: str = "ada", chat_id
 
 
 async def metrics(database: Database) -> dict[str, float]:
-    """What the query that docs/context.md shows to administrators returns, 0 for NULL."""
-    page = (ROOT / "docs" / "context.md").read_text("utf-8")
+    """What the query that docs/operations.md shows to administrators returns, 0 for NULL."""
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8").partition("## Metrics\n")[2]
     query = page.partition("```sql\n")[2].partition("```")[0]
     table = database.tables.audit
     assert query.count(table.name) == 1
     [row] = await database.fetch(sa.text(query.replace(table.name, table.fullname)))
     return {name: float(value or 0) for name, value in row._mapping.items()}
+
+
+async def test_the_page_lists_all_columns(sqlite_database: Database) -> None:
+    """Of the table that administrators query."""
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8").partition("## Metrics\n")[2]
+    rows = re.findall(r"^\| (`.+?`) \| (.+)$", page.partition("\n## ")[0], re.MULTILINE)
+    listed = {name for names, text in rows for name in re.findall(r"`(\w+)`", f"{names} {text}")}
+    columns = {column.name for column in sqlite_database.tables.audit.columns}
+    assert listed - {"answer"} == columns - {"id"}
 
 
 class AuditContract:

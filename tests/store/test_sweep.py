@@ -342,8 +342,8 @@ async def test_a_missing_table_keeps_no_artifact(database: Database) -> None:
 
 
 def statements_of_the_page(heading: str) -> list[str]:
-    """The SQL that docs/artifacts.md gives under a heading, one statement a line."""
-    section = (ROOT / "docs" / "artifacts.md").read_text("utf-8").partition(f"## {heading}\n")[2]
+    """The SQL that docs/operations.md gives under a heading, one statement a line."""
+    section = (ROOT / "docs" / "operations.md").read_text("utf-8").partition(f"### {heading}\n")[2]
     return section.partition("```sql\n")[2].partition("```")[0].strip().splitlines()
 
 

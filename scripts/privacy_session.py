@@ -1,0 +1,274 @@
+"""What the pipe sends in a session, as the stand-in's log has it: the requests, and the name of each field.
+
+Two sessions: an ordinary one, in which only the key is set, and one that switches on whatever adds something to a
+request. Owns what is done in them; what the fields are for stands in `privacy_page`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import tempfile
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from open_webui_openrouter_pipe.valves import UserValves
+from scripts.harness.page import Page, PipeInProcess
+from scripts.standin import StandIn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from open_webui_openrouter_pipe.pipe import Pipe
+    from scripts.standin.state import RecordedRequest
+
+Json = dict[str, Any]
+Kind = Literal["answer", "task", "summary"]
+
+OK = 200
+USER_ID = "the-id-of-the-user"
+CHAT_ID = "the-id-of-the-chat"
+OPENAI = "openai/gpt-5.2"
+LONG = "Explain how the lock of a canal works. " * 1200
+"""A question that is long enough to be summarized, with an answer that repeats it."""
+AFTER = ("And then?", "Why?", "How deep?", "How old?")
+"""The newest turns, which are not."""
+FORMS = frozenset({"message", "reasoning", "function_call", "function_call_output"})
+"""Items that the pipe writes or reads field by field; what others hold is their tool's own."""
+OPAQUE = ("].parameters", "text.format.schema", "trace")
+"""Fields whose names inside are those of a tool, a schema or a caller."""
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+PDF = b"%PDF-1.4\n1 0 obj <</Type /Page>> endobj\n%%EOF"
+WAV = b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(28)
+MP4 = b"\x00\x00\x00\x18ftypisom" + bytes(24)
+
+
+def data_url(kind: str, content: bytes) -> str:
+    """Content as a data URL."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+
+
+PICTURE: Json = {"type": "image_url", "image_url": {"url": data_url("image/png", PNG)}}
+DOCUMENT: Json = {
+    "type": "file",
+    "file": {"filename": "minutes.pdf", "file_data": data_url("application/pdf", PDF)},
+}
+RECORDING: Json = {
+    "type": "input_audio",
+    "input_audio": {"data": base64.b64encode(WAV).decode(), "format": "wav"},
+}
+FILM: Json = {"type": "video_url", "video_url": {"url": data_url("video/mp4", MP4)}}
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One chat: its settings, its model, what is attached to its first message, and the messages."""
+
+    model: str
+    messages: tuple[str, ...]
+    attached: tuple[Json, ...] = ()
+    has_tools: bool = True
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    valves: Mapping[str, Any] = field(default_factory=dict)
+    advanced: Mapping[str, Any] = field(default_factory=dict)
+    user_valves: Mapping[str, Any] = field(default_factory=dict)
+
+
+ORDINARY = (
+    Visit(
+        OPENAI,
+        (
+            '[[standin: reasoning=summary]] [[standin: call=get_weather args={"city": "Paris"}]] Is it warm?',
+            LONG,
+            *AFTER,
+            "/compact",
+            "And now?",
+        ),
+        attached=(PICTURE, DOCUMENT),
+    ),
+)
+ROUTING = {
+    "PROVIDER_ORDER": "openai",
+    "PROVIDER_ONLY": "openai, azure",
+    "PROVIDER_IGNORE": "deepinfra",
+    "PROVIDER_SORT": "price",
+    "QUANTIZATIONS": "bf16, unknown",
+    "DATA_COLLECTION": "deny",
+    "REQUIRE_PARAMETERS": True,
+    "MAX_PRICE_INPUT": 20,
+    "MAX_PRICE_OUTPUT": 40,
+}
+PARAMETERS: Json = {
+    "temperature": 1,
+    "top_p": 1,
+    "frequency_penalty": 0.1,
+    "presence_penalty": 0.1,
+    "stop": ["END"],
+    "max_tokens": 4000,
+    "max_tool_calls": 4,
+    "parallel_tool_calls": True,
+    "reasoning": {"effort": "low", "context": "auto", "mode": "standard"},
+    "response_format": {
+        "type": "json_schema",
+        "json_schema": {"name": "reply", "strict": True, "schema": {"type": "object"}},
+    },
+    "truncation": "disabled",
+    "safety_identifier": "somebody",
+    "prompt_cache_options": {"mode": "explicit"},
+    "stop_server_tools_when": [{"type": "step_count_is", "step_count": 4}],
+    "plugins": [{"id": "response-healing"}],
+}
+EVERYTHING = (
+    Visit(
+        OPENAI,
+        ("Hello", "And now?"),
+        parameters=PARAMETERS,
+        valves={"SEND_IDENTITY": "trace"},
+        advanced={
+            **ROUTING,
+            "HTTP_REFERER": "https://chat.example",
+            "APP_TITLE": "Chat",
+            "SERVICE_TIER": "flex",
+            "FALLBACK_MODELS": "openai/gpt-4o",
+        },
+    ),
+    Visit(
+        "standin/plain",
+        ("Search the web for tall cats.", "Thank you."),
+        valves={"WEB_SEARCH": "on"},
+        advanced={"WEB_SEARCH_ENGINE": "exa"},
+        attached=(RECORDING, FILM),
+    ),
+    Visit(
+        "standin/pictures-only",
+        ("Draw a cat.",),
+        has_tools=False,
+        parameters={"top_k": 40, "top_logprobs": 2},
+        user_valves={"IMAGE_ASPECT_RATIO": "16:9", "IMAGE_SIZE": "2K"},
+    ),
+    Visit("deepseek/deepseek-v3.2", ("What does it say?",), attached=(DOCUMENT,)),
+    Visit(
+        "anthropic/claude-sonnet-4.5",
+        ("[[standin: call=get_weather]] Is it warm?", "And now?"),
+        valves={"ZDR": True, "MODEL_FILTERS": "zdr"},
+    ),
+    Visit(
+        "anthropic/claude-sonnet-4.5",
+        ("Hello",),
+        parameters={"verbosity": "low"},
+        advanced={"CACHE_TTL": "1h"},
+    ),
+)
+
+
+def run(visits: Iterable[Visit]) -> list[RecordedRequest]:
+    """Make the visits, each with a pipe and a stand-in of its own, and return all that was asked of the stand-in.
+
+    Raises:
+        RuntimeError: The stand-in refused a request, which would not be in the log as it is with OpenRouter.
+    """
+    requests = [request for visit in visits for request in asyncio.run(_visit(visit))]
+    if refused := [f"{request.status} {request.error}" for request in requests if request.status != OK]:
+        raise RuntimeError(f"the stand-in refused a request: {refused}")
+    return requests
+
+
+def kind_of(request: RecordedRequest) -> Kind:
+    """What a request to /responses is for."""
+    if request.is_summary:
+        return "summary"
+    last = request.body["input"][-1]
+    return "task" if "### Task" in str(last.get("content")) else "answer"
+
+
+def fields_of(requests: Iterable[RecordedRequest]) -> dict[str, set[Kind]]:
+    """The names of all fields in the bodies, with the kinds of requests that have them."""
+    found = defaultdict[str, set[Kind]](set)
+    for request in requests:
+        if request.path == "/responses":
+            for path in _paths(request.body, ""):
+                found[path].add(kind_of(request))
+    return dict(found)
+
+
+def headers_of(requests: Iterable[RecordedRequest]) -> dict[str, set[str]]:
+    """The names of all headers, with the paths of the requests that have them."""
+    found = defaultdict[str, set[str]](set)
+    for request in requests:
+        for name in request.headers:
+            found[name].add(request.path)
+    return dict(found)
+
+
+def _paths(value: Any, path: str) -> Iterator[str]:
+    """The paths of the fields in a JSON value; an object in a list is named by its type: `input[message].role`."""
+    if path.endswith(OPAQUE):
+        yield path
+    elif isinstance(value, dict) and value.keys() != {"type"}:
+        for name, inner in value.items():
+            if name != "type":
+                yield from _paths(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        for each in value:
+            kind = str(each.get("type", ""))
+            if path == "input" and kind not in FORMS:
+                yield "input[other]"
+            else:
+                yield from _paths(each, f"{path}[{kind}]")
+    else:
+        yield path
+
+
+async def _visit(visit: Visit) -> list[RecordedRequest]:
+    with tempfile.TemporaryDirectory() as folder, StandIn() as standin:
+        host = PipeInProcess(
+            Path(folder), base_url=standin.base_url, **visit.valves, ADVANCED=json.dumps(dict(visit.advanced))
+        )
+        async with host as pipe:
+            page = _VisitedPage(pipe, visit)
+            for text in visit.messages:
+                answer = await page.ask(text)
+                if answer.error:
+                    raise RuntimeError(answer.error)
+            await page.title()
+        return standin.requests
+
+
+class _VisitedPage(Page):
+    """A chat with parameters and attachments, of an administrator, who may send any of them."""
+
+    def __init__(self, pipe: Pipe, visit: Visit) -> None:
+        tools = {"get_weather": lambda _: "20 degrees"} if visit.has_tools else {}
+        super().__init__(pipe, visit.model, tools=tools, chat_id=CHAT_ID, user_id=USER_ID)
+        self._visit = visit
+
+    def messages(self) -> list[Json]:
+        """A system prompt, and the chat with what is attached to its first message."""
+        first, *others = super().messages()
+        parts = [{"type": "text", "text": first["content"]}, *self._visit.attached]
+        system = {"role": "system", "content": "You are kind."}
+        return [system, {**first, "content": parts}, *others]
+
+    def body(self) -> Json:
+        """The request body that the pipe gets."""
+        return {**super().body(), **self._visit.parameters}
+
+    async def title(self) -> None:
+        """Ask for a title, as Open WebUI does after the first answer."""
+        question = "### Task:\nGenerate a concise title for: Is it warm?"
+        messages = [{"role": "user", "content": question}]
+        await self._call({**self.body(), "messages": messages, "stream": False}, task="title_generation")
+
+    async def _call(self, body: Json, *, task: str | None = None) -> Any:
+        return await self._pipe.pipe(
+            body,
+            __user__={"id": self.user_id, "role": "admin", "valves": UserValves(**self._visit.user_valves)},
+            __metadata__={"chat_id": self.chat_id, "message_id": f"message-{len(self.turns)}"},
+            __task__=task,
+        )

@@ -1,0 +1,272 @@
+"""Every block of code in the documentation is run, or held by a test that is named here; none is passed over."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sqlalchemy as sa
+
+from open_webui_openrouter_pipe.advanced import read_advanced
+from open_webui_openrouter_pipe.history.steady_prompt import steady_prompt
+from open_webui_openrouter_pipe.planning.limits import read_limits
+from open_webui_openrouter_pipe.settings import read_settings
+from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.valves import Valves
+from scripts import bench
+from scripts.paths import ROOT
+from tests.support.pages import PAGES, Block, blocks, inline_code, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from scripts.harness.servers import PostgresServer
+
+LANGUAGES = frozenset({"sh", "python", "sql", "json", "text"})
+NAMES_ALONE = "tests/docs/test_blocks.py::test_what_commands_name_exists"
+
+HELD_COMMANDS = {
+    "./scripts/start": "tests/live/test_start.py::test_it_is_ready_to_chat_and_leaves_nothing_behind",
+    "./scripts/test": NAMES_ALONE,
+    "./scripts/build": "tests/scripts/test_bundle.py::test_the_wheel_is_built_beside_the_files",
+    "./scripts/build --verify function-openrouter-export-1764000000000.json": (
+        "tests/scripts/test_bundle.py::test_the_command_judges_a_file"
+    ),
+    'pg_dump --format=custom --file=open-webui.dump "$DATABASE_URL"': (
+        "tests/store/test_backup.py::test_a_backup_of_postgresql_is_restored"
+    ),
+    'pg_restore --clean --if-exists --dbname="$DATABASE_URL" open-webui.dump': (
+        "tests/store/test_backup.py::test_a_backup_of_postgresql_is_restored"
+    ),
+    """python -c 'import sqlite3; sqlite3.connect("webui.db").execute("VACUUM INTO ?", ["backup.db"])'""": (
+        "tests/store/test_backup.py::test_a_backup_of_sqlite_is_restored"
+    ),
+    "./scripts/bench small_windows": NAMES_ALONE,
+    "./scripts/bench recall": NAMES_ALONE,
+    "./scripts/bench context": NAMES_ALONE,
+    "python -m scripts.benchmarks.context": "tests/scripts/test_aims.py",
+    "PREFIX_TURNS=20 ./scripts/test -m live tests/live/test_prefix.py": NAMES_ALONE,
+    "python -m scripts.benchmarks.compaction": "tests/scripts/test_compaction.py",
+    "HYPOTHESIS_PROFILE=full ./scripts/test --quick tests/planning": NAMES_ALONE,
+}
+"""Command that installs, starts servers or measures for minutes → the test that holds what it does."""
+
+HELD_TEXTS = {
+    ("docs/architecture.md", "Open WebUI ── body, user, metadata ──▶ pipe.py"): "a drawing",
+    ("docs/context.md", "The user wrote, turn 3:"): "tests/docs/test_blocks.py::test_the_frame_of_a_message",
+    (
+        "docs/context.md",
+        "Your instructions stand at the beginning",
+    ): "tests/docs/test_blocks.py::test_the_note",
+    ("docs/cost.md", "user: 2/day 20/month;"): "tests/docs/test_blocks.py::test_the_limits_can_be_read",
+    ("docs/operations.md", "ARTIFACT_ENCRYPTION_KEY ="): "tests/docs/test_blocks.py::test_two_passphrases",
+    (
+        "docs/replay.md",
+        "The weather in Paris",
+    ): "tests/replay/test_replay.py::test_the_page_shows_the_same_table",
+    ("docs/replay.md", "plan for a window of"): "tests/replay/test_replay.py::test_a_window_shows_the_plan",
+    ("docs/summary-examples.md", "[Earlier parts of this conversation, shortened."): (
+        "tests/summaries/test_examples.py::test_the_page_shows_what_is_sent"
+    ),
+}
+"""Page and beginning of a text that is shown → the test that compares it with what the code makes, or "a drawing"."""
+
+BLOCKS = blocks()
+
+
+def of(language: str) -> list[Any]:
+    """The blocks of a language, as parameters that say where they stand."""
+    return [
+        pytest.param(block, id=f"{block.page}:{block.line}") for block in BLOCKS if block.language == language
+    ]
+
+
+def shown(page: str, beginning: str) -> str:
+    """The first text of a page that begins so."""
+    return next(each.text for each in BLOCKS if each.page == page and each.text.startswith(beginning))
+
+
+def commands(block: Block) -> list[str]:
+    """The commands of a block, one a line, without their comments."""
+    lines = (re.sub(r"\s+#\s.*$", "", line).strip() for line in block.text.splitlines())
+    return [line for line in lines if line]
+
+
+def test_every_block_says_its_language() -> None:
+    """One of those that are run or held here."""
+    unknown = [
+        f"{each.page}:{each.line}: {each.language!r}" for each in BLOCKS if each.language not in LANGUAGES
+    ]
+    assert unknown == []
+
+
+@pytest.mark.parametrize("block", of("json"))
+def test_json_can_be_read(block: Block) -> None:
+    """One with a name is read by the page's Python; another is a value of the valve `ADVANCED`."""
+    value = json.loads(block.text)
+    if not block.name:
+        assert read_advanced(block.text).model_fields_set == set(value)
+
+
+@pytest.mark.parametrize("block", of("python"))
+def test_python_runs(block: Block) -> None:
+    """With the values that the page has shown before it by their names."""
+    before = [each for each in BLOCKS if each.page == block.page and each.language == "json" and each.name]
+    names = {each.name: json.loads(each.text) for each in before if each.line < block.line}
+    assert names
+    exec(block.text, names)
+
+
+@pytest.fixture
+async def sqlite(tmp_path: Path) -> AsyncIterator[Database]:
+    """A new database."""
+    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    yield database
+    await database.aclose()
+
+
+async def run_sql(database: Database, block: Block) -> None:
+    """Run each statement on the pipe's own tables."""
+    for statement in filter(str.strip, block.text.split(";")):
+        query = sa.text(statement)
+        if statement.lstrip().startswith("SELECT"):
+            await database.fetch(query)
+        else:
+            assert await database.change(query) == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("block", of("sql"))
+async def test_sql_runs_on_sqlite(sqlite: Database, block: Block) -> None:
+    """Every table and column exists."""
+    await run_sql(sqlite, block)
+
+
+@pytest.mark.anyio
+@pytest.mark.servers
+async def test_sql_runs_on_postgresql(postgres_server: PostgresServer) -> None:
+    """The same statements, as they stand."""
+    database = Database.from_url(postgres_server.url)
+    try:
+        for block in BLOCKS:
+            if block.language == "sql":
+                await run_sql(database, block)
+    finally:
+        await database.aclose()
+
+
+def test_the_replay_command_runs(tmp_path: Path) -> None:
+    """As the page has it, where the export is."""
+    (block,) = [each for each in BLOCKS if each.language == "sh" and each.page == "docs/replay.md"]
+    (command,) = commands(block)
+    shutil.copy(ROOT / "tests" / "data" / "exports" / "weather.json", tmp_path / "chat-export.json")
+    words = [sys.executable, *shlex.split(command)[1:]]
+    done = subprocess.run(
+        words,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "The weather in Paris" in done.stdout
+
+
+def test_all_other_commands_are_held_by_a_test() -> None:
+    """None is missing in the table, none in the table is on no page, and the tests that it names exist."""
+    found = [
+        command
+        for block in BLOCKS
+        if block.language == "sh" and block.page != "docs/replay.md"
+        for command in commands(block)
+    ]
+    assert sorted(set(found)) == sorted(HELD_COMMANDS)
+    assert [test for test in HELD_COMMANDS.values() if not exists(test)] == []
+
+
+def test_all_texts_are_held_by_a_test() -> None:
+    """Each shown text begins as one in the table, each in the table is shown, and the tests exist."""
+    texts = [(each.page, each.text) for each in BLOCKS if each.language == "text"]
+    held = {
+        (page, text): key
+        for page, text in texts
+        for key in HELD_TEXTS
+        if key[0] == page and text.startswith(key[1])
+    }
+    assert [(page, text[:60]) for page, text in texts if (page, text) not in held] == []
+    assert set(held.values()) == set(HELD_TEXTS)
+    assert [test for test in HELD_TEXTS.values() if test != "a drawing" and not exists(test)] == []
+
+
+def exists(test: str) -> bool:
+    """Whether there is such a test, or such a file of tests."""
+    path, _, name = test.partition("::")
+    return (ROOT / path).is_file() and f"def {name}" in (ROOT / path).read_text("utf-8")
+
+
+def test_what_commands_name_exists() -> None:
+    """Scripts, modules, benchmarks and tests, in blocks as in the text."""
+    written = [
+        *inline_code(),
+        *(each for block in BLOCKS if block.language == "sh" for each in commands(block)),
+    ]
+    benchmarks, missing = bench.find(), []
+    for words in [command.split() for command in written]:
+        if words[0] == "python" and words[1:2] == ["-m"] and importlib.util.find_spec(words[2]) is None:
+            missing.append(words)
+        if words[0].startswith("./scripts/") and not os.access(ROOT / words[0], os.X_OK):
+            missing.append(words)
+        if (
+            words[0] == "./scripts/bench"
+            and words[1:]
+            and words[1][0].islower()
+            and words[1] not in benchmarks
+        ):
+            missing.append(words)
+        missing += [[word] for word in words if word.startswith("tests/") and not (ROOT / word).exists()]
+    assert missing == []
+
+
+def test_the_frame_of_a_message() -> None:
+    """It is one of those that the page of examples has, which is made by the code."""
+    text = shown("docs/context.md", "The user wrote")
+    assert text in shown("docs/summary-examples.md", "[Earlier parts of this conversation, shortened.")
+
+
+def test_the_note() -> None:
+    """What stands before a question when the clock in the system prompt has moved."""
+    kept, now = (f"Be kind.\nIt is 2026-11-23 10:0{minute}:00." for minute in (0, 5))
+    assert steady_prompt(kept, now).note == shown("docs/context.md", "Your instructions").rstrip("\n")
+
+
+def test_the_limits_can_be_read() -> None:
+    """All of them."""
+    limits = read_limits(shown("docs/cost.md", "user:"))
+    assert (len(limits.limits), limits.unreadable) == (5, "")
+
+
+def test_two_passphrases() -> None:
+    """The new one first."""
+    name, _, value = shown("docs/operations.md", "ARTIFACT").strip().partition(" = ")
+    assert read_settings(Valves(**{name: value})).store.passphrases == (
+        "the new passphrase",
+        "the old passphrase",
+    )
+
+
+def test_every_page_is_listed() -> None:
+    """The list of all pages, by reader, names each page of the documentation once."""
+    listed = re.findall(
+        r"^\| \[[^\]]+\]\(([\w-]+\.md)\)", (ROOT / "docs" / "README.md").read_text("utf-8"), re.MULTILINE
+    )
+    pages = [name_of(page).removeprefix("docs/") for page in PAGES if page.parent.name == "docs"]
+    assert sorted(listed) == sorted(set(pages) - {"README.md"})
