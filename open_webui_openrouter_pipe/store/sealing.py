@@ -64,7 +64,7 @@ class Keyring:
         """Derive the keys, those of passphrases first; empty texts are ignored, and at least one must remain.
 
         A secret is random and long enough as it is. A passphrase was thought up: deriving its key takes some 0.2
-        seconds and 32 MB, so that guessing is slow.
+        seconds and 32 MB, so that guessing is slow. It may also be what once was the secret, and then opens as that.
         """
         self._ciphers: dict[str, AESGCM] = {}
         for passphrase in filter(None, passphrases):
@@ -77,7 +77,7 @@ class Keyring:
             # All workers must derive the same key before they have read anything, so the salt is a constant.
             scrypt = Scrypt(_KEY_PURPOSE, length=_KEY_BYTES, n=_SCRYPT_COST, r=_SCRYPT_BLOCKS, p=1)
             self._add(_SCRYPT_ID, scrypt.derive(passphrase.encode("utf-8", "surrogatepass")))
-        for secret in filter(None, secrets):
+        for secret in filter(None, (*secrets, *passphrases)):
             hkdf = HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=_KEY_PURPOSE)
             self._add("", hkdf.derive(secret.encode("utf-8", "surrogatepass")))
         if not self._ciphers:

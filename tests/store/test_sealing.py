@@ -202,6 +202,14 @@ def test_passphrases_come_before_the_secret_and_all_of_them_open() -> None:
         assert opened(row, both) == {"type": "reasoning"}
 
 
+def test_what_an_old_secret_has_sealed_opens_where_it_is_named_behind_a_passphrase() -> None:
+    """The host's secret has changed; the passphrase seals from then on."""
+    now = Keyring(["new secret"], passphrases=["a new passphrase", "old secret"])
+    assert now.first_id == Keyring([], passphrases=["a new passphrase"]).first_id
+    row = sealed_row({"type": "reasoning"}, sealing=Sealing(Keyring(["old secret"])))
+    assert opened(row, now) == {"type": "reasoning"}
+
+
 def test_short_passphrases_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     """Once each time when keys are derived, without the passphrase; a secret is the host's to choose."""
     Keyring(["short"], passphrases=["guess me", "p" * MIN_PASSPHRASE_CHARACTERS])
