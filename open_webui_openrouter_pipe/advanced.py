@@ -402,7 +402,7 @@ class Advanced(ValveFields):
         description=(
             "Where the references to stored items are kept. `auto`: beside the reasoning, which Open WebUI returns to "
             "the same model only, and in the ids of tool calls; in the text where there is neither. `text`: always in "
-            "the text of the answer, where Copy, Edit and Read Aloud show them, and where every model finds them."
+            "the text of the answer, where Copy and Edit show them, and where every model finds them."
         ),
     )
     ENCRYPT_ALL: bool = Field(

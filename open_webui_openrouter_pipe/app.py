@@ -34,6 +34,7 @@ from .host.pauses import chat_pauses
 from .host.platform import platform
 from .host.records import Records
 from .host.templates import template_digest
+from .host.voice import voice_prompt, with_voice_prompt_last
 from .host.wording import Wording, default_locale, may_continue
 from .notices import ENGLISH, find_language, in_language
 from .openrouter.status import STATUS_ID, status_answer
@@ -111,6 +112,7 @@ class App:
             yield _NO_ANSWER
             return
         call, settings = permitted.call, permitted.settings
+        call = await self._steady(call, settings)
         library = build_library(worker, call, settings, permitted.model)
         call, hosted = await attach_documents(worker, call, settings, library)
         channel = OutputChannel()
@@ -130,6 +132,12 @@ class App:
         finally:
             task.cancel()
             await asyncio.wait({task})
+
+    async def _steady(self, call: Call, settings: Settings) -> Call:
+        """The call with the instructions for a spoken answer where they leave the chat's prefix as it is."""
+        if not (call.is_spoken and settings.steady_prompt and self.worker.host.voice_prompt):
+            return call
+        return with_voice_prompt_last(call, await self.worker.host.voice_prompt())
 
     def replace_user_valve(self, function_id: str, user_id: str, name: str, values: tuple[str, str]) -> None:
         """Have a user's valve stored with the second of the values, in the background."""
@@ -177,5 +185,6 @@ def build_app() -> App:
             replace_user_valve=replace_user_valve,
             default_locale=default_locale,
             may_continue=may_continue,
+            voice_prompt=voice_prompt,
         )
     )

@@ -16,7 +16,7 @@ from .engine.commands import CommandRunner
 from .engine.fit import RequestFitter, RequestTerms
 from .engine.own_tools import RecallTool
 from .engine.prompt_keeper import PromptKeeper
-from .engine.recorder import RequestOrigin, generate_item_id
+from .engine.recorder import Persistence, RequestOrigin, generate_item_id
 from .engine.round import Ports
 from .engine.spending import Spending, TimedResponses
 from .engine.summarizer import Summarizer
@@ -74,7 +74,7 @@ class Assembly:
         ports = Ports(
             responses=spending.responses,
             requests=composer,
-            store=(await worker.stores(settings.store))[0],
+            store=await worker.artifacts(settings.store, call),
             new_id=generate_item_id,
             files=worker.host.files if self.library.saved_for else None,
             attachments=self.library,
@@ -83,7 +83,7 @@ class Assembly:
         request = TurnRequest(
             messages=call.messages,
             origin=RequestOrigin(call.user_id, call.chat_id, call.message_id, call.model_id),
-            persistence=settings.persistence if call.keeps else NO_PERSISTENCE,
+            persistence=self._persistence(),
             base_system_prompt=call.base_system_prompt,
             base_user_prompt=call.base_user_prompt,
             for_admin=call.is_admin,
@@ -107,6 +107,13 @@ class Assembly:
             else None,
             commands=self._commands(composer, fitter, spending),
         )
+
+    def _persistence(self) -> Persistence:
+        """What is kept of the answer: nothing of a task and of a caller without a page."""
+        kept = self._settings.persistence
+        if self.call.is_unsaved:
+            return kept.of_unsaved
+        return kept if self.call.keeps else NO_PERSISTENCE
 
     def _commands(self, composer: Composer, fitter: RequestFitter, spending: Spending) -> CommandRunner:
         """What answers the user's commands."""

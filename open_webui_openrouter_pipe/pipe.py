@@ -19,6 +19,7 @@ from .engine.failures import report_failure
 from .engine.recorder import generate_item_id
 from .errors import PipeError
 from .host.call import Call, read_call
+from .host.channels import ChannelWriter
 from .host.chunks import ChunkWriter, CompletionWriter, chunk_response, error_object, error_response
 from .host.model_sync import function_id
 from .host.native import HostEvent, NativeWriter
@@ -145,7 +146,8 @@ class Pipe:
 
 
 def _native(call: Call, frozen: Settings) -> NativeWriter:
-    return NativeWriter(
+    writer = ChannelWriter if call.in_channel else NativeWriter
+    return writer(
         carrier=frozen.carrier,
         new_id=generate_item_id,
         clock=time.monotonic,

@@ -46,6 +46,7 @@ from .store.summaries import MemorySummaries, SealedSummaries, SummaryRows
 from .store.sweep import Host, Schedule, Sweep
 from .store.tasks import Leases
 from .store.tokenizer import LocalTokenizer
+from .store.unsaved import SavedRows, UnsavedRows
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +90,8 @@ class HostResources:
     replace_user_valve: Callable[[str, str, str, tuple[str, str]], Coroutine[Any, Any, None]] | None = None
     default_locale: Callable[[], str] | None = None
     may_continue: Callable[[Call], Awaitable[bool]] | None = None
+    voice_prompt: Callable[[], Awaitable[str]] | None = None
+    """Returns the instructions that the host writes into the system prompt of a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +164,11 @@ class Worker:
         )
         self.summarizer_state = SummarizerState(start=self.own.start, clock=self.loop.time)
         self.unsaved_summaries = MemorySummaries()
+        self._unsaved_rows = UnsavedRows()
         self._next_sweep_look_seconds = self.loop.time()
         self.listings: dict[ClientSettings, ModelListing] = {}
         self._keyed_stores: dict[StoreSettings, tuple[ArtifactStore, Summaries]] = {}
+        self._chat_artifacts: dict[str, ArtifactStore] = {}
         self._prompts: Prompts | None = None
         self.model_rows = ModelRows(Leases(host.database), self.own.start, self.loop.time, write_model_rows)
         self._deriving = asyncio.Lock()
@@ -212,10 +217,24 @@ class Worker:
                 # A key for this worker alone must replace nothing that is stored.
                 sealing = Sealing(keyring, settings.encrypt_all, settings.accept_unsealed and has_key)
                 artifacts = SealedArtifacts(self.own.rows, sealing)
+                self._chat_artifacts = {
+                    "saved": SealedArtifacts(SavedRows(self.own.rows, self._unsaved_rows), sealing),
+                    "unsaved": SealedArtifacts(self._unsaved_rows, sealing),
+                }
                 summaries = SealedSummaries(self.own.summary_rows, keyring)
                 self._prompts = SealedPrompts(self.own.prompt_rows, keyring) if has_key else None
                 self._keyed_stores = {settings: (artifacts, summaries if has_key else self.unsaved_summaries)}
             return self._keyed_stores[settings]
+
+    async def artifacts(self, settings: StoreSettings, call: Call) -> ArtifactStore:
+        """The store for a call, with the keys of these settings: of a chat that is not saved, it is in memory.
+
+        A task, and a caller without a page, find what is durable.
+        """
+        artifacts, _ = await self.stores(settings)
+        if call.keeps:
+            return self._chat_artifacts["saved"]
+        return self._chat_artifacts["unsaved"] if call.is_unsaved else artifacts
 
     async def prompts(self, settings: StoreSettings) -> Prompts | None:
         """The store of system prompts with the keys of these settings; None without any key."""

@@ -40,6 +40,13 @@ class Persistence:
     reasoning: ReasoningRetention
     tools: bool
     in_text: bool = False
+    in_memory: bool = False
+    """Nothing outlives the process, so that what is missing is no news."""
+
+    @property
+    def of_unsaved(self) -> Persistence:
+        """What is kept of a chat that the host does not save: reasoning, which no line in its text refers to."""
+        return Persistence("disabled" if self.in_text else self.reasoning, tools=False, in_memory=True)
 
     @property
     def names_calls(self) -> bool:

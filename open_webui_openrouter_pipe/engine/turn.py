@@ -217,7 +217,8 @@ class TurnRunner:
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
         """Name each missing artifact once. With `next_reply`, old reasoning is deleted on purpose."""
-        if self.request.persistence.reasoning == "next_reply":
+        persistence = self.request.persistence
+        if persistence.reasoning == "next_reply" or persistence.in_memory:
             return
         reported = self.memory.reported
         reasons = {ulid: each.reason for ulid, each in loaded.missing.items()}

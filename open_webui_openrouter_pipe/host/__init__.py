@@ -2,6 +2,7 @@
 
     call        what the host passes to a pipe, parsed once
     native      outputs as the Responses events that a web page draws
+    channels    the same for a channel, which shows text alone
     items       the items and the usage that the host stores
     chunks      outputs for callers without a web page
     files       the host's file storage
@@ -15,6 +16,7 @@
     wording     in which language a user reads lines, and which of them
     questions   questions to the user on the page
     model_rows  what administrators have set for a model
+    voice       the instructions for spoken answers, out of the system prompt
     templates   whether anybody has edited the texts of a system prompt
     model_info  what a model's row says of it, and which of that is ours to write
     model_sync  the rows of the offered models, and who may use them

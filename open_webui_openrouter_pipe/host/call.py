@@ -18,7 +18,8 @@ from ..languages.language import Language
 from ..notices import notice
 from ..responses.wire import as_count, as_list, as_object, as_text
 
-_UNSAVED_CHAT_PREFIXES = ("temporary:", "local:", "channel:")
+_CHANNEL_PREFIX = "channel:"
+_UNSAVED_CHAT_PREFIXES = ("temporary:", "local:", _CHANNEL_PREFIX)
 _NOT_PARAMETERS = frozenset({"model", "messages", "stream", "metadata", "chat_id", "session_id", "id"})
 _CHOSEN_TOOLS = frozenset(
     {
@@ -108,6 +109,8 @@ class Call:
 
     host_search: Literal["", "offered", "done"] = ""
     """What the host's own switch for web search did for this message: nothing, gave the model tools, or searched."""
+    is_spoken: bool = False
+    """Whether the user is in a call, in which the answer is read aloud."""
     ask: Callable[[str, str], Awaitable[bool | None]] | None = None
     """Asks the user a question on the page; None where there is no page."""
 
@@ -130,6 +133,11 @@ class Call:
         return bool(self.chat_id and self.message_id) and self.task is None
 
     @property
+    def in_channel(self) -> bool:
+        """Whether it is answered in a channel, with a message of its own."""
+        return self.chat_id.startswith(_CHANNEL_PREFIX)
+
+    @property
     def continued_text(self) -> str:
         """The text of the answer that is to go on: the chat then ends with it."""
         last = as_object(self.messages[-1]) if self.messages else {}
@@ -139,6 +147,11 @@ class Call:
     def keeps(self) -> bool:
         """Whether artifacts may be kept: a saved chat of a known user, and not a task."""
         return self.in_chat and bool(self.user_id) and is_saved(self.chat_id)
+
+    @property
+    def is_unsaved(self) -> bool:
+        """Whether it is a turn of a known user in a chat that the host does not save: a temporary one, or a channel."""
+        return self.in_chat and bool(self.user_id) and not is_saved(self.chat_id)
 
 
 def read_call(
@@ -191,6 +204,7 @@ def read_call(
         has_attachments=bool(as_list(asked.get("files"))),
         sources=tuple(_source(as_object(source)) for source in as_list(metadata.get("sources"))),
         host_search=_host_search(metadata),
+        is_spoken=as_object(metadata.get("features")).get("voice") is True,
         ask=ask,
         time_zone=as_text(as_object(metadata.get("variables")).get("{{CURRENT_TIMEZONE}}")),
         written_prompts=_written_prompts(as_object(metadata.get("chat_context"))),

@@ -14,6 +14,7 @@
     sweep      the deletion of what nobody needs
     tasks      work beside requests: background tasks and leases
     tokenizer  a tokenizer whose vocabulary is on this machine
+    unsaved    rows of chats that the host does not save, in memory
 
 Nothing here decides what a request contains.
 """

@@ -188,7 +188,7 @@ def test_next_reply_keeps_reasoning_for_one_turn(open_webui: OpenWebUI, standin:
 
 
 def test_a_temporary_chat_leaves_nothing_behind(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """No marker is written, because nothing is kept."""
+    """No marker stands in what is shown."""
     with open_webui.admin.session() as session:
         open_webui.admin.api.post(
             "/api/chat/completions",

@@ -146,6 +146,10 @@ class Browser:
         self.wait(lambda: self.driver.execute_script("return window.copied !== undefined"))
         return str(self.driver.execute_script("return window.copied"))
 
+    def press(self, label: str) -> None:
+        """Press a button below the last answer."""
+        self._press(self.message_ids()[-1], label)
+
     def previous_branch(self, message_id: str) -> None:
         """Go to the branch that begins with the message's older sibling; returns when its end is shown."""
         self.scroll_to(message_id)
