@@ -48,31 +48,29 @@ async def check_killing(processes: ForkServerContext, servers: Servers, markers:
     database = Database.from_url(servers.database_url, schema=servers.schema)
     store = SealedArtifacts(sql_rows(database), SEALING, ArtifactLimits(load_bytes=1 << 40))
     await store.load("ada", ["any"])
-    seen = 0
     for point in range(points):
-        first = point * 1_000_000
+        first, seen_bytes = point * 1_000_000, markers.stat().st_size if point else 0
         writer = processes.Process(target=write_until_killed, args=(servers, markers, first))
         writer.start()
-        _wait_for_lines(markers, seen + ARTIFACTS_OF_A_TURN, writer)
+        _wait_for_lines(markers, seen_bytes, writer)
         await asyncio.sleep(chance.random() * LONGEST_LIFE_SECONDS)
         writer.kill()
         writer.join()
-        written = _lines(markers)
-        loaded = await store.load("ada", written[seen:])
+        written = _lines(markers, seen_bytes)
+        loaded = await store.load("ada", written)
         assert loaded.missing == {}
-        assert len(loaded.artifacts) == len(written) - seen >= ARTIFACTS_OF_A_TURN
-        seen = len(written)
+        assert len(loaded.artifacts) == len(written) >= ARTIFACTS_OF_A_TURN
     assert (await store.load("ada", _lines(markers))).missing == {}
     await database.aclose()
 
 
-def _lines(path: Path) -> list[str]:
-    """The lines that were written whole."""
-    return path.read_text().split("\n")[:-1] if path.exists() else []
+def _lines(path: Path, start_bytes: int = 0) -> list[str]:
+    """The lines that were written whole, behind so many bytes."""
+    return path.read_bytes()[start_bytes:].decode().split("\n")[:-1] if path.exists() else []
 
 
-def _wait_for_lines(path: Path, count: int, writer: ForkServerProcess) -> None:
-    while len(_lines(path)) < count:
+def _wait_for_lines(path: Path, seen_bytes: int, writer: ForkServerProcess) -> None:
+    while not path.exists() or path.stat().st_size <= seen_bytes:
         assert writer.is_alive(), "the writer does not write"
         time.sleep(0.002)
 
