@@ -210,7 +210,10 @@ class Assembly:
     async def _composer(self) -> Composer:
         call, settings, model = self.call, self._settings, self.permitted.model
         if call.task:
-            parameters: Mapping[str, Any] = {**policy.task_parameters(call.parameters), **self._identity()}
+            parameters: Mapping[str, Any] = {
+                **policy.task_parameters(call.parameters, call.task),
+                **self._identity(),
+            }
         else:
             parameters = policy.chat_parameters(
                 call.parameters,

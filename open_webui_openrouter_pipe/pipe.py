@@ -25,6 +25,7 @@ from .host.model_sync import function_id
 from .host.native import HostEvent, NativeWriter
 from .host.own_valves import function_of, stored_user_valves
 from .host.questions import EventCall, page_question
+from .host.tagged_code import TaggedCodeWriter
 from .host.wording import user_language, worded
 from .notices import ENGLISH
 from .responses.wire import as_object, as_text
@@ -88,7 +89,7 @@ class Pipe:
         return events if call.in_chat else chunk_response(events)
 
     async def _stream(self, call: Call, frozen: Settings) -> AsyncGenerator[HostEvent]:
-        writer = _native(call, frozen) if call.in_chat else _chunks(call)
+        writer = _streamed(call, frozen) if call.in_chat else _chunks(call)
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
@@ -153,6 +154,11 @@ def _native(call: Call, frozen: Settings) -> NativeWriter:
         clock=time.monotonic,
         continued_text=call.continued_text,
     )
+
+
+def _streamed(call: Call, frozen: Settings) -> NativeWriter | TaggedCodeWriter:
+    writer = _native(call, frozen)
+    return TaggedCodeWriter(writer, new_id=generate_item_id) if call.runs_tagged_code else writer
 
 
 def _chunks(call: Call) -> ChunkWriter:

@@ -39,7 +39,8 @@ _ADVICE: Final[Mapping[BreakCause, str]] = {
     "reasoning": "reasoning of earlier answers was not sent again, or was sent at last. Look whether the pipe's store "
     "can be reached, and at PERSIST_REASONING_TOKENS",
     "results": "earlier tool calls or their results differ. Look for a filter that rewrites them, and whether the "
-    "pipe's store can be reached",
+    "pipe's store can be reached; where users go on from another branch or another model's answer, this is as it "
+    "should be",
     "attachments": "earlier attachments differ. Look whether the files are still there",
     "sources": "what was retrieved differs between the requests of one answer. Look for a filter that adds it",
     "edit": "earlier messages differ. Where users edit messages or change to another branch this is as it should be; "

@@ -60,6 +60,11 @@ _MEMORY = re.compile(
 _MEMORY_END = re.compile(r"^</memory_context>$", re.MULTILINE)
 """The lines around the user's memories, which the host looks up for each question: `utils/memory.py`."""
 
+_PICTURE = re.compile(
+    r"^<context>(?:The requested image has been|Image generation was) [^\n]*</context>(?:\n|\Z)", re.MULTILINE
+)
+"""The line about a picture that was drawn for a question: `chat_image_generation_handler` in `utils/middleware.py`."""
+
 _BEHIND_MEMORY = re.compile(rf"\s*\Z|\n+(?:{'|'.join(_APPENDED)})")
 _OPENINGS = "|".join(map(re.escape, (f"{SUMMARY_HEADING}\n", *_CLOSINGS)))
 _OPENING = re.compile(rf"^(?:{_OPENINGS})", re.MULTILINE)
@@ -93,14 +98,14 @@ def split_memories(text: str) -> tuple[str, str]:
     """Take the host's block of memories out of system text; return the text as it would be without it, and the block.
 
     The host writes it behind what it was given, and only its own blocks behind it; one that stands elsewhere is quoted.
+    Its line about a picture, which is about one question as well, is taken out with it.
     """
-    openings = [opening.start() for opening in _MEMORY.finditer(text)]
-    end = _MEMORY_END.search(text, openings[-1]) if openings else None
-    if end is None or not _BEHIND_MEMORY.match(text, end.end()):
-        return text, ""
-    before, after = text[: openings[-1]], text[end.end() :]
-    without = before.removesuffix("\n") + after if before else after.removeprefix("\n")
-    return _unless_blank(without), text[openings[-1] : end.end()]
+    picture = _PICTURE.search(text)
+    if picture is None:
+        return _split_block(text)
+    before, after = text[: picture.start()], text[picture.end() :]
+    without, memories = _split_block(before + after if after else before.removesuffix("\n"))
+    return without, "\n".join(filter(None, (picture[0].rstrip("\n"), memories)))
 
 
 def split_user_parts(parts: Sequence[InputPart], base_prompt: str | None) -> list[InputPart]:
@@ -181,6 +186,17 @@ def unique_summaries(summaries: Iterable[str]) -> tuple[str, ...]:
     if len(texts) > _MOST_COMPARED:
         return tuple(texts)
     return tuple(text for text in texts if not any(text != other and text in other for other in texts))
+
+
+def _split_block(text: str) -> tuple[str, str]:
+    """Take the block of memories alone out of system text."""
+    openings = [opening.start() for opening in _MEMORY.finditer(text)]
+    end = _MEMORY_END.search(text, openings[-1]) if openings else None
+    if end is None or not _BEHIND_MEMORY.match(text, end.end()):
+        return text, ""
+    before, after = text[: openings[-1]], text[end.end() :]
+    without = before.removesuffix("\n") + after if before else after.removeprefix("\n")
+    return _unless_blank(without), text[openings[-1] : end.end()]
 
 
 def _text_around(text: str, base: str) -> tuple[str, str] | None:

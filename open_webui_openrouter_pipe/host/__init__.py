@@ -3,6 +3,7 @@
     call        what the host passes to a pipe, parsed once
     native      outputs as the Responses events that a web page draws
     channels    the same for a channel, which shows text alone
+    tagged_code  code that a model writes between tags for the host to run
     items       the items and the usage that the host stores
     chunks      outputs for callers without a web page
     files       the host's file storage

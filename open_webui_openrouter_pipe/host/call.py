@@ -124,6 +124,8 @@ class Call:
     """The function that is called; the ids of its models begin with it."""
     about_command: bool = False
     """Whether a task of the host is about a command of ours, which no model sees."""
+    runs_tagged_code: bool = False
+    """Whether the host runs code that the model writes between tags."""
     language: Language | None = None
     """In which the user reads status lines and errors; None where nothing says that."""
 
@@ -210,6 +212,7 @@ def read_call(
         written_prompts=_written_prompts(as_object(metadata.get("chat_context"))),
         function_id=model.removesuffix(strip_function_prefix(model)).removesuffix("."),
         about_command=bool(task) and _is_about_command(metadata),
+        runs_tagged_code=_runs_tagged_code(metadata),
     )
 
 
@@ -266,6 +269,12 @@ def _host_search(metadata: Mapping[str, Any]) -> Literal["", "offered", "done"]:
     tool = as_object(as_object(metadata.get("tools")).get("search_web"))
     switched_on = as_object(metadata.get("features")).get("web_search") is True
     return "offered" if switched_on and tool.get("type") == "builtin" else ""
+
+
+def _runs_tagged_code(metadata: Mapping[str, Any]) -> bool:
+    """Whether the prompt asks for code between tags: `process_chat_payload` in `utils/middleware.py`, since 0.12."""
+    is_legacy = as_object(metadata.get("params")).get("function_calling") == "legacy"
+    return is_legacy and as_object(metadata.get("features")).get("code_interpreter") is True
 
 
 def _written_prompts(context: Mapping[str, Any]) -> tuple[str, ...]:

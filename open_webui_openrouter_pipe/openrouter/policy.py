@@ -51,6 +51,9 @@ _SUMMARY_PARAMETERS: Final = frozenset({"user", "safety_identifier"})
 _DATA_POLICIES: Final = frozenset({"data_collection", "zdr", "only", "ignore"})
 _PRICE_POLICIES: Final = frozenset({"max_price", "quantizations"})
 _EFFORT: Final = {"reasoning_effort": "low"}
+_ANSWERING_TASKS: Final = frozenset({"moa_response_generation"})
+"""Tasks that write what the user reads as an answer: the merge of several models' answers."""
+_THINKING_PARAMETERS: Final = frozenset({"reasoning", "reasoning_effort", "verbosity"})
 
 
 def permitted_parameters(
@@ -151,8 +154,11 @@ def cheaper_parameters(parameters: Mapping[str, Any], *, model_id: str, near_lim
     return parameters
 
 
-def task_parameters(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the parameters of one of the host's tasks, such as a title."""
+def task_parameters(parameters: Mapping[str, Any], task: str = "") -> Mapping[str, Any]:
+    """Return the parameters of one of the host's tasks, such as a title; of an answer among them, as of an answer."""
+    if task in _ANSWERING_TASKS:
+        kept = _TASK_PARAMETERS | _THINKING_PARAMETERS
+        return {key: value for key, value in parameters.items() if key in kept}
     return {key: value for key, value in parameters.items() if key in _TASK_PARAMETERS} | _EFFORT
 
 

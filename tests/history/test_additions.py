@@ -160,6 +160,30 @@ def test_a_quoted_block_of_memories_stays(text: str) -> None:
     assert split_memories(text) == (text, "")
 
 
+PICTURE = "<context>The requested image has been created by the system successfully.</context>"
+
+
+@pytest.mark.parametrize(
+    ("text", "without"),
+    [
+        (PICTURE, ""),
+        (f"Be brief.\n{PICTURE}", "Be brief."),
+        (f"{PICTURE}\nBe brief.\n", "Be brief.\n"),
+        (f"Be brief.\n{PICTURE}\n##### Pyodide Environment\n", "Be brief.\n##### Pyodide Environment\n"),
+    ],
+)
+def test_the_line_about_a_picture_is_taken_out(text: str, without: str) -> None:
+    """It is about one question; before the memories, it goes with them."""
+    assert split_memories(text) == (without, PICTURE)
+    assert split_memories(f"{text}\n{MEMORIES}")[1] == f"{PICTURE}\n{MEMORIES}"
+
+
+@pytest.mark.parametrize("text", [f"Write {PICTURE}", "<context>The image is here.</context>"])
+def test_any_other_context_stays(text: str) -> None:
+    """A prompt may hold tags of its own."""
+    assert split_memories(text) == (text, "")
+
+
 # --- summaries ---
 
 HOST = "[CONVERSATION SUMMARY]\n"

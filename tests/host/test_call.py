@@ -56,6 +56,19 @@ def test_a_preset_and_its_options_are_named() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("calling", "switched_on", "expected"),
+    [("legacy", True, True), ("native", True, False), ("legacy", False, False), (None, True, False)],
+)
+def test_code_between_tags_is_asked_for_where_calls_are_not_native(
+    calling: str | None, *, switched_on: bool, expected: bool
+) -> None:
+    """And only with the code interpreter switched on."""
+    metadata = {"params": {"function_calling": calling}, "features": {"code_interpreter": switched_on}}
+    call = read_call(BODY, user=USER, metadata=metadata, task=None)
+    assert call.runs_tagged_code is expected
+
+
 def test_an_arena_has_no_row_of_its_own() -> None:
     """The host picks one of its models, and applies the parameters of that one."""
     metadata = {"model": {"id": "arena-model", "owned_by": "arena"}}

@@ -183,6 +183,12 @@ def test_a_task_takes_over_little() -> None:
     }
 
 
+def test_a_merge_of_answers_is_thought_about_as_an_answer() -> None:
+    """A user reads it as one; its tools and formats stay behind all the same."""
+    given = {"max_tokens": 50, "tools": [{}], "reasoning_effort": "high"}
+    assert task_parameters(given, "moa_response_generation") == {"max_tokens": 50, "reasoning_effort": "high"}
+
+
 @pytest.mark.parametrize(
     ("model_id", "writer_id", "provider"),
     [
