@@ -516,13 +516,14 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
             "all of it for about {cost}; the answer comes on top. Cancel sends nothing and costs nothing."
         ),
         "declined": "Not sent: you did not agree to about {cost}. Nothing was charged.",
-        "cost_input": "{tokens:,} in",
-        "cost_input_cached": "{tokens:,} in ({cached:,} cached)",
+        "cost_line": "{line}",
+        "cost_input": "{tokens:,} tokens in",
+        "cost_input_cached": "{tokens:,} tokens in ({cached:,} cached)",
         "cost_output": "{tokens:,} out",
         "cost_seconds": "{seconds:,.1f} s",
         "cost_speed": "{speed:,.0f} tok/s",
-        "next_cost": "next input ≈ {cost}",
-        "next_cost_until": "next input ≈ {cached}, or {cold} after {when} when the cache is cold",
+        "next_cost": "next message from {cost}",
+        "next_cost_until": "next message from {cached} ({cold} after {when})",
         "tomorrow_at": "tomorrow at {clock}",
         "on_day_at": "{day} at {clock}",
         # settings
@@ -612,11 +613,14 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "summarized_partly": "{line}; one part could not be summarized: {reason}.",
         "not_summarized": "The conversation could not be summarized: {reason}.",
         # engine: commands that users type as messages
-        "help_title": "Commands: a message that is nothing else is answered here, without a model, and none sees it.",
+        "help_title": (
+            "Type one of these commands as a message of its own. It is answered here, without a "
+            "model, and no model sees it."
+        ),
         "help_context": "`/context`: what the next request is made of, and what this chat has cost.",
         "help_compact": (
-            "`/compact`, or `/compact what to keep`: summarize all but the newest turns now, which is the only command "
-            "that costs anything."
+            "`/compact`, or `/compact what to keep`: replace all but the newest turns by a summary "
+            "now; the only command that costs anything."
         ),
         "help_restore": "`/restore`, or `/restore 3-8`: send earlier turns word for word again.",
         "help_discard": "`/discard`, or `/discard 3-8`: have the summaries of earlier turns written again.",
@@ -624,20 +628,26 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
             "`/aim faithful` sends as much of the chat as fits, `/aim thrifty` what costs least; from now on, in this "
             "chat."
         ),
-        "help_aim_now": "This chat is sent by the aim `{aim}`.",
+        "help_aim_now": "The aim of this chat is `{aim}`.",
         "help_drawing": (
             "This model only draws: `/compact` needs another model in the valve SUMMARY_MODEL, and the other commands "
             "hold."
         ),
         "command_misused": "`/{name}` cannot be used like this. {usage}",
-        "aim_set": "From now on this chat goes by the aim `{aim}`.",
-        "aim_kept": "This chat goes by the aim `{aim}` already.",
+        "aim_set": "From now on, the aim of this chat is `{aim}`.",
+        "aim_kept": "The aim of this chat is `{aim}` already.",
         "compact_waiting": "{line} This takes up to {seconds:.0f} seconds.",
         "compact_done": (
             "The first {count} turns are summarized: the next request has about {after:,} tokens instead of {before:,}."
         ),
         "compact_done.one": (
             "The first turn is summarized: the next request has about {after:,} tokens instead of {before:,}."
+        ),
+        "compact_done_again": (
+            "The first {count} turns are summarized: the next request has about {after:,} tokens."
+        ),
+        "compact_done_again.one": (
+            "The first turn is summarized: the next request has about {after:,} tokens."
         ),
         "compact_cost": "The summaries cost {cost}.",
         "compact_kept": "The summaries existed already and cost nothing.",
@@ -657,7 +667,10 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         ),
         "restored_partly": "There is no room for turns {turns} beside them.",
         "restore_nothing": "All of these turns are sent word for word already.",
-        "restore_no_room": "There is no room for turns {turns} word for word.",
+        "restore_no_room": (
+            "There is no room for turns {turns} word for word. Name fewer, or choose a model with a "
+            "larger window."
+        ),
         "no_such_turns": "This chat has no such turns: it has {turns}.",
         "discarded": "{count} summaries are discarded. The next message has them written again.",
         "discarded.one": "{count} summary is discarded. The next message has it written again.",
@@ -726,6 +739,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
             "`/restore 3-8` sends turns word for word again, `/discard 3-8` has their summary written again; `/help` "
             "lists all commands."
         ),
+        "context_hint_help": "`/help` lists all commands.",
         # host: the page that answers /context
         "context_page_language": "en",
         "context_page_number": "{number:,}",
@@ -734,7 +748,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "context_page_over": "{count:,} tokens more than fit into the window.",
         "context_page_over.one": "{count:,} token more than fits into the window.",
         "context_page_free": "Free",
-        "context_page_turns": "Turns",
+        "context_page_turns": "Turns, in tokens",
         "context_page_no_turns": "This chat has no turns yet.",
         "context_page_cost": "Cost",
         "context_page_breaks": "What broke the cache",
@@ -781,10 +795,10 @@ _ROUTINE: Final = frozenset(
     {
         *("summarizing", "waiting_for_place", "place_found", "limit_waiting", "retrying", "retry_busy"),
         *("retry_unavailable", "retry_unreachable", "retry_lost", "reading_attachments", "attachments_read"),
-        *("searching", "searched", "searched_for", "reading_page", "page_read", "joined"),
+        *("searching", "searched", "searched_for", "reading_page", "page_read", "cost_line"),
     }
 )
-"""Lines about waits, and about what went as it should; `joined` is what an answer has cost."""
+"""Lines about waits, and about what went as it should."""
 
 
 Say: TypeAlias = Callable[..., str]
@@ -834,6 +848,11 @@ def admin_notice(name: str, /, **values: object) -> str:
 def is_important(text: str) -> bool:
     """Whether the line says that something is lost, cut, or not as the user wants it."""
     return not (isinstance(text, Line) and text.name in _ROUTINE)
+
+
+def is_cost(text: str) -> bool:
+    """Whether the line says what an answer has cost."""
+    return isinstance(text, Line) and text.name == "cost_line"
 
 
 def without_button(text: str) -> str:

@@ -97,7 +97,7 @@ class Valves(ValveFields):
         description=(
             "What every offered model must fulfil, separated by commas: `free`, `tools`, `vision` (reads images), "
             "`zdr` (some provider of it keeps no data), `newest` (of each family), `no-expiring`, `context>=128k` "
-            "(tokens), `price<=2` (dollars per million input tokens). An unknown word offers nothing."
+            "(tokens), `price<=2` (dollars per million input tokens). With an unknown word no model is offered."
         ),
         json_schema_extra={"stands_for": "no conditions"},
     )
@@ -113,7 +113,7 @@ class Valves(ValveFields):
         default="new",
         title="Models · Model Access Applies To",
         description=(
-            "`new`: `NEW_MODEL_ACCESS` is set once, when a model first appears, and what an administrator sets for a "
+            "`new`: New Model Access is set once, when a model first appears, and what an administrator sets for a "
             "model afterwards stays. `all`: all offered models have that access, and what was set for single models "
             "is replaced."
         ),
@@ -172,8 +172,8 @@ class Valves(ValveFields):
         description=(
             "How far chats are shortened. `faithful`: what fits is sent, and old turns are shortened only when a chat "
             "is large for the model's window. `thrifty`: summaries replace old turns at the size at which the chat "
-            "costs least at the model's prices, often far below that. With other strategies than `summarize`, only "
-            "old tool results go by it."
+            "costs least at the model's prices, often far below that. With strategies other than `summarize`, it "
+            "is about old tool results alone."
         ),
     )
     SUMMARY_MODEL: str = Field(
@@ -186,8 +186,8 @@ class Valves(ValveFields):
         default=True,
         title="Context · Recall",
         description=(
-            "Look up each question in what of the chat is no longer sent word for word. What fits is quoted beside it, "
-            "in at most 900 tokens. No model is asked."
+            "Look up each question in the parts of the chat that are no longer sent word for word. What fits is quoted "
+            "beside it, in at most 900 tokens. No model is asked."
         ),
     )
     WEB_SEARCH: SearchMode = Field(
@@ -204,7 +204,7 @@ class Valves(ValveFields):
         title="Search · Who Searches",
         description=(
             "Who searches where a user switches on Open WebUI's own web search: Open WebUI (`host`), or OpenRouter in "
-            "its place. It never searches twice. With legacy function calling Open WebUI has always searched before."
+            "its place. The web is never searched twice. With legacy function calling, Open WebUI searches in any case."
         ),
     )
     DOCUMENTS: Documents = Field(
@@ -243,7 +243,7 @@ class Valves(ValveFields):
         title="Users · Controls",
         description=(
             "Which of their own valves users see, separated by commas; those that are not named are neither shown nor "
-            "followed. `none`: none of these. How far chats are shortened is for `ENABLE_USER_OVERRIDE`."
+            "followed. `none`: none of these. The valves of the group Context are for Enable Override below."
         ),
         json_schema_extra={"stands_for": f"all of them, `{', '.join(USER_CONTROLS)}`"},
     )
@@ -251,9 +251,8 @@ class Valves(ValveFields):
         default=False,
         title="Users · Enable Override",
         description=(
-            "Let users decide how far their own chats are shortened, by their "
-            f"{', '.join(f'`{name}`' for name in USER_LIMITS)}. Off: their form does not have these, and what they had "
-            "set before is not followed, as a status line says."
+            "Let users decide how far their own chats are shortened, by their valves of the group Context. Off: their "
+            "form does not have these, and what they had set before is not followed, as a status line says."
         ),
     )
     ARTIFACT_CLEANUP_DAYS: int = Field(
@@ -366,8 +365,8 @@ class UserValves(ValveFields):
         default="inherit",
         title="Context · Recall",
         description=(
-            "Whether my questions are looked up in what of a chat is no longer sent word for word, and what fits is "
-            "quoted beside them. `inherit`: as the administrator set it."
+            "Whether my questions are looked up in the parts of a chat that are no longer sent word for word, and what "
+            "fits is quoted beside them. `inherit`: as the administrator set it."
         ),
     )
     CLIP_LAST_MESSAGES: int = Field(

@@ -166,8 +166,10 @@ class CommandRunner:
         if after.summarized_turns < wanted.summarized_turns:
             return notice("compact_failed", reason=fitter.written.failure)
         before_tokens = wanted.tokens_without_new_summaries if wanted.adds_summaries else before.tokens
-        sizes = {"before": before_tokens, "after": after.tokens}
-        line = notice("compact_done", count=after.summarized_turns, **sizes)
+        count, tokens = after.summarized_turns, after.tokens
+        line = notice("compact_done_again", count=count, after=tokens)
+        if tokens < before_tokens:
+            line = notice("compact_done", count=count, before=before_tokens, after=tokens)
         cost = fitter.written.cost
         cost_line = notice("compact_cost", cost=dollars(cost)) if cost else notice("compact_kept")
         return notice("sentences", first=line, second=cost_line)

@@ -387,8 +387,8 @@ class Spending:
         is_silent = self.settings.cost_line == "off" or not (cost.cost or cost.usage.total_tokens)
         if is_silent:
             return ""
-        parts = (*_cost_parts(cost), *self._forecast_parts(sent))
-        return notice("joined", lines=parts, separator=" · ")
+        parts = (dollars(cost.cost), *self._forecast_parts(sent), *_cost_parts(cost))
+        return notice("cost_line", line=notice("joined", lines=parts, separator=" · "))
 
     def _forecast_parts(self, sent: Round) -> list[str]:
         """Say what the input of the next request will cost, now and once the cache is cold."""
@@ -557,11 +557,10 @@ def _next_costs(latest: LatestRequest) -> tuple[float, float]:
 
 
 def _cost_parts(cost: AnswerCost) -> list[str]:
-    """Say what an answer has cost, and how long it took."""
+    """Say what an answer has used, and how long it took."""
     usage, speed = cost.usage, cost.tokens_per_second
     name = "cost_input_cached" if usage.cached_tokens else "cost_input"
     return [
-        dollars(cost.cost),
         notice(name, tokens=usage.input_tokens, cached=usage.cached_tokens),
         notice("cost_output", tokens=usage.output_tokens),
         notice("cost_seconds", seconds=cost.seconds),

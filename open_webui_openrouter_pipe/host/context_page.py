@@ -27,8 +27,8 @@ from ..planning.context_text import AIM_WORDS, CAUSE_WORDS, PART_WORDS, STATE_WO
 from ..planning.price import dollars
 from .context_style import SCRIPT, STYLE
 
-_NEWEST_TURNS: Final = 30
-"""As many are seen at once; the earlier ones are opened."""
+_NEWEST_TURNS: Final = 8
+"""As many are seen at once, and what follows them is still in sight; the earlier ones are opened."""
 
 _SCRIPT_DIGEST: Final = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
 _POLICY: Final = (

@@ -79,26 +79,26 @@ button{padding:.375rem .875rem;border:1px solid var(--line);border-radius:999px;
 color:var(--text);font:inherit;font-weight:500;cursor:pointer}
 button:hover{background:var(--hover)}
 :focus-visible{outline:2px solid var(--focus);outline-offset:2px}
-@media (min-width:30rem){
-.turns th:nth-child(1){width:2.75rem}
+@media (min-width:42rem){
+.turns th:nth-child(1){width:4.25rem}
 .turns th:nth-child(3),.turns th:nth-child(4){width:4.25rem}
-.turns th:nth-child(5){width:9.5rem}
-.turns th:nth-child(6){width:3.5rem}
+.turns th:nth-child(5){width:11rem}
+.turns th:nth-child(6){width:4.25rem}
 .breaks th:nth-child(2){width:10rem}
 .breaks th:nth-child(3){width:5rem}
 .breaks th:nth-child(4){width:6.5rem}
 }
-@media (max-width:29.99rem){
+@media (max-width:41.99rem){
 body{padding:.875rem}
 tr{display:grid;padding:.375rem 0;border-bottom:1px solid var(--line)}
-.turns tr{grid-template-columns:2.25rem 3rem 3rem minmax(0,1fr) 3rem}
+.turns tr{grid-template-columns:4rem 3.25rem minmax(0,1fr) 3.5rem}
 .turns td:nth-child(n+3){font-size:.75rem}
 .breaks tr{grid-template-columns:1.75fr 1fr 1.25fr}
 tbody tr:last-child{border-bottom:0}
 .turns tr>*,.breaks tr>*{padding:0;border:0}
 .turns tr>:nth-child(5){padding-left:.5rem}
 .turns tr>:nth-child(2){grid-column:2/-1}
-.turns tr>:nth-child(3){grid-column-start:2}
+.turns tr>:nth-child(3){grid-column-start:1;text-align:left}
 .breaks tr>:nth-child(1){grid-column:1/-1}
 }
 """

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..languages.language import Language
-from ..notices import ENGLISH, find_language, in_language, is_important, without_button
+from ..notices import ENGLISH, find_language, in_language, is_cost, is_important, without_button
 from ..ports import Failed, Notice, Output
 from ..responses.wire import as_object, as_text
 from .call import Call
@@ -28,11 +28,16 @@ StatusLines = Literal["all", "important", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How a user is answered: in which language, with which status lines; `may_continue` says if there is a button."""
+    """How one answer is worded: in which language, with which status lines; `may_continue` says if there is a button.
+
+    Of the status lines the page shows the last one, and the others by a click. So the line of the answer's cost, which
+    comes last, begins with what the answer lacks.
+    """
 
     language: Language = ENGLISH
     shown: StatusLines = "all"
     may_continue: Callable[[], Awaitable[bool]] | None = None
+    _important: list[str] = field(default_factory=list)
 
     async def say(self, output: Output) -> Output | None:
         """Return what the user gets of an output: itself, its line in the user's words, or nothing."""
@@ -45,7 +50,12 @@ class Wording:
         text = without_button(output.text)
         if text != output.text and (self.may_continue is None or await self.may_continue()):
             text = output.text
-        return replace(output, text=in_language(text, self.language))
+        said = in_language(text, self.language)
+        if is_cost(output.text):
+            said = " · ".join([*dict.fromkeys(self._important), said])
+        elif is_important(output.text):
+            self._important.append(said)
+        return replace(output, text=said)
 
 
 def worded(failed: Failed, language: Language) -> Failed:

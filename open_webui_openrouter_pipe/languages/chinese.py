@@ -341,13 +341,14 @@ _LINES: Final = MappingProxyType(
             " {cost}；回答另计。取消则不发送，也不产生费用。"
         ),
         "declined": "未发送：您没有同意约 {cost} 的费用。未收取任何费用。",
-        "cost_input": "输入 {tokens:,}",
-        "cost_input_cached": "输入 {tokens:,}（缓存 {cached:,}）",
+        "cost_line": "{line}",
+        "cost_input": "输入 {tokens:,} 个令牌",
+        "cost_input_cached": "输入 {tokens:,} 个令牌（缓存 {cached:,}）",
         "cost_output": "输出 {tokens:,}",
         "cost_seconds": "{seconds:,.1f} 秒",
         "cost_speed": "{speed:,.0f} 令牌/秒",
-        "next_cost": "下次输入 ≈ {cost}",
-        "next_cost_until": "下次输入 ≈ {cached}，{when}缓存失效后为 {cold}",
+        "next_cost": "下条消息 {cost} 起",
+        "next_cost_until": "下条消息 {cached} 起（{when}后 {cold} 起）",
         "tomorrow_at": "明天 {clock}",
         "on_day_at": "{day} {clock}",
         "reasoning_disabled": "推理内容不会保留：管理员已将其关闭，您自己的设置不起作用。",
@@ -412,7 +413,9 @@ _LINES: Final = MappingProxyType(
         "summarized_cost": "{line}（US${cost:.4f}）",
         "summarized_partly": "{line}；有一部分未能总结：{reason}。",
         "not_summarized": "对话未能总结：{reason}。",
-        "help_title": "命令：只包含命令的消息在此直接回答，不使用模型，模型也看不到它。",
+        "help_title": (
+            "将以下命令之一单独作为一条消息输入。命令在此直接回答，不使用模型，任何模型也看不到它。"
+        ),
         "help_context": "`/context`：下次请求由哪些部分组成，以及此对话已花费多少。",
         "help_compact": (
             "`/compact` 或 `/compact what to keep`（要保留的内容）：立即总结除最新消息以外的全部内容；只有此"
@@ -434,6 +437,7 @@ _LINES: Final = MappingProxyType(
         "compact_done": (
             "前 {count} 条消息已连同回答总结：下次请求约有 {after:,} 个令牌，而不是 {before:,} 个。"
         ),
+        "compact_done_again": "前 {count} 条消息已连同回答总结：下次请求约有 {after:,} 个令牌。",
         "compact_cost": "摘要花费了 {cost}。",
         "compact_kept": "摘要已经存在，没有产生费用。",
         "compact_failed": "摘要未能写成：{reason}。下一条消息会再次尝试；`/restore` 可撤销此命令。",
@@ -447,7 +451,7 @@ _LINES: Final = MappingProxyType(
         ),
         "restored_partly": "除此之外没有空间容纳第 {turns} 条消息。",
         "restore_nothing": "这些消息已全部逐字发送。",
-        "restore_no_room": "没有空间逐字发送第 {turns} 条消息。",
+        "restore_no_room": ("没有空间逐字发送第 {turns} 条消息。请指定更少的消息，或选择窗口更大的模型。"),
         "no_such_turns": "此对话没有这些消息：它共有 {turns} 条。",
         "discarded": "已舍弃 {count} 个摘要。发送下一条消息时会重新撰写。",
         "discard_nothing": "这些消息没有对应的摘要。",
@@ -512,13 +516,14 @@ _LINES: Final = MappingProxyType(
         "context_hint": (
             "`/restore 3-8` 重新逐字发送消息，`/discard 3-8` 重新撰写其摘要；`/help` 列出所有命令。"
         ),
+        "context_hint_help": "`/help` 列出所有命令。",
         "context_page_language": "zh-CN",
         "context_page_number": "{number:,}",
         "context_page_share": "{share:.1%}",
         "context_page_amount": "{amount}",
         "context_page_over": "超出上下文窗口 {count:,} 个令牌。",
         "context_page_free": "空闲",
-        "context_page_turns": "消息",
+        "context_page_turns": "消息（令牌数）",
         "context_page_no_turns": "此对话还没有消息。",
         "context_page_cost": "费用",
         "context_page_breaks": "缓存中断的原因",

@@ -575,13 +575,14 @@ _LINES: Final = MappingProxyType(
             "ne coûte rien."
         ),
         "declined": "Non envoyé : vous n'avez pas accepté environ {cost}. Rien n'a été facturé.",
-        "cost_input": "{tokens:,} en entrée",
-        "cost_input_cached": "{tokens:,} en entrée ({cached:,} en cache)",
+        "cost_line": "{line}",
+        "cost_input": "{tokens:,} tokens en entrée",
+        "cost_input_cached": "{tokens:,} tokens en entrée ({cached:,} en cache)",
         "cost_output": "{tokens:,} en sortie",
         "cost_seconds": "{seconds:,.1f} s",
         "cost_speed": "{speed:,.0f} tok/s",
-        "next_cost": "prochaine entrée ≈ {cost}",
-        "next_cost_until": "prochaine entrée ≈ {cached}, ou {cold} après {when}, quand le cache aura expiré",
+        "next_cost": "prochain message dès {cost}",
+        "next_cost_until": "prochain message dès {cached} ({cold} après {when})",
         "tomorrow_at": "demain à {clock}",
         "on_day_at": "le {day} à {clock}",
         "reasoning_disabled": (
@@ -701,8 +702,8 @@ _LINES: Final = MappingProxyType(
         "summarized_partly": "{line} ; une partie n'a pas pu être résumée : {reason}.",
         "not_summarized": "La conversation n'a pas pu être résumée : {reason}.",
         "help_title": (
-            "Commandes : un message qui ne contient rien d'autre reçoit sa réponse ici, sans modèle, et "
-            "aucun ne le voit."
+            "Saisissez l'une de ces commandes seule dans un message. Elle reçoit sa réponse ici, "
+            "sans modèle, et aucun modèle ne la voit."
         ),
         "help_context": (
             "`/context` : de quoi se compose la prochaine requête, et ce que cette conversation a coûté."
@@ -736,6 +737,14 @@ _LINES: Final = MappingProxyType(
             "Le premier message est résumé avec sa réponse : la prochaine requête compte environ {after:,} "
             "tokens au lieu de {before:,}."
         ),
+        "compact_done_again": (
+            "Les {count} premiers messages sont résumés avec leurs réponses : la prochaine requête "
+            "compte environ {after:,} tokens."
+        ),
+        "compact_done_again.one": (
+            "Le premier message est résumé avec sa réponse : la prochaine requête compte environ "
+            "{after:,} tokens."
+        ),
         "compact_cost": "Les résumés ont coûté {cost}.",
         "compact_kept": "Les résumés existaient déjà et n'ont rien coûté.",
         "compact_failed": (
@@ -755,7 +764,10 @@ _LINES: Final = MappingProxyType(
         ),
         "restored_partly": "Il n'y a pas de place à côté d'eux pour les messages {turns}.",
         "restore_nothing": "Tous ces messages sont déjà envoyés mot pour mot.",
-        "restore_no_room": "Il n'y a pas de place pour les messages {turns} mot pour mot.",
+        "restore_no_room": (
+            "Il n'y a pas de place pour les messages {turns} mot pour mot. Indiquez-en moins, ou "
+            "choisissez un modèle avec une fenêtre plus grande."
+        ),
         "no_such_turns": "Cette conversation n'a pas de tels messages : elle en a {turns}.",
         "discarded": "{count} résumés ont été écartés. Ils seront réécrits avec le prochain message.",
         "discarded.one": "{count} résumé a été écarté. Il sera réécrit avec le prochain message.",
@@ -832,6 +844,7 @@ _LINES: Final = MappingProxyType(
             "`/restore 3-8` envoie à nouveau des messages mot pour mot, `/discard 3-8` fait réécrire leur "
             "résumé ; `/help` donne toutes les commandes."
         ),
+        "context_hint_help": "`/help` donne toutes les commandes.",
         "context_page_language": "fr",
         "context_page_number": "{number:,}",
         "context_page_share": "{share:.1%}",
@@ -839,7 +852,7 @@ _LINES: Final = MappingProxyType(
         "context_page_over": "{count:,} tokens de plus que n'en contient la fenêtre de contexte.",
         "context_page_over.one": "{count:,} token de plus que n'en contient la fenêtre de contexte.",
         "context_page_free": "Libre",
-        "context_page_turns": "Messages",
+        "context_page_turns": "Messages, en tokens",
         "context_page_no_turns": "Cette conversation n'a pas encore de messages.",
         "context_page_cost": "Coût",
         "context_page_breaks": "Ce qui a rompu le cache",

@@ -581,15 +581,14 @@ _LINES: Final = MappingProxyType(
             "nichts."
         ),
         "declined": "Nicht gesendet: Sie haben etwa {cost} nicht zugestimmt. Es wurde nichts berechnet.",
-        "cost_input": "{tokens:,} ein",
-        "cost_input_cached": "{tokens:,} ein ({cached:,} aus dem Cache)",
+        "cost_line": "{line}",
+        "cost_input": "{tokens:,} Token ein",
+        "cost_input_cached": "{tokens:,} Token ein ({cached:,} aus dem Cache)",
         "cost_output": "{tokens:,} aus",
         "cost_seconds": "{seconds:,.1f} s",
         "cost_speed": "{speed:,.0f} Token/s",
-        "next_cost": "nächste Eingabe ≈ {cost}",
-        "next_cost_until": (
-            "nächste Eingabe ≈ {cached}, oder {cold} nach {when}, wenn der Cache abgelaufen ist"
-        ),
+        "next_cost": "nächste Nachricht ab {cost}",
+        "next_cost_until": "nächste Nachricht ab {cached} ({cold} nach {when})",
         "tomorrow_at": "morgen um {clock}",
         "on_day_at": "{day} um {clock}",
         "reasoning_disabled": (
@@ -711,8 +710,8 @@ _LINES: Final = MappingProxyType(
         "summarized_partly": "{line}; ein Teil konnte nicht zusammengefasst werden: {reason}.",
         "not_summarized": "Der Chat konnte nicht zusammengefasst werden: {reason}.",
         "help_title": (
-            "Befehle: Eine Nachricht, die nichts anderes enthält, wird hier ohne Modell beantwortet, und "
-            "keines sieht sie."
+            "Geben Sie einen dieser Befehle als eigene Nachricht ein. Er wird hier ohne Modell "
+            "beantwortet, und kein Modell sieht ihn."
         ),
         "help_context": "`/context`: woraus die nächste Anfrage besteht und was dieser Chat gekostet hat.",
         "help_compact": (
@@ -744,6 +743,14 @@ _LINES: Final = MappingProxyType(
             "Die erste Nachricht ist mit ihrer Antwort zusammengefasst: Die nächste Anfrage hat etwa "
             "{after:,} Token statt {before:,}."
         ),
+        "compact_done_again": (
+            "Die ersten {count} Nachrichten sind mit ihren Antworten zusammengefasst: Die nächste "
+            "Anfrage hat etwa {after:,} Token."
+        ),
+        "compact_done_again.one": (
+            "Die erste Nachricht ist mit ihrer Antwort zusammengefasst: Die nächste Anfrage hat etwa "
+            "{after:,} Token."
+        ),
         "compact_cost": "Die Zusammenfassungen haben {cost} gekostet.",
         "compact_kept": "Die Zusammenfassungen gab es schon; sie haben nichts gekostet.",
         "compact_failed": (
@@ -764,7 +771,10 @@ _LINES: Final = MappingProxyType(
         ),
         "restored_partly": "Für die Nachrichten {turns} ist daneben kein Platz.",
         "restore_nothing": "Alle diese Nachrichten werden schon wörtlich gesendet.",
-        "restore_no_room": "Für den Wortlaut der Nachrichten {turns} ist kein Platz.",
+        "restore_no_room": (
+            "Für den Wortlaut der Nachrichten {turns} ist kein Platz. Nennen Sie weniger, oder "
+            "wählen Sie ein Modell mit größerem Fenster."
+        ),
         "no_such_turns": "Solche Nachrichten hat dieser Chat nicht: Er hat {turns}.",
         "discarded": (
             "{count} Zusammenfassungen sind verworfen. Mit der nächsten Nachricht werden sie neu geschrieben."
@@ -843,6 +853,7 @@ _LINES: Final = MappingProxyType(
             "`/restore 3-8` sendet Nachrichten wieder wörtlich, `/discard 3-8` lässt ihre Zusammenfassung "
             "neu schreiben; `/help` nennt alle Befehle."
         ),
+        "context_hint_help": "`/help` nennt alle Befehle.",
         "context_page_language": "de",
         "context_page_number": "{number:,}",
         "context_page_share": "{share:.1%}",
@@ -850,7 +861,7 @@ _LINES: Final = MappingProxyType(
         "context_page_over": "{count:,} Token mehr, als in das Kontextfenster passen.",
         "context_page_over.one": "{count:,} Token mehr, als in das Kontextfenster passt.",
         "context_page_free": "Frei",
-        "context_page_turns": "Nachrichten",
+        "context_page_turns": "Nachrichten, in Token",
         "context_page_no_turns": "Dieser Chat hat noch keine Nachrichten.",
         "context_page_cost": "Kosten",
         "context_page_breaks": "Was den Cache unterbrochen hat",

@@ -494,13 +494,14 @@ _LINES: Final = MappingProxyType(
             "されず、費用もかかりません。"
         ),
         "declined": "送信されませんでした：約 {cost} に同意されませんでした。課金はありません。",
-        "cost_input": "入力 {tokens:,}",
-        "cost_input_cached": "入力 {tokens:,}（キャッシュ {cached:,}）",
+        "cost_line": "{line}",
+        "cost_input": "入力 {tokens:,} トークン",
+        "cost_input_cached": "入力 {tokens:,} トークン（キャッシュ {cached:,}）",
         "cost_output": "出力 {tokens:,}",
         "cost_seconds": "{seconds:,.1f} 秒",
         "cost_speed": "{speed:,.0f} トークン/秒",
-        "next_cost": "次の入力 ≈ {cost}",
-        "next_cost_until": "次の入力 ≈ {cached}、{when} を過ぎてキャッシュが切れると {cold}",
+        "next_cost": "次のメッセージは {cost} から",
+        "next_cost_until": "次のメッセージは {cached} から（{when} を過ぎると {cold} から）",
         "tomorrow_at": "明日 {clock}",
         "on_day_at": "{day} {clock}",
         "reasoning_disabled": "推論は保存されません：ご自身の設定にかかわらず、管理者がオフにしています。",
@@ -585,7 +586,8 @@ _LINES: Final = MappingProxyType(
         "summarized_partly": "{line}。一部は要約できませんでした：{reason}。",
         "not_summarized": "チャットを要約できませんでした：{reason}。",
         "help_title": (
-            "コマンド：コマンドだけのメッセージはモデルを使わずここで応答し、どのモデルにも渡されません。"
+            "次のコマンドを単独のメッセージとして入力してください。モデルを使わずここで応答し、どのモ"
+            "デルにも渡されません。"
         ),
         "help_context": "`/context`：次のリクエストの内訳と、このチャットのこれまでの費用。",
         "help_compact": (
@@ -611,6 +613,10 @@ _LINES: Final = MappingProxyType(
             "最初のメッセージ {count} 件を応答とともに要約しました：次のリクエストは {before:,} ではなく約 "
             "{after:,} トークンです。"
         ),
+        "compact_done_again": (
+            "最初のメッセージ {count} 件を応答とともに要約しました：次のリクエストは約 {after:,} トー"
+            "クンです。"
+        ),
         "compact_cost": "要約の費用は {cost} でした。",
         "compact_kept": "要約はすでにあり、費用はかかりませんでした。",
         "compact_failed": (
@@ -630,7 +636,10 @@ _LINES: Final = MappingProxyType(
         ),
         "restored_partly": "これらに加えてメッセージ {turns} を入れる余地はありません。",
         "restore_nothing": "これらのメッセージはすべて、すでに原文のまま送信されています。",
-        "restore_no_room": "メッセージ {turns} を原文のまま入れる余地がありません。",
+        "restore_no_room": (
+            "メッセージ {turns} を原文のまま入れる余地がありません。件数を減らすか、より大きいウィン"
+            "ドウのモデルを選んでください。"
+        ),
         "no_such_turns": "このチャットにそのようなメッセージはありません：全部で {turns} 件です。",
         "discarded": "要約 {count} 件を破棄しました。次のメッセージで書き直されます。",
         "discard_nothing": "これらのメッセージの要約はありません。",
@@ -702,13 +711,14 @@ _LINES: Final = MappingProxyType(
             "`/restore 3-8` はメッセージを再び原文のまま送信し、`/discard 3-8` はその要約を書き直します。"
             "`/help` ですべてのコマンドが表示されます。"
         ),
+        "context_hint_help": "`/help` ですべてのコマンドが表示されます。",
         "context_page_language": "ja",
         "context_page_number": "{number:,}",
         "context_page_share": "{share:.1%}",
         "context_page_amount": "{amount}",
         "context_page_over": "コンテキストウィンドウを {count:,} トークン超えています。",
         "context_page_free": "空き",
-        "context_page_turns": "メッセージ",
+        "context_page_turns": "メッセージ（トークン数）",
         "context_page_no_turns": "このチャットにはまだメッセージがありません。",
         "context_page_cost": "費用",
         "context_page_breaks": "キャッシュが途切れた原因",

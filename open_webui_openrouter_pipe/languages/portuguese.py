@@ -518,13 +518,14 @@ _LINES: Final = MappingProxyType(
             "não custa nada."
         ),
         "declined": "Não enviado: você não concordou com cerca de {cost}. Nada foi cobrado.",
-        "cost_input": "{tokens:,} de entrada",
-        "cost_input_cached": "{tokens:,} de entrada ({cached:,} em cache)",
+        "cost_line": "{line}",
+        "cost_input": "{tokens:,} tokens de entrada",
+        "cost_input_cached": "{tokens:,} tokens de entrada ({cached:,} em cache)",
         "cost_output": "{tokens:,} de saída",
         "cost_seconds": "{seconds:,.1f} s",
         "cost_speed": "{speed:,.0f} tok/s",
-        "next_cost": "próxima entrada ≈ {cost}",
-        "next_cost_until": "próxima entrada ≈ {cached}, ou {cold} depois de: {when}, quando o cache expirar",
+        "next_cost": "próxima mensagem a partir de {cost}",
+        "next_cost_until": "próxima mensagem a partir de {cached} ({cold} depois de: {when})",
         "tomorrow_at": "amanhã às {clock}",
         "on_day_at": "{day} às {clock}",
         "reasoning_disabled": (
@@ -641,7 +642,8 @@ _LINES: Final = MappingProxyType(
         "summarized_partly": "{line}; uma parte não pôde ser resumida: {reason}.",
         "not_summarized": "O chat não pôde ser resumido: {reason}.",
         "help_title": (
-            "Comandos: uma mensagem que não contém mais nada é respondida aqui, sem modelo, e nenhum a vê."
+            "Escreva um destes comandos sozinho em uma mensagem. Ele é respondido aqui, sem modelo, "
+            "e nenhum modelo o vê."
         ),
         "help_context": "`/context`: de que se compõe a próxima solicitação e quanto este chat custou.",
         "help_compact": (
@@ -676,6 +678,14 @@ _LINES: Final = MappingProxyType(
             "A primeira mensagem foi resumida com a sua resposta: a próxima solicitação tem cerca de "
             "{after:,} tokens em vez de {before:,}."
         ),
+        "compact_done_again": (
+            "As primeiras {count} mensagens foram resumidas com as suas respostas: a próxima "
+            "solicitação tem cerca de {after:,} tokens."
+        ),
+        "compact_done_again.one": (
+            "A primeira mensagem foi resumida com a sua resposta: a próxima solicitação tem cerca de "
+            "{after:,} tokens."
+        ),
         "compact_cost": "Os resumos custaram {cost}.",
         "compact_kept": "Os resumos já existiam e não custaram nada.",
         "compact_failed": (
@@ -695,7 +705,10 @@ _LINES: Final = MappingProxyType(
         ),
         "restored_partly": "Ao lado delas não há espaço para as mensagens {turns}.",
         "restore_nothing": "Todas essas mensagens já são enviadas palavra por palavra.",
-        "restore_no_room": "Não há espaço para as mensagens {turns} palavra por palavra.",
+        "restore_no_room": (
+            "Não há espaço para as mensagens {turns} palavra por palavra. Indique menos, ou escolha "
+            "um modelo com uma janela maior."
+        ),
         "no_such_turns": "Este chat não tem essas mensagens: ele tem {turns}.",
         "discarded": "{count} resumos foram descartados. Com a próxima mensagem eles serão escritos de novo.",
         "discarded.one": "{count} resumo foi descartado. Com a próxima mensagem ele será escrito de novo.",
@@ -770,6 +783,7 @@ _LINES: Final = MappingProxyType(
             "`/restore 3-8` volta a enviar mensagens palavra por palavra, `/discard 3-8` faz com que o "
             "resumo delas seja escrito de novo; `/help` mostra todos os comandos."
         ),
+        "context_hint_help": "`/help` mostra todos os comandos.",
         "context_page_language": "pt-BR",
         "context_page_number": "{number:,}",
         "context_page_share": "{share:.1%}",
@@ -777,7 +791,7 @@ _LINES: Final = MappingProxyType(
         "context_page_over": "{count:,} tokens a mais do que cabem na janela de contexto.",
         "context_page_over.one": "{count:,} token a mais do que cabe na janela de contexto.",
         "context_page_free": "Livre",
-        "context_page_turns": "Mensagens",
+        "context_page_turns": "Mensagens, em tokens",
         "context_page_no_turns": "Este chat ainda não tem mensagens.",
         "context_page_cost": "Custo",
         "context_page_breaks": "O que quebrou o cache",

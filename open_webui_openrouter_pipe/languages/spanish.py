@@ -532,13 +532,14 @@ _LINES: Final = MappingProxyType(
             "cuesta nada."
         ),
         "declined": "No enviado: usted no ha aceptado unos {cost}. No se ha cobrado nada.",
-        "cost_input": "{tokens:,} de entrada",
-        "cost_input_cached": "{tokens:,} de entrada ({cached:,} en caché)",
+        "cost_line": "{line}",
+        "cost_input": "{tokens:,} tokens de entrada",
+        "cost_input_cached": "{tokens:,} tokens de entrada ({cached:,} en caché)",
         "cost_output": "{tokens:,} de salida",
         "cost_seconds": "{seconds:,.1f} s",
         "cost_speed": "{speed:,.0f} tok/s",
-        "next_cost": "próxima entrada ≈ {cost}",
-        "next_cost_until": "próxima entrada ≈ {cached}, o {cold} después de: {when}, cuando caduque la caché",
+        "next_cost": "próximo mensaje desde {cost}",
+        "next_cost_until": "próximo mensaje desde {cached} ({cold} después de: {when})",
         "tomorrow_at": "mañana a las {clock}",
         "on_day_at": "{day} a las {clock}",
         "reasoning_disabled": (
@@ -654,7 +655,8 @@ _LINES: Final = MappingProxyType(
         "summarized_partly": "{line}; una parte no se ha podido resumir: {reason}.",
         "not_summarized": "No se ha podido resumir el chat: {reason}.",
         "help_title": (
-            "Comandos: un mensaje que no contiene nada más se responde aquí, sin modelo, y ninguno lo ve."
+            "Escriba uno de estos comandos solo en un mensaje. Se responde aquí, sin modelo, y "
+            "ningún modelo lo ve."
         ),
         "help_context": "`/context`: de qué se compone la próxima petición y lo que ha costado este chat.",
         "help_compact": (
@@ -689,6 +691,14 @@ _LINES: Final = MappingProxyType(
             "El primer mensaje se ha resumido con su respuesta: la próxima petición tiene unos {after:,} "
             "tokens en lugar de {before:,}."
         ),
+        "compact_done_again": (
+            "Los primeros {count} mensajes se han resumido con sus respuestas: la próxima petición "
+            "tiene unos {after:,} tokens."
+        ),
+        "compact_done_again.one": (
+            "El primer mensaje se ha resumido con su respuesta: la próxima petición tiene unos "
+            "{after:,} tokens."
+        ),
         "compact_cost": "Los resúmenes han costado {cost}.",
         "compact_kept": "Los resúmenes ya existían y no han costado nada.",
         "compact_failed": (
@@ -709,7 +719,10 @@ _LINES: Final = MappingProxyType(
         ),
         "restored_partly": "Junto a ellos no hay espacio para los mensajes {turns}.",
         "restore_nothing": "Todos estos mensajes ya se envían palabra por palabra.",
-        "restore_no_room": "No hay espacio para los mensajes {turns} palabra por palabra.",
+        "restore_no_room": (
+            "No hay espacio para los mensajes {turns} palabra por palabra. Indique menos, o elija un "
+            "modelo con una ventana mayor."
+        ),
         "no_such_turns": "Este chat no tiene esos mensajes: tiene {turns}.",
         "discarded": "Se han descartado {count} resúmenes. Con el próximo mensaje se escribirán de nuevo.",
         "discarded.one": "Se ha descartado {count} resumen. Con el próximo mensaje se escribirá de nuevo.",
@@ -784,6 +797,7 @@ _LINES: Final = MappingProxyType(
             "`/restore 3-8` envía de nuevo mensajes palabra por palabra, `/discard 3-8` hace que se escriba "
             "de nuevo su resumen; `/help` muestra todos los comandos."
         ),
+        "context_hint_help": "`/help` muestra todos los comandos.",
         "context_page_language": "es",
         "context_page_number": "{number:,}",
         "context_page_share": "{share:.1%}",
@@ -791,7 +805,7 @@ _LINES: Final = MappingProxyType(
         "context_page_over": "{count:,} tokens más de los que caben en la ventana de contexto.",
         "context_page_over.one": "{count:,} token más de los que caben en la ventana de contexto.",
         "context_page_free": "Libre",
-        "context_page_turns": "Mensajes",
+        "context_page_turns": "Mensajes, en tokens",
         "context_page_no_turns": "Este chat aún no tiene mensajes.",
         "context_page_cost": "Coste",
         "context_page_breaks": "Lo que ha roto la caché",

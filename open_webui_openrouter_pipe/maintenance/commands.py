@@ -14,14 +14,14 @@ _CONNECTION: Final = "connection"
 HELP: Final = """\
 I change nothing before I have told you what I would change. Write one of these:
 
-| command | what it is about |
+| command | what it does |
 |---|---|
-| `move FUNCTION` | what uses the models of another function, by its id, goes on with those of `{target}` |
+| `move FUNCTION` | chats, presets and access of another function's models, by its id, go over to those of `{target}` |
 | `move connection` | the same for a connection to OpenRouter; `move connection PREFIX` if its models have one |
-| `uninstall` | the pipe's tables, its marks in chats, and everything else that it keeps is removed |
+| `uninstall` | removes the pipe's tables, its marks in chats, and everything else that it keeps |
 
-Each is a question first. The same with `now` behind it does it, and cannot be undone: make a backup of the database \
-before. Do it when nobody chats.
+Like this, each only reports what it would change. With `now` behind it, it is done, and cannot be undone: make a \
+backup of the database before, and choose a time when nobody chats.
 
 {functions}"""
 
@@ -80,11 +80,12 @@ def read_command(text: str) -> MaintenanceCommand:
 def report(command: MaintenanceCommand, counts: Mapping[str, int], remarks: Sequence[str]) -> str:
     """Say what was done, or would be, and what comes next."""
     lines = [f"| {name} | {count:,} |" for name, count in counts.items() if count]
-    table = "\n".join(["| what | how many |", "|---|---:|", *lines]) if lines else "There is nothing to do."
-    if command.now:
+    table = "\n".join(["| what | how many |", "|---|---:|", *lines])
+    if not lines:
+        parts = [f"`{command.text}`: there is nothing to do.", *remarks]
+    elif command.now:
         parts = [f"**Done: `{command.text}`.**", table, *remarks]
     else:
         parts = [f"**`{command.text}` would change this. Nothing has been changed yet.**", table, *remarks]
-        if lines:
-            parts.append(f"To do it, write `{command.text} {_NOW}`. It cannot be undone.")
+        parts.append(f"To do it, write `{command.text} {_NOW}`. It cannot be undone.")
     return "\n\n".join(parts)

@@ -1,7 +1,7 @@
 """The answer to `/context` as text: Markdown that can also be read aloud, and that callers without a page get.
 
 Owns the order of what is said, and how it is laid out. The words are the notices'; quoted text is made plain, so that
-it has no emphasis, tables, images or HTML of its own.
+it has no emphasis, links, lists, tables, images or HTML of its own.
 """
 
 from __future__ import annotations
@@ -74,12 +74,16 @@ TURN_COLUMNS: Final = (
     "context_cached",
 )
 """The names of the words for aims, parts (in the order in which they are shown), states, causes and columns."""
-_MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&])")
+_MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>()#+!|~$&@]|:(?=//)|(?<=www)\.|^[-=]", re.MULTILINE)
+_NUMBERED: Final = re.compile(r"^(\d+)\.", re.MULTILINE)
+"""Emphasis, links with and without brackets, and what begins a line that is a list, a rule or a heading."""
 
 
 def context_text(report: ContextReport, say: Say = notice, *, folded: bool = False) -> str:
     """Return the report as paragraphs and tables, in the words that `say` returns; `folded` beside a page of it."""
-    text, hint = "\n\n".join(_paragraphs(report, say)), say("context_hint")
+    text = "\n\n".join(_paragraphs(report, say))
+    is_whole = all(turn.state == "verbatim" for turn in report.turns)
+    hint = say("context_hint_help" if is_whole else "context_hint")
     if not folded:
         return f"{text}\n\n{hint}"
     return f"{hint}\n\n<details>\n<summary>{say('context_as_text')}</summary>\n\n{text}\n\n</details>"
@@ -106,7 +110,7 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
 
 def plain(text: str) -> str:
     """Return text as Markdown shows it as it is."""
-    return _MARKUP.sub(r"\\\1", text)
+    return _NUMBERED.sub(r"\1\\.", _MARKUP.sub(r"\\\g<0>", text))
 
 
 def _row(*cells: str) -> str:
@@ -174,5 +178,5 @@ def _summary(summary: ReportedSummary, say: Say) -> str:
     if not summary.kept:
         return say("context_summary_missing", **turns)
     line = say("context_summary", tokens=summary.tokens, source_tokens=summary.source_tokens, **turns)
-    quoted = "\n".join(f"> {plain(each)}  " for each in summary.text.splitlines())
+    quoted = "\n".join(f"> {plain(each.strip())}  " for each in summary.text.splitlines())
     return f"**{line}**\n\n{quoted}"

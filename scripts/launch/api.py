@@ -77,9 +77,10 @@ class Api:
         answer = self.post("/api/v1/auths/signin", {"email": email, "password": password})
         return Api(self.base_url, answer["token"])
 
-    def install_function(self, function_id: str, name: str, content: str) -> None:
+    def install_function(self, function_id: str, name: str, content: str, *, description: str = "") -> None:
         """Create the function or replace its code, and see to it that it is active."""
-        form = {"id": function_id, "name": name, "content": content, "meta": {"description": name}}
+        meta = {"description": description or name}
+        form = {"id": function_id, "name": name, "content": content, "meta": meta}
         known = {function["id"]: function for function in self.get("/api/v1/functions/")}
         if function_id not in known:
             active = self.post("/api/v1/functions/create", form)["is_active"]

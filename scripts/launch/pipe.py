@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scripts.bundle.builder import PIPE
 from scripts.launch.process import Program
 from scripts.paths import ROOT
 
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 
     from scripts.launch.api import Api
 
-FUNCTION_ID = "openrouter"
-FUNCTION_NAME = "OpenRouter"
+FUNCTION_ID = PIPE.id
 STANDIN_KEY = "sk-or-v1-stand-in"
 STANDIN_START_SECONDS = 300.0
 
@@ -48,6 +48,6 @@ def start_standin(port: int, log: Path) -> Program:
 
 def install(api: Api, content: str, upstream: Upstream, **valves: object) -> list[str]:
     """Install or update the pipe, set its upstream and valves, and return the ids of the models it then offers."""
-    api.install_function(FUNCTION_ID, FUNCTION_NAME, content)
+    api.install_function(FUNCTION_ID, PIPE.title, content, description=PIPE.description)
     api.set_valves(FUNCTION_ID, {"API_KEY": upstream.api_key, "BASE_URL": upstream.base_url, **valves})
     return [model for model in api.models() if model.startswith(f"{FUNCTION_ID}.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -76,6 +77,13 @@ async def test_a_summary_is_written_again_to_keep_something(standin: StandIn, tm
     assert answer.text.startswith(f"{ANSWER_MARK}The first 18 turns are summarized")
     assert len(summary_requests(standin)) == before + 1
     assert "<user_request>\nthe names\n</user_request>" in input_texts(summary_requests(standin)[-1])[-1]
+
+
+async def test_a_summary_of_omitted_turns_saves_nothing(standin: StandIn, tmp_path: Path) -> None:
+    """A request that had no room for them is not smaller with their summary, so the answer compares nothing."""
+    async with worker_in(tmp_path, standin) as pipe:
+        answer = await LongChat(pipe, SMALL).grow(120).ask("/compact the names")
+    assert re.search(r"turns are summarized: the next request has about [\d,]+ tokens\. The", answer.text)
 
 
 async def test_another_worker_goes_by_the_same_commands(standin: StandIn, tmp_path: Path) -> None:
@@ -162,10 +170,10 @@ async def test_nothing_is_summarized_where_that_is_switched_off(standin: StandIn
         ("/restore", "All of these turns are sent word for word already."),
         ("/restore 99", "This chat has no such turns: it has 3."),
         ("/compact", "Nothing was summarized: what came before the newest turns is too short"),
-        ("/aim faithful", "This chat goes by the aim `faithful` already."),
-        ("/aim thrifty", "From now on this chat goes by the aim `thrifty`."),
+        ("/aim faithful", "The aim of this chat is `faithful` already."),
+        ("/aim thrifty", "From now on, the aim of this chat is `thrifty`."),
         ("/aim low", "`/aim` cannot be used like this. `/aim faithful` sends"),
-        ("/help", "This chat is sent by the aim `faithful`."),
+        ("/help", "The aim of this chat is `faithful`."),
     ],
 )
 async def test_every_command_says_what_it_does(

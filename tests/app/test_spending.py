@@ -40,7 +40,8 @@ pytestmark = pytest.mark.anyio
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC).timestamp()
 LINE = re.compile(
-    r"\$(\d[\d.]*) · ([\d,]+) in( \([\d,]+ cached\))? · ([\d,]+) out · [\d.]+ s( · [\d,]+ tok/s)?( · .+)?"
+    r"\$(\d[\d.]*) · (next message from .+ · )?([\d,]+) tokens in( \([\d,]+ cached\))? · ([\d,]+) out · [\d.]+ s"
+    r"( · [\d,]+ tok/s)?"
 )
 CLAUDE = "anthropic/claude-sonnet-4.5"
 LONG = "word " * 4000
@@ -154,7 +155,7 @@ async def test_the_last_line_says_what_the_answer_has_cost(user: User, standin: 
     match = LINE.fullmatch(line)
     assert match
     assert float(match[1]) == pytest.approx(billed(standin), rel=0.05)
-    assert match[6] is None
+    assert match[2] is None
     assert await user.lines("two", COST_LINE="off") == []
 
 
@@ -162,13 +163,13 @@ async def test_the_forecast_says_until_when_the_cache_is_warm(user: User) -> Non
     """By the clock of the user's zone, or in UTC, marked; where it makes no difference, only one price."""
     user.model = CLAUDE
     (line,) = await user.lines(LONG, COST_LINE="forecast")
-    assert re.search(r"· next input ≈ \$[\d.]+, or \$[\d.]+ after 12:05 UTC when the cache is cold$", line)
+    assert re.search(r"· next message from \$[\d.]+ \(\$[\d.]+ after 12:05 UTC\) ·", line)
     user.zone = "Europe/Berlin"
     (line,) = await user.lines("two", COST_LINE="forecast")
-    assert "after 13:05 when" in line
+    assert "after 13:05)" in line
     user.chat_id, user.messages = "chat-2", []
     (line,) = await user.lines("short", COST_LINE="forecast")
-    assert re.search(r"· next input ≈ \$[\d.]+$", line)
+    assert re.search(r"· next message from \$[\d.]+ ·", line)
 
 
 async def test_rounds_are_one_answer(tmp_path: Path, standin: StandIn) -> None:
@@ -180,8 +181,8 @@ async def test_rounds_are_one_answer(tmp_path: Path, standin: StandIn) -> None:
         again = await page.ask("And now?")
     assert len(standin.responses) == 3
     (line,), tokens = answer.notices, [each.usage["input_tokens"] for each in standin.responses if each.usage]
-    assert f"{tokens[0] + tokens[1]:,} in" in line
-    assert f"{tokens[2]:,} in" in again.notices[0]
+    assert f"{tokens[0] + tokens[1]:,} tokens in" in line
+    assert f"{tokens[2]:,} tokens in" in again.notices[0]
 
 
 async def test_everything_is_in_the_ledger(user: User, standin: StandIn) -> None:

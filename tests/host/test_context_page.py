@@ -172,8 +172,8 @@ def test_of_a_long_chat_the_newest_turns_are_seen_at_once() -> None:
     page = context_page(LONG)
     opened, seen = re.findall(r'<table class="turns".*?</table>', page, re.DOTALL)
     numbers = [re.findall(r'<tr><th scope="row">(\d+)', table) for table in (opened, seen)]
-    assert [list(map(int, each)) for each in numbers] == [[*range(1, 971)], [*range(971, 1_001)]]
-    assert page.index("<details><summary>970 earlier turns</summary>") < page.index(opened)
+    assert [list(map(int, each)) for each in numbers] == [[*range(1, 993)], [*range(993, 1_001)]]
+    assert page.index("<details><summary>992 earlier turns</summary>") < page.index(opened)
     assert len(page) < 220_000
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from open_webui_openrouter_pipe.host.call import Call, read_call
 from open_webui_openrouter_pipe.host.wording import Wording, may_continue, user_language
-from open_webui_openrouter_pipe.notices import LANGUAGES, notice
+from open_webui_openrouter_pipe.notices import LANGUAGES, notice, without_button
 from open_webui_openrouter_pipe.ports import Failed, Notice, Output
 from open_webui_openrouter_pipe.responses.effects import TextDelta
 
@@ -76,6 +76,23 @@ async def test_a_quiet_user_reads_less(shown: Any, seen: list[str]) -> None:
     said = [each for output in outputs if (each := await wording.say(output))]
     assert [each.text for each in said if isinstance(each, Notice)] == seen
     assert said[-2:] == [text, Failed("OpenRouter kennt dieses Modell nicht. Bitte wählen Sie ein anderes.")]
+
+
+COST = notice("joined", lines=("$0.01", notice("cost_seconds", seconds=1.5)), separator=" · ")
+
+
+@pytest.mark.parametrize(("has_button", "cut"), [(True, BUTTON), (False, without_button(BUTTON))])
+async def test_what_an_answer_lacks_stays_in_sight(has_button: bool, cut: str) -> None:  # noqa: FBT001 - the case
+    """The page shows the last line alone, so it begins with them, once each; waits stay behind it."""
+
+    async def has() -> bool:
+        return has_button
+
+    wording = Wording(may_continue=has)
+    said = [await wording.say(Notice(line)) for line in (WAIT, CUT, BUTTON, CUT, COST)]
+    assert said[-1] == Notice(f"{CUT} · {cut} · $0.01 · 1.5 s")
+    assert [each.text for each in said[:-1] if isinstance(each, Notice)] == [WAIT, CUT, cut, CUT]
+    assert await Wording().say(Notice(COST)) == Notice(COST)
 
 
 async def test_a_line_of_nobody_is_important() -> None:

@@ -42,7 +42,16 @@ IN_THE_LIST_OF_MODELS = {
 }
 """The host keeps one list for all users."""
 ALIKE = {
-    *("joined", "list_item", "sentences", "dollars", "cost_seconds", "cost_speed", "summarized_cost"),
+    *(
+        "joined",
+        "cost_line",
+        "list_item",
+        "sentences",
+        "dollars",
+        "cost_seconds",
+        "cost_speed",
+        "summarized_cost",
+    ),
     *("part_instructions", "context_tokens", "context_no"),
     *("context_page_number", "context_page_share", "context_page_amount"),
 }

@@ -206,7 +206,7 @@ def test_moving_in_and_out(host: OpenWebUI, standin: StandIn, release: Path, tmp
     assert "Done" in command(host, "uninstall now")
     assert "]: #" not in everything(host, later)
     assert everything(host, after_theirs).count("]: #") == everything(host, theirs).count("]: #") > 0
-    assert "There is nothing to do" in command(host, "uninstall")
+    assert "there is nothing to do" in command(host, "uninstall")
 
 
 def go_on_with_connections(host: OpenWebUI, standin: StandIn) -> None:

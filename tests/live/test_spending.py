@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.live, pytest.mark.browser, pytest.mark.usefixtures("li
 
 MODEL = "openrouter.anthropic/claude-sonnet-4.5"
 LINE = re.compile(
-    r"\$[\d.]+ · [\d,]+ in( \([\d,]+ cached\))? · [\d,]+ out · [\d.]+ s( · [\d,]+ tok/s)?"
-    r" · next input ≈ \$[\d.]+, or \$[\d.]+ after (tomorrow at )?\d\d:\d\d( UTC)? when the cache is cold"
+    r"\$[\d.]+ · next message from \$[\d.]+ \(\$[\d.]+ after (tomorrow at )?\d\d:\d\d( UTC)?\)"
+    r" · [\d,]+ tokens in( \([\d,]+ cached\))? · [\d,]+ out · [\d.]+ s( · [\d,]+ tok/s)?"
 )
 DECLINED = re.compile(r"Not sent: you did not agree to about \$[\d.]+\. Nothing was charged\.")
 REACHED = re.compile(
@@ -60,7 +60,7 @@ def test_the_line_is_shown_with_the_answer(open_webui: OpenWebUI, page: Browser,
     wait_for(page, LINE)
     (request,) = answers(standin)
     assert request.usage
-    assert f"{request.usage['input_tokens']:,} in" in page.last_message()
+    assert f"{request.usage['input_tokens']:,} tokens in" in page.last_message()
     page.screenshot("money-line")
     info = page.driver.find_elements(By.CSS_SELECTOR, "[id^='info-']")
     if info:

@@ -465,3 +465,11 @@ async def test_nobody_but_an_administrator_is_answered() -> None:
     assert await Pipe().pipe(body, {"role": "user"}) == commands.REFUSED
     assert await Pipe().pipe(body, None) == commands.REFUSED
     assert await Pipe().pipe(body, {"role": "admin"}, __task__="title_generation") == ""
+
+
+@pytest.mark.parametrize("now", [True, False])
+def test_where_there_is_nothing_to_do_no_change_is_announced(now: bool) -> None:  # noqa: FBT001 - the case
+    """A report that would change nothing neither says what it changes, nor how to do it."""
+    command = MaintenanceCommand("uninstall", now=now)
+    said = commands.report(command, {"chats": 0}, ["Presets stay."])
+    assert said == "`uninstall`: there is nothing to do.\n\nPresets stay."

@@ -25,7 +25,7 @@ from open_webui_openrouter_pipe.conversation.commands import (
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.context_report import ChatRecord, ReportedBreak, report_context
-from open_webui_openrouter_pipe.planning.context_text import context_text
+from open_webui_openrouter_pipe.planning.context_text import context_text, plain
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, may_need_summaries, plan
 from open_webui_openrouter_pipe.planning.prefix import digest_request
@@ -288,6 +288,27 @@ def test_a_summary_that_is_not_written_yet_is_named() -> None:
     assert [(each.text, each.tokens, each.kept) for each in report.summaries] == [("", 0, False)] * 2
     text = context_text(report)
     assert "The next message has turns 1 to 9 summarized." in text
+    assert "`/restore 3-8` sends turns" in text
     before, hint = text.rsplit("\n\n", 1)
     folded = f"{hint}\n\n<details>\n<summary>The same as text</summary>\n\n{before}\n\n</details>"
     assert context_text(report, folded=True) == folded
+
+
+def test_nothing_is_to_be_restored_in_a_whole_chat() -> None:
+    """So the text does not explain how."""
+    report = report_context(Chat().ask(3), ChatRecord(), model="A model", aim="faithful")
+    assert context_text(report).endswith("\n\n`/help` lists all commands.")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a *b* [c](d) <e>", r"a \*b\* \[c\]\(d\) \<e\>"),
+        ("see https://a.example/b or www.a.example", r"see https\://a.example/b or www\.a.example"),
+        ("to anna@a.example at 10:30", r"to anna\@a.example at 10:30"),
+        ("- one\n---\n2. two - 3.5", "\\- one\n\\---\n2\\. two - 3.5"),
+    ],
+)
+def test_quoted_text_is_drawn_as_it_is(text: str, shown: str) -> None:
+    """Without emphasis, links, lists and rules."""
+    assert plain(text) == shown

@@ -49,7 +49,7 @@ async def check_killing(processes: ForkServerContext, servers: Servers, markers:
     store = SealedArtifacts(sql_rows(database), SEALING, ArtifactLimits(load_bytes=1 << 40))
     await store.load("ada", ["any"])
     for point in range(points):
-        first, seen_bytes = point * 1_000_000, markers.stat().st_size if point else 0
+        first, seen_bytes = point * 1_000_000, _size(markers)
         writer = processes.Process(target=write_until_killed, args=(servers, markers, first))
         writer.start()
         _wait_for_lines(markers, seen_bytes, writer)
@@ -64,13 +64,17 @@ async def check_killing(processes: ForkServerContext, servers: Servers, markers:
     await database.aclose()
 
 
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
 def _lines(path: Path, start_bytes: int = 0) -> list[str]:
     """The lines that were written whole, behind so many bytes."""
     return path.read_bytes()[start_bytes:].decode().split("\n")[:-1] if path.exists() else []
 
 
 def _wait_for_lines(path: Path, seen_bytes: int, writer: ForkServerProcess) -> None:
-    while not path.exists() or path.stat().st_size <= seen_bytes:
+    while _size(path) <= seen_bytes:
         assert writer.is_alive(), "the writer does not write"
         time.sleep(0.002)
 
