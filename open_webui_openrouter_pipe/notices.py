@@ -609,7 +609,7 @@ _ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         ),
         "summarizing": "Summarizing conversation ({tokens:,} tokens)...",
         "summarized": "Summarized: {before_tokens:,} → {after_tokens:,} tokens",
-        "summarized_cost": "{line} (${cost:.4f})",
+        "summarized_cost": "{line} ({cost})",
         "summarized_partly": "{line}; one part could not be summarized: {reason}.",
         "not_summarized": "The conversation could not be summarized: {reason}.",
         # engine: commands that users type as messages

@@ -29,6 +29,7 @@ from ..planning.planner import (
     may_need_summaries,
     plan,
 )
+from ..planning.price import dollars
 from ..planning.reductions import Reduction, ReductionKind
 from ..ports import Audit, Audited, Calibrations, Notice, Tokenizer
 from ..responses.effects import ResponseFailed, ResponseFinished
@@ -339,7 +340,7 @@ def _summarized(before_tokens: int, fitted: Plan, batch: SummaryBatch) -> Notice
         return Notice(notice("not_summarized", reason=batch.failure))
     line = notice("summarized", before_tokens=before_tokens, after_tokens=fitted.tokens)
     if batch.cost:
-        line = notice("summarized_cost", line=line, cost=batch.cost)
+        line = notice("summarized_cost", line=line, cost=dollars(batch.cost))
     if batch.failure:
         line = notice("summarized_partly", line=line, reason=batch.failure)
     return Notice(line)

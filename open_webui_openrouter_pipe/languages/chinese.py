@@ -410,7 +410,7 @@ _LINES: Final = MappingProxyType(
         ),
         "summarizing": "正在总结对话（{tokens:,} 个令牌）...",
         "summarized": "已总结：{before_tokens:,} → {after_tokens:,} 个令牌",
-        "summarized_cost": "{line}（US${cost:.4f}）",
+        "summarized_cost": "{line}（{cost}）",
         "summarized_partly": "{line}；有一部分未能总结：{reason}。",
         "not_summarized": "对话未能总结：{reason}。",
         "help_title": (

@@ -698,7 +698,7 @@ _LINES: Final = MappingProxyType(
         ),
         "summarizing": "Résumé de la conversation en cours ({tokens:,} tokens)...",
         "summarized": "Résumé : {before_tokens:,} → {after_tokens:,} tokens",
-        "summarized_cost": "{line} ({cost:.4f} $US)",
+        "summarized_cost": "{line} ({cost})",
         "summarized_partly": "{line} ; une partie n'a pas pu être résumée : {reason}.",
         "not_summarized": "La conversation n'a pas pu être résumée : {reason}.",
         "help_title": (

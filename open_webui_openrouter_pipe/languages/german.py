@@ -706,7 +706,7 @@ _LINES: Final = MappingProxyType(
         ),
         "summarizing": "Der Chat wird zusammengefasst ({tokens:,} Token)...",
         "summarized": "Zusammengefasst: {before_tokens:,} → {after_tokens:,} Token",
-        "summarized_cost": "{line} ({cost:.4f} $)",
+        "summarized_cost": "{line} ({cost})",
         "summarized_partly": "{line}; ein Teil konnte nicht zusammengefasst werden: {reason}.",
         "not_summarized": "Der Chat konnte nicht zusammengefasst werden: {reason}.",
         "help_title": (

@@ -582,7 +582,7 @@ _LINES: Final = MappingProxyType(
         ),
         "summarizing": "チャットを要約しています（{tokens:,} トークン）...",
         "summarized": "要約しました：{before_tokens:,} → {after_tokens:,} トークン",
-        "summarized_cost": "{line}（${cost:.4f}）",
+        "summarized_cost": "{line}（{cost}）",
         "summarized_partly": "{line}。一部は要約できませんでした：{reason}。",
         "not_summarized": "チャットを要約できませんでした：{reason}。",
         "help_title": (

@@ -638,7 +638,7 @@ _LINES: Final = MappingProxyType(
         ),
         "summarizing": "Resumindo o chat ({tokens:,} tokens)...",
         "summarized": "Resumido: {before_tokens:,} → {after_tokens:,} tokens",
-        "summarized_cost": "{line} (US$ {cost:.4f})",
+        "summarized_cost": "{line} ({cost})",
         "summarized_partly": "{line}; uma parte não pôde ser resumida: {reason}.",
         "not_summarized": "O chat não pôde ser resumido: {reason}.",
         "help_title": (

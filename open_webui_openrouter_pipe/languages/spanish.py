@@ -651,7 +651,7 @@ _LINES: Final = MappingProxyType(
         ),
         "summarizing": "Resumiendo el chat ({tokens:,} tokens)...",
         "summarized": "Resumido: {before_tokens:,} → {after_tokens:,} tokens",
-        "summarized_cost": "{line} ({cost:.4f} US$)",
+        "summarized_cost": "{line} ({cost})",
         "summarized_partly": "{line}; una parte no se ha podido resumir: {reason}.",
         "not_summarized": "No se ha podido resumir el chat: {reason}.",
         "help_title": (

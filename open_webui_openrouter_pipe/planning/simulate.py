@@ -376,7 +376,7 @@ def _is_summarized(command: Discard, request: SimulatedRequest) -> bool:
 
 
 def _restored(command: Restore, request: SimulatedRequest, cutoffs: Cutoffs) -> Iterator[int]:
-    """Yield the parts of the turns that a command restores: the newest, as many as leave room for one more turn.
+    """Yield the parts of the turns that a command restores: the newest first, all that leave room for one more turn.
 
     Where the command names none, it is about those that are not sent whole.
     """
@@ -392,7 +392,7 @@ def _restored(command: Restore, request: SimulatedRequest, cutoffs: Cutoffs) -> 
             or cutoffs.restored.issuperset(numbers)
         ):
             continue
-        room_tokens -= request.restored_tokens(numbers)
-        if room_tokens < 0:
-            return
-        yield from numbers
+        tokens = request.restored_tokens(numbers)
+        if tokens <= room_tokens:
+            room_tokens -= tokens
+            yield from numbers

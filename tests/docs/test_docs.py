@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import open_webui_openrouter_pipe
 from open_webui_openrouter_pipe.notices import notice
+from open_webui_openrouter_pipe.planning.price import dollars
 from open_webui_openrouter_pipe.valves import UserValves
 from scripts import errors_page, settings_page
 from scripts.paths import ROOT
@@ -14,7 +15,9 @@ from tests.support.pages import PAGES, anchors, links, name_of
 
 STATUS_LINES = [
     notice(
-        "summarized_cost", line=notice("summarized", before_tokens=43_113, after_tokens=9_128), cost=0.0312
+        "summarized_cost",
+        line=notice("summarized", before_tokens=43_113, after_tokens=9_128),
+        cost=dollars(0.0312),
     ),
     notice("turns_shortened", count=6, of=9, tokens=5_800),
     notice("results_stated", count=3, tokens=12_000),

@@ -6,7 +6,9 @@ says otherwise. So the size of a request can be read off the number of its turns
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
@@ -40,12 +42,12 @@ def words(count: int, first: str = "") -> str:
     return " ".join([first, *["word"] * (count - 1)] if first else ["word"] * count)
 
 
-def talk(turns: int, tokens: int = 1_000) -> History:
-    """Questions and answers of so many tokens a turn, and a last question."""
+def talk(turns: int, tokens: int = 1_000, *, longer: Mapping[int, int] = MappingProxyType({})) -> History:
+    """Questions and answers of so many tokens a turn, `longer` ones by their numbers, and a last question."""
     said = [
         [
             user(words(QUESTION_TOKENS - MESSAGE_TOKENS, f"Q{at}")),
-            answer(words(tokens - QUESTION_TOKENS - MESSAGE_TOKENS, f"A{at}"), f"m{at}"),
+            answer(words(longer.get(at, tokens) - QUESTION_TOKENS - MESSAGE_TOKENS, f"A{at}"), f"m{at}"),
         ]
         for at in range(turns)
     ]

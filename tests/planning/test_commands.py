@@ -5,8 +5,10 @@ A segment is nine turns of 1,000 tokens, unless a command ends it early.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given, settings
@@ -37,14 +39,18 @@ from tests.support.cases import CHATS
 from tests.support.chats import SYSTEM, Memory, summary_of
 
 PLAIN = ContextSettings()
+NONE: Mapping[int, int] = MappingProxyType({})
 THRIFTY = ContextSettings(context_aim="thrifty")
 
 
 class Chat:
     """A chat of turns of 1,000 tokens, whose summaries are made as soon as they are required."""
 
-    def __init__(self, policy: ContextSettings = PLAIN, memory: Memory | None = None) -> None:
+    def __init__(
+        self, policy: ContextSettings = PLAIN, memory: Memory | None = None, longer: Mapping[int, int] = NONE
+    ) -> None:
         self.policy = policy
+        self.longer = longer
         self.memory = memory or new_memory()
         self.commands: list[ChatCommand] = []
 
@@ -62,7 +68,7 @@ class Chat:
         return self._plan(turns)
 
     def _plan(self, turns: int) -> Plan:
-        chat = talk(turns)
+        chat = talk(turns, longer=self.longer)
         conversation = build_conversation(chat.items, chat.turn_of_item, instructions=[SYSTEM])
         known = tuple(each for each in self.commands if each.turn <= turns)
         return plan(
@@ -166,6 +172,14 @@ def test_all_that_fit_are_restored_the_newest_first() -> None:
     assert left[0] == 0
     assert len(left) < before.summarized_turns
     assert before.tokens + 10_000 < after.tokens < 90_000
+
+
+def test_a_turn_too_long_to_be_restored_keeps_no_other_one_away() -> None:
+    """Not even older ones."""
+    chat = Chat(longer={70: 70_000}).say(120, Restore((range(69, 73),)))
+    before, after = Chat(memory=chat.memory, longer=chat.longer).ask(120), chat.ask(120)
+    assert not {68, 69, 70, 71} & {*questions(before)}
+    assert {68, 69, 70, 71} & {*questions(after)} == {68, 69, 71}
 
 
 def test_restored_turns_go_when_the_chat_becomes_too_large() -> None:
