@@ -141,8 +141,8 @@ def test_a_button_sends_its_command_once_it_is_confirmed(page: Browser) -> None:
     """By keyboard alone: open the first summary, go on to Restore, press it, and confirm the host's question."""
     ask_for(page, "small")
     with Embed(page) as embed:
-        page.driver.find_elements(By.TAG_NAME, "summary")[0].send_keys(Keys.ENTER)
         button = page.driver.find_element(By.CSS_SELECTOR, "button[value='/restore 2-5']")
+        button.find_element(By.XPATH, "ancestor::details/summary").send_keys(Keys.ENTER)
         page.wait(button.is_displayed)
         ActionChains(page.driver).send_keys(Keys.TAB).perform()
         assert embed.run("return document.activeElement.value") == "/restore 2-5"
