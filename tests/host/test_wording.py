@@ -78,7 +78,8 @@ async def test_a_quiet_user_reads_less(shown: Any, seen: list[str]) -> None:
     assert said[-2:] == [text, Failed("OpenRouter kennt dieses Modell nicht. Bitte wählen Sie ein anderes.")]
 
 
-COST = notice("joined", lines=("$0.01", notice("cost_seconds", seconds=1.5)), separator=" · ")
+PRICE = notice("joined", lines=("$0.01", notice("cost_seconds", seconds=1.5)), separator=" · ")
+COST = notice("cost_line", line=PRICE)
 
 
 @pytest.mark.parametrize(("has_button", "cut"), [(True, BUTTON), (False, without_button(BUTTON))])
