@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import secrets
 import subprocess
 import time
@@ -19,12 +20,24 @@ from scripts.harness.servers import unused_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+    from multiprocessing.context import ForkServerContext
     from pathlib import Path
 
     from scripts.harness.servers import PostgresServer, RedisServer
 
 PATIENT_SECONDS = 60.0
 """How long a test waits for an answer of Redis or a database, so that a busy machine changes nothing."""
+
+
+@pytest.fixture(scope="session")
+def processes() -> ForkServerContext:
+    """Processes that start in milliseconds, because their parent has imported all they need.
+
+    It starts once in a run of tests, so whoever starts it first has to say what.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.store.workers", "aiosqlite", "psycopg", "psycopg_binary"])
+    return context
 
 
 @pytest.fixture

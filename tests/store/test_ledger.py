@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from tests.store.test_sweep import AGED, FakeHost, sweep
 from tests.store.workers import Servers, spend_until_refused
 
 if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext
     from pathlib import Path
 
     from scripts.harness.servers import PostgresServer
@@ -130,10 +130,11 @@ async def test_of_many_at_once_one_goes_beyond(database: Database) -> None:
     assert begun.count(True) == 1
 
 
-async def check_spending(servers: Servers) -> None:
+async def check_spending(processes: ForkServerContext, servers: Servers) -> None:
     """Two worker processes spend as fast as they can, three requests at a time each, up to a limit of two dollars."""
-    context = multiprocessing.get_context("forkserver")
-    workers = [context.Process(target=spend_until_refused, args=(servers, at, 0.07, UNDER)) for at in (0, 1)]
+    workers = [
+        processes.Process(target=spend_until_refused, args=(servers, at, 0.07, UNDER)) for at in (0, 1)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -141,18 +142,23 @@ async def check_spending(servers: Servers) -> None:
     assert [worker.exitcode for worker in workers] == [0, 0]
 
 
-async def test_two_workers_keep_a_limit(tmp_path: Path, sqlite_database: Database) -> None:
+async def test_two_workers_keep_a_limit(
+    processes: ForkServerContext, tmp_path: Path, sqlite_database: Database
+) -> None:
     """On SQLite: what they spend together is over the limit by less than one request."""
-    await check_spending(Servers(f"sqlite:///{tmp_path}/rows.db"))
+    await check_spending(processes, Servers(f"sqlite:///{tmp_path}/rows.db"))
     await check_limit(sqlite_database)
 
 
 @pytest.mark.servers
 async def test_two_workers_keep_a_limit_on_postgres(
-    postgres_server: PostgresServer, postgres_schema: str, postgres_database: Database
+    processes: ForkServerContext,
+    postgres_server: PostgresServer,
+    postgres_schema: str,
+    postgres_database: Database,
 ) -> None:
     """The same on PostgreSQL."""
-    await check_spending(Servers(postgres_server.url, postgres_schema))
+    await check_spending(processes, Servers(postgres_server.url, postgres_schema))
     await check_limit(postgres_database)
 
 

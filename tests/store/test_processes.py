@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import random
 import time
 from multiprocessing.context import ForkServerContext, ForkServerProcess
@@ -32,14 +31,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 LONGEST_LIFE_SECONDS = 0.15
-
-
-@pytest.fixture(scope="module")
-def processes() -> ForkServerContext:
-    """Processes that start in milliseconds, because their parent has imported all they need."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.store.workers", "aiosqlite", "psycopg", "psycopg_binary"])
-    return context
 
 
 async def check_killing(processes: ForkServerContext, servers: Servers, markers: Path, points: int) -> None:
