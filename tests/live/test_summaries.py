@@ -66,7 +66,7 @@ NOTES = (
     "The gate stood open until 1{a}:{b}, and {c} lorries went through.",
 )
 SUMMARIZING = re.compile(r"Summarizing conversation \(([\d,]+) tokens\)\.\.\.")
-SUMMARIZED = re.compile(r"Summarized: ([\d,]+) → ([\d,]+) tokens( \(\$\d+\.\d{4}\))?")
+SUMMARIZED = re.compile(r"Summarized: ([\d,]+) → ([\d,]+) tokens( \(\$\d+\.\d{2,}\))?")
 
 
 def add_preset(host: OpenWebUI) -> None:
