@@ -299,7 +299,7 @@ class Assembly:
             spending.note_summary(row)
 
         return Summarizer(
-            (await worker.stores(settings.store))[1] if self.call.keeps else worker.unsaved_summaries,
+            (await worker.stores(settings.store)).summaries if self.call.keeps else worker.unsaved_summaries,
             await self._summary_writer(composer, terms),
             worker.summarizer_state,
             origin=origin,

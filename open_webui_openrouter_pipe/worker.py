@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import httpx
 
@@ -94,6 +94,16 @@ class HostResources:
     """Returns the instructions that the host writes into the system prompt of a call."""
 
 
+class Stores(NamedTuple):
+    """The stores with the keys of some settings: artifacts that are durable, of saved chats, and of unsaved ones."""
+
+    durable: ArtifactStore
+    saved: ArtifactStore
+    unsaved: ArtifactStore
+    summaries: Summaries
+    prompts: Prompts | None
+
+
 @dataclass(frozen=True, slots=True)
 class OwnedResources:
     """What an app opened and started; it can be closed after the app was dropped."""
@@ -167,9 +177,7 @@ class Worker:
         self._unsaved_rows = UnsavedRows()
         self._next_sweep_look_seconds = self.loop.time()
         self.listings: dict[ClientSettings, ModelListing] = {}
-        self._keyed_stores: dict[StoreSettings, tuple[ArtifactStore, Summaries]] = {}
-        self._chat_artifacts: dict[str, ArtifactStore] = {}
-        self._prompts: Prompts | None = None
+        self._keyed_stores: dict[StoreSettings, Stores] = {}
         self.model_rows = ModelRows(Leases(host.database), self.own.start, self.loop.time, write_model_rows)
         self._deriving = asyncio.Lock()
         self.memory = TurnMemory()
@@ -206,7 +214,7 @@ class Worker:
             )
         return self.listings[settings]
 
-    async def stores(self, settings: StoreSettings) -> tuple[ArtifactStore, Summaries]:
+    async def stores(self, settings: StoreSettings) -> Stores:
         """The stores with the keys of these settings, derived once; without any key, what was stored stays closed."""
         async with self._deriving:
             if settings not in self._keyed_stores:
@@ -216,14 +224,17 @@ class Worker:
                 keyring = await asyncio.to_thread(Keyring, found, passphrases=passphrases)
                 # A key for this worker alone must replace nothing that is stored.
                 sealing = Sealing(keyring, settings.encrypt_all, settings.accept_unsealed and has_key)
-                artifacts = SealedArtifacts(self.own.rows, sealing)
-                self._chat_artifacts = {
-                    "saved": SealedArtifacts(SavedRows(self.own.rows, self._unsaved_rows), sealing),
-                    "unsaved": SealedArtifacts(self._unsaved_rows, sealing),
-                }
-                summaries = SealedSummaries(self.own.summary_rows, keyring)
-                self._prompts = SealedPrompts(self.own.prompt_rows, keyring) if has_key else None
-                self._keyed_stores = {settings: (artifacts, summaries if has_key else self.unsaved_summaries)}
+                own = self.own
+                stores = Stores(
+                    durable=SealedArtifacts(own.rows, sealing),
+                    saved=SealedArtifacts(SavedRows(own.rows, self._unsaved_rows), sealing),
+                    unsaved=SealedArtifacts(self._unsaved_rows, sealing),
+                    summaries=SealedSummaries(own.summary_rows, keyring)
+                    if has_key
+                    else self.unsaved_summaries,
+                    prompts=SealedPrompts(own.prompt_rows, keyring) if has_key else None,
+                )
+                self._keyed_stores = {settings: stores}
             return self._keyed_stores[settings]
 
     async def artifacts(self, settings: StoreSettings, call: Call) -> ArtifactStore:
@@ -231,15 +242,14 @@ class Worker:
 
         A task, and a caller without a page, find what is durable.
         """
-        artifacts, _ = await self.stores(settings)
+        stores = await self.stores(settings)
         if call.keeps:
-            return self._chat_artifacts["saved"]
-        return self._chat_artifacts["unsaved"] if call.is_unsaved else artifacts
+            return stores.saved
+        return stores.unsaved if call.is_unsaved else stores.durable
 
     async def prompts(self, settings: StoreSettings) -> Prompts | None:
         """The store of system prompts with the keys of these settings; None without any key."""
-        await self.stores(settings)
-        return self._prompts
+        return (await self.stores(settings)).prompts
 
 
 def _close_soon(loop: asyncio.AbstractEventLoop, close: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -24,6 +24,7 @@ from open_webui_openrouter_pipe.valves import (
 )
 from scripts.paths import ROOT
 from scripts.settings_page import EXAMPLE
+from tests.support.pages import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -310,9 +311,8 @@ def test_the_documentation_lists_every_valve() -> None:
 def test_the_documentation_names_no_other_valves() -> None:
     """A name in capitals that looks like one is one, in every page."""
     known = {name for model in CLASSES for name in model.model_fields}
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     named = {
-        name for page in pages for name in re.findall(r"`([A-Z]+(?:_[A-Z]+)+)`", page.read_text("utf-8"))
+        name for page in PAGES for name in re.findall(r"`([A-Z]+(?:_[A-Z]+)+)`", page.read_text("utf-8"))
     }
     stems = {"_".join(name.split("_")[:length]) for name, length in product(known, (1, 2))}
     assert {name for name in named - known if any(name.startswith(f"{stem}_") for stem in stems)} == set()

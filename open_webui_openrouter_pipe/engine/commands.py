@@ -167,9 +167,8 @@ class CommandRunner:
             return notice("compact_failed", reason=fitter.written.failure)
         before_tokens = wanted.tokens_without_new_summaries if wanted.adds_summaries else before.tokens
         count, tokens = after.summarized_turns, after.tokens
-        line = notice("compact_done_again", count=count, after=tokens)
-        if tokens < before_tokens:
-            line = notice("compact_done", count=count, before=before_tokens, after=tokens)
+        name = "compact_done" if tokens < before_tokens else "compact_done_again"
+        line = notice(name, count=count, before=before_tokens, after=tokens)
         cost = fitter.written.cost
         cost_line = notice("compact_cost", cost=dollars(cost)) if cost else notice("compact_kept")
         return notice("sentences", first=line, second=cost_line)

@@ -54,15 +54,6 @@ DAY_SECONDS = 24 * 60 * 60
 
 
 @pytest.fixture
-def schema(postgres_server: PostgresServer) -> str:
-    """A schema that nobody else uses."""
-    name = f"app_{secrets.token_hex(6)}"
-    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
-        connection.execute(f'CREATE SCHEMA "{name}"')
-    return name
-
-
-@pytest.fixture
 async def link(redis_server: RedisServer) -> AsyncIterator[GuardedRedis]:
     """Redis, without a pause after failures, so that a test need not wait for it."""
     client = Redis.from_url(redis_server.url)
@@ -71,9 +62,11 @@ async def link(redis_server: RedisServer) -> AsyncIterator[GuardedRedis]:
 
 
 @pytest.fixture
-async def served(postgres_server: PostgresServer, schema: str, link: GuardedRedis) -> AsyncIterator[App]:
+async def served(
+    postgres_server: PostgresServer, postgres_schema: str, link: GuardedRedis
+) -> AsyncIterator[App]:
     """An app on PostgreSQL and Redis."""
-    database = Database.from_url(postgres_server.url, schema=schema)
+    database = Database.from_url(postgres_server.url, schema=postgres_schema)
     async with aclosing(App(HostResources(database, FakeRecords(), "secret", redis=link))) as app:
         yield app
 
@@ -117,7 +110,7 @@ async def test_without_any_store_the_answer_goes_on(
 
 @pytest.mark.servers
 async def test_without_a_database_nothing_is_kept(
-    served: App, standin: StandIn, postgres_server: PostgresServer, schema: str
+    served: App, standin: StandIn, postgres_server: PostgresServer, postgres_schema: str
 ) -> None:
     """Redis alone still serves what was used before, and no marker is shown."""
     chat = Chat(served, settings(standin))
@@ -132,7 +125,7 @@ async def test_without_a_database_nothing_is_kept(
         ((), (), None),
     ]
     assert (len(last.marked), last.notices) == (KEPT, ())
-    assert sorted(stored(postgres_server.url, schema)) == sorted([*first.marked, *last.marked])
+    assert sorted(stored(postgres_server.url, postgres_schema)) == sorted([*first.marked, *last.marked])
 
 
 async def change_keys(folder: Path, standin: StandIn, *keys: str) -> list[tuple[str, ...]]:
@@ -224,7 +217,7 @@ async def test_without_a_key_nothing_that_is_stored_is_replaced(tmp_path: Path) 
             await build_rows(database).put([unsealed])
         async with aclosing(App(HostResources(database, FakeRecords(), secret))) as app:
             store = read_settings(Valves(ACCEPT_UNSEALED_ARTIFACTS=True)).store
-            artifacts, _ = await app.worker.stores(store)
+            artifacts = (await app.worker.stores(store)).durable
             found.append(list((await artifacts.load("ada", [unsealed.id])).artifacts))
     assert found == [[], [unsealed.id]]
 

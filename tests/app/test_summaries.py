@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-import secrets
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 
 from open_webui_openrouter_pipe.summaries.summary import render_part
@@ -110,12 +108,11 @@ def workers(standin: StandIn, tmp_path: Path) -> Workers:
 
 
 @pytest.fixture
-def postgres_workers(standin: StandIn, postgres_server: PostgresServer, tmp_path: Path) -> Workers:
+def postgres_workers(
+    standin: StandIn, postgres_server: PostgresServer, postgres_schema: str, tmp_path: Path
+) -> Workers:
     """Workers on a schema of their own on PostgreSQL."""
-    schema = f"summaries_{secrets.token_hex(6)}"
-    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
-        connection.execute(f'CREATE SCHEMA "{schema}"')
-    return Workers(standin, DatabaseAddress(postgres_server.url, schema), tmp_path)
+    return Workers(standin, DatabaseAddress(postgres_server.url, postgres_schema), tmp_path)
 
 
 # --- who writes them ---

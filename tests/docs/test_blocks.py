@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from scripts.harness.servers import PostgresServer
 
 LANGUAGES = frozenset({"sh", "python", "sql", "json", "text"})
 NAMES_ALONE = "tests/docs/test_blocks.py::test_what_commands_name_exists"
@@ -153,9 +152,9 @@ async def test_sql_runs_on_sqlite(sqlite: Database, block: Block) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.servers
-async def test_sql_runs_on_postgresql(postgres_server: PostgresServer) -> None:
+async def test_sql_runs_on_postgresql(postgres_url: str) -> None:
     """The same statements, as they stand."""
-    database = Database.from_url(postgres_server.url)
+    database = Database.from_url(postgres_url)
     try:
         for block in BLOCKS:
             if block.language == "sql":

@@ -18,13 +18,13 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from scripts.paths import PACKAGE, ROOT
+from tests.support.pages import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 CODE = (PACKAGE, ROOT / "scripts", ROOT / "tests")
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
 IN_IDENTIFIERS = {
     "a value, a name, a summary, summarized, said": "tell tells telling tellings told untold tellable",

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -250,13 +248,12 @@ def test_documents_are_found_where_they_were_attached(tmp_path: Path) -> None:
 
 
 @pytest.mark.servers
-def test_documents_are_found_in_postgresql(tmp_path: Path, postgres_server: PostgresServer) -> None:
+def test_documents_are_found_in_postgresql(
+    tmp_path: Path, postgres_server: PostgresServer, postgres_schema: str
+) -> None:
     """The same answers, in a schema of its own."""
-    schema = f"documents_{secrets.token_hex(6)}"
-    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
-        connection.execute(f'CREATE SCHEMA "{schema}"')
     url = postgres_server.url.replace("postgresql:", "postgresql+psycopg:")
-    answers = inside_open_webui(tmp_path, {"DATABASE_URL": url, "DATABASE_SCHEMA": schema}, visit)
+    answers = inside_open_webui(tmp_path, {"DATABASE_URL": url, "DATABASE_SCHEMA": postgres_schema}, visit)
     assert answers == KNOWN
 
 

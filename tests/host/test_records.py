@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -162,13 +160,10 @@ def test_the_tables_are_read_in_sqlite(tmp_path: Path) -> None:
 
 @pytest.mark.servers
 def test_the_tables_are_read_in_a_schema_of_postgresql(
-    tmp_path: Path, postgres_server: PostgresServer
+    tmp_path: Path, postgres_server: PostgresServer, postgres_schema: str
 ) -> None:
     """The same answers where the host keeps its tables in a schema of their own."""
-    schema = f"records_{secrets.token_hex(6)}"
-    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
-        connection.execute(f'CREATE SCHEMA "{schema}"')
     url = postgres_server.url.replace("postgresql:", "postgresql+psycopg:")
-    variables = {"DATABASE_URL": url, "DATABASE_SCHEMA": schema}
+    variables = {"DATABASE_URL": url, "DATABASE_SCHEMA": postgres_schema}
     answers, _ = inside_open_webui(tmp_path, variables, visit)
     assert answers == KNOWN

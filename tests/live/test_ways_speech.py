@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.live.test_chat import MODEL, SCRIPTED
 from tests.live.test_prompt import texts_of
+from tests.support.answering import Reply, answering
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -67,31 +65,23 @@ def speech(host: OpenWebUI) -> Iterator[list[str]]:
     """Let the host have texts spoken; gives the texts. Afterwards it speaks as before."""
     texts: list[str] = []
 
-    class Speaker(BaseHTTPRequestHandler):
-        """Speaks nothing, in OpenAI's form."""
-
-        def do_POST(self) -> None:
-            texts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"])
-            self.send_response(200)
-            self.send_header("Content-Type", "audio/mpeg")
-            self.send_header("Content-Length", str(len(SILENCE)))
-            self.end_headers()
-            self.wfile.write(SILENCE)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class calls it so
-            """Say nothing."""
+    def speak(_path: str, asked: Any) -> Reply:
+        texts.append(asked["input"])
+        return Reply("audio/mpeg", SILENCE)
 
     before = host.admin.api.get(SETTINGS)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Speaker) as server:
-        Thread(target=server.serve_forever).start()
-        address = f"http://127.0.0.1:{server.server_port}/v1"
-        tts = {**before["tts"], "ENGINE": "openai", "OPENAI_API_BASE_URL": address, "OPENAI_API_KEY": "none"}
+    with answering(speak) as address:
+        tts = {
+            **before["tts"],
+            "ENGINE": "openai",
+            "OPENAI_API_BASE_URL": f"{address}/v1",
+            "OPENAI_API_KEY": "none",
+        }
         host.admin.api.post(f"{SETTINGS}/update", {**before, "tts": tts})
         try:
             yield texts
         finally:
             host.admin.api.post(f"{SETTINGS}/update", before)
-            server.shutdown()
 
 
 @pytest.mark.browser

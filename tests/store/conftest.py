@@ -8,7 +8,6 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any, cast
 
-import psycopg
 import pytest
 from redis import Redis as Client
 from redis.asyncio import Redis
@@ -46,15 +45,6 @@ async def sqlite_database(tmp_path: Path) -> AsyncIterator[Database]:
     database = Database.from_url(f"sqlite:///{tmp_path}/rows.db", read_seconds=PATIENT_SECONDS)
     yield database
     await database.aclose()
-
-
-@pytest.fixture
-def postgres_schema(postgres_server: PostgresServer) -> str:
-    """The name of a schema that nobody else uses."""
-    name = f"test_{secrets.token_hex(6)}"
-    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
-        connection.execute(f'CREATE SCHEMA "{name}"')
-    return name
 
 
 @pytest.fixture

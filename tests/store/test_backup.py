@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import secrets
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
@@ -20,7 +18,6 @@ from tests.support.pages import blocks
 
 if TYPE_CHECKING:
     from open_webui_openrouter_pipe.ports import Artifact
-    from scripts.harness.servers import PostgresServer
 
 pytestmark = pytest.mark.anyio
 
@@ -65,19 +62,15 @@ def restore(folder: Path) -> None:
 
 
 @pytest.mark.servers
-async def test_a_backup_of_postgresql_is_restored(postgres_server: PostgresServer, tmp_path: Path) -> None:
+async def test_a_backup_of_postgresql_is_restored(postgres_url: str, tmp_path: Path) -> None:
     """Over what has been written since."""
-    name = f"backup_{secrets.token_hex(6)}"
-    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
-    url = postgres_server.url.removesuffix("postgres") + name
-    await write(url, 3)
-    run("pg_dump", tmp_path, DATABASE_URL=url)
-    await write(url, 5)
-    assert await readable(url) == STORED
-    run("pg_restore", tmp_path, DATABASE_URL=url)
-    assert await readable(url) == STORED[:3]
-    assert await readable(url, Sealing(Keyring(["another secret"]))) == []
+    await write(postgres_url, 3)
+    run("pg_dump", tmp_path, DATABASE_URL=postgres_url)
+    await write(postgres_url, 5)
+    assert await readable(postgres_url) == STORED
+    run("pg_restore", tmp_path, DATABASE_URL=postgres_url)
+    assert await readable(postgres_url) == STORED[:3]
+    assert await readable(postgres_url, Sealing(Keyring(["another secret"]))) == []
 
 
 async def test_a_backup_of_sqlite_is_restored(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -263,10 +264,14 @@ async def test_workers_may_start_at_once_on_postgres(
 
 
 @pytest.mark.servers
-async def test_the_hosts_schema_is_respected(postgres_database: Database) -> None:
+async def test_the_hosts_schema_is_respected(postgres_url: str) -> None:
     """Nothing is created outside the schema that the host uses."""
-    await sql_rows(postgres_database).put([row(1)])
-    count = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public' AND tablename LIKE 'openrouter%'"
-    [(found,)] = await postgres_database.fetch(sa.text(count))
-    assert found == 0
-    assert await columns_in(postgres_database) == expected_columns()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA open_webui")
+    database = Database.from_url(postgres_url, schema="open_webui")
+    await sql_rows(database).put([row(1)])
+    schemas = "SELECT DISTINCT schemaname FROM pg_tables WHERE tablename LIKE 'openrouter%'"
+    [(schema,)] = await database.fetch(sa.text(schemas))
+    assert schema == "open_webui"
+    assert await columns_in(database) == expected_columns()
+    await database.aclose()

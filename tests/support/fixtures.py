@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,9 +55,27 @@ def redis_server(redis_session: RedisServer) -> RedisServer:
 
 @pytest.fixture
 def postgres_server(postgres_session: PostgresServer) -> PostgresServer:
-    """A running PostgreSQL with a database that earlier tests may have used: use tables of your own."""
+    """A running PostgreSQL that earlier tests may have used: use `postgres_url` or `postgres_schema`."""
     postgres_session.start()
     return postgres_session
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> str:
+    """The address of a database that nobody else uses."""
+    name = f"test_{secrets.token_hex(6)}"
+    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+    return postgres_server.url.removesuffix("postgres") + name
+
+
+@pytest.fixture
+def postgres_schema(postgres_server: PostgresServer) -> str:
+    """The name of a schema that nobody else uses."""
+    name = f"test_{secrets.token_hex(6)}"
+    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
+        connection.execute(f'CREATE SCHEMA "{name}"')
+    return name
 
 
 @pytest.fixture
