@@ -165,12 +165,18 @@ class SimulatedRequest:
         note = self.parts.counter.entries(self.parts.note(cutoffs.summarized, cutoffs.dropped))
         return self.fixed_tokens(cutoffs) + note.tokens + self.parts_tokens(cutoffs)
 
+    def largest_tokens(self, cutoffs: Cutoffs | None = None) -> int:
+        """Return the same as `tokens` with what the user has restored, and without summaries that are not sent."""
+        cutoffs, summaries = cutoffs or self.cutoffs, self.parts.summaries
+        unsent = summaries.max_tokens(self.parts.segments_before(cutoffs.summarized))
+        unsent -= summaries.max_tokens(self.parts.segments_before(cutoffs.replaced))
+        return self.tokens(cutoffs) - unsent + self.restored_tokens(cutoffs.restored, cutoffs)
+
     def actual_tokens(self, cutoffs: Cutoffs | None = None) -> int:
         """Return the same with the summaries as they are."""
-        cutoffs, summaries = cutoffs or self.cutoffs, self.parts.summaries
-        sent_tokens = summaries.tokens(self.parts.segments_before(cutoffs.replaced))
-        unused = summaries.max_tokens(self.parts.segments_before(cutoffs.summarized)) - sent_tokens
-        return self.tokens(cutoffs) - unused + self.restored_tokens(cutoffs.restored, cutoffs)
+        summaries = self.parts.summaries
+        segments = self.parts.segments_before((cutoffs or self.cutoffs).replaced)
+        return self.largest_tokens(cutoffs) - summaries.max_tokens(segments) + summaries.tokens(segments)
 
     def restored_tokens(self, restored: Collection[int], cutoffs: Cutoffs | None = None) -> int:
         """Return by how much the request is larger with these parts whole."""
@@ -328,9 +334,8 @@ def simulate(
                 if reason == "retention":
                     retained = retained.moved(DetailLevel.TOOL_FACTS, request.retention_end)
         for moved, reason in _as_commanded(request):
-            breaks.append(
-                PrefixBreak(end, turn, reason, request.actual_tokens() - request.actual_tokens(moved))
-            )
+            freed_tokens = request.largest_tokens() - request.largest_tokens(moved)
+            breaks.append(PrefixBreak(end, turn, reason, freed_tokens))
             request = replace(request, cutoffs=moved)
         previous, cutoffs = cutoffs, request.cutoffs
         opening = cutoffs if request.opens_turn else opening

@@ -11,7 +11,7 @@ from itertools import pairwise
 from types import MappingProxyType
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
@@ -243,6 +243,7 @@ _commands = st.one_of(
 
 
 @settings(max_examples=CHATS, deadline=None)
+@example([(3, Compact()), (3, Restore(())), (4, Compact())], PLAIN)  # restored before it is written
 @given(st.lists(st.tuples(st.integers(0, 30), _commands), max_size=5), st.sampled_from([PLAIN, THRIFTY]))
 def test_a_prefix_changes_only_where_that_is_announced(
     commands: list[tuple[int, Command]], policy: ContextSettings
