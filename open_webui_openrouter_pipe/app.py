@@ -87,7 +87,8 @@ class App:
         language = call.language or find_language([default()] if default else [])
         call = replace(call, language=language)
         has_button = partial(host.may_continue, call) if host.may_continue else None
-        wording = Wording(language, settings.status_lines, has_button)
+        important = self.worker.memory.important_lines(call.user_id, call.message_id)
+        wording = Wording(language, settings.status_lines, has_button, important)
         async with aclosing(self._answer(call, settings)) as outputs:
             async for output in outputs:
                 if said := await wording.say(output):

@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
+from ..conversation.content_cache import ContentCache
 from ..conversation.conversation import Conversation
 from ..errors import ContextTooLong, ReasoningRejected
 from ..history.artifacts import MissingArtifact, MissingReason
@@ -37,6 +38,9 @@ from .round import STORE_UNAVAILABLE, Ports, Round, RoundCalls, SeenOnce
 from .spending import Spending
 
 log = logging.getLogger(__name__)
+
+MAX_REMEMBERED_ANSWERS: Final = 2_000
+"""More than a worker writes at once."""
 
 _REASON_NOTICES: Final[Mapping[MissingReason, str]] = {
     "missing": "artifacts_not_found",
@@ -67,6 +71,16 @@ class TurnMemory:
 
     reported: SeenOnce = field(default_factory=SeenOnce)
     rejected: SeenOnce = field(default_factory=SeenOnce)
+    _important: ContentCache[list[str]] = field(default_factory=lambda: ContentCache(MAX_REMEMBERED_ANSWERS))
+
+    def important_lines(self, user_id: str, message_id: str) -> list[str]:
+        """Return where the important lines of an answer are gathered, over all its calls; without an id, of this one.
+
+        The host calls anew after each round of its tools.
+        """
+        if not message_id:
+            return []
+        return self._important.get_or_compute(f"{user_id}\n{message_id}".encode("utf-8", "replace"), list)
 
     def new_lines(self, user_id: str, chat_id: str, lines: Mapping[str, str]) -> list[str]:
         """Remember lines about a chat by their names; return those of names that were not met in it before."""

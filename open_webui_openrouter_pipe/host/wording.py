@@ -31,13 +31,13 @@ class Wording:
     """How one answer is worded: in which language, with which status lines; `may_continue` says if there is a button.
 
     Of the status lines the page shows the last one, and the others by a click. So the line of the answer's cost, which
-    comes last, begins with what the answer lacks.
+    comes last, begins with what the answer lacks: the `important` lines, of earlier calls for the same answer too.
     """
 
     language: Language = ENGLISH
     shown: StatusLines = "all"
     may_continue: Callable[[], Awaitable[bool]] | None = None
-    _important: list[str] = field(default_factory=list)
+    important: list[str] = field(default_factory=list)
 
     async def say(self, output: Output) -> Output | None:
         """Return what the user gets of an output: itself, its line in the user's words, or nothing."""
@@ -52,9 +52,10 @@ class Wording:
             text = output.text
         said = in_language(text, self.language)
         if is_cost(output.text):
-            said = " · ".join([*dict.fromkeys(self._important), said])
+            said = " · ".join([*dict.fromkeys(self.important), said])
+            self.important.clear()
         elif is_important(output.text):
-            self._important.append(said)
+            self.important.append(said)
         return replace(output, text=said)
 
 

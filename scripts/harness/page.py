@@ -23,6 +23,7 @@ from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.ports import Files
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.valves import UserValves
 from open_webui_openrouter_pipe.worker import HostResources
 
 Json = dict[str, Any]
@@ -149,8 +150,10 @@ class Page:
         tools: Mapping[str, Tool] | None = None,
         chat_id: str = "chat",
         user_id: str = "user",
+        valves: UserValves | None = None,
     ) -> None:
         self._pipe = pipe
+        self._valves = valves
         self._tools = tools or {}
         self.model = model
         self.chat_id = chat_id
@@ -216,7 +219,9 @@ class Page:
 
     async def _call(self, body: Json) -> Any:
         metadata = {"chat_id": self.chat_id, "message_id": f"message-{len(self.turns)}"}
-        return await self._pipe.pipe(body, __user__={"id": self.user_id}, __metadata__=metadata)
+        return await self._pipe.pipe(
+            body, __user__={"id": self.user_id, "valves": self._valves}, __metadata__=metadata
+        )
 
     async def _round(self, answer: Answer) -> None:
         async for _ in self._events(answer):

@@ -23,6 +23,7 @@ from open_webui_openrouter_pipe.ports import Bill, Failed, Notice
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.ledger import ChatSpending, SpendingLedger
+from open_webui_openrouter_pipe.valves import UserValves
 from open_webui_openrouter_pipe.worker import HostResources
 from scripts.benchmarks._screenplay import agent_chat, plain_chat
 from scripts.benchmarks.prices import forecast_errors, within_share
@@ -183,6 +184,20 @@ async def test_rounds_are_one_answer(tmp_path: Path, standin: StandIn) -> None:
     (line,), tokens = answer.notices, [each.usage["input_tokens"] for each in standin.responses if each.usage]
     assert f"{tokens[0] + tokens[1]:,} tokens in" in line
     assert f"{tokens[2]:,} tokens in" in again.notices[0]
+
+
+async def test_what_an_earlier_round_said_stays_in_sight(tmp_path: Path, standin: StandIn) -> None:
+    """The last line of the answer begins with it; that of the next answer does not."""
+    host = PipeInProcess(tmp_path, base_url=standin.base_url, COST_LINE="cost", ENABLE_USER_OVERRIDE=False)
+    async with host as pipe:
+        tools = {"get_weather": lambda _: "sunny"}
+        page = Page(pipe, MODEL, tools=tools, valves=UserValves(CONTEXT_AIM="thrifty"))
+        answer = await page.ask("[[standin: call=get_weather]]")
+        again = await page.ask("And now?")
+    (said, last), (next_line,) = answer.notices, again.notices
+    assert said.endswith("CONTEXT_AIM.")
+    assert last.startswith(f"{said} · $0.")
+    assert next_line.startswith("$0.")
 
 
 async def test_everything_is_in_the_ledger(user: User, standin: StandIn) -> None:
