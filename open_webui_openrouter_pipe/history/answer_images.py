@@ -26,7 +26,7 @@ _IMAGE: Final = re.compile(
 
 def take_images(text: str) -> tuple[str, list[InputPart]]:
     """Return the text of an answer with references in the place of inline content, and its images in their order."""
-    if "![" not in text:
+    if "!" not in text or "![" not in text:
         return text, []
     blocks, inline = closed_fences(text), inline_code(text)
     pieces: list[str] = []

@@ -204,11 +204,13 @@ def present_prompt(history: History, base_system_prompt: str | None) -> str:
     return "\n".join(filter(None, (without_memories, *(prompt.stable for prompt in prompts[1:]))))
 
 
-def _send_answer_images(turns: Iterable[BuiltTurn]) -> None:
+def _send_answer_images(turns: Sequence[BuiltTurn]) -> None:
     """Send what answers show behind their turns, each image once in a chat: as a user's, since answers hold text alone.
 
     An item that a model has drawn is sent as that.
     """
+    if not any(turn.images for turn in turns):
+        return
     seen: set[str] = set()
     for turn in turns:
         seen.update(filter(None, map(picture_address, turn.items)))
@@ -235,7 +237,7 @@ def _resolve_markers(turns: Sequence[Sequence[Entry]], artifacts: Artifacts) -> 
             if isinstance(entry, AssistantText) and entry.in_code:
                 known = {ulid for ulid in entry.in_code if artifacts.get(ulid, _NO_SUCH) != _NO_SUCH}
                 parts = split_at_markers(entry.text, entry.origin, entry.phase, known)
-            elif isinstance(entry, AssistantText) and "<details" in entry.text:
+            elif isinstance(entry, AssistantText) and "<" in entry.text and "<details" in entry.text:
                 call_ids = _stored_call_ids(entries, artifacts)
                 parts = split_at_folds(entry.text, entry.origin, entry.phase, call_ids)
             for part in parts:

@@ -71,6 +71,9 @@ def insert_references(texts: Iterable[str], references: Iterable[Reference]) -> 
     A text that was edited since may have no line break there: what stands in it then waits for the next one.
     """
     waiting = deque(sorted(references, key=lambda reference: reference.after))
+    if not waiting:
+        yield from texts
+        return
     seen = 0
     for text in texts:
         start = 0

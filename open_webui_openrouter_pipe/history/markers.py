@@ -32,8 +32,9 @@ _QUOTED = re.compile(rf"{_MARKER.pattern}\n{{0,2}}")
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
 _INDENTED_CODE = ("    ", "\t")
 _HINT = "]: #"
-"""What every marker ends with. Finding it first is many times faster than a pattern tried on every line."""
-_BEFORE_HINT_CHARS = 1 + _TIME_CHARS + _RANDOM_CHARS
+"""What every marker ends with. Looking for it first is faster than a pattern tried at every bracket, and looking for
+one character of it before that many times faster still.
+"""
 
 
 class MarkerSpan(NamedTuple):
@@ -171,29 +172,19 @@ def is_within(offset: int, blocks: list[tuple[int, int]]) -> bool:
 
 
 def _spans(text: str) -> list[tuple[str, int, int]]:
-    spans = []
-    hint = text.find(_HINT)
-    while hint >= 0:
-        start = hint - _BEFORE_HINT_CHARS
-        if start >= 0 and (found := _MARKER.match(text, start)):
-            spans.append((found[1], start, found.end()))
-        hint = text.find(_HINT, hint + len(_HINT))
-    return spans
+    if "]" not in text or _HINT not in text:
+        return []
+    return [(found[1], *found.span()) for found in _MARKER.finditer(text)]
 
 
 def _outside_code(text: str, spans: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
     """The spans that lie in no closed block, not between backticks, and behind no indent."""
-    if not spans or not ("`" in text or "~~~" in text or "    [" in text or "\t[" in text):
+    spans = [span for span in spans if not text.endswith(_INDENTED_CODE, 0, span[1])]
+    if not spans or not ("`" in text or "~" in text):
         return spans
     blocks = closed_fences(text)
     inline = inline_code(text)
-    return [
-        span
-        for span in spans
-        if not text.endswith(_INDENTED_CODE, 0, span[1])
-        and not is_within(span[1], blocks)
-        and not is_within(span[1], inline)
-    ]
+    return [span for span in spans if not is_within(span[1], blocks) and not is_within(span[1], inline)]
 
 
 def _encode(number: int, chars: int) -> str:

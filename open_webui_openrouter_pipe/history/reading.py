@@ -308,18 +308,20 @@ class _Reader:
         """Where the host hands over what it keeps as items, a block of any other call is text that the model wrote."""
         has_items = self._has_items or self._call_ids or ("<" in text and contains_marker(text))
         for part in split_at_folds(text, origin, phase, self._call_ids if has_items else None):
-            if isinstance(part, ToolCall):
+            if isinstance(part, AssistantText):
+                self._add_text(clean_text(part.text), origin, phase)
+            elif isinstance(part, ToolCall):
                 self._add_call(part)
-            if not isinstance(part, AssistantText | ToolCall):
+            else:
                 self.turns[-1].append(part)
-            if not isinstance(part, AssistantText):
+
+    def _add_text(self, text: str, origin: Origin, phase: str | None) -> None:
+        for entry in split_at_markers(text, origin, phase):
+            if isinstance(entry, ArtifactRef):
+                self._add_reference(entry)
                 continue
-            for entry in split_at_markers(clean_text(part.text), origin, phase):
-                self.turns[-1].append(entry)
-                if isinstance(entry, ArtifactRef):
-                    self.wanted[entry.ulid] = None
-                elif entry.in_code:
-                    self.wanted.update(dict.fromkeys(entry.in_code))
+            self.turns[-1].append(entry)
+            self.wanted.update(dict.fromkeys(entry.in_code))
 
     def add_instructions(self) -> None:
         if self._instructions:

@@ -73,7 +73,7 @@ def picture_address(item: Item) -> str:
 
 def _addresses(item: Item) -> list[str]:
     fields = cast("Mapping[str, Any]", item)
-    return [text for name in _FIELDS if is_picture(item) and (text := as_text(fields.get(name)))]
+    return [text for name in _FIELDS if (text := as_text(fields.get(name)))] if is_picture(item) else []
 
 
 def _inline_type(address: str) -> str | None:
