@@ -13,7 +13,13 @@ from ..conversation.budget import ContextSettings
 from ..conversation.conversation import DigestedItem, Turn, digest_item
 from ..conversation.own_words import own_words
 from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter
-from ..recall.excerpts import SentTexts, choose_excerpts, excerpts_message, max_excerpts_tokens
+from ..recall.excerpts import (
+    AMBIGUOUS_PASSAGES,
+    SentTexts,
+    choose_excerpts,
+    excerpts_message,
+    max_excerpts_tokens,
+)
 from ..recall.passages import ChatPassage, SourceText, TextIndex, item_text, texts_of_entries
 from ..recall.search import NO_QUERY, Query, make_query, search
 from ..responses.items import is_message
@@ -66,7 +72,7 @@ def quote_passages(
     if not query.required:
         return NOTHING_RECALLED
     passages = choose_excerpts(
-        search(removed, query, index),
+        search(removed, query, index, limit=AMBIGUOUS_PASSAGES),
         query,
         SentTexts(item_text(entry.item) for entry in before),
         count=counter.text,

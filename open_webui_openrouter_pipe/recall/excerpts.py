@@ -21,6 +21,8 @@ EXCERPT_SHARE = 0.08
 MIN_EXCERPT_TOKENS = 120
 """In less room, a heading and a few lines do not fit."""
 MIN_SCORE = 0.1
+AMBIGUOUS_PASSAGES = 50
+"""A single word that stands in so many passages singles out none of them: "Tell me a joke"."""
 MIN_NEW_TERMS = 2
 """What repeats the question, or is nothing but a greeting, answers nothing."""
 
@@ -72,8 +74,11 @@ def choose_excerpts(
 ) -> tuple[ChatPassage, ...]:
     """Return what to show of the passages that were found (best first), in the order of the conversation.
 
-    Neighbors are joined. Together with their heading they take at most `max_tokens` by `count`.
+    Neighbors are joined. Together with their heading they take at most `max_tokens` by `count`. None are shown when the
+    question is a single word that stands in too many of them.
     """
+    if len(found) >= AMBIGUOUS_PASSAGES and len(query.required) == 1:
+        return ()
     chosen: list[ChatPassage] = []
     left_tokens = max_tokens - count(HEADING)
     for passage, score in found:

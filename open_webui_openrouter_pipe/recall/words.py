@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from itertools import chain, pairwise
+from itertools import chain
+from operator import add
 
 from .stop_words import STOP_PAIRS, STOP_WORDS
 
@@ -42,8 +43,8 @@ _MARKS += (
 )
 _MARKS += "\u0b82\u0bbe-\u0bcd\u0c00-\u0c04\u0c3c-\u0c56\u0c81-\u0c83\u0cbc-\u0cd6\u0d00-\u0d03\u0d3b-\u0d4d"
 
-_ASCII_WORDS = {code: chr(code).lower() if chr(code).isalnum() else " " for code in range(128)}
-"""Makes ASCII text words in lower case with blanks between them: several times as fast as an expression."""
+_ASCII_WORDS = bytes(ord(chr(code).lower() if chr(code).isalnum() else " ") for code in range(128)).ljust(256)
+"""Makes bytes of ASCII words in lower case with blanks between them: many times as fast as an expression."""
 _WORD = re.compile(rf"[^\W_{_UNSPACED}]+(?:[{_MARKS}]+[^\W_{_UNSPACED}]*)*")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _ACCENTS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670]+")
@@ -73,7 +74,7 @@ def find_terms(text: str, terms: TermsOfWords) -> list[str]:
     """Return the terms of a text, each as often as it stands there."""
     words = _words(text)
     found = list(map(terms.__getitem__, words))
-    if terms.parts:
+    if not terms.parts.keys().isdisjoint(words):
         found += chain.from_iterable(terms.parts[word] for word in words if word in terms.parts)
     if not text.isascii():
         for run in _UNSPACED_RUN.findall(text):
@@ -83,7 +84,9 @@ def find_terms(text: str, terms: TermsOfWords) -> list[str]:
 
 def _words(text: str) -> list[str]:
     """Return the words of a text as they are written, or in lower case."""
-    return text.translate(_ASCII_WORDS).split() if text.isascii() else _WORD.findall(text)
+    if not text.isascii():
+        return _WORD.findall(text)
+    return text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
 
 
 def word_term(word: str) -> str:
@@ -115,7 +118,7 @@ def fold_word(word: str) -> str:
 
 
 def _pairs(run: str) -> Iterator[str]:
-    return map("".join, pairwise(run)) if len(run) > 1 else iter((run,))
+    return map(add, run, run[1:]) if len(run) > 1 else iter((run,))
 
 
 def query_terms(text: str) -> dict[str, float]:

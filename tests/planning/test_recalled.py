@@ -76,6 +76,14 @@ def test_small_talk_brings_nothing_back(text: str) -> None:
     assert excerpts(sent(asked_about(*said, question=user(text)))) == []
 
 
+@pytest.mark.parametrize(("lines", "is_quoted"), [(60, False), (20, True)])
+def test_a_single_word_that_stands_in_many_places_brings_nothing_back(lines: int, is_quoted: bool) -> None:  # noqa: FBT001
+    """What asks for a joke asks for none of those in the chat; in a few places it may mean one."""
+    jokes = "\n".join(f"A joke about harbor {number} {words(150)}" for number in range(lines))
+    fitted = sent(asked_about(user("Hello"), answer(jokes), question=user("Can you tell me a joke?")))
+    assert bool(excerpts(fitted)) is is_quoted
+
+
 def test_a_result_that_is_stated_as_a_fact_is_found_by_its_content() -> None:
     """Under the name of its tool; its call is sent as it was, and not quoted."""
     log = "\n".join(f"line {number}: all is well in the warehouse" for number in range(2_000))

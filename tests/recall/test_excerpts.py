@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.recall.excerpts import (
+    AMBIGUOUS_PASSAGES,
     HEADING,
     MAX_EXCERPT_TOKENS,
     MAX_EXCERPTS,
@@ -65,6 +66,20 @@ def test_what_hardly_fits_or_repeats_the_question_is_not_shown() -> None:
     """A low score; nothing beyond the question."""
     assert chosen(passage(1, "The boat sank in the bay."), score=0.09) == []
     assert chosen(passage(1, "Boat?"), passage(2, "the boats")) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "are_shown"), [("Which boat?", False), ("Tell me a boat", False), ("Which red boat?", True)]
+)
+def test_a_single_word_that_stands_everywhere_brings_nothing(question: str, are_shown: bool) -> None:  # noqa: FBT001
+    """It singles out no passage; where it stands in fewer, or beside another word, it does."""
+    found = [(passage(turn, f"boat number {turn} sank"), 1.0) for turn in range(AMBIGUOUS_PASSAGES)]
+    query = make_query(question, ["the harbor", "of the island"])
+    shown, fewer = (
+        choose_excerpts(each, query, NOTHING_SENT, count=count, max_tokens=500) for each in (found, found[1:])
+    )
+    assert bool(shown) is are_shown
+    assert fewer
 
 
 @pytest.mark.parametrize(
