@@ -864,7 +864,9 @@ def without_button(text: str) -> str:
 
 def in_language(text: str, language: Language) -> str:
     """Say a line in a language, as far as that has words for it; a text that is not a line stays as it is."""
-    return _write(text.name, text.values, language) if isinstance(text, Line) else text
+    if not isinstance(text, Line):
+        return text
+    return str(text) if language is ENGLISH else _write(text.name, text.values, language)
 
 
 def speaker(language: Language) -> Say:

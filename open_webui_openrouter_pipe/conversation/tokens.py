@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -69,6 +69,8 @@ class TokenCounter:
     counts: ContentCache[TokenCounts]
     encode: Callable[[str], Sequence[int]] | None = None
     family: media.Family = "other"
+    _tools: dict[int, tuple[Tool, TokenCounts]] = field(default_factory=dict, compare=False, repr=False)
+    """What was counted of tools, by their identity; a plan counts the same ones many times."""
 
     @property
     def method(self) -> bytes:
@@ -117,14 +119,16 @@ class TokenCounter:
 
     def tools(self, tools: Sequence[Tool]) -> TokenCounts:
         """Count all tool definitions; cached by their content."""
-
-        def count(tool: Tool) -> TokenCounts:
-            return TokenCounts(self.text(json.dumps(tool, ensure_ascii=False)) + TOOL_OVERHEAD_TOKENS)
-
         total = NO_TOKENS
         for tool in tools:
-            total = total.plus(self.counts.get_or_compute(content_digest(tool), partial(count, tool)))
+            if id(tool) not in self._tools:
+                counts = self.counts.get_or_compute(content_digest(tool), partial(self._tool, tool))
+                self._tools[id(tool)] = tool, counts  # held, so that nothing else gets its identity
+            total = total.plus(self._tools[id(tool)][1])
         return total
+
+    def _tool(self, tool: Tool) -> TokenCounts:
+        return TokenCounts(self.text(json.dumps(tool, ensure_ascii=False)) + TOOL_OVERHEAD_TOKENS)
 
     def _content(self, content: Any, overhead_tokens: int) -> TokenCounts:
         """Count a text, or its parts: media by their rules, anything else by its text."""

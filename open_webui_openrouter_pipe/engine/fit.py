@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Final, TypeAlias, TypeVar
 
 from ..conversation.budget import Aim, ContextOverflow, ContextSettings, WindowTooSmall
@@ -33,7 +34,7 @@ from ..planning.price import dollars
 from ..planning.reductions import Reduction, ReductionKind
 from ..ports import Audit, Audited, Calibrations, Notice, Tokenizer
 from ..responses.effects import ResponseFailed, ResponseFinished
-from ..responses.items import is_function_call, is_message, is_reasoning
+from ..responses.items import Item, is_function_call, is_message, is_reasoning
 from .recorder import RequestOrigin
 from .summarizer import PromptCacheClock, Summarizer, SummaryBatch
 
@@ -124,6 +125,7 @@ class RequestFitter:
         self._terms = terms
         self._origin = origin
         self._summarizer = summarizer
+        self._counter: TokenCounter | None = None
         self.written = SummaryBatch()
         """The summaries that the last fit has waited for."""
 
@@ -312,9 +314,11 @@ class RequestFitter:
         self, work: Callable[..., _Result], conversation: Conversation, model: ModelTerms
     ) -> _Result:
         """Run what counts a conversation, in a thread of its own when that takes long."""
-        counter = await self._services.counter(model.id)
+        self._counter = counter = self._counter or await self._services.counter(self._terms.model.id)
         call = partial(work, conversation, self._terms.settings, model=model, counter=counter)
-        return await asyncio.to_thread(call) if is_large(conversation) else call()
+        of_turns = chain.from_iterable(turn.entries for turn in conversation.turns)
+        items = [entry.item for entry in (*conversation.instructions, *conversation.volatile, *of_turns)]
+        return await asyncio.to_thread(call) if is_large(items) else call()
 
 
 def _lacking(reduction: Reduction, fitted: Plan) -> str:
@@ -346,10 +350,8 @@ def _summarized(before_tokens: int, fitted: Plan, batch: SummaryBatch) -> Notice
     return Notice(line)
 
 
-def is_large(conversation: Conversation) -> bool:
-    """Return whether planning the conversation may take long enough to be noticed by others."""
-    items = [entry.item for turn in conversation.turns for entry in turn.entries]
-    items += [entry.item for entry in (*conversation.instructions, *conversation.volatile)]
+def is_large(items: Sequence[Item]) -> bool:
+    """Return whether naming or planning a chat of these items may take so long that others notice it."""
     return len(items) > LARGE_ITEMS or _characters(items) > LARGE_CHARACTERS
 
 

@@ -29,7 +29,7 @@ from .admission import Away
 from .channel import OutputChannel
 from .commands import CommandRunner
 from .failures import report_failure
-from .fit import RequestFitter
+from .fit import RequestFitter, is_large
 from .own_tools import OwnCalls, RecallTool
 from .pictures import PictureStorage
 from .prompt_keeper import PromptKeeper
@@ -252,7 +252,9 @@ class TurnRunner:
     async def _send(self, built: BuiltHistory) -> Round:
         """Fit the input and send it; once more with less when the provider counts more than its window."""
         # naming a long chat by its content takes longer than the event loop may wait
-        conversation = await asyncio.to_thread(lambda: built.conversation)
+        if is_large(built.items):
+            await asyncio.to_thread(lambda: built.conversation)
+        conversation = built.conversation
         plan = await self.fitter.fit(conversation, self.channel.put)
         round_ = await self._run_round(plan, built, conversation)
         if isinstance(round_.error, ContextTooLong) and not round_.shown:

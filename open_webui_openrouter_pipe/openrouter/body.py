@@ -84,8 +84,9 @@ def _pieces(value: Any) -> Iterator[bytes]:
 def _holds_long(value: Any) -> bool:
     if isinstance(value, str):
         return len(value) > LONG_CHARACTERS
-    members = value.values() if isinstance(value, Mapping) else value
-    return isinstance(value, Mapping | list | tuple) and any(map(_holds_long, members))
+    if isinstance(value, Mapping):
+        return any(map(_holds_long, value.values()))
+    return isinstance(value, list | tuple) and any(map(_holds_long, value))
 
 
 def _windows(text: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from ..planning.plan import CacheMarks
 from ..ports import BuiltRequest, Model, RequestBody
 from ..responses.items import Item
 from ..responses.wire import as_list, as_object
-from .request import RequestTemplate, read_parameters
+from .request import BEFORE_TOOLS, RequestTemplate, read_parameters, read_tools
 from .search import has_to_search, most_searches, searches
 
 _log = logging.getLogger(__name__)
@@ -55,13 +56,27 @@ class Composer:
         self._model = model
         self._model_id = model_id
         self._pdf_engine = pdf_engine
-        given = read_parameters(parameters, model=model, model_id=model_id).body.get("tools", ())
+        self._own_tools = tuple(own_tools)
+
+    @cached_property
+    def _host_template(self) -> RequestTemplate:
+        """The parameters without our own tools; what only writes summaries never reads them."""
+        template = read_parameters(self._parameters, model=self._model, model_id=self._model_id)
+        if template.dropped:
+            _log.debug("parameters that %r does not take: %r", self._model_id, template.dropped)
+        return template
+
+    @cached_property
+    def _template(self) -> RequestTemplate:
+        return self._with_own_tools(self._host_template)
+
+    @cached_property
+    def _added_tools(self) -> list[dict[str, Any]]:
+        """Our own tools that are offered, as they are sent."""
+        model, given = self._model, self._host_template.body.get("tools", ())
         taken = {tool.get("name") for tool in given}
         takes_tools = bool(given) or (model is not None and "tools" in model.supported_parameters)
-        self._own_tools = tuple(tool for tool in own_tools if takes_tools and tool["name"] not in taken)
-        self._template = self._read(parameters)
-        if self._template.dropped:
-            _log.debug("parameters that %r does not take: %r", model_id, self._template.dropped)
+        return read_tools([tool for tool in self._own_tools if takes_tools and tool["name"] not in taken])[0]
 
     @property
     def model_ids(self) -> tuple[str, ...]:
@@ -76,8 +91,7 @@ class Composer:
     @property
     def offers_own_tools(self) -> bool:
         """Whether the model takes our own tools."""
-        own = {tool["name"] for tool in self._own_tools}
-        return any(tool.get("name") in own for tool in self.tools)
+        return bool(self._own_tools and self._added_tools)
 
     @property
     def max_output_tokens(self) -> int | None:
@@ -121,21 +135,17 @@ class Composer:
         if marks is not None and needs_breakpoints(self._model_id):
             changed = {} if _has_effort(kept) else {"max_output_tokens": output_tokens}
         parameters = {**kept, **self._summary_parameters, **changed}
-        body = self._with_breakpoints(self._read(parameters), items, marks)
+        template = read_parameters(parameters, model=self._model, model_id=self._model_id)
+        body = self._with_breakpoints(self._with_own_tools(template), items, marks)
         return _without_tools(self._with_parser(body, items), omitted_tools)
 
-    def _read(self, parameters: Mapping[str, Any]) -> RequestTemplate:
-        """Read parameters with our own tools, which stand behind all others."""
-        if self._own_tools:
-            tools = as_list(parameters.get("tools"))
-            choice = parameters.get("tool_choice") if tools else None
-            parameters = {**parameters, "tools": [*tools, *self._own_tools], "tool_choice": choice}
-        template = read_parameters(parameters, model=self._model, model_id=self._model_id)
-        if not (self._own_tools and "tools" in template.body):
+    def _with_own_tools(self, template: RequestTemplate) -> RequestTemplate:
+        """Add our own tools, which stand behind all others."""
+        if not (self._own_tools and self._added_tools):
             return template
-        own = {tool["name"] for tool in self._own_tools}
-        read = sorted(template.body["tools"], key=lambda tool: tool.get("name") in own)
-        return replace(template, body={**template.body, "tools": read})
+        first = {name: value for name, value in template.body.items() if name in BEFORE_TOOLS}
+        tools = [*template.body.get("tools", ()), *self._added_tools]
+        return replace(template, body={**first, "tools": tools, **template.body} | {"tools": tools})
 
     def _with_parser(self, body: dict[str, Any], items: Sequence[Item]) -> dict[str, Any]:
         """Name the engine that reads the PDFs of the input, unless the parameters do."""

@@ -32,6 +32,8 @@ from .tool_order import in_order, in_order_of_keys
 
 _ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
 _NOT_PARAMETERS: Final = frozenset({"model", "messages", "stream", "input", "instructions"})
+BEFORE_TOOLS: Final = frozenset({"model", "models"})
+"""The fields of a body that stand before its tools."""
 _OUTPUT_LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
 """The host's names for one field; the first one that is present counts."""
 _FIELD_OF: Final[Mapping[str, str]] = {
@@ -86,7 +88,7 @@ def read_parameters(host: Mapping[str, Any], *, model: Model | None, model_id: s
     offered = {key: value for key, value in host.items() if value is not None and key not in _NOT_PARAMETERS}
     usable = {key: offered[key] for key in offered if key not in _IF_LISTED or _supports(model, key)}
     # calls of earlier turns have the wire names whether or not the tools are sent
-    tools, host_tool_names = _read_tools(offered.get("tools"))
+    tools, host_tool_names = read_tools(offered.get("tools"))
     tools = tools if "tools" in usable else []
     read = _Body.model_validate(
         {
@@ -251,7 +253,7 @@ class _Body(_WireObject):
 # --- fields that combine several parameters, or depend on the model
 
 
-def _read_tools(value: Any) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def read_tools(value: Any) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return the tools in their flat form and a fixed order, and the host's name for each that had to be changed."""
     functions: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []

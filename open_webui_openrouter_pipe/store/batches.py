@@ -146,9 +146,11 @@ class AuditLog(BatchWriter[Audited]):
     async def _insert(self, records: Sequence[Audited]) -> None:
         now, values = self._clock(), []
         for record in records:
-            columns = asdict(record)
-            columns |= columns.pop("row")
-            values.append(columns | {"pruned": record.row.pruned, "created": now})
+            row = record.row
+            columns = {field.name: getattr(row, field.name) for field in fields(row)}
+            columns |= {"id": record.id, "user_id": record.user_id, "chat_id": record.chat_id}
+            columns |= {"message_id": record.message_id, "steps": [asdict(step) for step in row.steps]}
+            values.append(columns | {"pruned": row.pruned, "created": now})
         await self._database.change(self._table.insert(), values)
 
 

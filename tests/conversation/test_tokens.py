@@ -77,6 +77,13 @@ def test_tools_are_counted() -> None:
     assert TokenCounter(ContentCache(), FakeTokenizer()).tools([tool, tool]) == TokenCounts(text=2 * (51 + 8))
 
 
+def test_a_tool_is_not_mistaken_for_one_that_is_gone() -> None:
+    """A counter knows its tools again; a later one may stand where an earlier one stood in memory."""
+    counter = TokenCounter(ContentCache(), FakeTokenizer())
+    counts = [counter.tools([{"name": "x" * length}]).text for length in range(20)]
+    assert counts == list(range(counts[0], counts[0] + 20))
+
+
 def test_where_a_tokenizer_fails_the_estimate_counts() -> None:
     """There is always a count."""
 

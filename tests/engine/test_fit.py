@@ -16,7 +16,6 @@ from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, Cont
 from open_webui_openrouter_pipe.conversation.calibration import Calibration
 from open_webui_openrouter_pipe.conversation.conversation import (
     Conversation,
-    build_conversation,
     digest_item,
 )
 from open_webui_openrouter_pipe.engine.fit import (
@@ -394,7 +393,7 @@ async def test_a_large_chat_is_planned_beside_the_event_loop() -> None:
 )
 def test_a_chat_is_large_by_its_text_or_its_items(items: list[Item], large: bool) -> None:  # noqa: FBT001
     """Deep inside parts as well."""
-    assert is_large(build_conversation(items, [0] * len(items))) is large
+    assert is_large(items) is large
 
 
 async def test_counts_are_cached_by_family() -> None:

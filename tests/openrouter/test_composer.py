@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -169,6 +170,15 @@ def test_a_chat_without_tools_is_the_same_until_ours_comes() -> None:
     assert list(without.items()) == list(plain.build([]).body.items())
     offered = composer.build([]).body
     assert (names(offered), offered.get("tool_choice")) == (["recall"], None)
+
+
+@pytest.mark.parametrize("tools", [[], [LOOK]], ids=["alone", "beside another"])
+def test_ours_are_sent_like_any_other(tools: list[Any]) -> None:
+    """Byte for byte as if the host had sent them; fallback models come before all tools."""
+    parameters = {"models": ["a/n"], "temperature": 0.5}
+    composer = Composer({**parameters, "tools": tools}, model=MODEL, model_id="openai/gpt", own_tools=[OWN])
+    of_host = Composer({**parameters, "tools": [*tools, OWN]}, model=MODEL, model_id="openai/gpt")
+    assert json.dumps(composer.build([]).body) == json.dumps(of_host.build([]).body)
 
 
 @pytest.mark.parametrize(
