@@ -53,7 +53,7 @@ HELD_COMMANDS = {
     "./scripts/bench recall": NAMES_ALONE,
     "./scripts/bench context": NAMES_ALONE,
     "python -m scripts.benchmarks.context": "tests/scripts/test_aims.py",
-    "PREFIX_TURNS=20 ./scripts/test -m live tests/live/test_prefix.py": NAMES_ALONE,
+    "PREFIX_TURNS=200 ./scripts/test -m live tests/live/test_prefix.py": NAMES_ALONE,
     "python -m scripts.benchmarks.compaction": "tests/scripts/test_compaction.py",
     "HYPOTHESIS_PROFILE=full ./scripts/test --quick tests/planning": NAMES_ALONE,
 }
