@@ -1,0 +1,15 @@
+"""What all tests of the app have."""
+
+from __future__ import annotations
+
+import pytest
+
+from open_webui_openrouter_pipe.openrouter import last_good
+
+PATIENT_SECONDS = 60.0
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a loaded machine the first list of models takes longer than a user would wait: these tests need it."""
+    monkeypatch.setattr(last_good, "FIRST_WAIT_SECONDS", PATIENT_SECONDS)
