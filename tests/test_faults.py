@@ -49,6 +49,9 @@ async def test_no_fault_of_the_network_hangs_or_loses_what_was_written(
         behind_proxy = standin.base_url.replace(standin.url, proxy.url)
         async with PipeInProcess(tmp_path, base_url=behind_proxy, RETRY_SECONDS=0.0) as pipe:
             length = await length_of_answer(pipe, proxy)
+            for seconds in (SILENCE_SECONDS, MAX_TURN_SECONDS):
+                set_patience(pipe, seconds)
+                await pipe.pipes()  # a list that falls silent is given up after five minutes
             before = running()
             endings: Counter[tuple[str, bool]] = Counter()
             for number in range(POSITIONS):
