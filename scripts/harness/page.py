@@ -32,6 +32,7 @@ Tool = Callable[[Json], str]
 KEY = "sk-or-v1-stand-in"
 SECRET_KEY = "the host's secret"  # noqa: S105 - of a host that does not exist
 IDLE_SECONDS = 600.0
+PATIENT_SECONDS = 60.0
 _MAX_ROUNDS = 8
 
 
@@ -98,7 +99,11 @@ class PipeInProcess:
         return self.app
 
     async def __aenter__(self) -> Pipe:
+        """Know the models, however long that takes on a loaded machine: a list of them waits three seconds."""
         await self.pipe.pipes()
+        for listing in self.app.worker.listings.values():
+            if fetch := listing.catalog.refresh():
+                await asyncio.wait({fetch}, timeout=PATIENT_SECONDS)
         return self.pipe
 
     async def __aexit__(self, *_: object) -> None:
