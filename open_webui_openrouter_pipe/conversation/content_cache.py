@@ -45,3 +45,8 @@ class ContentCache(Generic[Value]):
         """Return the cached value of a key, computing and caching it if needed."""
         found = self.get(key)
         return self.put(key, compute()) if found is None else found
+
+
+def cache_key(*parts: str) -> bytes:
+    """Return a key of names that have no line breaks, such as ids; any text is taken."""
+    return "\n".join(parts).encode("utf-8", "surrogatepass")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
-from ..conversation.content_cache import ContentCache
+from ..conversation.content_cache import ContentCache, cache_key
 from ..errors import PipeError, StreamBroken
 from ..history.carriers import name_call
 from ..notices import notice
@@ -82,21 +82,17 @@ class SeenOnce:
         """Remember the names; return those that were not known before."""
         new = [name for name in names if not self.contains(user_id, name)]
         for name in new:
-            self._seen.put(_key(user_id, name), value=True)
+            self._seen.put(cache_key(user_id, name), value=True)
         return new
 
     def contains(self, user_id: str, name: str) -> bool:
         """Whether the name was met before."""
-        return self._seen.get(_key(user_id, name)) or False
+        return self._seen.get(cache_key(user_id, name)) or False
 
     def forget(self, user_id: str, name: str) -> None:
         """Let the name be new again."""
         if self.contains(user_id, name):
-            self._seen.put(_key(user_id, name), value=False)
-
-
-def _key(user_id: str, name: str) -> bytes:
-    return f"{user_id}\n{name}".encode("utf-8", "replace")
+            self._seen.put(cache_key(user_id, name), value=False)
 
 
 class RoundCalls:

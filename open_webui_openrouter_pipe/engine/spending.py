@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
 from ..conversation.calibration import Calibration
-from ..conversation.content_cache import ContentCache
+from ..conversation.content_cache import ContentCache, cache_key
 from ..conversation.conversation import content_digest
 from ..errors import PipeError, SpendingDeclined, SpendingLimitReached, StoreError
 from ..notices import notice
@@ -190,7 +190,7 @@ class SpendingServices:
 
     def was_declined(self, user_id: str, chat_id: str) -> bool:
         """Whether the user has declined the last message of a chat: no task is to be run for it."""
-        return bool(chat_id) and self.answers.get(_key(user_id, chat_id)) is False
+        return bool(chat_id) and self.answers.get(cache_key(user_id, chat_id)) is False
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,15 +279,15 @@ class Spending:
 
     @property
     def _chat(self) -> bytes:
-        return _key(self.origin.user_id, self.origin.chat_id)
+        return cache_key(self.origin.user_id, self.origin.chat_id)
 
     @property
     def _chat_and_model(self) -> bytes:
-        return _key(self.origin.user_id, self.origin.chat_id, self.origin.model)
+        return cache_key(self.origin.user_id, self.origin.chat_id, self.origin.model)
 
     @property
     def _message(self) -> bytes:
-        return _key(self.origin.user_id, self.origin.chat_id, "message", self.origin.message_id)
+        return cache_key(self.origin.user_id, self.origin.chat_id, "message", self.origin.message_id)
 
     async def open(self, plan: Plan, body: RequestBody, notify: Notify, *, new_prompt: bool = False) -> None:
         """Ask for what is expensive, and hold what the request may cost at most, before it is sent.
@@ -583,7 +583,3 @@ def _breakpoints(body: RequestBody) -> list[int]:
 
 def _has_breakpoint(content: Any) -> bool:
     return isinstance(content, list) and any("prompt_cache_breakpoint" in part for part in content)
-
-
-def _key(*parts: str) -> bytes:
-    return "\n".join(parts).encode("utf-8", "surrogatepass")

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
-from ..conversation.content_cache import ContentCache
+from ..conversation.content_cache import ContentCache, cache_key
 from ..conversation.conversation import Conversation
 from ..errors import ContextTooLong, ReasoningRejected
 from ..history.artifacts import MissingArtifact, MissingReason
@@ -80,7 +80,7 @@ class TurnMemory:
         """
         if not message_id:
             return []
-        return self._important.get_or_compute(f"{user_id}\n{message_id}".encode("utf-8", "replace"), list)
+        return self._important.get_or_compute(cache_key(user_id, message_id), list)
 
     def new_lines(self, user_id: str, chat_id: str, lines: Mapping[str, str]) -> list[str]:
         """Remember lines about a chat by their names; return those of names that were not met in it before."""

@@ -73,6 +73,8 @@ class Composer:
     @cached_property
     def _added_tools(self) -> list[dict[str, Any]]:
         """Our own tools that are offered, as they are sent."""
+        if not self._own_tools:
+            return []
         model, given = self._model, self._host_template.body.get("tools", ())
         taken = {tool.get("name") for tool in given}
         takes_tools = bool(given) or (model is not None and "tools" in model.supported_parameters)
@@ -91,7 +93,7 @@ class Composer:
     @property
     def offers_own_tools(self) -> bool:
         """Whether the model takes our own tools."""
-        return bool(self._own_tools and self._added_tools)
+        return bool(self._added_tools)
 
     @property
     def max_output_tokens(self) -> int | None:
@@ -141,7 +143,7 @@ class Composer:
 
     def _with_own_tools(self, template: RequestTemplate) -> RequestTemplate:
         """Add our own tools, which stand behind all others."""
-        if not (self._own_tools and self._added_tools):
+        if not self._added_tools:
             return template
         first = {name: value for name, value in template.body.items() if name in BEFORE_TOOLS}
         tools = [*template.body.get("tools", ()), *self._added_tools]

@@ -29,7 +29,7 @@ _FRESH_SECONDS = 3600.0
 _SHORTEST_BACKOFF_SECONDS = 30.0
 _LONGEST_BACKOFF_SECONDS = 1800.0
 FIRST_WAIT_SECONDS = 3.0
-"""How long callers wait for the very first answer, unless they say otherwise."""
+"""How long callers wait for the very first answer."""
 _MAX_FILES: Final = 4
 """As many addresses have a file in a folder; of more, those go that were written longest ago."""
 
@@ -91,7 +91,7 @@ class LastGood(Generic[_T]):
         self._failures = 0
         self._task: asyncio.Task[None] | None = None
 
-    async def current(self, *, first_wait_seconds: float | None = None) -> _T | None:
+    async def current(self) -> _T | None:
         """Return the value at once; only when none has ever been known it waits, and not for long.
 
         The wait counts from the first attempt on, so that a server that is slow delays the first callers alone.
@@ -100,8 +100,7 @@ class LastGood(Generic[_T]):
         task = self.refresh()
         if self.value is None and task is not None:
             if self._wait_until == float("-inf"):
-                wait_seconds = FIRST_WAIT_SECONDS if first_wait_seconds is None else first_wait_seconds
-                self._wait_until = self._clock() + wait_seconds
+                self._wait_until = self._clock() + FIRST_WAIT_SECONDS
             if (wait_seconds := self._wait_until - self._clock()) > 0:
                 await asyncio.wait({task}, timeout=wait_seconds)
         return self.value

@@ -328,8 +328,7 @@ def simulate(
         for reason, policy in policies:
             moved = policy(request)
             if moved != request.cutoffs:
-                freed_tokens = request.tokens() - request.tokens(moved)
-                breaks.append(PrefixBreak(end, turn, reason, freed_tokens))
+                breaks.append(PrefixBreak(end, turn, reason, request.freed_tokens(moved)))
                 request = replace(request, cutoffs=moved)
                 if reason == "retention":
                     retained = retained.moved(DetailLevel.TOOL_FACTS, request.retention_end)

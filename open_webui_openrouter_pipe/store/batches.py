@@ -147,10 +147,12 @@ class AuditLog(BatchWriter[Audited]):
         now, values = self._clock(), []
         for record in records:
             row = record.row
-            columns = {field.name: getattr(row, field.name) for field in fields(row)}
-            columns |= {"id": record.id, "user_id": record.user_id, "chat_id": record.chat_id}
-            columns |= {"message_id": record.message_id, "steps": [asdict(step) for step in row.steps]}
-            values.append(columns | {"pruned": row.pruned, "created": now})
+            columns = {
+                field.name: getattr(each, field.name) for each in (record, row) for field in fields(each)
+            }
+            del columns["row"]
+            steps = [asdict(step) for step in row.steps]
+            values.append(columns | {"steps": steps, "pruned": row.pruned, "created": now})
         await self._database.change(self._table.insert(), values)
 
 

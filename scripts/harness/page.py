@@ -99,7 +99,7 @@ class PipeInProcess:
         return self.app
 
     async def __aenter__(self) -> Pipe:
-        """Know the models, however long that takes on a loaded machine: a list of them waits three seconds."""
+        """Wait until the models are known: on a loaded machine that takes longer than the pipe lets users wait."""
         await self.pipe.pipes()
         for listing in self.app.worker.listings.values():
             if fetch := listing.catalog.refresh():

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from open_webui_openrouter_pipe.openrouter import last_good
-
-PATIENT_SECONDS = 60.0
+from scripts.harness.page import PATIENT_SECONDS
 
 
 @pytest.fixture(autouse=True)

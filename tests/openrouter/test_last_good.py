@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
+FIRST_WAIT = "open_webui_openrouter_pipe.openrouter.last_good.FIRST_WAIT_SECONDS"
 OLD, NEW = {"data": "old"}, {"data": "new"}
 DOWN = ConnectionFailed("down")
 NOON = datetime(2026, 11, 22, 12, 4, tzinfo=UTC)
@@ -71,14 +72,16 @@ async def test_the_first_caller_waits_for_the_answer() -> None:
     assert await last_good(FakeSource(OLD)).current() == "old"
 
 
-async def test_nobody_waits_long() -> None:
+async def test_nobody_waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that does not answer delays the first callers alone, and the fetch goes on."""
     clock, source = FakeClock(), FakeSource(OLD)
     source.gate.clear()
     answers = last_good(source, clocks=Clocks(clock))
-    first = await answers.current(first_wait_seconds=0.01)
+    monkeypatch.setattr(FIRST_WAIT, 0.01)
+    first = await answers.current()
     clock.now = 0.02
-    second = await asyncio.wait_for(answers.current(first_wait_seconds=1e6), timeout=10)
+    monkeypatch.setattr(FIRST_WAIT, 1e6)
+    second = await asyncio.wait_for(answers.current(), timeout=10)
     source.gate.set()
     task = answers.refresh()
     assert task is not None
@@ -158,14 +161,15 @@ async def test_a_success_ends_the_failure() -> None:
     assert failed == [True, True, False, True, True]
 
 
-async def test_the_answer_survives_a_restart(tmp_path: Path) -> None:
+async def test_the_answer_survives_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last good one is on disk, and is there at once even if OpenRouter is unavailable."""
     file = KeptFile(tmp_path / "very" / "deep" / "models-a.json", "a")
     await last_good(FakeSource(OLD), file=file).current()
     source = FakeSource(DOWN)
     source.gate.clear()
     second = last_good(source, file=file)
-    assert await asyncio.wait_for(second.current(first_wait_seconds=1e6), timeout=10) == "old"
+    monkeypatch.setattr(FIRST_WAIT, 1e6)
+    assert await asyncio.wait_for(second.current(), timeout=10) == "old"
     source.gate.set()
     assert names_in(file.path.parent) == ["models-a.json"]
 
