@@ -389,7 +389,7 @@ async def test_leaving_the_stream_cancels_the_work(pipe: Pipe, standin: StandIn,
     await leave(page.stream(BROKEN), standin)
     await eventually(lambda: not _strangers(before))
     await eventually(lambda: standin.responses[-1].disconnected)
-    answer = await page.ask("go on")
+    answer = await page.ask("[[standin: slow=0.1]] go on")  # where nothing came, BROKEN stands beside it
     assert (answer.error, standin.responses[-1].status) == (None, 200)
 
 
