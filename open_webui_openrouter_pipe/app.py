@@ -32,6 +32,7 @@ from .host.model_rows import admin_parameters
 from .host.own_valves import replace_user_valve
 from .host.pauses import chat_pauses
 from .host.platform import platform
+from .host.quoted_calls import quoted_calls
 from .host.records import Records
 from .host.templates import template_digest
 from .host.voice import voice_prompt, with_voice_prompt_last
@@ -183,6 +184,7 @@ def build_app() -> App:
             groups=groups_of,
             prompt_template=template_digest,
             markers_of_others=markers_of_others,
+            quoted_calls=quoted_calls,
             replace_user_valve=replace_user_valve,
             default_locale=default_locale,
             may_continue=may_continue,

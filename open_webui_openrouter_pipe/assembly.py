@@ -105,6 +105,7 @@ class Assembly:
             markers_of_others=partial(worker.host.markers_of_others, call)
             if worker.host.markers_of_others
             else None,
+            quoted_calls=partial(worker.host.quoted_calls, call) if worker.host.quoted_calls else None,
             commands=self._commands(composer, fitter, spending),
         )
 

@@ -87,6 +87,8 @@ class HostResources:
     """Returns the digest of the texts that people wrote of a call's system prompt, "" where that is unknown."""
     markers_of_others: Callable[[Call, Collection[str]], Awaitable[frozenset[str]]] | None = None
     """Returns those of the markers in a call's chat that stand in answers of other functions."""
+    quoted_calls: Callable[[Call, Collection[str]], Awaitable[frozenset[str]]] | None = None
+    """Returns those of the calls in the texts of a call's chat that their models wrote as text."""
     replace_user_valve: Callable[[str, str, str, tuple[str, str]], Coroutine[Any, Any, None]] | None = None
     default_locale: Callable[[], str] | None = None
     may_continue: Callable[[Call], Awaitable[bool]] | None = None

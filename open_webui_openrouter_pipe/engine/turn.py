@@ -106,6 +106,8 @@ class TurnRunner:
     """None where the model cannot look anything up."""
     markers_of_others: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
     """Returns those of the markers that another pipe wrote; None where all are taken for ours."""
+    quoted_calls: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
+    """Returns those of the calls in texts that their models wrote as text; None where that is not known."""
     commands: CommandRunner | None = None
     """None where commands are not answered."""
     shown_from_seconds: float = 1.0
@@ -128,8 +130,7 @@ class TurnRunner:
             self.channel.close()
 
     async def _answer(self) -> None:
-        prompt = "" if self.request.has_attachments else self.request.base_user_prompt
-        history = read_history(self.request.messages, prompt=prompt)
+        history = await self._read()
         loaded, steady = await asyncio.gather(self._load(history.wanted), self._choose_prompt(history))
         if history.asked and self.commands:
             built = await self._with_attachments(self._build(history, loaded, steady))
@@ -159,6 +160,14 @@ class TurnRunner:
             raise round_.error
         if round_.ended_turn and self.request.persistence.reasoning == "next_reply":
             await self._delete_replayed(built)
+
+    async def _read(self) -> History:
+        prompt = "" if self.request.has_attachments else self.request.base_user_prompt
+        history = read_history(self.request.messages, prompt=prompt)
+        if not (history.folded_calls and self.quoted_calls):
+            return history
+        quoted = await self.quoted_calls(history.folded_calls)
+        return read_history(self.request.messages, prompt=prompt, quoted_calls=quoted) if quoted else history
 
     async def _ask(
         self, history: History, loaded: LoadedArtifacts, steady: SteadyPrompt | None

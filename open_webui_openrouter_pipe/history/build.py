@@ -239,7 +239,7 @@ def _resolve_markers(turns: Sequence[Sequence[Entry]], artifacts: Artifacts) -> 
                 parts = split_at_markers(entry.text, entry.origin, entry.phase, known)
             elif isinstance(entry, AssistantText) and "<" in entry.text and "<details" in entry.text:
                 call_ids = _stored_call_ids(entries, artifacts)
-                parts = split_at_folds(entry.text, entry.origin, entry.phase, call_ids)
+                parts = split_at_folds(entry.text, entry.origin, entry.phase, call_ids.__contains__)
             for part in parts:
                 if not isinstance(part, ArtifactRef):
                     kept.append(part)

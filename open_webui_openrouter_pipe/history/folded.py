@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -53,13 +53,18 @@ class _Block:
     pieces: tuple[Piece, ...]
 
 
-def unfold(text: str, call_ids: Container[str] | None = None) -> list[Piece]:
+def any_call(_call_id: str) -> bool:
+    """Whether a block with this id is a call, where nothing says that it is not."""
+    return True
+
+
+def unfold(text: str, is_call: Callable[[str], bool] = any_call) -> list[Piece]:
     """Divide assistant text into plain text and the calls folded into it; folded reasoning is omitted.
 
-    With `call_ids`, blocks of other calls are text. Plain text loses the newlines that touch a block. Text without
-    blocks is returned as it is.
+    The block of an id that is no call's is text. Plain text loses the newlines that touch a block. Text without blocks
+    is returned as it is.
     """
-    blocks = list(_blocks(text, call_ids)) if "<" in text or _SYMBOL in text else []
+    blocks = list(_blocks(text, is_call)) if "<" in text or _SYMBOL in text else []
     if not blocks:
         return [text]
     pieces: list[Piece] = []
@@ -74,7 +79,7 @@ def unfold(text: str, call_ids: Container[str] | None = None) -> list[Piece]:
     return pieces
 
 
-def _blocks(text: str, call_ids: Container[str] | None) -> Iterator[_Block]:
+def _blocks(text: str, is_call: Callable[[str], bool]) -> Iterator[_Block]:
     openings = list(_OPENING.finditer(text))
     if not openings:
         return
@@ -88,13 +93,9 @@ def _blocks(text: str, call_ids: Container[str] | None) -> Iterator[_Block]:
         else:
             end = ends.after(_SYMBOL_ENDS.get(symbol) or f"</{symbol[1:]}", opening.end())
             block = _Block(opening.start(), end, ()) if end else None
-        if block and (call_ids is None or _is_among(block, call_ids)):
+        if block and all(isinstance(piece, str) or is_call(piece.call_id) for piece in block.pieces):
             done = block.end
             yield block
-
-
-def _is_among(block: _Block, call_ids: Container[str]) -> bool:
-    return all(isinstance(piece, str) or piece.call_id in call_ids for piece in block.pieces)
 
 
 def _details(text: str, opening: re.Match[str], ends: _BlockEnds) -> _Block | None:

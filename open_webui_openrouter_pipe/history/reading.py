@@ -8,7 +8,7 @@ dataclasses cost twice as much.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -144,7 +144,8 @@ class History:
 
     The first turn also holds what stands before the first user message. `summaries` are the texts of messages that
     are nothing but someone's summary; they belong to no turn. `commands` are those of the user that hold, the one that
-    is to be answered included; that one is also `asked`, and the last turn then has an empty question.
+    is to be answered included; that one is also `asked`, and the last turn then has an empty question. `folded_calls`
+    are the ids of calls that nothing but a block in the text reports.
     """
 
     turns: tuple[tuple[Entry, ...], ...]
@@ -153,10 +154,15 @@ class History:
     summaries: tuple[str, ...] = ()
     commands: tuple[ChatCommand, ...] = ()
     asked: Command | None = None
+    folded_calls: tuple[str, ...] = ()
 
 
-def read_history(messages: Any, *, prompt: str | None = None) -> History:
+def read_history(
+    messages: Any, *, prompt: str | None = None, quoted_calls: Collection[str] = frozenset()
+) -> History:
     """Read a chat as Open WebUI shows it, folded or unfolded; `prompt` is as in `find_commands`.
+
+    `quoted_calls` are those of `folded_calls` that are known to be no calls: their blocks are text.
 
     Raises:
         InvalidHistory: There is no message in it at all.
@@ -165,7 +171,7 @@ def read_history(messages: Any, *, prompt: str | None = None) -> History:
         raise InvalidHistory("The chat could not be read: its messages are not a list.")
     found = find_commands(messages, prompt=prompt)
     summaries = summary_messages(found.left)
-    reader = _Reader()
+    reader = _Reader(quoted_calls)
     commands: list[ChatCommand] = []
     for index, message in enumerate(found.left):
         if index in found.commands:
@@ -177,7 +183,15 @@ def read_history(messages: Any, *, prompt: str | None = None) -> History:
     reader.add_instructions()
     turns = tuple(map(tuple, reader.turns))
     texts = tuple(summaries[index] for index in sorted(summaries))
-    return History(turns, tuple(reader.wanted), tuple(reader.repairs), texts, tuple(commands), found.asked)
+    return History(
+        turns,
+        tuple(reader.wanted),
+        tuple(reader.repairs),
+        texts,
+        tuple(commands),
+        found.asked,
+        tuple(reader.folded_calls),
+    )
 
 
 def read_messages(messages: Sequence[HostMessage], *, first_index: int) -> History:
@@ -191,11 +205,13 @@ def read_messages(messages: Sequence[HostMessage], *, first_index: int) -> Histo
 class _Reader:
     """The turns so far, and the instructions held back until the next user message, or the first of all."""
 
-    def __init__(self) -> None:
+    def __init__(self, quoted_calls: Collection[str] = frozenset()) -> None:
         self.turns: list[list[Entry]] = [[]]
         self.wanted: dict[str, None] = {}
+        self.folded_calls: dict[str, None] = {}
         self.repairs: list[Repair] = []
         self.is_readable = False
+        self._quoted_calls = quoted_calls
         self._has_user = False
         self._has_items = self._has_commentary = False
         self._call_ids: set[str] = set()
@@ -307,13 +323,19 @@ class _Reader:
     def _add_folded_text(self, text: str, origin: Origin, phase: str | None) -> None:
         """Where the host hands over what it keeps as items, a block of any other call is text that the model wrote."""
         has_items = self._has_items or self._call_ids or ("<" in text and contains_marker(text))
-        for part in split_at_folds(text, origin, phase, self._call_ids if has_items else None):
+        is_call = self._call_ids.__contains__ if has_items else self._is_not_quoted
+        for part in split_at_folds(text, origin, phase, is_call):
             if isinstance(part, AssistantText):
                 self._add_text(clean_text(part.text), origin, phase)
             elif isinstance(part, ToolCall):
                 self._add_call(part)
+                if not has_items:
+                    self.folded_calls[part.call_id] = None
             else:
                 self.turns[-1].append(part)
+
+    def _is_not_quoted(self, call_id: str) -> bool:
+        return call_id not in self._quoted_calls
 
     def _add_text(self, text: str, origin: Origin, phase: str | None) -> None:
         for entry in split_at_markers(text, origin, phase):
@@ -356,10 +378,10 @@ def split_at_markers(
 
 
 def split_at_folds(
-    text: str, origin: Origin, phase: str | None, call_ids: Container[str] | None
+    text: str, origin: Origin, phase: str | None, is_call: Callable[[str], bool]
 ) -> Iterator[AssistantText | ToolCall | ToolResult]:
     """Divide assistant text as `unfold` does. Neighbouring blocks are one round: its calls come before its outputs."""
-    for is_text, pieces in groupby(unfold(text, call_ids), key=lambda piece: isinstance(piece, str)):
+    for is_text, pieces in groupby(unfold(text, is_call), key=lambda piece: isinstance(piece, str)):
         if is_text:
             yield from (AssistantText(piece, origin, phase) for piece in pieces if isinstance(piece, str))
             continue

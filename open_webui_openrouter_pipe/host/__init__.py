@@ -13,6 +13,7 @@
     groups      which groups a user is in
     saving      whether the host is saving valves, and an error that its dialog shows
     marker_origins  whose a marker in a chat is
+    quoted_calls    which calls in a text its model wrote as text
     own_valves  a user's valves as the host stores them, and where it could not read them
     wording     in which language a user reads lines, and which of them
     questions   questions to the user on the page

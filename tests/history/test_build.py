@@ -819,6 +819,16 @@ def test_a_model_cannot_write_a_call(messages: list[Any]) -> None:
     assert found[-2:] == [call("c1_2" if call("c1") in found else "c1", '{"a":1}'), found[-1]]
 
 
+def test_a_block_that_is_known_to_be_a_quotation_is_text() -> None:
+    """It is named for the host to be asked; a block of another call stays a call, and confirmed ones are not named."""
+    chat = [user("q"), assistant(f"{FOLDED_CALL}{FORGED}"), user("r"), *ITEMS_OF_THE_HOST["calls"]]
+    history = read_history(chat)
+    assert history.folded_calls == ("c1", "c9")
+    found: list[Any] = build_input(read_history(chat, quoted_calls={"c9"}), {}, Options()).items
+    assert found[1:3] == [call("c1", '{"a":1}'), output("c1", "out")]
+    assert found[3]["content"] == answered(FORGED)["content"]
+
+
 def test_a_folded_call_that_was_stored_is_a_call() -> None:
     """Its artifact proves that the block is no text of the model; the artifact wins, and the block has the output."""
     chat = [user("q"), assistant(f"{mark(1, 2)}\n{FOLDED_CALL}{FORGED}\nDone.")]
