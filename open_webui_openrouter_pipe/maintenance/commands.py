@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-CommandName = Literal["help", "move", "uninstall"]
+CommandName = Literal["help", "move", "forget", "uninstall"]
+Object = Literal["", "connection", "user", "chat"]
+"""What the name behind a command is the name of, where that is not a function."""
 
 _NOW: Final = "now"
-_CONNECTION: Final = "connection"
 
 HELP: Final = """\
 I change nothing before I have told you what I would change. Write one of these:
@@ -18,6 +19,7 @@ I change nothing before I have told you what I would change. Write one of these:
 |---|---|
 | `move FUNCTION` | chats, presets and access of another function's models, by its id, go over to those of `{target}` |
 | `move connection` | the same for a connection to OpenRouter; `move connection PREFIX` if its models have one |
+| `forget user ID`, `forget chat ID` | removes what the pipe keeps of a user or a chat: reasoning, summaries, costs |
 | `uninstall` | removes the pipe's tables, its marks in chats, and everything else that it keeps |
 
 Like this, each only reports what it would change. With `now` behind it, it is done, and cannot be undone: make a \
@@ -47,18 +49,17 @@ STILL_ON: Final = (
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceCommand:
-    """A command; `source` is the function that chats leave, or the prefix of a connection, "" where it has none."""
+    """A command; `source` is the function that chats leave, the prefix of a connection ("" for none), or an id."""
 
     name: CommandName
     source: str = ""
-    of_connection: bool = False
+    object: Object = ""
     now: bool = False
 
     @property
     def text(self) -> str:
         """How it is written, without `now`."""
-        words = [self.name, _CONNECTION if self.of_connection else "", self.source]
-        return " ".join(word for word in words if word)
+        return " ".join(word for word in (self.name, self.object, self.source) if word)
 
 
 def read_command(text: str) -> MaintenanceCommand:
@@ -69,8 +70,10 @@ def read_command(text: str) -> MaintenanceCommand:
     match [word.lower() for word in words[:2]], words[2:]:
         case ["uninstall"], []:
             return MaintenanceCommand("uninstall", now=now)
+        case ["forget", ("user" | "chat") as kind], [name]:
+            return MaintenanceCommand("forget", name, "user" if kind == "user" else "chat", now=now)
         case ["move", "connection"], [] | [_]:
-            return MaintenanceCommand("move", "".join(words[2:]), of_connection=True, now=now)
+            return MaintenanceCommand("move", "".join(words[2:]), "connection", now=now)
         case ["move", source], []:
             return MaintenanceCommand("move", source, now=now)
         case _:

@@ -11,7 +11,7 @@ from .commands import MaintenanceCommand, read_command, report
 from .host_tables import HostRow, HostTables
 from .ids import Renaming
 from .moving import move
-from .removal import Leftovers, remove
+from .removal import Leftovers, forget, remove
 
 AUTHOR: Final = "the open-webui-openrouter-pipe authors"
 TITLE: Final = "OpenRouter"
@@ -27,6 +27,7 @@ _AFTER_REMOVAL: Final = (
     "What is left is to delete the functions, this one too, under Admin Panel → Functions. Restart Open WebUI before "
     "the pipe is installed again."
 )
+_AFTER_FORGETTING: Final = "Copies in Redis expire within an hour. What Open WebUI itself has is not touched."
 _PRESETS_STAY: Final = (
     "Presets on top of models of the pipe: {count}. They stay, and need another base model."
 )
@@ -64,6 +65,9 @@ async def answer(command: MaintenanceCommand, host: Platform, model_ids: Sequenc
     match command.name:
         case "move":
             return await _move(command, tables, functions, model_ids)
+        case "forget":
+            forgotten = await forget(tables, command.object, command.source)
+            return report(command, forgotten, [_AFTER_FORGETTING] if command.now else [])
         case "uninstall":
             return await _uninstall(command, host, tables, functions)
         case "help":
@@ -81,21 +85,20 @@ async def answer(command: MaintenanceCommand, host: Platform, model_ids: Sequenc
 async def _move(
     command: MaintenanceCommand, tables: HostTables, functions: Sequence[HostRow], model_ids: Sequence[str]
 ) -> str:
+    of_connection = command.object == "connection"
     source = next((row for row in functions if row["id"] == command.source), None)
     target = _target(functions, but=command.source)
     if not target:
         return commands.NO_TARGET
-    if not command.of_connection and source is None:
+    if not of_connection and source is None:
         return commands.NO_SUCH_FUNCTION.format(source=command.source)
-    if source is not None and source["is_active"] and not command.of_connection:
+    if source is not None and source["is_active"] and not of_connection:
         return commands.STILL_ON.format(source=command.source)
     offered = frozenset(name for name in model_ids if name.startswith(f"{target}.") and "/" in name)
-    same_pipe = source is not None and not command.of_connection and _is_ours(source)
+    same_pipe = source is not None and not of_connection and _is_ours(source)
     if not (offered or same_pipe):  # without the key, which moves too, it offers nothing yet
         return commands.NO_MODELS.format(target=target)
-    renaming = Renaming(
-        command.source, target, offered, of_connection=command.of_connection, same_pipe=same_pipe
-    )
+    renaming = Renaming(command.source, target, offered, of_connection=of_connection, same_pipe=same_pipe)
     moved = await move(tables, renaming)
     remarks = [_AFTER_MOVING.format(target=target)]
     return report(command, moved, remarks if command.now else [])

@@ -1,6 +1,7 @@
 """Removes what our function leaves behind: markers in chats, rows of models, users' valves, Redis keys, files, tables.
 
-The tables go last, since they tell which markers are ours: a removal that was cut short can be done again.
+The tables go last, since they tell which markers are ours: a removal that was cut short can be done again. What is kept
+of one user or one chat can be removed alone.
 """
 
 from __future__ import annotations
@@ -60,6 +61,37 @@ async def remove(tables: HostTables, ours: Leftovers) -> dict[str, int]:
         "files": await asyncio.to_thread(_remove_files, ours.files, writes=tables.writes),
     }
     return removed | await _drop_tables(tables)
+
+
+async def forget(tables: HostTables, kind: str, name: str) -> dict[str, int]:
+    """Remove the rows of a user or a chat (`kind`) with this id from all our tables; return how many of each."""
+
+    def rows_of(table: sa.Table) -> sa.ColumnElement[bool] | None:
+        if (column := f"{kind}_id") in table.c:
+            return table.c[column] == name
+        return table.c.account == f"user:{name}" if kind == "user" and "account" in table.c else None
+
+    def delete(connection: sa.Connection) -> dict[str, int]:
+        deleted: dict[str, int] = {}
+        for table in _our_tables(connection, tables.schema):
+            if (which := rows_of(table)) is not None:
+                counted = sa.select(sa.func.count()).select_from(table).where(which)
+                deleted[f"rows of the table {table.name}"] = connection.scalar(counted) or 0
+                if tables.writes:
+                    connection.execute(sa.delete(table).where(which))
+        return deleted
+
+    async with tables.engine.begin() as connection:
+        return await connection.run_sync(delete)
+
+
+def _our_tables(connection: sa.Connection, schema: str | None) -> list[sa.Table]:
+    """Every table with our prefix, those of a later release too, with its columns."""
+    names = sorted(
+        name for name in sa.inspect(connection).get_table_names(schema) if name.startswith(_PREFIX)
+    )
+    metadata = sa.MetaData(schema=schema)
+    return [sa.Table(name, metadata, autoload_with=connection, resolve_fks=False) for name in names]
 
 
 class _Cleaner:
@@ -178,16 +210,13 @@ def _remove_files(files: Sequence[Path], *, writes: bool) -> int:
 
 
 async def _drop_tables(tables: HostTables) -> dict[str, int]:
-    """Drop every table with our prefix, those of a later release too; return their rows."""
+    """Drop every table of ours; return their rows."""
 
     def drop(connection: sa.Connection) -> dict[str, int]:
-        names = sa.inspect(connection).get_table_names(tables.schema)
-        metadata = sa.MetaData(schema=tables.schema)
         rows: dict[str, int] = {}
-        for name in sorted(name for name in names if name.startswith(_PREFIX)):
-            table = sa.Table(name, metadata, schema=tables.schema)
+        for table in _our_tables(connection, tables.schema):
             counted = sa.select(sa.func.count()).select_from(table)
-            rows[f"rows of the table {name}"] = connection.scalar(counted) or 0
+            rows[f"rows of the table {table.name}"] = connection.scalar(counted) or 0
             if tables.writes:
                 table.drop(connection)
         return rows

@@ -437,13 +437,57 @@ async def test_uninstalling_empties_our_part_of_redis(host: Platform, redis_serv
 
 
 @pytest.mark.parametrize(
+    ("kind", "left"),
+    [("user", {"user_id": "eve", "chat_id": "one", "account": "chat:ada"}), ("chat", {"chat_id": "two"})],
+)
+async def test_a_user_or_a_chat_is_forgotten(host: Platform, kind: str, left: dict[str, str]) -> None:
+    """In every table that names users, chats or their accounts; of all others everything stays."""
+    tables = define_tables(host.schema)
+    owned = {"user_id": "ada", "chat_id": "one", "account": "user:ada"}
+    of_nobody = {tables.calibration, tables.lease, tables.version}
+    naming = [table for table in tables.artifact.metadata.sorted_tables if table not in of_nobody]
+    async with host.engine.begin() as connection:
+        await connection.execute(sa.delete(tables.artifact))
+        for table in naming:
+            empty = {column.name: column.type.python_type() for column in table.c}
+            for number, names in enumerate((owned, {**owned, **left})):
+                row = {**empty, **names, "id": str(number), "day": number, "end_chain": str(number)}
+                values = {name: value for name, value in row.items() if name in table.c}
+                await connection.execute(sa.insert(table).values(**values))
+    column = f"{kind}_id"
+    expected = {
+        f"rows of the table {table.name}": 1
+        for table in naming
+        if column in table.c or ("account" in table.c and kind == "user")
+    }
+    asked = await ask(host, f"forget {kind} {owned[column]}")
+    assert counts(asked) == expected
+    done = await ask(host, f"forget {kind} {owned[column]} now")
+    assert counts(done) == expected
+    assert "there is nothing to do" in await ask(host, f"forget {kind} {owned[column]}")
+    async with host.engine.connect() as connection:
+        sizes = {
+            f"rows of the table {table.name}": await connection.scalar(
+                sa.select(sa.func.count()).select_from(table)
+            )
+            for table in naming
+        }
+    assert sizes == {name: 2 - expected.get(name, 0) for name in sizes}
+
+
+@pytest.mark.parametrize(
     ("text", "command"),
     [
         ("move old", MaintenanceCommand("move", "old")),
         (" `Move Old NOW` ", MaintenanceCommand("move", "old", now=True)),
-        ("/move connection", MaintenanceCommand("move", of_connection=True)),
-        ("move connection now", MaintenanceCommand("move", of_connection=True, now=True)),
-        ("move connection or now", MaintenanceCommand("move", "or", of_connection=True, now=True)),
+        ("/move connection", MaintenanceCommand("move", object="connection")),
+        ("move connection now", MaintenanceCommand("move", object="connection", now=True)),
+        ("move connection or now", MaintenanceCommand("move", "or", "connection", now=True)),
+        ("forget user Ada-1", MaintenanceCommand("forget", "Ada-1", "user")),
+        ("Forget CHAT a now", MaintenanceCommand("forget", "a", "chat", now=True)),
+        ("forget user", MaintenanceCommand("help")),
+        ("forget ada now", MaintenanceCommand("help")),
+        ("forget user a b", MaintenanceCommand("help")),
         ("uninstall", MaintenanceCommand("uninstall")),
         ("uninstall now", MaintenanceCommand("uninstall", now=True)),
         ("uninstall now please", MaintenanceCommand("help")),
