@@ -136,7 +136,7 @@ def _normal_other(item: Fields) -> Fields | None:
         key in item and isinstance(item[key], kind) for key, kind in required.items()
     ):
         return None
-    return item
+    return None if any(_is_blank(item[key]) for key in ("id", "call_id") if key in required) else item
 
 
 _NORMALIZERS: dict[str, Callable[[Fields], Fields | None]] = {

@@ -95,7 +95,8 @@ def permitted_image_config(
     wanted = as_object(given.get("image_config"))
     config = {name: value for name, value in wanted.items() if name not in held}
     config |= {name: value for name, value in as_object(admin.get("image_config")).items() if name in held}
-    omitted = tuple(f"image_config.{name}" for name in wanted if wanted[name] != config.get(name))
+    replaced = (name for name in wanted if name in held and wanted[name] != config.get(name))
+    omitted = tuple(f"image_config.{name}" for name in replaced)
     return ({**given, "image_config": config or None} if config != wanted else given), omitted
 
 

@@ -175,11 +175,11 @@ class StoredCalibrations(BatchWriter[str]):
             query = sa.select(self._table.c.state).where(self._table.c.model == model_id)
             try:
                 found = await self._database.read(query)
-            except (StoreError, ValueError) as error:
+                stored = Calibration.from_json(found[0].state) if found else Calibration()
+            except Exception as error:  # noqa: BLE001 - no answer is to fail for want of its calibration
                 # What little is learned meanwhile must not replace what is stored: the model stays unknown.
                 _log.warning("the calibration of %s could not be read: %s", model_id, error)
                 return None
-            stored = Calibration.from_json(found[0].state) if found else Calibration()
             self._known.setdefault(model_id, stored)
         known = self._known[model_id]
         return None if known == Calibration() else known

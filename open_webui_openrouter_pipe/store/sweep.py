@@ -9,13 +9,15 @@ to that chat instead; a summary belongs to the chat that used it last, a row of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
 
+from ..errors import StoreUnavailable
 from .database import Database
 from .tasks import Leases
 
@@ -82,44 +84,56 @@ class Sweep:
         self._schedule = schedule
         self._leases = Leases(database, clock=clock)
         self._artifacts = database.tables.artifact
-        # The artifacts first: what is wrong with another table does not keep them.
         tables = database.tables
         self._tables = (self._artifacts, tables.summary, tables.audit, tables.ledger, tables.prompt)
 
     async def run(self) -> Swept | None:
         """Sweep once; None when another worker is sweeping, or has swept within the interval.
 
-        Raises StoreUnavailable, and what the host raises.
+        What is wrong with one table does not keep the others. Raises StoreUnavailable, and what the host raises.
         """
         if not await self._leases.take(_LEASE, _LEASE_SECONDS):
             return None
-        unused = of_deleted_users = of_deleted_chats = moved = 0
+        works: list[Callable[[], Awaitable[Swept]]] = [
+            *(partial(self._sweep_table, table) for table in self._tables),
+            self._delete_old_spending,
+        ]
+        swept, failed = list[Swept](), list[StoreUnavailable]()
         try:
             await self._leases.delete_ended()
-            for table in self._tables:
-                if self._schedule.keep_days:
-                    long_unused = self._unused_for(self._schedule.keep_days * DAY_SECONDS, table)
-                    unused += await self._delete_all(table, long_unused)
-                of_deleted_users += await self._delete_of_deleted_users(table)
-                async for chat_id in self._deleted_chats(table):
-                    of_chat = (table.c.chat_id == chat_id, self._unused_for(GRACE_SECONDS, table))
-                    if table is self._artifacts:
-                        counts = await self._delete_or_move(chat_id, of_chat)
-                        of_deleted_chats, moved = of_deleted_chats + counts[0], moved + counts[1]
-                    else:
-                        of_deleted_chats += await self._delete_all(table, *of_chat)
-            unused += await self._delete_old_spending()
+            for work in works:
+                try:
+                    swept.append(await work())
+                except StoreUnavailable as error:  # a table may be missing, and the others are sound
+                    failed.append(error)
         except _LeaseLost:
             return None
+        if failed:
+            raise failed[0]
         await self._leases.extend(_LEASE, self._schedule.interval_seconds)
+        return Swept(*map(sum, zip(*map(astuple, swept), strict=True)))
+
+    async def _sweep_table(self, table: sa.Table) -> Swept:
+        unused = of_deleted_chats = moved = 0
+        if self._schedule.keep_days:
+            long_unused = self._unused_for(self._schedule.keep_days * DAY_SECONDS, table)
+            unused = await self._delete_all(table, long_unused)
+        of_deleted_users = await self._delete_of_deleted_users(table)
+        async for chat_id in self._deleted_chats(table):
+            of_chat = (table.c.chat_id == chat_id, self._unused_for(GRACE_SECONDS, table))
+            if table is self._artifacts:
+                counts = await self._delete_or_move(chat_id, of_chat)
+                of_deleted_chats, moved = of_deleted_chats + counts[0], moved + counts[1]
+            else:
+                of_deleted_chats += await self._delete_all(table, *of_chat)
         return Swept(unused, of_deleted_users, of_deleted_chats, moved)
 
-    async def _delete_old_spending(self) -> int:
+    async def _delete_old_spending(self) -> Swept:
         """Delete what no limit goes by any more, of whomever: the days of earlier months, and holds that have ended."""
         spending, hold = self._database.tables.spending, self._database.tables.hold
         days = sa.cast(self._leases.now() / DAY_SECONDS, sa.BigInteger)
         deleted = await self._delete_all(spending, spending.c.day < days - KEPT_SPENDING_DAYS)
-        return deleted + await self._delete_all(hold, hold.c.until <= self._leases.now())
+        return Swept(unused=deleted + await self._delete_all(hold, hold.c.until <= self._leases.now()))
 
     async def _delete_of_deleted_users(self, table: sa.Table) -> int:
         deleted, unused = 0, self._unused_for(GRACE_SECONDS, table)

@@ -151,6 +151,10 @@ UNUSABLE: list[Any] = [
     {"type": "message", "role": "assistant", "content": [], "phase": "x"},
     call("\0"),
     call(" \0"),
+    {"type": "custom_tool_call", "call_id": "\0", "input": "x", "name": "f"},
+    {"type": "custom_tool_call_output", "call_id": " ", "output": "y"},
+    {"type": "shell_call", "call_id": "", "action": {}},
+    {"type": "file_search_call", "id": " \0", "queries": [], "status": "completed"},
 ]
 
 

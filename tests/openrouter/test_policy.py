@@ -249,6 +249,13 @@ def test_a_size_that_only_administrators_set(
     assert permitted_image_config(parameters, {}, held=())[0] == parameters
 
 
+def test_no_name_that_a_user_wrote_is_repeated() -> None:
+    """NaN, which differs from itself, is no replaced value."""
+    parameters = {"image_config": {"a\x1b[2J\nb": float("nan"), "image_size": "4K"}}
+    assert permitted_image_config(parameters, {}, held={"image_size"})[1] == ("image_config.image_size",)
+    assert permitted_image_config(parameters, {}, held=()) == (parameters, ())
+
+
 @pytest.mark.parametrize(
     ("setting", "chat_model_id", "writer_id"),
     [("", "a/m", "a/m"), ("", "a/m:online", "a/m"), ("b/n", "a/m", "b/n")],

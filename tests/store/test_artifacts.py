@@ -90,6 +90,16 @@ async def test_unsealed_rows_are_read_only_where_a_setting_says_so() -> None:
     assert await strict.load("ada", ids) == found
 
 
+async def test_an_unsealed_row_of_an_unknown_form_is_unreadable() -> None:
+    """Whatever the bits say besides that it is compressed: nobody writes such a row."""
+    rows = MemoryRows()
+    store = SealedArtifacts(rows, Sealing(SEALING.keyring, accept_unsealed=True))
+    for packing in (1, 4, 5, 2**40):
+        await rows.put([unsealed(1)._replace(packing=packing)])
+        found = await store.load("ada", [artifact(1).id])
+        assert found.missing == {artifact(1).id: MissingArtifact(artifact(1).kind, "unreadable")}
+
+
 async def test_unsealed_rows_that_cannot_be_sealed_are_read_all_the_same() -> None:
     """While the database takes no writes, the next load tries again."""
 

@@ -93,3 +93,19 @@ async def test_nothing_is_learned_while_the_database_is_unavailable(tmp_path: Pa
     await calibrations.aclose()
     assert await calibrations.find("vendor/model") is None
     await driver_threads()
+
+
+async def test_whatever_the_database_raises_nothing_is_known(
+    sqlite_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer does not fail for want of its calibration, and what is stored is found later."""
+    calibrations = StoredCalibrations(sqlite_database)
+
+    async def break_down(*_: object) -> None:
+        raise RuntimeError("a driver's own error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(sqlite_database, "read", break_down)
+        assert await calibrations.find("vendor/model") is None
+        calibrations.learn("vendor/model", COUNTS, 15_000)
+    assert await calibrations.find("vendor/model") is None

@@ -328,17 +328,23 @@ async def test_the_audit_of_deleted_users_and_chats_is_deleted(database: Databas
     assert await AuditLog(database).records() == kept[::-1]
 
 
-async def test_a_missing_table_keeps_no_artifact(database: Database) -> None:
-    """What is wrong with the audit ends the sweep after the artifacts and the summaries."""
+@pytest.mark.parametrize("absent", ["artifact", "summary", "audit", "prompt"])
+async def test_a_missing_table_keeps_nothing_else(database: Database, absent: str) -> None:
+    """What is wrong with one table is said; the others are swept all the same."""
     await sql_rows(database).put(
         [row(1, chat_id="deleted", now=AGED), row(2, user_id="eve", now=AGED), row(3)]
     )
     await put_summaries(database, stored(0, 5, chat_id="deleted"), now=AGED)
-    await database.change(sa.text(f"DROP TABLE {database.tables.audit.fullname}"))
+    await audit(database, record(1, chat_id="deleted"), record(2, user_id="eve"), now=AGED)
+    await database.change(sa.text(f"DROP TABLE {getattr(database.tables, absent).fullname}"))
     with pytest.raises(StoreUnavailable):
         await sweep(database, FakeHost())
-    assert await rows_left(database) == names(row(3))
-    assert await summaries_left(database) == []
+    if absent != "artifact":
+        assert await rows_left(database) == names(row(3))
+    if absent != "summary":
+        assert await summaries_left(database) == []
+    if absent != "audit":
+        assert await AuditLog(database).records() == []
 
 
 def statements_of_the_page(heading: str) -> list[str]:
