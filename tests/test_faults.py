@@ -163,11 +163,14 @@ async def test_requests_of_one_user_wait_for_each_other(standin: StandIn, tmp_pa
     async with PipeInProcess(tmp_path, base_url=standin.base_url, MAX_REQUESTS_PER_USER=1) as pipe:
         first = Page(pipe, "standin/script", chat_id="one").stream("[[standin: slow=30]]")
         await anext(first)
-        second = asyncio.create_task(Page(pipe, "standin/script", chat_id="two").ask("two"))
-        await asyncio.sleep(0.2)
-        assert (len(standin.responses), second.done()) == (1, False)
+        page = Page(pipe, "standin/script", chat_id="two")
+        second = page.stream("two")
+        await anext(second)
+        assert len(standin.responses) == 1
         await first.aclose()
-        answer = await second
+        async for _ in second:
+            pass
+    _, answer = page.turns[-1]
     assert (answer.error, len(standin.responses)) == (None, 2)
     assert answer.notices == [
         "Many requests are running at the moment; this one waits for its turn...",

@@ -28,13 +28,16 @@ from open_webui_openrouter_pipe.conversation.own_words import stands_in_own_word
 from open_webui_openrouter_pipe.conversation.pdf_pages import count_pdf_pages
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, truncate_middle
 from open_webui_openrouter_pipe.conversation.tool_facts import state_fact
-from open_webui_openrouter_pipe.conversation.user_record import UserRecord, omission_note
+from open_webui_openrouter_pipe.conversation.user_record import UserRecord, frame_excerpt, omission_note
 from open_webui_openrouter_pipe.history.additions import split_prompt, split_summaries, split_user_parts
+from open_webui_openrouter_pipe.history.answer_images import take_images
 from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.commands import ANSWER_MARK, erase_commands, find_commands
 from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.history.steady_prompt import steady_prompt
 from open_webui_openrouter_pipe.host.context_page import context_page
+from open_webui_openrouter_pipe.host.tagged_code import find_code
+from open_webui_openrouter_pipe.maintenance.cleaning import clean_text
 from open_webui_openrouter_pipe.media.addresses import read_address
 from open_webui_openrouter_pipe.media.kinds import media_type_of
 from open_webui_openrouter_pipe.openrouter.errors import to_error
@@ -167,6 +170,11 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "gather_advanced": lambda text: gather_advanced({"ADVANCED": text, "WEB_FETCH": False}),
     "readable_advanced": lambda text: readable_advanced({"ADVANCED": f'{{"{text}": 1}}', "WEB_FETCH": False}),
     "read_address": lambda text: read_address(f"https://{text}"),
+    "take_images": take_images,
+    "take_images of one": lambda text: take_images(f"![x](data:image/png;base64,{text}"),
+    "find_code": lambda text: find_code(f"<code_interpreter>{text}"),
+    "clean_text": lambda text: clean_text(text, {text[1:21]}),
+    "frame_excerpt": lambda text: frame_excerpt(text, 100, len),
     "LookUp.answer to a query": lambda text: _look_up(text, query=text),
     "LookUp.answer to a reference": lambda text: _look_up("short", reference=text),
     "LookUp.answer to a turn": lambda text: _look_up(text, turn=1),
@@ -182,6 +190,8 @@ CALL_TOKENS: Mapping[str, tuple[str, ...]] = {
     "steady_prompt of a text that moved": ("\n", "a\n\n", "ab\na\n"),
     "steady_prompt of one line": (". ", "! ", "a. "),
     "count_pdf_pages": ("/ObjStm", "1 0 obj", "11 0 obj", "/Root 1 0 R", "1 0 obj /ObjStm /First 9 stream "),
+    "take_images": ("![", "![x]", "![a](data:image/", "![a](/api/v1/files/"),
+    "find_code": ("<code_interpreter>", "</code_interpreter>", "<code_interpreter", "</"),
     "media_type_of": ("<!---->", "<!--", "<!--->", "<?x", "<!doctype ", "<!doctype a[]", "PK\3\4", "</"),
     "media_type_of behind a document type": ("]", "] ", "]>", ">"),
 }
@@ -208,19 +218,14 @@ def _modules() -> Iterator[tuple[str, Any]]:
 
 
 def functions() -> Iterator[Subject]:
-    """The public functions of the pure folders that take one text."""
+    """The public functions that take one text."""
     for name, module in _modules():
-        if name.partition(".")[0] not in {
-            "responses",
-            "conversation",
-            "history",
-            "summaries",
-            "recall",
-            "planning",
-        }:
-            continue
         for function in vars(module).values():
-            if inspect.isfunction(function) and function.__module__ == module.__name__:
+            if (
+                inspect.isfunction(function)
+                and not inspect.iscoroutinefunction(function)
+                and function.__module__ == module.__name__
+            ):
                 required = [
                     each
                     for each in inspect.signature(function).parameters.values()

@@ -29,6 +29,7 @@ from scripts.benchmarks._screenplay import agent_chat, plain_chat
 from scripts.benchmarks.prices import forecast_errors, within_share
 from scripts.harness.page import FakeRecords, Page, PipeInProcess
 from tests.app.chat import MODEL, settings
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -534,8 +535,15 @@ async def test_near_a_limit_requests_wait_for_each_other(
     assert lines[1:] == ["The wait is over.", lines[2]]
     assert lines[2].startswith("Nothing was sent")
     monkeypatch.setattr(spending, "WAIT_SECONDS", 60.0)
+    tries, hold = list[str](), SpendingLedger.hold
+
+    async def counted(ledger: SpendingLedger, name: str, *given: Any) -> bool:
+        tries.append(name)
+        return await hold(ledger, name, *given)
+
+    monkeypatch.setattr(SpendingLedger, "hold", counted)
     waiting = asyncio.create_task(user.lines("two", SPENDING_LIMITS=limits))
-    await asyncio.sleep(0.05)
+    await eventually(lambda: len(tries) > 1)
     user.ledger.release("other", ["user:ada"])
     user.ledger.release("more", ["user:ada"])
     first, over = (await waiting)[:2]
