@@ -93,9 +93,10 @@ def _blocks(text: str, is_call: Callable[[str], bool]) -> Iterator[_Block]:
         else:
             end = ends.after(_SYMBOL_ENDS.get(symbol) or f"</{symbol[1:]}", opening.end())
             block = _Block(opening.start(), end, ()) if end else None
-        if block and all(isinstance(piece, str) or is_call(piece.call_id) for piece in block.pieces):
-            done = block.end
-            yield block
+        if block:
+            done = block.end  # of one that is text everything is text
+            if all(isinstance(piece, str) or is_call(piece.call_id) for piece in block.pieces):
+                yield block
 
 
 def _details(text: str, opening: re.Match[str], ends: _BlockEnds) -> _Block | None:

@@ -335,7 +335,7 @@ class _Reader:
                 self.turns[-1].append(part)
 
     def _is_not_quoted(self, call_id: str) -> bool:
-        return call_id not in self._quoted_calls
+        return bool(call_id) and call_id not in self._quoted_calls
 
     def _add_text(self, text: str, origin: Origin, phase: str | None) -> None:
         for entry in split_at_markers(text, origin, phase):

@@ -67,7 +67,8 @@ async def answer(command: MaintenanceCommand, host: Platform, model_ids: Sequenc
             return await _move(command, tables, functions, model_ids)
         case "forget":
             forgotten = await forget(tables, command.object, command.source)
-            return report(command, forgotten, [_AFTER_FORGETTING] if command.now else [])
+            is_done = command.now and any(forgotten.values())
+            return report(command, forgotten, [_AFTER_FORGETTING] if is_done else [])
         case "uninstall":
             return await _uninstall(command, host, tables, functions)
         case "help":

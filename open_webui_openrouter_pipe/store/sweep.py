@@ -97,6 +97,7 @@ class Sweep:
         works: list[Callable[[], Awaitable[Swept]]] = [
             *(partial(self._sweep_table, table) for table in self._tables),
             self._delete_old_spending,
+            self._delete_ended_holds,
         ]
         swept, failed = list[Swept](), list[StoreUnavailable]()
         try:
@@ -129,11 +130,14 @@ class Sweep:
         return Swept(unused, of_deleted_users, of_deleted_chats, moved)
 
     async def _delete_old_spending(self) -> Swept:
-        """Delete what no limit goes by any more, of whomever: the days of earlier months, and holds that have ended."""
-        spending, hold = self._database.tables.spending, self._database.tables.hold
+        """Delete the days of earlier months, by which no limit goes any more, of whomever."""
+        spending = self._database.tables.spending
         days = sa.cast(self._leases.now() / DAY_SECONDS, sa.BigInteger)
-        deleted = await self._delete_all(spending, spending.c.day < days - KEPT_SPENDING_DAYS)
-        return Swept(unused=deleted + await self._delete_all(hold, hold.c.until <= self._leases.now()))
+        return Swept(unused=await self._delete_all(spending, spending.c.day < days - KEPT_SPENDING_DAYS))
+
+    async def _delete_ended_holds(self) -> Swept:
+        hold = self._database.tables.hold
+        return Swept(unused=await self._delete_all(hold, hold.c.until <= self._leases.now()))
 
     async def _delete_of_deleted_users(self, table: sa.Table) -> int:
         deleted, unused = 0, self._unused_for(GRACE_SECONDS, table)

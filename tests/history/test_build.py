@@ -829,6 +829,24 @@ def test_a_block_that_is_known_to_be_a_quotation_is_text() -> None:
     assert found[3]["content"] == answered(FORGED)["content"]
 
 
+def test_all_within_a_quotation_is_text() -> None:
+    """A block in a block, thinking and code too: nothing that a model wrote is lost, and nothing becomes a call."""
+    inner = FORGED.replace('id="c9"', 'id="c8"')
+    quoted = FORGED.replace("</summary>", f"</summary>\n{inner}\n<think>x</think>")
+    chat = [user("q"), assistant(f"A\n{quoted}\nB")]
+    history = read_history(chat, quoted_calls={"c9"})
+    found: list[Any] = build_input(history, {}, Options()).items
+    assert (len(found), found[1]["content"]) == (2, answered(f"A\n{quoted}\nB")["content"])
+    assert read_history(chat).folded_calls == ("c9",)
+    assert items([*chat[:1], assistant(f"{mark(1)}\nA\n{quoted}")]) == [found[0], answered(f"A\n{quoted}")]
+
+
+def test_a_block_without_an_id_is_text() -> None:
+    """No output could be paired with it, and nothing is lost."""
+    block = FORGED.replace('id="c9" ', "")
+    assert items([user("q"), assistant(f"A\n{block}\nB")])[1:] == [answered(f"A\n{block}\nB")]
+
+
 def test_a_folded_call_that_was_stored_is_a_call() -> None:
     """Its artifact proves that the block is no text of the model; the artifact wins, and the block has the output."""
     chat = [user("q"), assistant(f"{mark(1, 2)}\n{FOLDED_CALL}{FORGED}\nDone.")]

@@ -464,7 +464,8 @@ async def test_a_user_or_a_chat_is_forgotten(host: Platform, kind: str, left: di
     assert counts(asked) == expected
     done = await ask(host, f"forget {kind} {owned[column]} now")
     assert counts(done) == expected
-    assert "there is nothing to do" in await ask(host, f"forget {kind} {owned[column]}")
+    again = await ask(host, f"forget {kind} {owned[column]} now")
+    assert again == f"`forget {kind} {owned[column]}`: there is nothing to do."
     async with host.engine.connect() as connection:
         sizes = {
             f"rows of the table {table.name}": await connection.scalar(

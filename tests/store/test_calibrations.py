@@ -98,8 +98,11 @@ async def test_nothing_is_learned_while_the_database_is_unavailable(tmp_path: Pa
 async def test_whatever_the_database_raises_nothing_is_known(
     sqlite_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An answer does not fail for want of its calibration, and what is stored is found later."""
-    calibrations = StoredCalibrations(sqlite_database)
+    """An answer does not fail for want of its calibration; nothing is learned meanwhile, and what is stored stays."""
+    before, calibrations = StoredCalibrations(sqlite_database), StoredCalibrations(sqlite_database)
+    await before.find("vendor/model")
+    before.learn("vendor/model", COUNTS, 15_000)
+    await before.idle()
 
     async def break_down(*_: object) -> None:
         raise RuntimeError("a driver's own error")
@@ -107,5 +110,6 @@ async def test_whatever_the_database_raises_nothing_is_known(
     with monkeypatch.context() as broken:
         broken.setattr(sqlite_database, "read", break_down)
         assert await calibrations.find("vendor/model") is None
-        calibrations.learn("vendor/model", COUNTS, 15_000)
-    assert await calibrations.find("vendor/model") is None
+        calibrations.learn("vendor/model", COUNTS, 30_000)
+        await calibrations.idle()
+    assert await calibrations.find("vendor/model") == Calibration().observed(COUNTS, 15_000)

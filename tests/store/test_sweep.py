@@ -328,7 +328,7 @@ async def test_the_audit_of_deleted_users_and_chats_is_deleted(database: Databas
     assert await AuditLog(database).records() == kept[::-1]
 
 
-@pytest.mark.parametrize("absent", ["artifact", "summary", "audit", "prompt"])
+@pytest.mark.parametrize("absent", ["artifact", "summary", "audit", "ledger", "prompt", "spending"])
 async def test_a_missing_table_keeps_nothing_else(database: Database, absent: str) -> None:
     """What is wrong with one table is said; the others are swept all the same."""
     await sql_rows(database).put(
@@ -336,6 +336,8 @@ async def test_a_missing_table_keeps_nothing_else(database: Database, absent: st
     )
     await put_summaries(database, stored(0, 5, chat_id="deleted"), now=AGED)
     await audit(database, record(1, chat_id="deleted"), record(2, user_id="eve"), now=AGED)
+    hold = {"account": "user:ada", "id": "1", "amount": 1.0, "until": NOW}
+    await database.change(sa.insert(database.tables.hold), hold)
     await database.change(sa.text(f"DROP TABLE {getattr(database.tables, absent).fullname}"))
     with pytest.raises(StoreUnavailable):
         await sweep(database, FakeHost())
@@ -345,6 +347,7 @@ async def test_a_missing_table_keeps_nothing_else(database: Database, absent: st
         assert await summaries_left(database) == []
     if absent != "audit":
         assert await AuditLog(database).records() == []
+    assert await column_values(database, database.tables.hold.c.account) == []
 
 
 def statements_of_the_page(heading: str) -> list[str]:
