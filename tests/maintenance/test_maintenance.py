@@ -449,7 +449,10 @@ async def test_a_user_or_a_chat_is_forgotten(host: Platform, kind: str, left: di
     async with host.engine.begin() as connection:
         await connection.execute(sa.delete(tables.artifact))
         for table in naming:
-            empty = {column.name: column.type.python_type() for column in table.c}
+            empty = {
+                column.name: [] if isinstance(column.type, sa.JSON) else column.type.python_type()
+                for column in table.c
+            }
             for number, names in enumerate((owned, {**owned, **left})):
                 row = {**empty, **names, "id": str(number), "day": number, "end_chain": str(number)}
                 values = {name: value for name, value in row.items() if name in table.c}
