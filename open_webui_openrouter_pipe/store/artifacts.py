@@ -19,7 +19,6 @@ from ..ports import Artifact, LoadedArtifacts
 from .database import epoch_seconds
 from .rows import RowStore, SealedRow
 from .sealing import (
-    COMPRESSED,
     SEALED,
     SIGNED,
     ItemTooLarge,
@@ -166,8 +165,6 @@ def seal(artifact: Artifact, data: bytes, sealing: Sealing, *, now: int) -> Seal
 def unseal(row: SealedRow, sealing: Sealing, *, limit_bytes: int) -> Opened:
     """Open a row. Raises SealBroken, or ItemTooLarge when the item's JSON is over the limit."""
     if sealing.accept_unsealed and not row.key_id and row.kind not in ALWAYS_SEALED:
-        if row.packing & ~COMPRESSED:
-            raise SealBroken("A stored item could not be opened.", detail=f"unknown packing {row.packing}")
         data = inflate(row.payload, row.packing, limit_bytes=limit_bytes)
     else:
         packed = Packed(row.key_id, row.packing, row.payload)

@@ -161,13 +161,13 @@ def pack(data: bytes, names: Sequence[str], keyring: Keyring, *, packing: int = 
 
 def unpack(packed: Packed, names: Sequence[str], keyring: Keyring, *, limit_bytes: int) -> bytes:
     """Return what was packed under these names. Raises SealBroken, or ItemTooLarge when it is over the limit."""
-    if packed.packing & ~(SEALED | COMPRESSED):
-        raise SealBroken(_UNREADABLE, detail=f"unknown packing {packed.packing}")
-    return inflate(_authenticate(packed, names, keyring), packed.packing, limit_bytes=limit_bytes)
+    return inflate(_authenticate(packed, names, keyring), packed.packing & ~SEALED, limit_bytes=limit_bytes)
 
 
 def inflate(payload: bytes, packing: int, *, limit_bytes: int) -> bytes:
     """Return the bytes of a payload whose seal or signature is open, or that never had one. Raises as `unpack`."""
+    if packing & ~COMPRESSED:
+        raise SealBroken(_UNREADABLE, detail=f"unknown packing {packing}")
     if packing & COMPRESSED:
         try:
             # No further than one byte past the limit, so that a small row cannot fill the memory.

@@ -9,6 +9,7 @@ import pytest
 
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.host.marker_origins import markers_of_others
+from tests.support.host_chats import write_chat
 from tests.support.inside import inside_open_webui
 
 if TYPE_CHECKING:
@@ -29,26 +30,19 @@ async def fill() -> None:
     """A chat of three answers: by a model of ours, by a preset on top of one, and by another function's model."""
     from open_webui.internal.db import async_engine
     from open_webui.models.access_grants import AccessGrant
-    from open_webui.models.chat_messages import ChatMessage
-    from open_webui.models.chats import Chat
     from open_webui.models.models import Model
     from sqlalchemy import insert
 
     written = [("openrouter.a/b", OURS), ("mine", PRESETS), ("other.a.b", THEIRS)]
-    rows = [
+    await write_chat(
         {
             "id": f"c1-a{number}",
-            "chat_id": "c1",
-            "user_id": "ada",
             "parent_id": f"a{number - 1}" if number else None,
-            "role": "assistant",
             "content": f"[{ulid}]: #\n\nHello",
             "model_id": model,
-            "created_at": 1,
-            "updated_at": 1,
         }
         for number, (model, ulid) in enumerate(written)
-    ]
+    )
     preset = {
         "id": "mine",
         "base_model_id": "openrouter.a/b",
@@ -57,13 +51,10 @@ async def fill() -> None:
         "params": {},
         "meta": {},
     }
-    chat = {"id": "c1", "user_id": "ada", "title": "", "chat": {}, "created_at": 1, "updated_at": 1}
     async with async_engine.begin() as connection:
-        for model in (Chat, ChatMessage, Model, AccessGrant):
+        for model in (Model, AccessGrant):
             await connection.run_sync(model.__table__.create)
-        await connection.execute(insert(Chat.__table__), [chat])
         await connection.execute(insert(Model.__table__), [{**preset, "updated_at": 1, "created_at": 1}])
-        await connection.execute(insert(ChatMessage.__table__), rows)
 
 
 def visit() -> list[frozenset[str]]:

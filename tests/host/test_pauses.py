@@ -10,6 +10,7 @@ import pytest
 
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.host.pauses import chat_pauses
+from tests.support.host_chats import write_chat
 from tests.support.inside import inside_open_webui
 
 if TYPE_CHECKING:
@@ -25,11 +26,6 @@ def call(message_id: str, *, chat_id: str = "c1", task: str | None = None) -> An
 
 async def fill() -> None:
     """A chat of three questions, the last one's time in milliseconds as in old rows, and a branch after the first."""
-    from open_webui.internal.db import async_engine
-    from open_webui.models.chat_messages import ChatMessage
-    from open_webui.models.chats import Chat
-    from sqlalchemy import insert
-
     tree = [
         ("q1", None, "user", 1_600_000_000),
         ("a1", "q1", "assistant", 1_600_000_002),
@@ -38,25 +34,10 @@ async def fill() -> None:
         ("q3", "a2", "user", 1_610_000_000_000),
         ("q2b", "a1", "user", 1_600_004_000),
     ]
-    rows = [
-        {
-            "id": f"c1-{name}",
-            "chat_id": "c1",
-            "user_id": "ada",
-            "parent_id": parent,
-            "role": role,
-            "content": "",
-            "created_at": at,
-            "updated_at": at,
-        }
+    await write_chat(
+        {"id": f"c1-{name}", "parent_id": parent, "role": role, "created_at": at, "updated_at": at}
         for name, parent, role, at in tree
-    ]
-    chat = {"id": "c1", "user_id": "ada", "title": "", "chat": {}, "created_at": 1, "updated_at": 1}
-    async with async_engine.begin() as connection:
-        for model in (Chat, ChatMessage):
-            await connection.run_sync(model.__table__.create)
-        await connection.execute(insert(Chat.__table__), [chat])
-        await connection.execute(insert(ChatMessage.__table__), rows)
+    )
 
 
 def visit() -> list[Sequence[float]]:

@@ -9,6 +9,7 @@ import pytest
 
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.host.quoted_calls import quoted_calls
+from tests.support.host_chats import write_chat
 from tests.support.inside import inside_open_webui
 
 if TYPE_CHECKING:
@@ -34,41 +35,15 @@ def said(text: str) -> dict[str, Any]:
     return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
 
 
-ANSWERS: list[tuple[str, str, Any]] = [
-    ("assistant", block("old"), None),
-    ("assistant", f"{block('both')}\n```\n{block('in code')}\n```", []),
-    ("assistant", f"{block('forged')}\n{block('both')}", [said(f"{block('forged')}\n{block('both')}")]),
-    ("user", block("of a user"), None),
+ANSWERS: list[dict[str, Any]] = [
+    {"content": block("old")},
+    {"content": f"{block('both')}\n```\n{block('in code')}\n```", "output": []},
+    {
+        "content": f"{block('forged')}\n{block('both')}",
+        "output": [said(f"{block('forged')}\n{block('both')}")],
+    },
+    {"role": "user", "content": block("of a user")},
 ]
-"""Role, text and items of the messages of a chat."""
-
-
-async def fill() -> None:
-    from open_webui.internal.db import async_engine
-    from open_webui.models.chat_messages import ChatMessage
-    from open_webui.models.chats import Chat
-    from sqlalchemy import insert
-
-    rows = [
-        {
-            "id": f"c1-{number}",
-            "chat_id": "c1",
-            "user_id": "ada",
-            "parent_id": str(number - 1) if number else None,
-            "role": role,
-            "content": content,
-            "output": output,
-            "created_at": 1,
-            "updated_at": 1,
-        }
-        for number, (role, content, output) in enumerate(ANSWERS)
-    ]
-    chat = {"id": "c1", "user_id": "ada", "title": "", "chat": {}, "created_at": 1, "updated_at": 1}
-    async with async_engine.begin() as connection:
-        for model in (Chat, ChatMessage):
-            await connection.run_sync(model.__table__.create)
-        await connection.execute(insert(Chat.__table__), [chat])
-        await connection.execute(insert(ChatMessage.__table__), rows)
 
 
 def visit() -> list[frozenset[str]]:
@@ -77,7 +52,7 @@ def visit() -> list[frozenset[str]]:
     async def look() -> list[frozenset[str]]:
         everything = ["old", "both", "forged", "in code", "of a user", "of this answer"]
         failed = await quoted_calls(call("c1"), everything)
-        await fill()
+        await write_chat({"parent_id": None, "output": None, **each} for each in ANSWERS)
         return [
             failed,
             *[await quoted_calls(call(chat_id), everything) for chat_id in ("c1", "c2", "temporary:1")],
