@@ -35,6 +35,7 @@ from open_webui_openrouter_pipe.store.summaries import MemorySummaries
 from tests.engine.summary_fakes import GOOD, FakeProvider, Reply, summary_writer
 from tests.support.chats import system, user
 from tests.support.services import FakeServices, ShownNotices
+from tests.support.waiting import LIMIT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -444,7 +445,7 @@ class Worker:
             summary_writer(self.provider),
             self.state,
             origin=origin,
-            time_limit_seconds=5.0,
+            time_limit_seconds=LIMIT_SECONDS,
             record=partial(self.services.record, origin),
         )
         settings = ContextSettings(**{"summary_ahead_ratio": 1.0, **changes})

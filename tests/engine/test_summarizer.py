@@ -35,6 +35,7 @@ from tests.engine.summary_fakes import (
     target,
 )
 from tests.support.chats import user
+from tests.support.clock import SKIPPING
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -50,6 +51,12 @@ ONE, TWO, THREE = (target(start=at) for at in (0, 4, 8))
 MALFORMED = "the model's answer did not have the expected form"
 SLOW = "the model took too long"
 CLAIMED = "another server process is already doing it"
+
+
+@pytest.fixture
+def anyio_backend() -> object:
+    """No test waits, and none depends on the speed of the machine."""
+    return SKIPPING
 
 
 class FakeWorker:

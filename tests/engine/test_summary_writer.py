@@ -26,6 +26,7 @@ from tests.engine.summary_fakes import (
     target,
 )
 from tests.support.chats import call, reasoning
+from tests.support.clock import SKIPPING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +40,14 @@ BAKING = (
     "while the children decorated the garden with lanterns, candles and paper stars, and afterwards "
     "everybody listened to ancient records beside the fireplace until midnight, drinking hot chocolate."
 )
+
+
+@pytest.fixture
+def anyio_backend() -> object:
+    """No test waits, and none depends on the speed of the machine."""
+    return SKIPPING
+
+
 """A summary of another conversation."""
 
 

@@ -37,7 +37,7 @@ def open_valves(page: Browser) -> str:
     """Open the user's valves by the button in the message field, and return what they show."""
     page.click(By.CSS_SELECTOR, "#message-input-container button[aria-label='Valves']")
     dialog = page.find(By.CSS_SELECTOR, "[role=dialog]")
-    page.wait(lambda: "Storage · Persist Reasoning Tokens" in dialog.text, 60)
+    page.wait(lambda: "Storage · Persist Reasoning Tokens" in dialog.text)
     return dialog.text
 
 
@@ -58,8 +58,8 @@ def test_a_search_on_the_user_s_own_key(open_webui: OpenWebUI, browser: Browser,
     page.pick_model(NAME)
     page.send("Search the web for tall cats.")
     answer = page.wait_for_answer()
-    page.wait(lambda: "Searched the web for: tall cats." in page.last_message(), 60)
-    page.wait(lambda: "1 Source" in page.last_message(), 60)
+    page.wait(lambda: "Searched the web for: tall cats." in page.last_message())
+    page.wait(lambda: "1 Source" in page.last_message())
     page.screenshot("answer-with-sources")
     page.send("Thank you.")
     page.wait_for_answer()

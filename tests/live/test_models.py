@@ -50,7 +50,7 @@ def selector(page: Browser, name: str) -> str:
     page.click(By.ID, "model-selector-model-button")
     page.find(By.CSS_SELECTOR, "[role=option]")
     loaded = "return [...document.querySelectorAll('[role=option] img')].every(each => each.naturalWidth > 0)"
-    page.wait(lambda: bool(page.driver.execute_script(loaded)), 60)
+    page.wait(lambda: bool(page.driver.execute_script(loaded)))
     page.screenshot(name)
     return page.find(By.CSS_SELECTOR, "[role=listbox]").text
 

@@ -49,7 +49,7 @@ def page(open_webui: OpenWebUI, browser: Browser) -> Browser:
 
 def wait_for(page: Browser, line: re.Pattern[str]) -> None:
     """Wait until the last message shows a line."""
-    page.wait(lambda: bool(line.search(page.last_message())), 60)
+    page.wait(lambda: bool(line.search(page.last_message())))
 
 
 def test_the_line_is_shown_with_the_answer(open_webui: OpenWebUI, page: Browser, standin: StandIn) -> None:
@@ -80,7 +80,7 @@ def test_an_expensive_message_is_asked_about(open_webui: OpenWebUI, page: Browse
     assert standin.responses == []
     page.send("And now?")
     page.click(By.XPATH, "//button[normalize-space()='Confirm']")
-    page.wait(lambda: "And now?" in page.last_answer(), 60)
+    page.wait(lambda: "And now?" in page.last_answer())
     assert len(answers(standin)) == 1
 
 
