@@ -211,6 +211,7 @@ async def test_a_time_out_costs_the_user_one_time_limit() -> None:
     summarizer = worker.summarizer(seconds=2.0)
     batch = await summarizer.make([ONE, TWO, THREE, target(start=12)], None)
     assert (batch.failure, len(worker.provider.requests)) == (SLOW, 3)
+    assert not worker.summarizer().may_try
     await asyncio.gather(*worker.tasks)
     assert len(worker.provider.requests) == 4
     assert [row.purpose for row in worker.rows] == [*["summary"] * 3, "summary_ahead"]
