@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from scripts.harness.servers import missing_server_programs
+from tests.support.clock import SKIPPING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,9 +42,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneOpen
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """Async tests run on asyncio, the loop that Open WebUI uses."""
-    return "asyncio"
+def anyio_backend(request: pytest.FixtureRequest) -> object:
+    """Async tests run on asyncio, the loop that Open WebUI uses; where marked so, with a clock of its own."""
+    return SKIPPING if request.node.get_closest_marker("skips_time") else "asyncio"
 
 
 def _missing(marker: str) -> str | None:

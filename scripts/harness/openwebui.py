@@ -193,13 +193,13 @@ class OpenWebUI:
 
     def __init__(self, directory: Path, variables: Mapping[str, str] | None = None) -> None:
         self.data = directory
-        self.login = openwebui.Secrets.of(directory)
+        login = openwebui.Secrets.of(directory)
         self._address = openwebui.Address(unused_port())
         self._variables = dict(variables or {})
         self._program: Program | None = None
         self._connections = contextlib.ExitStack()
         self.start()
-        self.admin = self.sign_in(self.login.email, self.login.password)
+        self.admin = self.sign_in(login.email, login.password)
         self.admin.api.post("/api/v1/users/user/settings/update", {"ui": {"showChangelog": False}})
 
     @property

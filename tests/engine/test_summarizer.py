@@ -35,7 +35,6 @@ from tests.engine.summary_fakes import (
     target,
 )
 from tests.support.chats import user
-from tests.support.clock import SKIPPING
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -44,19 +43,13 @@ if TYPE_CHECKING:
     from open_webui_openrouter_pipe.planning.audit import AuditRow
     from open_webui_openrouter_pipe.ports import Summaries
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.skips_time]
 
 ORIGIN = RequestOrigin("ada", "chat", "message", "vendor/chat")
 ONE, TWO, THREE = (target(start=at) for at in (0, 4, 8))
 MALFORMED = "the model's answer did not have the expected form"
 SLOW = "the model took too long"
 CLAIMED = "another server process is already doing it"
-
-
-@pytest.fixture
-def anyio_backend() -> object:
-    """No test waits, and none depends on the speed of the machine."""
-    return SKIPPING
 
 
 class FakeWorker:
@@ -67,11 +60,7 @@ class FakeWorker:
         self.summaries = summaries or MemorySummaries()
         self.rows: list[AuditRow] = []
         self.tasks: list[asyncio.Task[None]] = []
-        self.seconds = 0.0
-        self.state = SummarizerState(self._start, self._clock)
-
-    def _clock(self) -> float:
-        return self.seconds or asyncio.get_running_loop().time()
+        self.state = SummarizerState(self._start, lambda: asyncio.get_running_loop().time())
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         self.tasks.append(asyncio.create_task(work))
@@ -201,7 +190,7 @@ async def test_two_failed_batches_open_the_breaker() -> None:
     assert worker.tasks == []
     await second.make([ONE], None)
     assert not worker.summarizer().may_try
-    worker.seconds = asyncio.get_running_loop().time() + PAUSE_SECONDS
+    await asyncio.sleep(PAUSE_SECONDS)
     assert worker.summarizer().may_try
 
 
@@ -251,28 +240,27 @@ async def test_a_part_that_fails_ends_the_waiting_in_that_chat() -> None:
 
 
 class SlowClaims(MemorySummaries):
-    """A store in which another worker has a claim until the clock has been moved by so many seconds."""
+    """A store that takes so many seconds to say that another worker has a claim, which has then ended."""
 
-    def __init__(self, worker: FakeWorker, seconds: float) -> None:
+    def __init__(self, seconds: float) -> None:
         super().__init__()
-        self._worker, self._left = worker, seconds
+        self._left = seconds
 
     async def claim(self, user_id: str, segment: Segment, *, seconds: float) -> bool:
-        self._worker.seconds += self._left
+        await asyncio.sleep(self._left)
         is_free, self._left = self._left == 0.0, 0.0
         return is_free and await super().claim(user_id, segment, seconds=seconds)
 
 
-@pytest.mark.parametrize(("elapsed_seconds", "requests"), [(999.98, 1), (1_000.0, 0)])
+@pytest.mark.parametrize(("elapsed_seconds", "requests"), [(999.48, 1), (999.75, 0), (1_000.0, 0)])
 async def test_the_wait_for_another_worker_is_part_of_the_time_limit(
     elapsed_seconds: float, requests: int
 ) -> None:
     """The model has what is left of it; when nothing is, it is not asked."""
-    worker = FakeWorker(None)
-    worker.seconds = 1.0
-    worker.summaries = SlowClaims(worker, elapsed_seconds)
-    async with asyncio.timeout(30):
-        batch = await worker.summarizer(seconds=1_000.0).make([ONE], None)
+    worker = FakeWorker(None, summaries=SlowClaims(elapsed_seconds))
+    start = asyncio.get_running_loop().time()
+    batch = await worker.summarizer(seconds=1_000.0).make([ONE], None)
+    assert asyncio.get_running_loop().time() - start == pytest.approx(1_000.0)
     assert batch.failure in {SLOW, CLAIMED}
     assert len(worker.provider.requests) == requests
 

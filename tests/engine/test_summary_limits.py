@@ -26,18 +26,11 @@ from tests.engine.summary_fakes import (
     target,
 )
 from tests.support.chats import answer, history, user
-from tests.support.clock import SKIPPING
 
 if TYPE_CHECKING:
     from open_webui_openrouter_pipe.summaries.segments import Segment
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> object:
-    """No test waits, and none depends on the speed of the machine."""
-    return SKIPPING
+pytestmark = [pytest.mark.anyio, pytest.mark.skips_time]
 
 
 class NotingSummaries(MemorySummaries):

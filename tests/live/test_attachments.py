@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scripts.harness.openwebui import PASSWORD
 from scripts.launch.api import ApiError
 from scripts.standin.drawing import COLOURS, draw, frame_colour, middle_colour
 
@@ -317,7 +316,7 @@ def seen(account: Account, answer: Json) -> Any:
 @pytest.fixture
 def page(open_webui: OpenWebUI, browser: Browser) -> Browser:
     """The browser, logged in."""
-    browser.log_in(open_webui.login.email, open_webui.login.password)
+    browser.log_in(open_webui.admin)
     return browser
 
 
@@ -388,7 +387,7 @@ def test_a_drawn_picture_is_on_the_page(open_webui: OpenWebUI, page: Browser, st
     share_id = share(open_webui, chat_id, reader)
     page.driver.delete_all_cookies()
     page.driver.execute_script("localStorage.clear()")
-    page.log_in("page-reader@localhost", PASSWORD)
+    page.log_in(reader)
     page.driver.get(f"{open_webui.url}/s/{share_id}")
     page.wait_for_pictures(2)
     page.screenshot("picture-of-a-shared-chat")

@@ -25,7 +25,7 @@ MARKER = re.compile(r"\[[0-9A-Z]{20}\]")
 @pytest.fixture
 def page(open_webui: OpenWebUI, browser: Browser) -> Browser:
     """The browser, logged in."""
-    browser.log_in(open_webui.login.email, open_webui.login.password)
+    browser.log_in(open_webui.admin)
     return browser
 
 

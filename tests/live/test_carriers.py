@@ -288,7 +288,7 @@ def test_copy_gives_the_models_words(
     admin: Account, open_webui: OpenWebUI, standin: StandIn, browser: Browser, kind: str
 ) -> None:
     """What the page's own button puts into the clipboard."""
-    browser.log_in(open_webui.login.email, open_webui.login.password)
+    browser.log_in(open_webui.admin)
     answer, _ = admin.ask(SCRIPTED, KINDS[kind], tool_ids=[TOOL])
     browser.open_chat(answer.chat_id)
     browser.wait_for_text(texts_of(given_by(standin.responses))[-1][:12])

@@ -198,7 +198,7 @@ def test_callers_of_the_api_read_plain_text(host: OpenWebUI, standin: StandIn) -
 @pytest.mark.browser
 def test_a_command_is_typed_and_sent_with_enter(host: OpenWebUI, browser: Browser, standin: StandIn) -> None:
     """As any message; the answer is drawn as a page."""
-    browser.log_in(host.login.email, host.login.password)
+    browser.log_in(host.admin)
     browser.open_chat(written_chat(host.admin).chat_id)
     browser.send("/context")
     answer = browser.wait_for_answer()
@@ -219,7 +219,7 @@ def test_a_prompt_that_begins_alike_is_left_with_a_space(
     """The page lists prompts that begin like the command, and Enter would choose one of them."""
     prompt = {"command": "context-of-ours", "name": "Ours", "content": "Tell me more."}
     host.admin.api.post("/api/v1/prompts/create", prompt)
-    browser.log_in(host.login.email, host.login.password)
+    browser.log_in(host.admin)
     browser.open_chat(written_chat(host.admin, 2).chat_id)
     field = browser.find(By.ID, "chat-input")
     field.send_keys("/context")

@@ -66,7 +66,7 @@ def reports(open_webui: OpenWebUI) -> Iterator[OpenWebUI]:
 @pytest.fixture
 def page(reports: OpenWebUI, browser: Browser) -> Browser:
     """The browser, logged in, at the model of the tests."""
-    browser.log_in(reports.login.email, reports.login.password)
+    browser.log_in(reports.admin)
     browser.pick_model(FUNCTION)
     return browser
 

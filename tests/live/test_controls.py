@@ -45,7 +45,7 @@ def test_a_search_on_the_user_s_own_key(open_webui: OpenWebUI, browser: Browser,
     """The form shows what is set but not the key; the search, its source and its replay are the user's to pay."""
     api, page = open_webui.admin.api, browser
     api.set_user_valves("openrouter", {"WEB_SEARCH": "on", "API_KEY": KEY, "REASONING_EFFORT": "high"})
-    page.log_in(open_webui.login.email, open_webui.login.password)
+    page.log_in(open_webui.admin)
     page.pick_model(NAME)
     shown = open_valves(page)
     page.screenshot("user-valves")
@@ -102,7 +102,7 @@ def test_what_no_longer_fits_is_not_taken_for_the_defaults(open_webui: OpenWebUI
 def test_hidden_controls_are_not_in_the_form(open_webui: OpenWebUI, browser: Browser) -> None:
     """Only what the administrator names."""
     open_webui.admin.api.set_valves("openrouter", {"USER_CONTROLS": "WEB_SEARCH"})
-    browser.log_in(open_webui.login.email, open_webui.login.password)
+    browser.log_in(open_webui.admin)
     browser.pick_model(NAME)
     shown = set(open_valves(browser).splitlines())
     browser.screenshot("user-valves-hidden")

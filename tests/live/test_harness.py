@@ -137,7 +137,7 @@ def test_a_tool_reaches_the_function(echo: OpenWebUI) -> None:
 @pytest.mark.browser
 def test_a_person_chats_in_the_browser(echo: OpenWebUI, browser: Browser) -> None:
     """Log in, pick a model, send, read the answer, then stop an endless one, all by what is on the screen."""
-    browser.log_in(echo.login.email, echo.login.password)
+    browser.log_in(echo.admin)
     browser.pick_model("Echo")
     browser.send("Good morning")
     assert browser.wait_for_answer() == "You said: Good morning"

@@ -44,7 +44,7 @@ def pruning(open_webui: OpenWebUI, live_pipe: list[str]) -> Iterator[None]:
 @pytest.fixture
 def page(open_webui: OpenWebUI, browser: Browser) -> Iterator[Browser]:
     """The browser, logged in; in English again afterwards."""
-    browser.log_in(open_webui.login.email, open_webui.login.password)
+    browser.log_in(open_webui.admin)
     yield browser
     speak(browser, "en-US")
 

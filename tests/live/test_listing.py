@@ -37,7 +37,7 @@ def valves_afterwards(open_webui: OpenWebUI) -> Iterator[None]:
 @pytest.fixture
 def page(open_webui: OpenWebUI, browser: Browser) -> Browser:
     """The browser, logged in."""
-    browser.log_in(open_webui.login.email, open_webui.login.password)
+    browser.log_in(open_webui.admin)
     return browser
 
 

@@ -8,7 +8,7 @@ import pytest
 from selenium.webdriver.common.by import By
 
 from scripts import build
-from scripts.harness.openwebui import PASSWORD, OpenWebUI
+from scripts.harness.openwebui import OpenWebUI
 from scripts.launch import pipe
 from tests.support.browser import Browser
 from tests.support.waiting import wait_until
@@ -67,14 +67,14 @@ def test_models_have_rows_and_are_opened_to_everybody(controlled: OpenWebUI, tmp
     assert shown(eve) == {}
 
     with Browser(controlled.url, tmp_path / "admin") as page:
-        page.log_in(controlled.login.email, controlled.login.password)
+        page.log_in(admin)
         assert "Anthropic" in selector(page, "models-as-administrator")
 
     admin.api.set_valves(pipe.FUNCTION_ID, OPENED)
     shown(admin)  # the list is asked for, which sets off the pass
     wait_until(lambda: shown(eve).keys() == models.keys())
     with Browser(controlled.url, tmp_path / "eve") as page:
-        page.log_in("eve@localhost", PASSWORD)
+        page.log_in(eve)
         assert "Anthropic" in selector(page, "models-as-user")
         page.driver.refresh()
         page.pick_model(models[CLAUDE]["name"])

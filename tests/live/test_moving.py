@@ -231,7 +231,7 @@ def go_on_with_connections(host: OpenWebUI, standin: StandIn) -> None:
 def look(host: OpenWebUI, tmp_path: Path) -> None:
     """Take a picture of what an administrator reads before it is done."""
     with Browser(host.url, tmp_path / "profile") as browser:
-        browser.log_in(host.login.email, host.login.password)
+        browser.log_in(host.admin)
         browser.pick_model("OpenRouter maintenance")
         browser.send("help")
         browser.wait_for_answer()

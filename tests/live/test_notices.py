@@ -69,7 +69,7 @@ def defaults_afterwards(pier: OpenWebUI) -> Iterator[None]:
 @pytest.fixture
 def page(pier: OpenWebUI, browser: Browser) -> Browser:
     """The browser, logged in."""
-    browser.log_in(pier.login.email, pier.login.password)
+    browser.log_in(pier.admin)
     return browser
 
 

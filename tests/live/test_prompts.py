@@ -35,7 +35,7 @@ def test_a_prompt_is_sent_with_its_variables_filled(
 ) -> None:
     """The model reads the text as it stood in the message field."""
     sent, _ = open_webui.admin.ask(MODEL, "Hello.")
-    browser.log_in(open_webui.login.email, open_webui.login.password)
+    browser.log_in(open_webui.admin)
     browser.open_chat(sent.chat_id)
     field = browser.find(By.ID, "chat-input")
     field.send_keys("/wave")

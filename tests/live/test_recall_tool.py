@@ -152,7 +152,7 @@ def test_a_person_sees_a_tool_card(
     """The look-up is drawn like any tool's, and another answer to the same question looks it up again."""
     first, _ = ask(account, LIST % (0, 0))
     sent, _ = ask(account, ASK, first)
-    browser.log_in(open_webui.login.email, open_webui.login.password)
+    browser.log_in(open_webui.admin)
     browser.open_chat(sent.chat_id)
     browser.wait_for_text("customer 377")
     browser.screenshot("recall-tool")

@@ -72,7 +72,7 @@ def page(empty_host: OpenWebUI, tmp_path: Path) -> Iterator[Browser]:
     for function in empty_host.admin.api.get("/api/v1/functions/"):
         empty_host.admin.api.delete(f"/api/v1/functions/id/{function['id']}/delete")
     with Browser(empty_host.url, tmp_path / "profile") as browser:
-        browser.log_in(empty_host.login.email, empty_host.login.password)
+        browser.log_in(empty_host.admin)
         browser.driver.get(f"{empty_host.url}/admin/functions")
         browser.find(By.CSS_SELECTOR, "button[aria-label='Open create menu']")
         yield browser

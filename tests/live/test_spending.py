@@ -42,7 +42,7 @@ def defaults_afterwards(open_webui: OpenWebUI) -> Iterator[None]:
 @pytest.fixture
 def page(open_webui: OpenWebUI, browser: Browser) -> Browser:
     """The browser, logged in, with a long chat."""
-    browser.log_in(open_webui.login.email, open_webui.login.password)
+    browser.log_in(open_webui.admin)
     browser.open_chat(add_chat(open_webui.admin, MODEL, plain_turns(4)).chat_id)
     return browser
 

@@ -218,7 +218,7 @@ def end_of(account: Account, chat_id: str) -> Sent:
 @pytest.fixture
 def page(harbour: OpenWebUI, browser: Browser) -> Browser:
     """The browser, logged in."""
-    browser.log_in(harbour.login.email, harbour.login.password)
+    browser.log_in(harbour.admin)
     return browser
 
 

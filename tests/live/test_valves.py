@@ -60,7 +60,7 @@ def test_a_fresh_host_needs_the_key_alone(open_webui: OpenWebUI, standin: StandI
 def test_a_form_says_what_is_wrong(open_webui: OpenWebUI, browser: Browser) -> None:
     """In the page's own message, and nothing is saved; once it is right, it is saved as it was typed."""
     page = browser
-    page.log_in(open_webui.login.email, open_webui.login.password)
+    page.log_in(open_webui.admin)
     page.driver.get(f"{open_webui.url}/admin/functions")
     page.click(By.CSS_SELECTOR, "button[aria-label='Valves']")
     dialog = page.find(By.CSS_SELECTOR, "[role=dialog]")

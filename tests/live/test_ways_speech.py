@@ -92,7 +92,7 @@ def test_the_models_words_alone_are_read_aloud(open_webui: OpenWebUI, browser: B
         "Yak": "[[standin: search=cats]]",
         "Camel": '[[standin: reasoning=summary]] [[standin: call=get_current_timestamp]] [[standin: say="Wait."]]',
     }
-    browser.log_in(open_webui.login.email, open_webui.login.password)
+    browser.log_in(open_webui.admin)
     with speech(open_webui) as texts:
         spoken = {}
         for animal, directives in kinds.items():

@@ -14,7 +14,6 @@ from selenium.webdriver.support import expected_conditions as expected
 from selenium.webdriver.support.ui import WebDriverWait
 
 from scripts import machine
-from scripts.launch.api import Api, ApiError
 from scripts.paths import ARTIFACTS
 
 if TYPE_CHECKING:
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from selenium.webdriver.remote.webelement import WebElement
+
+    from scripts.harness.openwebui import Account
 
 SCREENSHOTS = ARTIFACTS / "screenshots"
 STEP_SECONDS = 600.0
@@ -61,21 +62,6 @@ navigator.clipboard.write = async items => {
 """
 
 
-_tokens: dict[tuple[str, str], str] = {}
-
-
-def _token(url: str, email: str, password: str) -> str:
-    """An account's token; Open WebUI lets nobody sign in for each page: fifteen times in three minutes at the most."""
-    key = (url, email)
-    with Api(url, _tokens.get(key, "")) as api:
-        try:
-            api.get("/api/v1/auths/")
-        except ApiError:
-            with api.sign_in(email, password) as signed_in:
-                _tokens[key] = signed_in.token
-    return _tokens[key]
-
-
 class Browser:
     """One Chromium with a fresh profile; leaving the context closes it."""
 
@@ -98,10 +84,13 @@ class Browser:
     def __exit__(self, *_: object) -> None:
         self.driver.quit()
 
-    def log_in(self, email: str, password: str) -> None:
-        """Begin as someone who has signed in before, and wait for the chat."""
+    def log_in(self, account: Account) -> None:
+        """Begin as someone who has signed in, and wait for the chat.
+
+        Open WebUI lets nobody sign in for each page: fifteen times in three minutes at the most.
+        """
         self.driver.get(f"{self.url}/health")  # of the same origin, without the page's own script
-        self.driver.execute_script(_KEEP_TOKEN, _token(self.url, email, password))
+        self.driver.execute_script(_KEEP_TOKEN, account.api.token)
         self.new_chat()
 
     def pick_model(self, name: str) -> None:

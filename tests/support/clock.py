@@ -55,4 +55,4 @@ class SkippingLoop(asyncio.SelectorEventLoop):
 
 
 SKIPPING: tuple[str, Mapping[str, Any]] = ("asyncio", {"loop_factory": SkippingLoop})
-"""The `anyio_backend` of a module whose tests run on that loop."""
+"""The `anyio_backend` of tests marked `skips_time`."""
