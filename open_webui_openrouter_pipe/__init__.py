@@ -34,9 +34,9 @@ into input, for tests that replay chats with artifacts of their own; `docs/histo
 
 from __future__ import annotations
 
-from .conversation.tool_facts import prune_tool_output
-from .engine.recorder import generate_item_id
+from .conversation.facts import prune_tool_output
 from .history.artifacts import normalize_persisted_item
+from .history.calls import classify_function_call_artifacts
 from .history.markers import (
     contains_marker,
     extract_marker_ulid,
@@ -44,9 +44,9 @@ from .history.markers import (
     serialize_marker,
     split_text_by_markers,
 )
-from .history.tool_calls import classify_function_call_artifacts
 from .pipe import Pipe
-from .replay.transform import transform_messages_to_input
+from .replay.exports import transform_messages_to_input
+from .turn.recorder import generate_item_id
 
 __all__ = [
     "Pipe",

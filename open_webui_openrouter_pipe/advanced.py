@@ -11,11 +11,11 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
 
 from .conversation.budget import CLIP_RANGE_MESSAGES, Pruning
-from .engine.recorder import ReasoningRetention
-from .engine.spending import NearLimit
 from .host.native import Carrier
 from .media.choice import ImageSelection
 from .openrouter.search import SearchEngine
+from .turn.bill import NearLimit
+from .turn.recorder import ReasoningRetention
 from .valve_fields import ValveFields, explain, readable
 
 _EXAMPLE: Final = '{"RETRY_SECONDS": 60}'

@@ -16,35 +16,27 @@ from typing import Final
 
 import httpx
 
-from .assembly import Assembly
-from .attaching import attach_documents, build_library
-from .engine.channel import OutputChannel
-from .engine.failures import report_failure
-from .engine.recorder import generate_item_id
-from .engine.search_status import search_lines
+from .assembly import Assembly, attach_documents, build_library
 from .errors import PipeError
 from .host.call import Call
 from .host.documents import UnsavedChats, attached_documents, files_without_text
 from .host.files import HostFiles
-from .host.groups import groups_of
-from .host.marker_origins import markers_of_others
+from .host.lookups import Records, chat_pauses, markers_of_others, quoted_calls, template_digest
 from .host.model_rows import admin_parameters
-from .host.own_valves import replace_user_valve
-from .host.pauses import chat_pauses
-from .host.platform import platform
-from .host.quoted_calls import quoted_calls
-from .host.records import Records
-from .host.templates import template_digest
-from .host.voice import voice_prompt, with_voice_prompt_last
-from .host.wording import Wording, default_locale, may_continue
+from .host.platform import groups_of, platform, replace_user_valve
+from .host.wording import Wording, default_locale, may_continue, voice_prompt, with_voice_prompt_last
 from .notices import ENGLISH, find_language, in_language
-from .openrouter.status import STATUS_ID, status_answer
+from .openrouter.listing import STATUS_ID, status_answer
 from .permission import permit
 from .ports import Notice, Output
 from .responses.effects import ResponseFinished
 from .settings import Settings, tokenizer_folder
 from .store.cache import GuardedRedis
 from .store.database import Database
+from .turn.channel import OutputChannel
+from .turn.recorder import generate_item_id
+from .turn.round import search_lines
+from .turn.runner import report_failure
 from .worker import HostResources, Worker
 
 _NO_ANSWER: Final = ResponseFinished(

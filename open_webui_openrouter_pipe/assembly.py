@@ -2,51 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from sqlalchemy.exc import SQLAlchemyError
+
+from .context.page import context_page
+from .context.report import MAX_BREAKS, ChatRecord, ReportedBreak, ReportedCost, turn_of_position
 from .conversation.budget import UNKNOWN_WINDOW_TOKENS
 from .conversation.conversation import Tool
-from .engine.ceiling import CostCeiling
-from .engine.channel import OutputChannel
-from .engine.commands import CommandRunner
-from .engine.fit import RequestFitter, RequestTerms
-from .engine.own_tools import RecallTool
-from .engine.prompt_keeper import PromptKeeper
-from .engine.recorder import Persistence, RequestOrigin, generate_item_id
-from .engine.round import Ports
-from .engine.spending import Spending, TimedResponses
-from .engine.summarizer import Summarizer
-from .engine.summary_writer import SummaryModel, SummaryWriter
-from .engine.turn import TurnRequest, TurnRunner
-from .errors import StoreError
+from .errors import AttachmentNotFound, StoreError
 from .host.call import Call, is_saved
-from .host.context_page import context_page
+from .host.documents import with_documents
+from .media.choice import plain_name
+from .media.download import DownloadSettings, GuardedDownloads
 from .media.library import MediaLibrary
-from .notices import ENGLISH
-from .openrouter import controls, policy
-from .openrouter.cache_lifetime import CacheLifetime, cheapest_lifetime
-from .openrouter.composer import Composer
-from .openrouter.identity import Caller, identity_parameters
-from .openrouter.own_key import OwnKeyResponses
-from .openrouter.retries import RetryingResponses, Show
+from .money.audit import AuditRow
+from .notices import ENGLISH, notice
+from .openrouter import controls
+from .openrouter.controls import CacheLifetime, cheapest_lifetime
+from .openrouter.request import Caller, Composer, identity_parameters
+from .openrouter.retries import OwnKeyResponses, RetryingResponses, Show
 from .permission import NO_PERSISTENCE, PermittedCall
-from .planning.audit import AuditRow
-from .planning.context_report import (
-    MAX_BREAKS,
-    ChatRecord,
-    ReportedBreak,
-    ReportedCost,
-    turn_of_position,
-)
 from .planning.plan import Plan
-from .planning.recall_offer import without_recall
+from .planning.recall import without_recall
 from .ports import Model, PromptOwner, Responses
 from .recall.tool import RECALL_TOOL
 from .settings import Settings
+from .turn.bill import CostCeiling, Spending, TimedResponses
+from .turn.channel import OutputChannel
+from .turn.commands import CommandRunner
+from .turn.fit import RequestFitter, RequestTerms
+from .turn.own_tools import RecallTool
+from .turn.recorder import Persistence, RequestOrigin, generate_item_id
+from .turn.round import Ports
+from .turn.runner import PromptKeeper, TurnRequest, TurnRunner
+from .turn.summaries import Summarizer, SummaryModel, SummaryWriter
 from .worker import Worker
 
 log = logging.getLogger(__name__)
@@ -212,20 +207,20 @@ class Assembly:
         call, settings, model = self.call, self._settings, self.permitted.model
         if call.task:
             parameters: Mapping[str, Any] = {
-                **policy.task_parameters(call.parameters, call.task),
+                **controls.task_parameters(call.parameters, call.task),
                 **self._identity(),
             }
         else:
-            parameters = policy.chat_parameters(
+            parameters = controls.chat_parameters(
                 call.parameters,
                 model_id=call.model_id,
                 identity=self._identity(),
                 lifetime=await self._cache_lifetime(),
             )
-            parameters = policy.drawing_parameters(
+            parameters = controls.drawing_parameters(
                 parameters, model=model, image_config=settings.image_config
             )
-        engine = policy.pdf_engine(settings.attachments.pdf_engine, model)
+        engine = controls.pdf_engine(settings.attachments.pdf_engine, model)
         return Composer(
             parameters,
             model=model,
@@ -251,7 +246,7 @@ class Assembly:
         setting, find = self._settings.controls.cache_lifetime, self.worker.host.chat_pauses
         if setting != "auto":
             return setting
-        if find is None or not policy.has_cache_lifetimes(self.call.model_id):
+        if find is None or not controls.has_cache_lifetimes(self.call.model_id):
             return "5m"
         return cheapest_lifetime(await find(self.call), self.permitted.model)
 
@@ -266,14 +261,14 @@ class Assembly:
         find = self.worker.listing(settings.client).catalog.find
         models = self._models(composer)
         context = settings.context
-        writer = find(policy.summary_model_id(settings.summary.model, call.model_id))
+        writer = find(controls.summary_model_id(settings.summary.model, call.model_id))
         if call.task:
             context = replace(context, context_strategy="off")
         elif context.context_strategy == "summarize" and writer and not writer.writes:
             context = replace(context, context_strategy="prune")  # a picture is not a summary
         context = replace(context, recall_tool=composer.offers_own_tools)
         chat = (call.chat_id, call.message_id) if call.keeps else ("", "")
-        model = policy.model_terms(call.model_id, models, output_tokens=composer.max_output_tokens)
+        model = controls.model_terms(call.model_id, models, output_tokens=composer.max_output_tokens)
         if model.window_tokens is None:
             model = replace(model, window_tokens=self._unlisted_window(call.model_id))
         terms = RequestTerms(
@@ -311,10 +306,10 @@ class Assembly:
     async def _summary_writer(self, composer: Composer, terms: RequestTerms) -> SummaryWriter:
         """What asks for summaries: the chat's own model, which has it cached, or one with its own prompt."""
         call, summary, model = self.call, self._settings.summary, self.permitted.model
-        writer_id = policy.summary_model_id(summary.model, call.model_id)
+        writer_id = controls.summary_model_id(summary.model, call.model_id)
         own_model = self.worker.listing(self._settings.client).catalog.find(writer_id)
         named = {**call.parameters, **self._identity()}
-        parameters = policy.summary_parameters(
+        parameters = controls.summary_parameters(
             named,
             model_id=call.model_id,
             writer_id=writer_id,
@@ -329,7 +324,7 @@ class Assembly:
         own = SummaryModel(
             writer_id,
             Composer(
-                parameters, model=own_model, model_id=writer_id, summary_parameters=policy.SUMMARY_FORMAT
+                parameters, model=own_model, model_id=writer_id, summary_parameters=controls.SUMMARY_FORMAT
             ),
             (own_model.context_tokens if own_model else None)
             or self._unlisted_window(writer_id)
@@ -338,7 +333,7 @@ class Assembly:
         )
         return SummaryWriter(
             self._responses(composer, retry_seconds=0.0),  # it has attempts of its own
-            suffix_model=live if policy.shares_cache(summary.model, terms.model) else None,
+            suffix_model=live if controls.shares_cache(summary.model, terms.model) else None,
             standalone_model=own,
             count=(await self.worker.planner.counter(writer_id)).text,
         )
@@ -350,3 +345,53 @@ class Assembly:
             or self._settings.assumed_window_tokens
             or None
         )
+
+
+def build_library(worker: Worker, call: Call, settings: Settings, model: Model | None) -> MediaLibrary:
+    """What reads the call's attachments for its model."""
+    media = settings.attachments.media
+    downloads = GuardedDownloads(
+        DownloadSettings(allowed_hosts=settings.attachments.download_hosts, max_bytes=media.max_bytes)
+    )
+    saved_for = (call.chat_id, call.message_id) if call.keeps and settings.save_attachments else None
+    return MediaLibrary(
+        worker.host.files, downloads, worker.encoded_files, media, model, call.user_id, saved_for
+    )
+
+
+async def attach_documents(
+    worker: Worker, call: Call, settings: Settings, library: MediaLibrary
+) -> tuple[Call, Mapping[str, str]]:
+    """The call with its documents in their messages, and a line about each that the host gives in excerpts.
+
+    What neither the model reads nor the host is put into its message all the same, where a note stands for it. So
+    is what the user may not read, unless the host gives it to everybody all the same.
+    """
+    find, lacks_text = worker.host.attached_documents, worker.host.files_without_text
+    if find is None or lacks_text is None or settings.attachments.media.documents == "host":
+        return call, {}
+    attached, given = await find(call), {source.file_id for source in call.sources}
+    files = [file for of_message in attached.values() for file in of_message]
+    errors = await asyncio.gather(*(library.refusal(file.id) for file in files))
+    refused = {
+        file: error
+        for file, error in zip(files, errors, strict=True)
+        if error and (not isinstance(error, AttachmentNotFound) or file.id in given)
+    }
+    try:
+        silent = await lacks_text([file.id for file in refused]) if refused else frozenset()
+    except SQLAlchemyError:
+        log.warning("whether the host has their text is not known", exc_info=True)
+        silent = frozenset()
+    as_excerpts = {file: error for file, error in refused.items() if file.id not in silent}
+    lines = {
+        file.id: notice(
+            "document_as_excerpts", name=plain_name(file.name) or file.id, reason=error.user_message
+        )
+        for file, error in as_excerpts.items()
+    }
+    chosen = {
+        index: [file for file in of_message if file not in as_excerpts]
+        for index, of_message in attached.items()
+    }
+    return (with_documents(call, chosen) if any(chosen.values()) else call), lines

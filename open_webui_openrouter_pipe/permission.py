@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from .engine.recorder import Persistence
-from .engine.spending import Payer
 from .errors import ConfigurationError, SpendingLimitReached
 from .host.call import Call
 from .notices import notice
-from .openrouter import controls, policy
-from .openrouter.own_key import require_usable
-from .openrouter.routing import keeps_nothing
+from .openrouter import controls
+from .openrouter.controls import keeps_nothing
+from .openrouter.retries import require_usable
 from .openrouter.search import may_search, with_search
 from .ports import Model
-from .responses.wire import as_object
+from .responses.values import as_object
 from .settings import Settings
+from .turn.bill import Payer
+from .turn.recorder import Persistence
 from .worker import Worker
 
 log = logging.getLogger(__name__)
@@ -70,13 +70,13 @@ async def _permitted(
         return call, ()
     read = worker.host.model_parameters
     of_admin = await read(call) if read else {}
-    permitted, omitted = policy.permitted_parameters(
+    permitted, omitted = controls.permitted_parameters(
         call.parameters,
         of_admin,
         allowed=settings.user_parameters,
         offered={model.id for model in offered},
     )
-    permitted, of_pictures = policy.permitted_image_config(
+    permitted, of_pictures = controls.permitted_image_config(
         permitted, of_admin, held=settings.held_image_config
     )
     omitted += of_pictures
@@ -145,6 +145,6 @@ async def _affordable(worker: Worker, call: Call, settings: Settings) -> tuple[C
         lines = (*lines, services.limit_line("limit_near", payer.state, call.time_zone))
         settings = replace(settings, context=replace(settings.context, context_aim="thrifty"))
         near = spending.near_limit
-        cheaper = policy.cheaper_parameters(call.parameters, model_id=call.model_id, near_limit=near)
+        cheaper = controls.cheaper_parameters(call.parameters, model_id=call.model_id, near_limit=near)
         call = replace(call, parameters=cheaper)
     return call, replace(settings, notices=lines), payer

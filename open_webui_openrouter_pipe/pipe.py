@@ -15,21 +15,19 @@ from typing import Any
 
 from . import valves
 from .app import App, build_app
-from .engine.failures import report_failure
-from .engine.recorder import generate_item_id
 from .errors import PipeError
 from .host.call import Call, read_call
-from .host.channels import ChannelWriter
 from .host.chunks import ChunkWriter, CompletionWriter, chunk_response, error_object, error_response
-from .host.model_sync import function_id
-from .host.native import HostEvent, NativeWriter
-from .host.own_valves import function_of, stored_user_valves
-from .host.questions import EventCall, page_question
+from .host.model_rows import function_id
+from .host.native import ChannelWriter, HostEvent, NativeWriter
+from .host.platform import function_of, stored_user_valves
 from .host.tagged_code import TaggedCodeWriter
-from .host.wording import user_language, worded
+from .host.wording import EventCall, page_question, user_language, worded
 from .notices import ENGLISH
-from .responses.wire import as_object, as_text
+from .responses.values import as_object, as_text
 from .settings import Settings, bound_key, read_settings
+from .turn.recorder import generate_item_id
+from .turn.runner import report_failure
 from .valves import PROTECTIONS, UserValves, read_user_valves, user_valves_class
 
 _log = logging.getLogger(__name__)

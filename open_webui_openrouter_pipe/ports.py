@@ -10,12 +10,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
-from .conversation.calibration import Calibration
+from .conversation.budget import Calibration
 from .conversation.tokens import TokenCounts
 from .errors import PipeError
 from .history.artifacts import MissingArtifact
-from .planning.audit import AuditRow
-from .planning.limits import AccountLimit, AccountSums
+from .money.audit import AuditRow
+from .money.limits import AccountLimit, AccountSums
 from .planning.plan import CacheMarks
 from .responses.effects import Effect, Usage
 from .responses.failure import Failure

@@ -16,23 +16,22 @@ from typing import Final
 from urllib.request import getproxies
 
 from .conversation.budget import ContextSettings
-from .engine.admission import AdmissionSettings
-from .engine.recorder import Persistence, ReasoningRetention
-from .engine.spending import SpendingSettings
 from .errors import PipeError
-from .host.model_sync import PRIVATE, PUBLIC, ModelRowSettings
+from .host.model_rows import PRIVATE, PUBLIC, ModelRowSettings
 from .host.native import Carrier
 from .host.platform import host_secret
 from .host.wording import StatusLines
 from .media.choice import MediaSettings, PdfEngine
+from .money.limits import read_limits
 from .notices import notice
 from .openrouter.client import ClientSettings
-from .openrouter.controls import ControlSettings
+from .openrouter.controls import ControlSettings, price_text
 from .openrouter.offer import OfferSettings, read_filters, read_variants
-from .openrouter.routing import price_text
 from .openrouter.search import SearchSettings
-from .planning.limits import read_limits
-from .store.sealed_text import is_owned, open_text, seal_text
+from .store.sealing import is_owned, open_text, seal_text
+from .turn.admission import AdmissionSettings
+from .turn.bill import SpendingSettings
+from .turn.recorder import Persistence, ReasoningRetention
 from .valves import (
     ADMIN_PROTECTIONS,
     OWN_KEY_PURPOSE,

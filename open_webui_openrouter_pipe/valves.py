@@ -18,25 +18,19 @@ from pydantic import (
     model_validator,
 )
 
-from .advanced import (
-    Advanced,
-    ReasoningSummary,
-    gather_advanced,
-    read_advanced,
-    readable_advanced,
-)
-from .conversation.budget import CLIP_RANGE_MESSAGES, Aim, Strategy
-from .engine.spending import CostLine
-from .host.model_sync import AccessFor
-from .host.platform import host_secret
-from .host.saving import NotSaved, is_saving
+from .advanced import Advanced, ReasoningSummary, gather_advanced, read_advanced, readable_advanced
+from .conversation.budget import CLIP_RANGE_MESSAGES, Strategy
+from .conversation.commands import Aim
+from .host.model_rows import AccessFor
+from .host.platform import NotSaved, host_secret, is_saving
 from .host.wording import StatusLines
 from .media.choice import Documents, PdfEngine
 from .notices import notice
 from .openrouter.client import DEFAULT_BASE_URL
-from .openrouter.identity import IdentityLevel
+from .openrouter.request import IdentityLevel
 from .openrouter.search import SearchMode
-from .store.sealed_text import seal_text
+from .store.sealing import seal_text
+from .turn.bill import CostLine
 from .valve_fields import ValveFields, explain, readable
 
 AspectRatio = Literal["auto", "1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"]

@@ -17,36 +17,32 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
-from .engine.admission import Admission
-from .engine.fit import PlannerServices
-from .engine.recorder import generate_item_id
-from .engine.spending import SpendingServices
-from .engine.summarizer import PromptCacheClock, SummarizerState
-from .engine.turn import TurnMemory
 from .host.call import AttachedFile, Call
-from .host.model_sync import ModelRows, write_model_rows
-from .host.templates import unknown_template
+from .host.lookups import unknown_template
+from .host.model_rows import ModelRows, write_model_rows
 from .media.library import EncodedFiles
-from .openrouter.breaker import AddressBreaker
+from .money.limits import Group
 from .openrouter.client import ClientSettings, OpenRouterClient
-from .openrouter.connections import Connections
+from .openrouter.connections import AddressBreaker, Connections
 from .openrouter.listing import ModelListing
-from .planning.limits import Group
 from .ports import ArtifactStore, Files, Prompts, Summaries
 from .settings import Settings, StoreSettings, has_proxy
-from .store.artifacts import SealedArtifacts
-from .store.batches import AuditLog, StoredCalibrations
+from .store.artifacts import SavedRows, SealedArtifacts, UnsavedRows
+from .store.beside import AuditLog, Leases, StoredCalibrations
 from .store.cache import GuardedRedis, build_rows
 from .store.database import Database
+from .store.kept import MemorySummaries, PromptRows, SealedPrompts, SealedSummaries, SummaryRows
 from .store.ledger import SpendingLedger
-from .store.prompts import PromptRows, SealedPrompts
-from .store.rows import RowStore
 from .store.sealing import Keyring, Sealing
-from .store.summaries import MemorySummaries, SealedSummaries, SummaryRows
 from .store.sweep import Host, Schedule, Sweep
-from .store.tasks import Leases
+from .store.table import RowStore
 from .store.tokenizer import LocalTokenizer
-from .store.unsaved import SavedRows, UnsavedRows
+from .turn.admission import Admission
+from .turn.bill import SpendingServices
+from .turn.fit import PlannerServices
+from .turn.recorder import generate_item_id
+from .turn.runner import TurnMemory
+from .turn.summaries import PromptCacheClock, SummarizerState
 
 log = logging.getLogger(__name__)
 

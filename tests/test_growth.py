@@ -22,37 +22,49 @@ import pytest
 
 import open_webui_openrouter_pipe
 from open_webui_openrouter_pipe.advanced import gather_advanced, readable_advanced
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import build_conversation
-from open_webui_openrouter_pipe.conversation.own_words import stands_in_own_words
-from open_webui_openrouter_pipe.conversation.pdf_pages import count_pdf_pages
+from open_webui_openrouter_pipe.context.page import context_page
+from open_webui_openrouter_pipe.context.report import plain
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
+from open_webui_openrouter_pipe.conversation.facts import state_fact
+from open_webui_openrouter_pipe.conversation.media import count_pdf_pages
+from open_webui_openrouter_pipe.conversation.record import (
+    UserRecord,
+    frame_excerpt,
+    omission_note,
+    stands_in_own_words,
+)
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, truncate_middle
-from open_webui_openrouter_pipe.conversation.tool_facts import state_fact
-from open_webui_openrouter_pipe.conversation.user_record import UserRecord, frame_excerpt, omission_note
 from open_webui_openrouter_pipe.history.additions import split_prompt, split_summaries, split_user_parts
-from open_webui_openrouter_pipe.history.answer_images import take_images
 from open_webui_openrouter_pipe.history.build import Options, build_input
-from open_webui_openrouter_pipe.history.commands import ANSWER_MARK, erase_commands, find_commands
-from open_webui_openrouter_pipe.history.reading import read_history
-from open_webui_openrouter_pipe.history.steady_prompt import steady_prompt
-from open_webui_openrouter_pipe.host.context_page import context_page
+from open_webui_openrouter_pipe.history.reading import (
+    ANSWER_MARK,
+    erase_commands,
+    find_commands,
+    read_history,
+)
+from open_webui_openrouter_pipe.history.steady import steady_prompt
+from open_webui_openrouter_pipe.history.turn import take_images
 from open_webui_openrouter_pipe.host.tagged_code import find_code
 from open_webui_openrouter_pipe.maintenance.cleaning import clean_text
-from open_webui_openrouter_pipe.media.addresses import read_address
+from open_webui_openrouter_pipe.media.download import read_address
 from open_webui_openrouter_pipe.media.kinds import media_type_of
+from open_webui_openrouter_pipe.money.prefix import digest_request
+from open_webui_openrouter_pipe.money.prices import RequestPieces
 from open_webui_openrouter_pipe.openrouter.errors import to_error
-from open_webui_openrouter_pipe.planning.context_text import plain
-from open_webui_openrouter_pipe.planning.prefix import digest_request
-from open_webui_openrouter_pipe.planning.price import RequestPieces
 from open_webui_openrouter_pipe.recall.excerpts import SentTexts, excerpts_message
-from open_webui_openrouter_pipe.recall.passages import ChatPassage, SourceText, new_index, texts_of_turns
-from open_webui_openrouter_pipe.recall.search import make_query, search
+from open_webui_openrouter_pipe.recall.search import (
+    ChatPassage,
+    SourceText,
+    make_query,
+    new_index,
+    search,
+    texts_of_turns,
+)
 from open_webui_openrouter_pipe.recall.tool import LookUp
 from open_webui_openrouter_pipe.responses.failure import read_failure
+from open_webui_openrouter_pipe.summaries.completion import group_tool_lines, judge_content
 from open_webui_openrouter_pipe.summaries.details import mark_ungrounded, missing_details
-from open_webui_openrouter_pipe.summaries.judge import judge_content
 from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, parse_model_summary
-from open_webui_openrouter_pipe.summaries.tool_lines import group_tool_lines
 from scripts.paths import PACKAGE
 from tests.support.chats import call, history, output, planned, system, user
 from tests.support.context_reports import SMALL

@@ -14,7 +14,7 @@ from open_webui_openrouter_pipe.notices import admin_notice, notice
 
 SPEAKERS = {"notice", "admin_notice", "say"}
 """Under these names the two functions that return a line are called."""
-IN_ONE_LANGUAGE = {"planning/context_text.py", "host/context_page.py"}
+IN_ONE_LANGUAGE = {"context/report.py", "context/page.py"}
 """Where whole texts are put together of lines that a `speaker` has said in the user's language."""
 PACKAGE = Path(open_webui_openrouter_pipe.__file__).parent
 TEMPLATES = notices._ENGLISH

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.budget import Aim, ContextSettings
-from open_webui_openrouter_pipe.host.model_sync import ModelRowSettings
+from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.conversation.commands import Aim
+from open_webui_openrouter_pipe.host.model_rows import ModelRowSettings
 from open_webui_openrouter_pipe.openrouter.controls import ControlSettings
 from open_webui_openrouter_pipe.openrouter.offer import Filters, OfferSettings, Variant
 from open_webui_openrouter_pipe.openrouter.search import SearchSettings

@@ -12,7 +12,7 @@ from fastapi import HTTPException
 from pydantic import BaseModel, Field
 
 from open_webui_openrouter_pipe.advanced import Advanced, read_advanced
-from open_webui_openrouter_pipe.host.saving import NotSaved
+from open_webui_openrouter_pipe.host.platform import NotSaved
 from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.valve_fields import ValveFields
 from open_webui_openrouter_pipe.valves import (

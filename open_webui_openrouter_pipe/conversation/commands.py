@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias, get_args
-
-from .budget import Aim
+from typing import Final, Literal, TypeAlias, get_args
 
 MAX_COMMAND_CHARACTERS: Final = 1_000
 """A longer message was pasted, or is meant for the model."""
 _MAX_RANGES: Final = 50
 _TURNS: Final = re.compile(r"(\d{1,6})(?:[-\u2013](\d{1,6}))?", re.ASCII)
 _SEPARATORS: Final = re.compile(r"[,;\s]+")
+
+
+Aim = Literal["faithful", "thrifty"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+from ..conversation import media
 from ..responses.items import Item
-from . import media
-from .content_cache import ContentCache
-from .conversation import DigestedItem, Tool, content_digest
+from .conversation import ContentCache, DigestedItem, Tool, content_digest
 from .estimate import estimate_tokens
 
 MESSAGE_OVERHEAD_TOKENS = 4

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ..responses.items import InputPart, InputText
-from ..responses.text import clean_text
-from ..responses.wire import as_object, as_text
+from ..responses.values import as_object, as_text, clean_text
 from .markers import erase_markers
 from .parts import join_text_parts, read_content, text_part
 

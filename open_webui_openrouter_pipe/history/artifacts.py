@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from ..responses.items import Item
-from ..responses.text import clean
-from ..responses.wire import as_text, wire_name
+from ..responses.values import as_text, clean, wire_name
 from .parts import read_arguments, read_output, read_parts
 
 Fields: TypeAlias = dict[str, Any]

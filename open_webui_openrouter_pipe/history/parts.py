@@ -14,9 +14,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from ..responses.items import Detail, InputPart, InputText
-from ..responses.references import host_file_id, host_file_path
-from ..responses.text import TOO_DEEP, clean_text, json_text
-from ..responses.wire import as_object, as_text
+from ..responses.values import (
+    TOO_DEEP,
+    as_object,
+    as_text,
+    clean_text,
+    host_file_id,
+    host_file_path,
+    json_text,
+)
 
 _DETAILS = frozenset(get_args(Detail))
 _AUDIO_FORMATS: Mapping[str, Literal["mp3", "wav"]] = {

@@ -9,13 +9,13 @@ chat goes on.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from ..responses.items import AssistantMessage, InputMessage, InputPart, Item
-from ..responses.wire import as_object, as_text, wire_name
-from .answer_images import take_images
+from ..responses.values import as_object, as_text, reference_of, wire_name
 from .artifacts import (
     ANTHROPIC,
     FORMAT_FAMILIES,
@@ -26,8 +26,9 @@ from .artifacts import (
     normalize_persisted_item,
     reasoning_problem,
 )
-from .carriers import read_call_name
-from .parts import text_part
+from .calls import CALL_TYPES, OUTPUT_TYPES, CallIds, Fields, ToolCallMatcher, ToolCallPair, ToolCallRecord
+from .markers import closed_fences, inline_code, is_within, read_call_name
+from .parts import read_content, text_part
 from .reading import (
     ArtifactRef,
     AssistantText,
@@ -42,15 +43,35 @@ from .reading import (
     ToolResult,
     UserMessage,
 )
-from .tool_calls import (
-    CALL_TYPES,
-    OUTPUT_TYPES,
-    CallIds,
-    Fields,
-    ToolCallMatcher,
-    ToolCallPair,
-    ToolCallRecord,
+
+_IMAGE: Final = re.compile(
+    r"!\[[^\[\]\n]{0,400}\]\([ \t]{0,9}"
+    r"(?P<address>/api/v1/files/[A-Za-z0-9_-]{1,64}(?:/content)?|"
+    r"(?P<inline>(?i:data:image/[a-z0-9.+-]{1,40};base64,)[A-Za-z0-9+/_=-]++))"
+    r"(?:[ \t]{1,9}\"[^\"\n]{0,400}\")?[ \t]{0,9}\)"
 )
+
+
+def take_images(text: str) -> tuple[str, list[InputPart]]:
+    """Return the text of an answer with references in the place of inline content, and its images in their order."""
+    if "!" not in text or "![" not in text:
+        return text, []
+    blocks, inline = closed_fences(text), inline_code(text)
+    pieces: list[str] = []
+    images: list[InputPart] = []
+    done = 0
+    for each in _IMAGE.finditer(text):
+        if is_within(each.start(), blocks) or is_within(each.start(), inline):
+            continue
+        images += read_content([{"type": "image_url", "image_url": {"url": each["address"]}}])
+        if each["inline"] and images[-1]["type"] == "input_image":
+            pieces += [
+                text[done : each.start("inline")],
+                f"reference:{reference_of(images[-1]['image_url'])}",
+            ]
+            done = each.end("inline")
+    return "".join([*pieces, text[done:]]), images
+
 
 _MISSING_OUTPUT = "[The stored result of a tool call is no longer available.]"
 _MISSING_IMAGE = "[A stored image is no longer available.]"

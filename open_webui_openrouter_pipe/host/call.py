@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..errors import InvalidHistory
-from ..history.commands import erase_commands, find_commands
 from ..history.markers import erase_markers
+from ..history.reading import erase_commands, find_commands
 from ..languages.language import Language
 from ..notices import notice
-from ..responses.wire import as_count, as_list, as_object, as_text
+from ..responses.values import as_count, as_list, as_object, as_text
 
 _CHANNEL_PREFIX = "channel:"
 _UNSAVED_CHAT_PREFIXES = ("temporary:", "local:", _CHANNEL_PREFIX)

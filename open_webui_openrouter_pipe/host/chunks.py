@@ -25,8 +25,7 @@ from ..responses.effects import (
     Usage,
 )
 from ..responses.items import is_function_call
-from .items import host_usage
-from .native import HostEvent, NativeWriter
+from .native import HostEvent, NativeWriter, host_usage
 
 _BREAKS = {"content": "\n", "reasoning_content": "\n\n"}
 """What separates two messages, and two paragraphs of reasoning."""

@@ -19,7 +19,7 @@ from typing import Any, Final
 from ..errors import AttachmentNotFound, AttachmentUnavailable
 from ..notices import notice
 from ..ports import FileContent
-from ..responses.wire import as_count, as_object, as_text
+from ..responses.values import as_count, as_object, as_text
 from .call import is_saved, plain_media_type
 
 _MEGABYTE_BYTES: Final = 2**20

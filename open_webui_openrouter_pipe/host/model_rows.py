@@ -6,12 +6,320 @@ are. Source: `main.py: chat_completion`, `utils/misc.py: merge_model_params` and
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import colorsys
+import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any
+import logging
+import math
+import re
+import struct
+import sys
+import time
+import uuid
+import zlib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cache
+from itertools import pairwise
+from typing import Any, Final, Literal, Protocol
 
-from ..responses.wire import as_object, as_text
+from ..ports import Model
+from ..responses.values import as_object, as_text
 from .call import Call
+
+SIZE_PIXELS: Final = 48
+
+_LETTER_HEIGHT_PIXELS: Final = 22.0
+_STROKE_PIXELS: Final = 4.4
+_SHADES: Final = 16
+"""As many as four bits can number, from the colour alone to white."""
+
+_STROKES: Final = {
+    "A": "06 20 46,14 34",
+    "B": "00 06 36 45 44 33 03,33 42 41 30 00",
+    "C": "41 30 10 01 05 16 36 45",
+    "D": "00 06 26 44 42 20 00",
+    "E": "40 00 06 46,03 33",
+    "F": "40 00 06,03 33",
+    "G": "41 30 10 01 05 16 36 45 43 23",
+    "H": "00 06,40 46,03 43",
+    "I": "20 26,10 30,16 36",
+    "J": "40 45 36 16 05",
+    "K": "00 06,40 03 46",
+    "L": "00 06 46",
+    "M": "06 00 23 40 46",
+    "N": "06 00 46 40",
+    "O": "10 01 05 16 36 45 41 30 10",
+    "P": "06 00 30 41 42 33 03",
+    "Q": "10 01 05 16 36 45 41 30 10,24 46",
+    "R": "06 00 30 41 42 33 03,23 46",
+    "S": "41 30 10 01 02 13 33 44 45 36 16 05",
+    "T": "00 40,20 26",
+    "U": "00 05 16 36 45 40",
+    "V": "00 26 40",
+    "W": "00 16 22 36 40",
+    "X": "00 46,40 06",
+    "Y": "00 23 40,23 26",
+    "Z": "00 40 06 46",
+    "0": "10 01 05 16 36 45 41 30 10,32 14",
+    "1": "11 20 26,16 36",
+    "2": "01 10 30 41 42 06 46",
+    "3": "01 10 30 41 42 33 23,33 44 45 36 16 05",
+    "4": "36 30 04 44",
+    "5": "40 00 03 33 44 45 36 16 05",
+    "6": "41 30 10 01 05 16 36 45 44 33 03",
+    "7": "00 40 16",
+    "8": "13 02 01 10 30 41 42 33 13 04 05 16 36 45 44 33",
+    "9": "05 16 36 45 41 30 10 01 02 13 43",
+}
+"""Lines through points, column (0 to 4) and row (0 to 6) each; the pen is lifted at a comma."""
+_UNKNOWN: Final = "23 23"
+"""A dot."""
+
+_COLOURS: Final = {
+    "amazon": "e68a00",
+    "anthropic": "d07250",
+    "cohere": "3e6b58",
+    "deepseek": "4d6bfe",
+    "google": "3b7ded",
+    "meta-llama": "0a6ae8",
+    "microsoft": "0078d4",
+    "minimax": "e0384a",
+    "mistralai": "f4660f",
+    "moonshotai": "2b3350",
+    "nvidia": "6a9f10",
+    "openai": "0f8a6d",
+    "openrouter": "6467f2",
+    "perplexity": "20808d",
+    "qwen": "615ced",
+    "x-ai": "3a3a3c",
+    "z-ai": "2d5bff",
+}
+"""Near the colour by which a provider is known; others get one of their name."""
+
+
+def icon(provider: str, name: str) -> str:
+    """Return a data URL of the icon of a provider, by its part of model ids and its displayed name."""
+    letter = next((character for character in name.upper() if character in _STROKES), "")
+    colour = bytes.fromhex(_COLOURS[provider]) if provider in _COLOURS else _colour_of(provider)
+    palette = bytes(
+        channel + (255 - channel) * shade // (_SHADES - 1) for shade in range(_SHADES) for channel in colour
+    )
+    header = struct.pack(">IIBBBBB", SIZE_PIXELS, SIZE_PIXELS, 4, 3, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"PLTE", palette), (b"IDAT", _pixels(letter)), (b"IEND", b""))
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, content) for kind, content in chunks)
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    checksum = zlib.crc32(kind + content)
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
+
+
+def _colour_of(provider: str) -> bytes:
+    """A hue of the name, always dark enough for white letters."""
+    hue = int.from_bytes(hashlib.sha256(provider.encode("utf-8", "surrogatepass")).digest()[:2], "big")
+    return bytes(round(channel * 255) for channel in colorsys.hls_to_rgb(hue / 65536, 0.4, 0.5))
+
+
+@cache
+def _pixels(letter: str) -> bytes:
+    """The compressed rows of a letter, two pixels a byte: the nearer to a stroke, the lighter the shade."""
+    unit = _LETTER_HEIGHT_PIXELS / 6
+    left, top = SIZE_PIXELS / 2 - 2 * unit, SIZE_PIXELS / 2 - 3 * unit
+    lines = [
+        ((left + unit * int(a[0]), top + unit * int(a[1])), (left + unit * int(b[0]), top + unit * int(b[1])))
+        for stroke in _STROKES.get(letter, _UNKNOWN).split(",")
+        for a, b in pairwise(stroke.split())
+    ]
+    middle, reach_x, reach_y = SIZE_PIXELS / 2, 2 * unit + _STROKE_PIXELS, 3 * unit + _STROKE_PIXELS
+    rows = bytearray()
+    for y in range(SIZE_PIXELS):
+        shades = [0] * SIZE_PIXELS
+        for x in range(SIZE_PIXELS):
+            if abs(x - middle) < reach_x and abs(y - middle) < reach_y:
+                distance = min(_distance((x + 0.5, y + 0.5), *line) for line in lines)
+                lightness = min(1.0, max(0.0, _STROKE_PIXELS / 2 + 0.5 - distance))
+                shades[x] = round((_SHADES - 1) * lightness)
+        rows.append(0)  # no filter
+        rows += bytes(high << 4 | low for high, low in zip(shades[::2], shades[1::2], strict=True))
+    return zlib.compress(bytes(rows), 9)
+
+
+def _distance(point: tuple[float, float], start: tuple[float, float], end: tuple[float, float]) -> float:
+    """From a point to a line between two others, in pixels."""
+    (x, y), (x1, y1), (x2, y2) = point, start, end
+    length_squared = (x2 - x1) ** 2 + (y2 - y1) ** 2
+    along = ((x - x1) * (x2 - x1) + (y - y1) * (y2 - y1)) / length_squared if length_squared else 0.0
+    along = min(1.0, max(0.0, along))
+    return math.hypot(x - x1 - along * (x2 - x1), y - y1 - along * (y2 - y1))
+
+
+LONG_CONTEXT_TOKENS: Final = 500_000
+"""From where on a model is tagged for its long context."""
+
+WRITTEN: Final = "openrouter_pipe"
+"""The key of a row's `meta` under which the digests are."""
+
+_NAME: Final = "name"
+_ICON: Final = "profile_image_url"
+_CAPABILITY: Final = "capabilities."
+_DESCRIPTION_CHARACTERS: Final = 300
+_DEFAULT_ICON: Final = "/static/favicon.png"
+"""What the page writes where a row has no icon, or where it has not loaded the row's own."""
+_MARKUP: Final = re.compile(r"!?\[([^\[\]]*+)\]\((?:[^()]|\([^()]*+\))*+\)|<[^<>]*+>")
+"""A link or a picture, of which the text is kept, and a tag."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowInfo:
+    """What is ours to fill of a row: its name, and its `meta` with all else that is in there."""
+
+    name: str
+    meta: Mapping[str, Any]
+
+
+def model_fields(model: Model, defaults: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of a model's row, those inside the capabilities by `capabilities.NAME`.
+
+    `defaults` are the capabilities that an administrator has set for all models: what is off there stays off.
+    """
+    slug = model.id.partition("/")[0].removeprefix("~") or model.id
+    provider = (model.name.partition(": ")[0].strip() if ": " in model.name else "") or slug
+    allowed = {name: can and defaults.get(name) is not False for name, can in _capabilities(model).items()}
+    description = _description(model)
+    return {
+        _NAME: model.name,
+        **({"description": description} if description else {}),
+        _ICON: icon(slug, provider),
+        "tags": [{"name": tag} for tag in _tags(model, provider)],
+        **{f"{_CAPABILITY}{name}": can for name, can in allowed.items()},
+    }
+
+
+def new_row(fields: Mapping[str, Any]) -> RowInfo:
+    """Return the row of a model that had none."""
+    return _with_fields(RowInfo("", {}), fields, {})
+
+
+def updated_row(row: RowInfo, fields: Mapping[str, Any]) -> RowInfo | None:
+    """Return the row with the fields that nobody else has written, None where that changes nothing."""
+    written = as_object(row.meta.get(WRITTEN))
+    ours = {
+        field: value
+        for field, value in fields.items()
+        if _is_ours(field, _value_of(row, field), written.get(field))
+    }
+    updated = _with_fields(row, ours, written)
+    return updated if ours and updated != row else None
+
+
+def _is_ours(field: str, value: Any, written: str | None) -> bool:
+    """Whether nobody has written the field, or we have."""
+    if value is None:
+        return written is None or field == _ICON
+    return _digest(value) == written
+
+
+def _value_of(row: RowInfo, field: str) -> Any:
+    """What stands in a field, None for all that means nothing."""
+    if field == _NAME:
+        return row.name or None
+    if field.startswith(_CAPABILITY):
+        return as_object(row.meta.get("capabilities")).get(field.removeprefix(_CAPABILITY))
+    value = row.meta.get(field)
+    if field == _ICON and as_text(value).endswith(_DEFAULT_ICON):
+        return None
+    return value or None
+
+
+def _with_fields(row: RowInfo, fields: Mapping[str, Any], written: Mapping[str, Any]) -> RowInfo:
+    capabilities = {
+        field.removeprefix(_CAPABILITY): value
+        for field, value in fields.items()
+        if field.startswith(_CAPABILITY)
+    }
+    meta = {
+        **row.meta,
+        **{field: value for field, value in fields.items() if field != _NAME and "." not in field},
+        **({"capabilities": as_object(row.meta.get("capabilities")) | capabilities} if capabilities else {}),
+        WRITTEN: {**written, **{field: _digest(value) for field, value in fields.items()}},
+    }
+    return RowInfo(fields.get(_NAME, row.name), meta)
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _capabilities(model: Model) -> dict[str, bool]:
+    """What a chat with the model can do.
+
+    Open WebUI gives its search, its interpreter and its other tools to a model by function calls. Documents reach
+    every model: as they are, through OpenRouter's parser, or as the host's own text.
+    """
+    calls_tools = not model.supported_parameters or "tools" in model.supported_parameters
+    return {
+        "vision": model.reads("image"),
+        "file_upload": True,
+        "image_generation": model.draws or calls_tools,
+        "web_search": calls_tools,
+        "code_interpreter": calls_tools,
+        "builtin_tools": calls_tools,
+    }
+
+
+def _tags(model: Model, provider: str) -> Iterator[str]:
+    yield provider
+    is_tagged = {
+        "free": model.is_free,
+        "reasoning": model.reasons,
+        "vision": "image" in model.input_modalities,
+        "tools": "tools" in model.supported_parameters,
+        "images": model.draws,
+        "long context": (model.context_tokens or 0) >= LONG_CONTEXT_TOKENS,
+        "expiring": bool(model.expires),
+    }
+    yield from (tag for tag, is_so in is_tagged.items() if is_so)
+
+
+def _description(model: Model) -> str:
+    """Context, prices and the day of withdrawal, then the beginning of the catalogue's text, in one paragraph."""
+    facts = []
+    if model.context_tokens:
+        facts.append(f"Context: {model.context_tokens:,} tokens.")
+    if model.is_free:
+        facts.append("Free.")
+    elif model.price_input is not None and model.price_output:
+        prices = f"{_per_million(model.price_input)} in, {_per_million(model.price_output)} out"
+        facts.append(f"Price per million tokens: {prices}.")
+    if model.expires:
+        facts.append(f"Withdrawn on {model.expires}.")
+    text = _beginning(_plain(model.description))
+    return " ".join(part for part in (*facts, text) if part)
+
+
+def _plain(text: str) -> str:
+    """A text in one line for which no browser fetches anything: what is left of pictures and tags is broken up."""
+    return " ".join(_MARKUP.sub(r"\1", text).replace("![", "! [").replace("<", "< ").split())
+
+
+def _per_million(price: float) -> str:
+    """Dollars, to three digits that count."""
+    return f"${Decimal(f'{price * 1_000_000:.3g}'):f}"
+
+
+def _beginning(text: str) -> str:
+    """Whole sentences, or words if the first sentence is too long."""
+    if len(text) <= _DESCRIPTION_CHARACTERS:
+        return text
+    head = text[: _DESCRIPTION_CHARACTERS - 1]
+    sentences = head.rpartition(". ")[0]
+    return f"{sentences}." if sentences else f"{head.rpartition(' ')[0] or head}…"
 
 
 async def admin_parameters(call: Call) -> Mapping[str, Any]:
@@ -63,3 +371,293 @@ def _parsed(value: Any) -> Any:
         return json.loads(value)
     except (ValueError, RecursionError):
         return value
+
+
+AccessFor = Literal["new", "all"]
+Outcome = Literal["created", "updated", "access"]
+
+PRIVATE: Final = "private"
+PUBLIC: Final = "public"
+
+_LEASE: Final = "model rows"
+_LEASE_SECONDS: Final = 10 * 60.0
+_RETRY_SECONDS: Final = 60.0
+_PAGE_ROWS: Final = 50
+_COMMENT: Final = "From OpenRouter's list of models"
+"""What the row's history in Open WebUI says of our versions."""
+
+_log = logging.getLogger(__name__)
+
+Grant = tuple[str, str, str]
+"""Kind and id of whom it is for, and what is permitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRowSettings:
+    """Whether rows are filled; who may use models (`private`, `public`, or names of groups), and which of them.
+
+    That is decided once for each new model, or with `all` for every model, at each pass.
+    """
+
+    sync_info: bool = True
+    access: tuple[str, ...] = (PRIVATE,)
+    access_for: AccessFor = "new"
+
+
+class Claims(Protocol):
+    """What lets one worker at a time do something. Both methods may raise anything."""
+
+    async def take(self, name: str, seconds: float) -> bool:
+        """Return whether this worker may; a claim ends by itself."""
+
+    async def release(self, name: str) -> None:
+        """Give the claim back."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """What one function offers. `listing` numbers the lists that were fetched: each of them is worth a pass."""
+
+    models: Sequence[Model]
+    settings: ModelRowSettings
+    listing: int
+
+
+Write = Callable[[str, Sequence[Model], ModelRowSettings], Awaitable[Mapping[Outcome, int]]]
+
+
+@dataclass(slots=True)
+class ModelRows:
+    """The passes of one worker. `start` begins work in the background, `clock` is in seconds, `write` is a pass."""
+
+    claims: Claims
+    start: Callable[[Coroutine[Any, Any, None]], object]
+    clock: Callable[[], float]
+    write: Write
+    _done: dict[str, _Offer] = field(default_factory=dict)
+    _next_attempts: dict[str, float] = field(default_factory=dict)
+
+    def offer(
+        self, function_id: str, models: Sequence[Model], settings: ModelRowSettings, *, listing: int
+    ) -> None:
+        """Have the rows of the models that a function offers written, if that was not done; returns at once."""
+        offer = _Offer(models, settings, listing)
+        now = self.clock()
+        if self._done.get(function_id) == offer or now < self._next_attempts.get(function_id, now):
+            return
+        self._done[function_id] = offer
+        self.start(self._write(function_id, offer))
+
+    async def _write(self, function_id: str, offer: _Offer) -> None:
+        try:
+            if await self.claims.take(_LEASE, _LEASE_SECONDS):
+                try:
+                    written = await self.write(function_id, offer.models, offer.settings)
+                finally:
+                    await self.claims.release(_LEASE)
+                _log.debug("model rows written: %s", dict(written))
+                return
+        except Exception:  # noqa: BLE001 - the host may raise anything, and the next attempt may succeed
+            _log.warning("the model rows were not all written", exc_info=True)
+        self._done.pop(function_id, None)
+        self._next_attempts[function_id] = self.clock() + _RETRY_SECONDS
+
+
+def function_id(pipe: object) -> str | None:
+    """Return the id under which the running host has loaded a pipe; None while it has not, and elsewhere.
+
+    That very object is looked for: two functions may hold the same code, and an old pipe may still be running.
+    """
+    main = sys.modules.get("open_webui.main")
+    loaded = getattr(getattr(getattr(main, "app", None), "state", None), "FUNCTIONS", None)
+    return next((name for name, function in as_object(loaded).items() if function is pipe), None)
+
+
+async def write_model_rows(
+    function_id: str, models: Sequence[Model], settings: ModelRowSettings
+) -> Mapping[Outcome, int]:
+    """Write the rows of a function's models that differ, and return how many of each kind; may raise anything."""
+    by_row_id = {f"{function_id}.{model.id}": model for model in models if not re.search(r"\s", model.id)}
+    rows = await _read_rows(function_id)
+    ours = {row_id: row for row_id in by_row_id if (row := rows.get(row_id)) is not None}
+    fields = await _fields(by_row_id, settings)
+    grants = await _grants(settings.access)
+    written: Counter[Outcome] = Counter()
+    missing = [row_id for row_id in by_row_id if row_id not in rows]
+    if missing and (settings.sync_info or grants):
+        owner_id = await _owner_id(function_id)
+        for page in _pages(missing):
+            infos = {
+                row_id: new_row(fields[row_id]) if settings.sync_info else RowInfo(by_row_id[row_id].name, {})
+                for row_id in page
+            }
+            written["created"] += await _create(infos, owner_id, grants, int(time.time()))
+    if settings.sync_info:
+        for row_id in await asyncio.to_thread(_outdated, ours, fields):
+            written["updated"] += await _update(row_id, fields[row_id])
+    if settings.access_for == "all":
+        written["access"] += await _set_access(list(ours), grants)
+    return written
+
+
+async def _read_rows(function_id: str) -> dict[str, RowInfo | None]:
+    """The rows of a function's models, in one query; None for a workspace's own model that has such an id."""
+    import sqlalchemy as sa
+    from open_webui.internal.db import get_async_db_context
+    from open_webui.models.models import Model as Row
+
+    of_function = Row.id.startswith(f"{function_id}.", autoescape=True)
+    query = sa.select(Row.id, Row.base_model_id, Row.name, Row.meta).where(of_function)
+    async with get_async_db_context() as session:
+        found = (await session.execute(query)).all()
+    return {
+        row_id: RowInfo(name, as_object(meta)) if base_id is None else None
+        for row_id, base_id, name, meta in found
+    }
+
+
+async def _fields(
+    by_row_id: Mapping[str, Model], settings: ModelRowSettings
+) -> Mapping[str, Mapping[str, Any]]:
+    """The fields of each row; made in a thread, since icons are drawn."""
+    from open_webui.models.config import Config
+
+    if not settings.sync_info:
+        return {}
+    metadata = as_object(await Config.get("models.default_metadata", {}))
+    defaults = as_object(metadata.get("capabilities"))
+
+    def make() -> dict[str, Mapping[str, Any]]:
+        return {row_id: model_fields(model, defaults) for row_id, model in by_row_id.items()}
+
+    return await asyncio.to_thread(make)
+
+
+def _outdated(rows: Mapping[str, RowInfo], fields: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    return [row_id for row_id, row in rows.items() if updated_row(row, fields[row_id])]
+
+
+async def _owner_id(function_id: str) -> str:
+    """The administrator who installed the function: the owner of its rows."""
+    from open_webui.models.functions import Functions
+
+    function = await Functions.get_function_by_id(function_id)
+    return function.user_id if function else ""
+
+
+async def _create(infos: Mapping[str, RowInfo], owner_id: str, grants: frozenset[Grant], created: int) -> int:
+    """Create rows in one transaction, each with its first version; 0 where somebody else creates one of them too.
+
+    The host's own way, row by row, keeps a worker busy for seconds. Before 0.12, rows had no versions.
+    """
+    from open_webui.internal.db import get_async_db_context
+    from open_webui.models.models import Model as Row
+    from open_webui.models.models import ModelForm
+    from sqlalchemy.exc import IntegrityError
+
+    try:
+        from open_webui.models.model_history import ModelHistories, model_snapshot
+    except ImportError:
+        ModelHistories = None  # noqa: N806 - the host's name, of what it does not have
+    async with get_async_db_context() as session:
+        for row_id, info in infos.items():
+            form = ModelForm.model_validate(
+                {"id": row_id, "name": info.name, "meta": info.meta, "params": {}}
+            )
+            content = form.model_dump(exclude={"access_grants", "commit_message"})
+            row = Row(**content, user_id=owner_id, created_at=created, updated_at=created)
+            if ModelHistories:
+                version = ModelHistories.new_entry(
+                    row_id, model_snapshot(content), owner_id, commit_message=_COMMENT
+                )
+                row.version_id = version.id
+                session.add(version)
+            session.add_all([row, *_grant_rows(row_id, grants, created)])
+        try:
+            await session.commit()
+        except IntegrityError as error:
+            await session.rollback()
+            _log.debug("rows were created by somebody else: %s", error)
+            return 0
+    return len(infos)
+
+
+async def _update(row_id: str, fields: Mapping[str, Any]) -> bool:
+    """Update a row as it is now; False where that is no longer due, or somebody else edits it at this moment."""
+    from fastapi import HTTPException
+    from open_webui.models.models import ModelForm, Models
+
+    row = await Models.get_model_by_id(row_id)
+    if row is None:
+        return False
+    content = row.model_dump(exclude={"access_grants"})
+    updated = updated_row(RowInfo(row.name, content["meta"]), fields)
+    if updated is None:
+        return False
+    changes = {"name": updated.name, "meta": updated.meta, "commit_message": _COMMENT}
+    try:
+        await Models.update_model_by_id(row_id, ModelForm.model_validate({**content, **changes}))
+    except HTTPException as error:
+        if error.status_code != 409:
+            raise
+        return False
+    return True
+
+
+async def _grants(access: Sequence[str]) -> frozenset[Grant]:
+    """Whom the models are opened to; a group that does not exist opens nothing."""
+    from open_webui.models.groups import Groups
+
+    if access == (PRIVATE,):
+        return frozenset()
+    if access == (PUBLIC,):
+        return frozenset({("user", "*", "read")})
+    ids = {group.name: group.id for group in await Groups.get_all_groups()}
+    if unknown := [name for name in access if name not in ids]:
+        _log.warning("NEW_MODEL_ACCESS names groups that Open WebUI does not have: %s", ", ".join(unknown))
+    return frozenset(("group", ids[name], "read") for name in access if name in ids)
+
+
+async def _set_access(row_ids: Sequence[str], grants: frozenset[Grant]) -> int:
+    """Give the rows exactly these grants; return how many had others."""
+    import sqlalchemy as sa
+    from open_webui.internal.db import get_async_db_context
+    from open_webui.models.access_grants import AccessGrant, AccessGrants
+
+    present = await AccessGrants.get_grants_by_resources("model", list(row_ids))
+    others = [
+        row_id
+        for row_id in row_ids
+        if {(each.principal_type, each.principal_id, each.permission) for each in present.get(row_id, ())}
+        != grants
+    ]
+    for page in _pages(others):
+        of_page = sa.delete(AccessGrant).where(
+            AccessGrant.resource_type == "model", AccessGrant.resource_id.in_(page)
+        )
+        async with get_async_db_context() as session:
+            await session.execute(of_page)
+            session.add_all(each for row_id in page for each in _grant_rows(row_id, grants, int(time.time())))
+            await session.commit()
+    return len(others)
+
+
+def _grant_rows(row_id: str, grants: frozenset[Grant], created: int) -> list[Any]:
+    from open_webui.models.access_grants import AccessGrant
+
+    names = ("principal_type", "principal_id", "permission")
+    return [
+        AccessGrant(
+            id=str(uuid.uuid4()),
+            resource_type="model",
+            resource_id=row_id,
+            created_at=created,
+            **dict(zip(names, grant, strict=True)),
+        )
+        for grant in sorted(grants)
+    ]
+
+
+def _pages(row_ids: Sequence[str]) -> list[Sequence[str]]:
+    """So many rows that no transaction holds up a chat for long."""
+    return [row_ids[start : start + _PAGE_ROWS] for start in range(0, len(row_ids), _PAGE_ROWS)]

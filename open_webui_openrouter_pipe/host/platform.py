@@ -8,10 +8,13 @@ Source: `internal/db.py`, `utils/redis.py` and `env.py` of Open WebUI 0.12.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import secrets
+import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +22,10 @@ from typing import Any, Final
 
 from redis.exceptions import RedisError
 from sqlalchemy.ext.asyncio import AsyncEngine
+
+from ..errors import StoreUnavailable
+from ..money.limits import Group
+from ..responses.values import as_object, as_text
 
 SECRET_FILE: Final = "openrouter_pipe_secret"  # noqa: S105 - a name
 
@@ -115,3 +122,69 @@ def shared_redis() -> SharedRedis | None:
         _log.warning("artifacts are kept without Redis: %s", error)
         return None
     return SharedRedis(client, f"{env.REDIS_KEY_PREFIX}:{_OUR_PART}") if client is not None else None
+
+
+SAVING_FUNCTIONS: Final = frozenset({"update_function_valves_by_id", "update_function_user_valves_by_id"})
+
+
+def is_saving() -> bool:
+    """Return whether the constructor that asks was called by the host's function for saving a form."""
+    return sys._getframe(2).f_code.co_name in SAVING_FUNCTIONS  # noqa: SLF001 - nothing else tells it
+
+
+class NotSaved(ValueError):
+    """Values are refused. Where the host would replace the text, an HTTP response has it instead."""
+
+    def __bool__(self) -> bool:
+        from fastapi import HTTPException
+
+        raise HTTPException(status_code=400, detail=str(self))
+
+
+def stored_user_valves(user: Mapping[str, Any], function_id: str) -> Mapping[str, Any] | None:
+    """Return what is stored of a user's valves for a function; None where it can no longer be decrypted.
+
+    `user` is what the host passes to a pipe: with the user's settings, which hold the valves of all functions.
+    """
+    functions = as_object(as_object(user.get("settings")).get("functions"))
+    stored = as_object(functions.get("valves")).get(function_id)
+    return _decrypted(stored) if isinstance(stored, str) and stored else as_object(stored)
+
+
+async def replace_user_valve(function_id: str, user_id: str, name: str, values: tuple[str, str]) -> None:
+    """Store another value of a user's valve, if it is still the first of these; never raises."""
+    from open_webui.models.functions import Functions
+
+    old, new = values
+    try:
+        stored = as_object(await Functions.get_user_valves_by_id_and_user_id(function_id, user_id))
+        if stored.get(name) == old:
+            await Functions.update_user_valves_by_id_and_user_id(function_id, user_id, {**stored, name: new})
+    except Exception as error:  # noqa: BLE001 - the host may raise anything, and the next request tries again
+        _log.warning("the valve %s of a user was not replaced: %s", name, type(error).__name__)
+
+
+def function_of(model: Any) -> str:
+    """Return the id of the function that offers a model, as the host reads it in the model's id."""
+    return as_text(model).partition(".")[0]
+
+
+def _decrypted(stored: str) -> Mapping[str, Any] | None:
+    """The host's own `decrypt_valves` takes what it cannot decrypt for empty."""
+    try:
+        from open_webui.utils.valves import _fernet
+
+        return as_object(json.loads(_fernet().decrypt(stored.encode())))
+    except Exception as error:  # noqa: BLE001 - whatever it is, they cannot be read
+        _log.warning("the valves of a user cannot be decrypted: %s", type(error).__name__)
+        return None
+
+
+async def groups_of(user_id: str) -> list[Group]:
+    """Return a user's groups. Raises StoreUnavailable."""
+    from open_webui.models.groups import Groups
+
+    try:
+        return [Group(group.id, group.name) for group in await Groups.get_groups_by_member_id(user_id)]
+    except Exception as error:  # whatever the host raises
+        raise StoreUnavailable("The groups of a user cannot be read.", detail=repr(error)) from error

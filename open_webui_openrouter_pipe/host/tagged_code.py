@@ -17,8 +17,7 @@ from typing import Final
 
 from ..ports import Output
 from ..responses.effects import ResponseFinished
-from .items import HostItem
-from .native import HostEvent, NativeWriter
+from .native import HostEvent, HostItem, NativeWriter
 
 _OPENING: Final = re.compile(r'<code_interpreter\s(?=[^<>]*\btype="code")[^<>]*>')
 _CLOSING: Final = "</code_interpreter>"

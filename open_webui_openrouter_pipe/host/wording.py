@@ -12,13 +12,65 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from ..languages.language import Language
 from ..notices import ENGLISH, find_language, in_language, is_cost, is_important, without_button
 from ..ports import Failed, Notice, Output
-from ..responses.wire import as_object, as_text
+from ..responses.values import as_object, as_text
 from .call import Call
+
+EventCall: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
+
+
+def page_question(
+    event_call: EventCall | None, language: Language = ENGLISH
+) -> Callable[[str, str], Awaitable[bool | None]] | None:
+    """Return what asks the user to confirm a text under a title; its answer is None when nobody was there to ask."""
+    if event_call is None:
+        return None
+
+    async def ask(title: str, text: str) -> bool | None:
+        title, text = in_language(title, language), in_language(text, language)
+        answer = await event_call({"type": "confirmation", "data": {"title": title, "message": text}})
+        return None if isinstance(answer, dict) and "error" in answer else bool(answer)
+
+    return ask
+
+
+log = logging.getLogger(__name__)
+
+
+async def voice_prompt() -> str:
+    """Return the instructions as the administrator has set them, "" where they are not known."""
+    from open_webui.config import DEFAULT_VOICE_MODE_PROMPT_TEMPLATE
+    from open_webui.models.config import Config
+
+    try:
+        return as_text(await Config.get("task.voice.prompt_template")) or DEFAULT_VOICE_MODE_PROMPT_TEMPLATE
+    except Exception as error:  # noqa: BLE001 - the host's database may raise anything, and this is no reason to fail
+        log.warning("the instructions for spoken answers are not known: %s", type(error).__name__)
+        return ""
+
+
+def with_voice_prompt_last(call: Call, prompt: str) -> Call:
+    """Return the call with these instructions behind its base prompt; as it is where the host did not write them."""
+    first = as_object(call.messages[0]) if call.messages else {}
+    text = first.get("content")
+    if first.get("role") != "system" or not isinstance(text, str) or not call.base_system_prompt:
+        return call
+    base, whole = (_without_lines(each, prompt) for each in (call.base_system_prompt, text))
+    if base is None or whole is None:
+        return call
+    message = {**first, "content": "\n".join(filter(None, (whole, prompt)))}
+    return replace(call, messages=[message, *call.messages[1:]], base_system_prompt=base)
+
+
+def _without_lines(text: str, lines: str) -> str | None:
+    """The text without these lines, None where they do not stand in it on lines of their own."""
+    before, found, after = f"\n{text}\n".partition(f"\n{lines}\n") if lines else ("", "", "")
+    return f"{before}\n{after}"[1:-1] if found else None
+
 
 _CHANNEL = "channel:"
 _log = logging.getLogger(__name__)

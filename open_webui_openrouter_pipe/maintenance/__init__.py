@@ -1,9 +1,8 @@
 """A function of its own for administrators: it moves chats to ours, and removes what ours leaves behind.
 
     pipe         what Open WebUI loads: reads a command, and writes the report
-    commands     the commands that can be written, and what a report says     (pure)
-    ids          model ids under another function                             (pure)
-    cleaning     messages without our markers                                 (pure)
+    commands     the commands that can be written, ids under another function, and what a report says  (pure)
+    cleaning     messages without our markers                                                          (pure)
     host_tables  the host's tables, read and written in pages
     moving       chats, presets, grants and settings under other model ids
     removal      tables, markers, rows, files and Redis keys that are ours

@@ -8,8 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from ..history.carriers import PHASE_TYPE, REFERENCE_TYPE
-from ..history.markers import MarkedText, code_ulids, iter_marker_spans, split_text_by_markers
+from ..history.markers import (
+    PHASE_TYPE,
+    REFERENCE_TYPE,
+    MarkedText,
+    code_ulids,
+    iter_marker_spans,
+    split_text_by_markers,
+)
 
 Message: TypeAlias = Mapping[str, Any]
 

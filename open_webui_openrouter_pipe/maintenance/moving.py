@@ -13,8 +13,8 @@ from uuid import uuid4
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from .commands import SETTINGS, Renaming, change_function_valves, rename_choice, rename_ids, rename_setting
 from .host_tables import Columns, HostRow, HostTables, each_row
-from .ids import SETTINGS, Renaming, change_function_valves, rename_choice, rename_ids, rename_setting
 
 
 async def move(tables: HostTables, renaming: Renaming) -> dict[str, int]:

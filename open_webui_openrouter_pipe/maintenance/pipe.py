@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..host.platform import SECRET_FILE, Platform, platform
-from . import commands
-from .commands import MaintenanceCommand, read_command, report
+from ..maintenance import commands
+from .commands import MaintenanceCommand, Renaming, read_command, report
 from .host_tables import HostRow, HostTables
-from .ids import Renaming
 from .moving import move
 from .removal import Leftovers, forget, remove
 

@@ -19,8 +19,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from ..host.platform import SharedRedis
 from ..store.schema import define_tables
 from .cleaning import marker_ids, without_markers
+from .commands import change_function_valves
 from .host_tables import Change, Columns, HostRow, HostTables, each_row
-from .ids import change_function_valves
 
 _PREFIX: Final = "openrouter_pipe_"
 _MARKS: Final = ("]: #", '"openrouter_pipe.')

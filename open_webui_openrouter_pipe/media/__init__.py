@@ -1,10 +1,9 @@
 """Attachments: which are sent and how, what files are, and where they may come from.
 
-    choice     which attachments are sent, in which form, and what stands for the others  (pure)
-    library    the port `Attachments`: references read, encoded and put in place
-    addresses  which URLs and IP addresses may be reached                     (pure)
-    download   files fetched from addresses that users and models name
-    kinds      the media type of a file, by its content                       (pure)
+    choice    which attachments are sent, in which form, and what stands for the others  (pure)
+    library   the port `Attachments`: references read, encoded and put in place
+    download  files fetched from addresses that users and models name, and which may be reached
+    kinds     the media type of a file, by its content                                   (pure)
 
 Knows neither Open WebUI nor OpenRouter nor a database.
 """

@@ -19,11 +19,28 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from ..conversation.media import family_of, image_size
 from ..history.turn import assistant_message
 from ..ports import Model
-from ..responses.inline import base64_of, decode, reference_of
-from ..responses.items import AudioData, InputPart, InputText, Item, is_message
-from ..responses.pictures import is_picture, picture_address, with_picture
-from ..responses.references import HOST_FILES, host_file_id, host_file_path
-from ..responses.wire import as_list, as_object, as_text, is_web_address
+from ..responses.items import (
+    AudioData,
+    InputPart,
+    InputText,
+    Item,
+    is_message,
+    is_picture,
+    picture_address,
+    with_picture,
+)
+from ..responses.values import (
+    HOST_FILES,
+    as_list,
+    as_object,
+    as_text,
+    base64_of,
+    decode,
+    host_file_id,
+    host_file_path,
+    is_web_address,
+    reference_of,
+)
 from .kinds import media_type_of
 
 Documents = Literal["auto", "native", "host"]

@@ -17,14 +17,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from ..conversation.content_cache import ContentCache
+from ..conversation.conversation import ContentCache
 from ..errors import AttachmentUnavailable
 from ..notices import notice
 from ..ports import Downloads, FileContent, Files, FilledItems, Model
-from ..responses.inline import decode
 from ..responses.items import Item, is_message
-from ..responses.references import host_file_id, host_file_path
-from ..responses.text import clean_text
+from ..responses.values import clean_text, decode, host_file_id, host_file_path
 from .choice import (
     Attachment,
     Choice,

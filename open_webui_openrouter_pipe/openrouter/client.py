@@ -22,22 +22,14 @@ from urllib.parse import quote
 
 import httpx
 
-from ..errors import (
-    ConfigurationError,
-    ConnectionFailed,
-    NotOpenRouter,
-    PipeError,
-    StreamBroken,
-    TooBusy,
-)
+from ..errors import ConfigurationError, ConnectionFailed, NotOpenRouter, PipeError, StreamBroken, TooBusy
 from ..notices import admin_notice, notice
 from ..ports import Event, RequestBody
-from ..responses.effects import parse_event, terminal_event
+from ..responses.effects import Decoder, parse_event, terminal_event
 from ..responses.failure import Failure, read_failure
-from ..responses.sse import Decoder
-from .body import EncodedBody, encode_body
-from .breaker import AddressBreaker
+from .connections import AddressBreaker
 from .errors import redact, retry_after, to_error
+from .wire import EncodedBody, encode_body
 
 DEFAULT_BASE_URL: Final = "https://openrouter.ai/api/v1"
 

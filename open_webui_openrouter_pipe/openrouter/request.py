@@ -1,341 +1,295 @@
-"""Reads the host's parameters into the body of POST /responses.
+"""Where the provider caches, and the key that keeps a chat on one provider.
 
-Pure, and stable to the byte: the same values give the same keys in the same order, and what stays the same over a
-chat (model, tools) precedes the input, so that a provider's prompt cache finds it. Only what the Responses
-schema knows, the model supports and the value's type allows goes in; nothing is ever null. Owns no defaults but those
-that reasoning needs.
+Only families that cache at explicit breakpoints (Anthropic, Alibaba) get any. They do not change what the model
+reads: a breakpoint is a field beside a text.
+
+Sources: OpenRouter's `prompt_cache_breakpoint` on `input_text` parts; Anthropic's limit of four breakpoints.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Annotated, Any, Final, Literal, get_args
+import hmac
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any, Final, Literal, cast
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    BeforeValidator,
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    field_validator,
-)
-from pydantic_core import PydanticUseDefault
+from ..conversation.conversation import Tool
+from ..conversation.media import holds_pdf
+from ..money.prices import needs_breakpoints
+from ..planning.plan import CacheMarks
+from ..ports import BuiltRequest, Model, RequestBody
+from ..responses.items import Item, is_message
+from ..responses.values import as_list, as_object
+from .fields import BEFORE_TOOLS, RequestTemplate, read_parameters, read_tools
+from .search import has_to_search, most_searches, searches
 
-from ..ports import Model
-from ..responses.items import Item, is_function_call
-from ..responses.wire import as_list, as_number, as_object, as_text, wire_name
-from .tool_order import in_order, in_order_of_keys
+KEY_CHARACTERS = 48
+"""OpenAI takes at most 64 characters as `prompt_cache_key`."""
 
-_ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
-_NOT_PARAMETERS: Final = frozenset({"model", "messages", "stream", "input", "instructions"})
-BEFORE_TOOLS: Final = frozenset({"model", "models"})
-"""The fields of a body that stand before its tools."""
-_OUTPUT_LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
-"""The host's names for one field; the first one that is present counts."""
-_FIELD_OF: Final[Mapping[str, str]] = {
-    **dict.fromkeys(_OUTPUT_LIMITS, "max_output_tokens"),
-    "reasoning_effort": "reasoning",
-    "response_format": "text",
-    "verbosity": "text",
-}
-"""Host parameters that go into a field of another name."""
-_IF_LISTED: Final = frozenset(
-    {
-        "tools",
-        "temperature",
-        "top_p",
-        "top_k",
-        "top_logprobs",
-        "presence_penalty",
-        "frequency_penalty",
-        "stop",
-    }
-)
-"""Sent only to a model whose catalogue row lists them."""
+
+def with_breakpoints(items: Sequence[Item], marks: CacheMarks) -> tuple[Item, ...]:
+    """Set at most three breakpoints: after the instructions, the frontier and the last completed turn.
+
+    The fourth that a provider takes is left to it, for the end of the request. When the prefix changes, the first
+    breakpoint moves to where the change begins: what was cached before it is read once more, and what comes after it
+    is written anew.
+
+    Only messages that the model did not write carry breakpoints. Where a block ends with something else, the next
+    such message carries it, or else the one before. But nothing is found again behind what changes from request to
+    request: with such text before the current turn, the last two messages before it carry breakpoints, the later one
+    for what the next request will find, the earlier one for what the request before has left. A provider looks for
+    that only some twenty blocks back.
+    """
+    carriers = [at for at, item in enumerate(items) if _last_text_part(item) is not None]
+    first = marks.instructions if marks.unchanged == marks.frontier else marks.unchanged
+    lasting = [at for at in carriers if at < marks.completed]
+    if marks.has_volatile:
+        chosen = {*lasting[-2:], *(_carrier_of(lasting, end) for end in [first] if end)}
+    else:
+        chosen = {_carrier_of(carriers, end) for end in (first, marks.frontier, marks.completed) if end}
+    return tuple(_with_breakpoint(item) if at in chosen else item for at, item in enumerate(items))
+
+
+def cache_key(secret: bytes, user_id: str, chat_id: str) -> str:
+    """Return the `session_id` and `prompt_cache_key` of a chat: the same for all its branches."""
+    name = b"%d:%b%b" % (len(user_id), user_id.encode(), chat_id.encode())
+    return hmac.new(secret, name, sha256).hexdigest()[:KEY_CHARACTERS]
+
+
+def _carrier_of(carriers: Sequence[int], end: int) -> int | None:
+    """Return the index of the item that carries the breakpoint of the block before `end`."""
+    if end - 1 in carriers:
+        return end - 1
+    later = next((at for at in carriers if at >= end), None)
+    return later if later is not None else next((at for at in reversed(carriers) if at < end), None)
+
+
+def _last_text_part(item: Item) -> int | None:
+    """Return the index of a message's last text that is not empty; providers refuse a breakpoint on an empty text."""
+    if not is_message(item) or item["role"] == "assistant":
+        return None
+    parts = cast("list[dict[str, Any]]", item["content"])
+    texts = [at for at, part in enumerate(parts) if part["type"] == "input_text" and part["text"]]
+    return texts[-1] if texts else None
+
+
+def _with_breakpoint(item: Item) -> Item:
+    index = _last_text_part(item)
+    assert index is not None
+    parts = list(cast("list[dict[str, Any]]", item.get("content")))
+    parts[index] = {**parts[index], "prompt_cache_breakpoint": {"mode": "explicit"}}
+    return cast("Item", {**item, "content": parts})
+
+
+IdentityLevel = Literal["none", "session", "user", "trace"]
+"""How much is sent; each level includes those before it."""
+
+_LEVELS: Final[tuple[IdentityLevel, ...]] = ("none", "session", "user", "trace")
+_CHARACTERS: Final = 48
 
 
 @dataclass(frozen=True, slots=True)
-class RequestTemplate:
-    """The body of all requests of one call, its input still empty.
+class Caller:
+    """Whose request it is, by the host's ids, "" where there is none; `task` is None for a chat."""
 
-    `dropped` names the host's parameters that are not in it, `host_tool_names` the host's name for each function
-    name that had to be changed.
+    user_id: str
+    chat_id: str
+    message_id: str
+    task: str | None
+
+
+def identity_parameters(level: IdentityLevel, caller: Caller, secret: bytes) -> dict[str, Any]:
+    """Return the parameters that name the chat (`session_id`, `prompt_cache_key`), the user and the message."""
+    included = _LEVELS[: _LEVELS.index(level) + 1]
+    named: dict[str, Any] = {}
+    if "session" in included and caller.chat_id and caller.task is None:
+        key = cache_key(secret, caller.user_id, caller.chat_id)
+        named |= {"session_id": key, "prompt_cache_key": key}
+    if "user" in included and caller.user_id:
+        named["user"] = _pseudonym(secret, "user", caller.user_id)
+    if "trace" in included:
+        parts = (caller.user_id, caller.chat_id, caller.message_id)
+        traced = {"trace_id": _pseudonym(secret, "message", *parts)} if caller.message_id else {}
+        named["trace"] = {**traced, "trace_name": caller.task or "chat"}
+    return named
+
+
+def _pseudonym(secret: bytes, kind: str, *ids: str) -> str:
+    name = "".join(f"{len(part)}:{part}" for part in (kind, *ids)).encode("utf-8", "surrogatepass")
+    return hmac.new(secret, name, sha256).hexdigest()[:_CHARACTERS]
+
+
+_log = logging.getLogger(__name__)
+
+_PARSER: Final = "file-parser"
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+_NOT_FOR_SUMMARIES: Final = frozenset(
+    {"tool_choice", "plugins", "response_format", "text", "stop", "modalities", "image_config"}
+)
+"""What would force a call or another form, search the web, or cut the text short."""
+
+
+class Composer:
+    """Builds the bodies of one call's requests to one model."""
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Any],
+        *,
+        model: Model | None,
+        model_id: str,
+        summary_parameters: Mapping[str, Any] = _NONE,
+        pdf_engine: str | None = None,
+        own_tools: Sequence[Tool] = (),
+    ) -> None:
+        """`model` is the catalogue's entry, None when unknown; `model_id` is asked for, variant included.
+
+        `summary_parameters` replace parameters in requests for summaries. `pdf_engine` is what OpenRouter reads PDFs
+        with, None where it chooses. `own_tools` are offered beside tools of the parameters, unless one has the same
+        name, and to models that are known to take tools: others would be found nowhere.
+        """
+        self._parameters = parameters
+        self._summary_parameters = summary_parameters
+        self._model = model
+        self._model_id = model_id
+        self._pdf_engine = pdf_engine
+        self._own_tools = tuple(own_tools)
+
+    @cached_property
+    def _host_template(self) -> RequestTemplate:
+        """The parameters without our own tools; what only writes summaries never reads them."""
+        template = read_parameters(self._parameters, model=self._model, model_id=self._model_id)
+        if template.dropped:
+            _log.debug("parameters that %r does not take: %r", self._model_id, template.dropped)
+        return template
+
+    @cached_property
+    def _template(self) -> RequestTemplate:
+        return self._with_own_tools(self._host_template)
+
+    @cached_property
+    def _added_tools(self) -> list[dict[str, Any]]:
+        """Our own tools that are offered, as they are sent."""
+        if not self._own_tools:
+            return []
+        model, given = self._model, self._host_template.body.get("tools", ())
+        taken = {tool.get("name") for tool in given}
+        takes_tools = bool(given) or (model is not None and "tools" in model.supported_parameters)
+        return read_tools([tool for tool in self._own_tools if takes_tools and tool["name"] not in taken])[0]
+
+    @property
+    def model_ids(self) -> tuple[str, ...]:
+        """The models that may answer: the requested one, then its fallbacks."""
+        return (self._model_id, *self._template.body.get("models", ()))
+
+    @property
+    def tools(self) -> tuple[Mapping[str, Any], ...]:
+        """The tools that each request carries, as they are sent."""
+        return tuple(self._template.body.get("tools", ()))
+
+    @property
+    def offers_own_tools(self) -> bool:
+        """Whether the model takes our own tools."""
+        return bool(self._added_tools)
+
+    @property
+    def max_output_tokens(self) -> int | None:
+        """The limit of output that each request sets, None without one."""
+        return self._template.body.get("max_output_tokens")
+
+    @property
+    def has_added_input(self) -> bool:
+        """Whether OpenRouter adds to the input, and bills it with the rest: by plugins, or by searching the web."""
+        return "plugins" in self._template.body or searches(self._template.body, self._model_id)
+
+    @property
+    def most_searches(self) -> int:
+        """How often each request may search the web."""
+        return most_searches(self._template.body, self._model_id)
+
+    def build(
+        self,
+        items: Sequence[Item],
+        marks: CacheMarks | None = None,
+        *,
+        omitted_tools: Collection[str] = (),
+    ) -> BuiltRequest:
+        """Join the parameters with an input; what is omitted cannot be the choice."""
+        body = self._with_parser(self._with_breakpoints(self._template, items, marks), items)
+        if not has_to_search(body.get("tool_choice"), items):
+            del body["tool_choice"]
+        return BuiltRequest(_without_tools(body, omitted_tools), self._template.host_tool_names)
+
+    def build_summary_request(
+        self,
+        items: Sequence[Item],
+        marks: CacheMarks | None = None,
+        *,
+        output_tokens: int,
+        omitted_tools: Collection[str] = (),
+    ) -> RequestBody:
+        """Build the body of a request for a summary, with all that the cache of the chat's requests depends on."""
+        kept = {name: value for name, value in self._parameters.items() if name not in _NOT_FOR_SUMMARIES}
+        changed: dict[str, Any] = {"tool_choice": "none", "max_output_tokens": output_tokens}
+        if marks is not None and needs_breakpoints(self._model_id):
+            changed = {} if _has_effort(kept) else {"max_output_tokens": output_tokens}
+        parameters = {**kept, **self._summary_parameters, **changed}
+        template = read_parameters(parameters, model=self._model, model_id=self._model_id)
+        body = self._with_breakpoints(self._with_own_tools(template), items, marks)
+        return _without_tools(self._with_parser(body, items), omitted_tools)
+
+    def _with_own_tools(self, template: RequestTemplate) -> RequestTemplate:
+        """Add our own tools, which stand behind all others."""
+        if not self._added_tools:
+            return template
+        first = {name: value for name, value in template.body.items() if name in BEFORE_TOOLS}
+        tools = [*template.body.get("tools", ()), *self._added_tools]
+        return replace(template, body={**first, "tools": tools, **template.body} | {"tools": tools})
+
+    def _with_parser(self, body: dict[str, Any], items: Sequence[Item]) -> dict[str, Any]:
+        """Name the engine that reads the PDFs of the input, unless the parameters do."""
+        plugins = as_list(body.get("plugins"))
+        named = any(as_object(plugin).get("id") == _PARSER for plugin in plugins)
+        if self._pdf_engine is None or named or not holds_pdf(items):
+            return body
+        return {**body, "plugins": [*plugins, {"id": _PARSER, "pdf": {"engine": self._pdf_engine}}]}
+
+    def _with_breakpoints(
+        self, template: RequestTemplate, items: Sequence[Item], marks: CacheMarks | None
+    ) -> dict[str, Any]:
+        """Mark the blocks, but not where the whole is kept an hour: Anthropic takes no longer lifetime after these.
+
+        With text before the current turn that changes, nothing would be found again without marks: such a request is
+        kept five minutes.
+        """
+        lives_long = as_object(template.body.get("cache_control")).get("ttl") == "1h"
+        if marks is None or not needs_breakpoints(self._model_id) or (lives_long and not marks.has_volatile):
+            return template.with_input(items)
+        lifetime = {"cache_control": {"type": "ephemeral"}} if lives_long else {}
+        return {**template.with_input(with_breakpoints(items, marks)), **lifetime}
+
+
+def _without_tools(body: dict[str, Any], omitted: Collection[str]) -> dict[str, Any]:
+    """Return a body without the tools of these names, and without what only makes sense beside them."""
+    offered = body.get("tools", ())
+    tools = [tool for tool in offered if tool.get("name") not in omitted]
+    if len(tools) == len(offered):
+        return body
+    choice = as_object(body.get("tool_choice"))
+    dropped = set() if tools else {"tools", "tool_choice"}
+    dropped |= {"tool_choice"} if choice.get("name") in omitted else set()
+    body = {name: value for name, value in body.items() if name not in dropped}
+    return {**body, **({"tools": tools} if tools else {})}
+
+
+def _has_effort(parameters: Mapping[str, Any]) -> bool:
+    """Whether the output limit also sets how much the model thinks, since an effort is a share of it.
+
+    Anthropic's models do not find what they have cached when that, or the choice of tools, differs.
     """
-
-    body: Mapping[str, Any]
-    dropped: tuple[str, ...] = ()
-    host_tool_names: Mapping[str, str] = field(default_factory=dict)
-
-    def with_input(self, items: Sequence[Item]) -> dict[str, Any]:
-        """Return the body for this input; calls in it name their function as the tools do."""
-        named = [
-            {**item, "name": wire_name(item["name"])} if is_function_call(item) else item for item in items
-        ]
-        return {**self.body, "input": named}
-
-
-def read_parameters(host: Mapping[str, Any], *, model: Model | None, model_id: str) -> RequestTemplate:
-    """Read the parameters of one call.
-
-    `host` is the body as Open WebUI sent it; its model, messages and stream are not read. `model` is the
-    catalogue's entry, None when unknown: then it is taken to support everything. `model_id` is what is asked
-    for, variant included.
-    """
-    offered = {key: value for key, value in host.items() if value is not None and key not in _NOT_PARAMETERS}
-    usable = {key: offered[key] for key in offered if key not in _IF_LISTED or _supports(model, key)}
-    # calls of earlier turns have the wire names whether or not the tools are sent
-    tools, host_tool_names = read_tools(offered.get("tools"))
-    tools = tools if "tools" in usable else []
-    read = _Body.model_validate(
-        {
-            **usable,
-            "model": model_id,
-            "tools": tools or None,
-            "tool_choice": _read_tool_choice(offered.get("tool_choice")) if tools else None,
-            "include": _read_include(offered.get("include"), model),
-            "reasoning": _read_reasoning(offered, model),
-            "text": _read_text(offered, model),
-        }
-    )
-    if model and model.max_output_tokens and read.max_output_tokens:
-        read.max_output_tokens = min(read.max_output_tokens, model.max_output_tokens)
-    body = read.model_dump(exclude_none=True)
-    dropped = tuple(sorted(key for key in offered if _FIELD_OF.get(key, key) not in body))
-    return RequestTemplate(body, dropped, host_tool_names)
-
-
-def _supports(model: Model | None, *parameters: str) -> bool:
-    """Whether the model takes one of the parameters; a model that lists none is taken to support all."""
-    return not model or not model.supported_parameters or bool(model.supported_parameters & set(parameters))
-
-
-# --- how values are read: None for what cannot be read
-
-
-def _texts(value: Any, *, limit: int | None = None, known: Sequence[str] = ()) -> list[str] | None:
-    texts = [text for text in as_list(value) if as_text(text) and (not known or text in known)]
-    return texts[:limit] or None
-
-
-def _number(value: Any, *, low: float, high: float) -> float | int | None:
-    """A number, clamped; whole ones become integers, so that 1.0 and 1 make the same bytes."""
-    number = as_number(value)
-    if number is None:
-        return None
-    clamped = float(min(max(number, low), high))
-    return int(clamped) if clamped.is_integer() else clamped
-
-
-def _count(value: Any, *, low: int = 1, high: int | None = None) -> int | None:
-    """A whole number: one below the range is not accepted, one above it is lowered."""
-    number = as_number(value)
-    if number is None or number < low:
-        return None
-    return int(number) if high is None else min(int(number), high)
-
-
-def _flag(value: Any) -> bool | None:
-    if isinstance(value, str):
-        return {"true": True, "false": False}.get(value.strip().lower())
-    return value if isinstance(value, bool) else None
-
-
-def _metadata(value: Any) -> dict[str, str] | None:
-    """At most 16 pairs, keys of at most 64 characters without brackets, values of at most 512."""
-    valid = [
-        (key, text[:512])
-        for key, text in as_object(value).items()
-        if isinstance(text, str) and re.fullmatch(r"[^\[\]{}()]{1,64}", key)
-    ]
-    return dict(valid[:16]) or None
-
-
-_Object = Annotated[dict[str, Any] | None, BeforeValidator(lambda value: as_object(value) or None)]
-_Objects = Annotated[
-    list[dict[str, Any]] | None,
-    BeforeValidator(lambda value: [one for one in as_list(value) if isinstance(one, dict)] or None),
-]
-_Identifier = Annotated[str | None, BeforeValidator(lambda value: as_text(value)[:256] or None)]
-_Flag = Annotated[bool | None, BeforeValidator(_flag)]
-_Count = Annotated[int | None, BeforeValidator(_count)]
-_Number = float | int | None
-_Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-_EFFORTS: Final[tuple[_Effort, ...]] = get_args(_Effort)
-
-
-# --- what is sent, in this order
-
-
-class _WireObject(BaseModel):
-    """Fields of a wire object; a value that is not one of those known is as good as absent."""
-
-    @field_validator("*", mode="wrap")
-    @classmethod
-    def _read_or_default(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
-        try:
-            return read(value)
-        except ValidationError:
-            raise PydanticUseDefault from None
-
-
-class _Reasoning(_WireObject):
-    effort: _Effort | None = None
-    max_tokens: _Count = None
-    summary: Literal["auto", "concise", "detailed"] | None = None
-    enabled: _Flag = None
-    context: Literal["auto", "all_turns", "current_turn"] | None = None
-    mode: Literal["standard", "pro"] | None = None
-
-
-class _Function(_WireObject):
-    type: Literal["function"] = "function"
-    name: str
-    description: str | None = None
-    parameters: Annotated[dict[str, Any], Field(min_length=1)] = {"type": "object", "properties": {}}
-    strict: _Flag = None
-
-
-class _JsonSchema(_WireObject):
-    type: Literal["json_schema"] = "json_schema"
-    name: str
-    description: str | None = None
-    content: dict[str, Any] = Field(default={}, alias="schema")
-    strict: _Flag = None
-
-
-class _Text(_WireObject):
-    format: dict[str, Any] | None = None
-    verbosity: Literal["low", "medium", "high", "xhigh", "max"] | None = None
-
-
-class _Body(_WireObject):
-    model: str
-    models: Annotated[list[str] | None, BeforeValidator(partial(_texts, limit=3))] = None
-    tools: list[dict[str, Any]] | None = None
-    tool_choice: str | dict[str, Any] | None = None
-    input: tuple[()] = ()
-    include: list[str] | None = None
-    reasoning: _Object = None
-    text: _Object = None
-    max_output_tokens: _Count = Field(default=None, validation_alias=AliasChoices(*_OUTPUT_LIMITS))
-    max_tool_calls: _Count = None
-    stop_server_tools_when: _Objects = None
-    parallel_tool_calls: _Flag = None
-    temperature: Annotated[_Number, BeforeValidator(partial(_number, low=0, high=2))] = None
-    top_p: Annotated[_Number, BeforeValidator(partial(_number, low=0, high=1))] = None
-    top_k: Annotated[int | None, BeforeValidator(partial(_count, low=0))] = None
-    top_logprobs: Annotated[int | None, BeforeValidator(partial(_count, low=0, high=20))] = None
-    presence_penalty: Annotated[_Number, BeforeValidator(partial(_number, low=-2, high=2))] = None
-    frequency_penalty: Annotated[_Number, BeforeValidator(partial(_number, low=-2, high=2))] = None
-    stop: Annotated[
-        str | list[str] | None, BeforeValidator(lambda value: as_text(value) or _texts(value, limit=4))
-    ] = None
-    modalities: Annotated[list[str] | None, BeforeValidator(partial(_texts, known=("text", "image")))] = None
-    image_config: _Object = None
-    provider: _Object = None
-    plugins: _Objects = None
-    service_tier: Literal["auto", "default", "fast", "flex", "priority", "scale", "ultrafast"] | None = None
-    truncation: Literal["auto", "disabled"] | None = None
-    prompt_cache_key: _Identifier = None
-    prompt_cache_options: _Object = None
-    cache_control: _Object = None
-    session_id: _Identifier = None
-    user: _Identifier = None
-    safety_identifier: _Identifier = None
-    metadata: Annotated[dict[str, str] | None, BeforeValidator(_metadata)] = None
-    trace: _Object = None
-
-
-# --- fields that combine several parameters, or depend on the model
-
-
-def read_tools(value: Any) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return the tools in their flat form and a fixed order, and the host's name for each that had to be changed."""
-    functions: list[dict[str, Any]] = []
-    others: list[dict[str, Any]] = []
-    host_names: dict[str, str] = {}
-    for given in map(as_object, as_list(value)):
-        function = as_object(given.get("function")) or given
-        host_name = as_text(function.get("name"))
-        if given.get("type") != "function" and isinstance(given.get("type"), str):
-            others.append(in_order_of_keys(given))
-        elif given.get("type") == "function" and host_name:
-            name = wire_name(host_name)
-            parameters = in_order_of_keys(function.get("parameters"))
-            read = _Function.model_validate({**function, "name": name, "parameters": parameters})
-            functions.append(read.model_dump(exclude_none=True))
-            if name != host_name:
-                host_names[name] = host_name
-    return in_order(functions, others), host_names
-
-
-def _read_tool_choice(value: Any) -> str | dict[str, Any] | None:
-    if isinstance(value, str):
-        return value if value in ("auto", "none", "required") else None
-    given = as_object(value)
-    if given.get("type") != "function":
-        return given or None
-    name = as_text((as_object(given.get("function")) or given).get("name"))
-    return {"type": "function", "name": wire_name(name)} if name else None
-
-
-def _read_include(value: Any, model: Model | None) -> list[str] | None:
-    """Return what to include; sealed reasoning only where the model reasons, since others refuse the request."""
-    given = _texts(value, limit=10) or []
-    if model is None:
-        return given or None
-    others = [name for name in given if name != _ENCRYPTED_REASONING]
-    return [_ENCRYPTED_REASONING, *others] if model.reasons else others or None
-
-
-def _read_reasoning(offered: Mapping[str, Any], model: Model | None) -> dict[str, Any] | None:
-    """Return the settings of reasoning: summaries unless they are ruled out, and an effort that is supported."""
-    if model and not model.reasons:
-        return None
-    given = as_object(offered.get("reasoning"))
-    effort = given.get("effort") or offered.get("reasoning_effort")
-    read = _Reasoning.model_validate({"summary": "auto" if model else None, **given, "effort": effort})
-    supported = (model.supported_efforts or ()) if model else ()
-    if read.effort == "none" and model and model.reasoning_is_mandatory:
-        supported = supported or _EFFORTS[1:]
-    if read.max_tokens:
-        read.effort = None  # the two exclude each other
-    elif read.effort == "none" and model and not model.reasoning_is_mandatory:
-        pass  # models list the efforts of thinking alone
-    elif read.effort:
-        read.effort = nearest_effort(read.effort, supported) or read.effort
-    return read.model_dump(exclude_none=True)
-
-
-def nearest_effort(wanted: str, supported: Sequence[str]) -> _Effort | None:
-    """Return the supported effort that is nearest, of two the smaller one; None where none of them is known."""
-    known = [name for name in _EFFORTS if name in supported]
-    if wanted not in _EFFORTS or not known:
-        return None
-    index = _EFFORTS.index(wanted)
-    return min(known, key=lambda name: abs(_EFFORTS.index(name) - index))
-
-
-def _read_text(offered: Mapping[str, Any], model: Model | None) -> dict[str, Any]:
-    given = as_object(offered.get("text"))
-    wanted: dict[str, Any] = {}
-    if _supports(model, "response_format", "structured_outputs"):
-        wanted["format"] = _read_format(as_object(given.get("format") or offered.get("response_format")))
-    if _supports(model, "verbosity"):
-        wanted["verbosity"] = given.get("verbosity") or offered.get("verbosity")
-    return _Text.model_validate(wanted).model_dump(exclude_none=True)
-
-
-def _read_format(given: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the output format; a schema nested as in Chat Completions is flattened."""
-    if given.get("type") in ("text", "json_object"):
-        return {"type": given["type"]}
-    nested = as_object(given.get("json_schema")) or given
-    if given.get("type") != "json_schema" or not as_object(nested.get("schema")):
-        return None
-    name = wire_name(as_text(nested.get("name")) or "answer")
-    return _JsonSchema.model_validate({**nested, "name": name}).model_dump(exclude_none=True, by_alias=True)
+    reasoning = as_object(parameters.get("reasoning"))
+    return bool(parameters.get("reasoning_effort") or reasoning.get("effort") or reasoning.get("enabled"))

@@ -19,9 +19,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..errors import (
+    AuthenticationFailed,
+    ConfigurationError,
     ConnectionFailed,
     EffortRejected,
     ParameterRejected,
+    PaymentRequired,
     PipeError,
     ProviderError,
     RateLimited,
@@ -30,8 +33,58 @@ from ..errors import (
 from ..notices import notice
 from ..ports import Event, Notice, RequestBody, Responses
 from ..responses.failure import Failure, has_output, is_failure, read_failure
-from ..responses.wire import as_number, as_object, as_text
-from .request import nearest_effort
+from ..responses.values import as_number, as_object, as_text
+from .fields import nearest_effort
+
+_LINES: Final[Mapping[type[AuthenticationFailed | PaymentRequired], str]] = {
+    AuthenticationFailed: "own_key_rejected",
+    PaymentRequired: "own_key_without_credits",
+}
+
+
+class OwnKeyResponses:
+    """Another `Responses` whose errors about the key and its credits speak to its owner."""
+
+    def __init__(self, responses: Responses) -> None:
+        self._responses = responses
+
+    @asynccontextmanager
+    async def stream(self, body: RequestBody) -> AsyncGenerator[AsyncIterator[Event]]:
+        """Open a stream, as the port does."""
+        try:
+            async with self._responses.stream(body) as events:
+                yield events
+        except PipeError as error:
+            raise _to_owner(error) from error
+
+    async def create(self, body: RequestBody) -> Mapping[str, Any]:
+        """Return the response object, as the port does."""
+        try:
+            return await self._responses.create(body)
+        except PipeError as error:
+            raise _to_owner(error) from error
+
+    def explain(self, failure: Failure) -> PipeError:
+        """Return the error that a failure inside a stream is."""
+        return _to_owner(self._responses.explain(failure))
+
+
+def require_usable(key: str | None) -> None:
+    """Raise ConfigurationError for a key that is lost, which the empty text stands for, or that no header can hold."""
+    if key == "":
+        raise ConfigurationError(notice("own_key_unreadable"))
+    if key and not (key.isascii() and key.isprintable()):
+        raise ConfigurationError(notice("own_key_rejected"))
+
+
+def _to_owner(error: PipeError) -> PipeError:
+    for kind, line in _LINES.items():
+        if isinstance(error, kind):
+            spoken = kind(notice(line), detail=error.detail)
+            spoken.generation_id = error.generation_id
+            return spoken
+    return error
+
 
 ATTEMPTS: Final = 3
 MAX_CHANGES: Final = 3

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from ..history.artifacts import ANTHROPIC, model_family
 from ..ports import SEARCH_VARIANT, Model
 from ..responses.items import Item
-from ..responses.wire import as_count, as_list, as_object, as_text
+from ..responses.values import as_count, as_list, as_object, as_text
 
 SearchMode = Literal["off", "auto", "on"]
 SearchEngine = Literal["auto", "native", "exa", "parallel", "firecrawl", "perplexity"]

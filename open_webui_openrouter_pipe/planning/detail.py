@@ -9,25 +9,24 @@ import copy
 import json
 import sys
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import accumulate
+from typing import Any
 
-from ..conversation.budget import Aim
-from ..conversation.commands import Command, commanded_aims
-from ..conversation.content_cache import ContentCache
-from ..conversation.conversation import Conversation, DigestedItem, digest_item, is_model_input
-from ..conversation.excerpts import excerpt_text, with_text
-from ..conversation.references import reference_of
-from ..conversation.tokens import (
-    CALL_OVERHEAD_TOKENS,
-    TokenCounter,
-    truncate_middle,
-    truncate_to_tokens,
+from ..conversation.commands import Aim, Command, commanded_aims
+from ..conversation.conversation import (
+    ContentCache,
+    Conversation,
+    DigestedItem,
+    digest_item,
+    is_model_input,
+    reference_of,
 )
-from ..conversation.tool_facts import state_output
-from ..conversation.user_record import (
+from ..conversation.facts import output_text, state_output
+from ..conversation.media import embedded_text
+from ..conversation.record import (
     NoteWriter,
     UserRecord,
     count_note,
@@ -35,8 +34,75 @@ from ..conversation.user_record import (
     omission_note,
     with_turn_numbers,
 )
-from ..responses.items import InputMessage, is_function_call_output, is_message, is_reasoning
+from ..conversation.tokens import CALL_OVERHEAD_TOKENS, TokenCounter, truncate_middle, truncate_to_tokens
+from ..responses.items import (
+    InputMessage,
+    InputPart,
+    Item,
+    Message,
+    is_function_call,
+    is_function_call_output,
+    is_message,
+    is_reasoning,
+)
 from ..summaries.segments import SummaryIndex
+
+
+def excerpt_text(item: Item, cut: Callable[[str], str]) -> str | None:
+    """Return what replaces the text of an item, cut by `cut`; None for an item that has no such text.
+
+    The text of a message is all that its parts say, that of a call its arguments.
+    """
+    if is_message(item):
+        return _message_text(item, cut)
+    if is_function_call_output(item):
+        return output_text(item["output"], cut)
+    return _arguments(item["arguments"], cut) if is_function_call(item) else None
+
+
+def with_text(item: Item, text: str) -> Item:
+    """Return the item with the text that `excerpt_text` has returned for it."""
+    if is_function_call_output(item):
+        return {**item, "output": text}
+    if is_function_call(item):
+        return {**item, "arguments": text}
+    if not is_message(item):
+        return item
+    if item["role"] == "assistant":
+        return {**item, "content": [{"type": "output_text", "text": text, "annotations": []}]}
+    return {**item, "content": [{"type": "input_text", "text": text}]}
+
+
+def _message_text(message: Message, cut: Callable[[str], str]) -> str:
+    if message["role"] == "assistant":
+        texts = [
+            part["text"] if part["type"] == "output_text" else part["refusal"] for part in message["content"]
+        ]
+        return cut("\n".join(texts))
+    return output_text([_as_text(part) for part in message["content"]], cut)
+
+
+def _as_text(part: InputPart) -> InputPart:
+    """Return an attached text file as text; any other part as it is."""
+    text = embedded_text(part.get("file_data") or "") if part["type"] == "input_file" else None
+    return part if text is None else {"type": "input_text", "text": text}
+
+
+def _arguments(arguments: str, cut: Callable[[str], str]) -> str:
+    """Return the same JSON with its texts cut; what is not JSON stays, since a provider may read it."""
+    try:
+        return json.dumps(_cut_texts(json.loads(arguments), cut), ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _cut_texts(value: Any, cut: Callable[[str], str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _cut_texts(inner, cut) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_cut_texts(inner, cut) for inner in value]
+    return cut(value) if isinstance(value, str) else value
+
 
 CAP_SHARE = 0.25  # of the budget: the most that one tool output takes
 ROUND_CAP_SHARE = 0.50  # of the budget: the most that all outputs of one round take

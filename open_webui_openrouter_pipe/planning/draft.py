@@ -10,15 +10,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
+from typing import Any, cast
 
 from ..conversation.budget import Budget, ContextShare, Strategy
-from ..conversation.conversation import Conversation, DigestedItem, Tool
-from ..conversation.tokens import TokenCounter, TokenCounts
-from ..recall.passages import TextIndex, new_index
-from ..responses.items import is_function_call
+from ..conversation.conversation import Conversation, DigestedItem, Tool, digest_item
+from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter, TokenCounts, truncate_to_tokens
+from ..recall.search import TextIndex, new_index
+from ..responses.items import Item, is_function_call
 from ..summaries.segments import SummaryTarget
 from .detail import DetailLevel, PartsByDetail
-from .plan import CachedPrefix, CacheMarks, Layout, Plan, Step
+from .plan import (
+    CachedPrefix,
+    CacheMarks,
+    Layout,
+    Plan,
+    Reduction,
+    Step,
+    chat_reductions,
+    in_order,
+    retrieved_reduction,
+)
 from .policies import (
     LOW_WATER_SHARE,
     clip_turns,
@@ -29,10 +40,16 @@ from .policies import (
     shorten_old_tool_results,
     summarize,
 )
-from .recall_offer import UNOFFERED, lacks_something, with_arrival, without_recall
-from .recalled import NOTHING_RECALLED, Recalled, max_recalled_tokens, recall_passages
-from .reductions import Reduction, chat_reductions, in_order, retrieved_reduction
-from .retrieved import head_of_retrieved
+from .recall import (
+    NOTHING_RECALLED,
+    UNOFFERED,
+    Recalled,
+    lacks_something,
+    max_recalled_tokens,
+    recall_passages,
+    with_arrival,
+    without_recall,
+)
 from .simulate import (
     BreakReason,
     Cutoffs,
@@ -43,6 +60,40 @@ from .simulate import (
     SimulationTerms,
     simulate,
 )
+
+_SOURCE, _SOURCE_END = "<source ", "</source>"
+"""The tags that Open WebUI puts around each source, the most relevant first."""
+
+
+def head_of_retrieved(
+    entries: Sequence[DigestedItem], max_tokens: int, counter: TokenCounter
+) -> tuple[DigestedItem, ...]:
+    """Return the first of the messages, the last one cut, with at most `max_tokens` in all."""
+    kept: list[DigestedItem] = []
+    for entry in entries:
+        tokens = counter.entry(entry).tokens
+        if tokens > max_tokens:
+            kept += _cut(entry, max_tokens, counter)
+            break
+        kept.append(entry)
+        max_tokens -= tokens
+    return tuple(kept)
+
+
+def _cut(entry: DigestedItem, max_tokens: int, counter: TokenCounter) -> Iterator[DigestedItem]:
+    """Yield the message with the head of its text; nothing where not even a note would fit.
+
+    A source that is cut keeps its end tag, so that what the host wrote behind the sources is not read as one of them.
+    """
+    fields = cast("dict[str, Any]", entry.item)
+    text = "\n".join(part.get("text", "") for part in fields["content"])
+    room = max_tokens - MESSAGE_OVERHEAD_TOKENS - counter.text(_SOURCE_END)
+    head = truncate_to_tokens(text, room, counter.text, head_share=1.0)
+    if head:
+        is_open = head.rfind(_SOURCE) > head.rfind(_SOURCE_END)
+        content = [{"type": "input_text", "text": head + _SOURCE_END if is_open else head}]
+        yield digest_item(cast("Item", {**fields, "content": content}))
+
 
 LEADING_BITS = 3
 

@@ -15,30 +15,25 @@ from ..conversation.budget import (
     OVERHEAD_SHARE,
     UNKNOWN_WINDOW_TOKENS,
     Budget,
+    Calibration,
     ContextOverflow,
     ContextSettings,
     Strategy,
     WindowTooSmall,
     split_window,
 )
-from ..conversation.calibration import Calibration
 from ..conversation.commands import Command, Compact, Restore, SetAim
-from ..conversation.content_cache import ContentCache
-from ..conversation.conversation import Conversation
+from ..conversation.conversation import ContentCache, Conversation
+from ..conversation.record import instructions_note, max_record_tokens, omission_note
 from ..conversation.tokens import TokenCounter
-from ..conversation.user_record import instructions_note, max_record_tokens, omission_note
-from ..recall.passages import TextIndex, new_index
+from ..recall.search import TextIndex, new_index
 from ..summaries.segments import NO_SEGMENTS, Segment, SegmentSizes, SummaryIndex
 from ..summaries.summary import Summary
 from .detail import NO_LIMITS, OutputLimits, PartsByDetail
 from .draft import Draft, count_all, rounded_up
 from .plan import Plan
-from .recalled import max_recalled_tokens
-from .simulate import (
-    CachePrices,
-    MissingSummaryMode,
-    SimulationTerms,
-)
+from .recall import max_recalled_tokens
+from .simulate import CachePrices, MissingSummaryMode, SimulationTerms
 
 LIMIT_STEPS_PER_UNIT = 10
 """The limit follows the calibration in steps of a tenth, so that cutoffs do not move with each bill. What the provider

@@ -1,11 +1,9 @@
 """Finding again what was said: a conversation's passages, searched by words. Pure.
 
-    words         the terms of a text, in any script
-    stop_words    words of a question that say nothing about its subject
-    passages      the texts of a conversation's items, cut into passages of a few lines
-    search        the passages that fit a query, best first
-    excerpts      which of them are shown beside a question, and the message that quotes them
-    tool          the tool by which a model looks up what it lacks: its definition, its calls, its answers
+    words     the terms of a text, in any script
+    search    passages of a few lines, their index, and those that fit a query, best first
+    excerpts  which of them are shown beside a question, and the message that quotes them
+    tool      the tool by which a model looks up what it lacks: its definition, its calls, its answers
 
 Knows nothing of windows or plans.
 """

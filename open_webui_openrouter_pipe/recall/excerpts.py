@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ..conversation.user_record import quote_lines
+from ..conversation.record import quote_lines
 from ..responses.items import InputMessage, InputText
-from .passages import ChatPassage, join_neighbors
-from .search import Query
+from .search import ChatPassage, Query, join_neighbors
 from .words import TermsOfWords, find_terms
 
 MAX_EXCERPTS = 12

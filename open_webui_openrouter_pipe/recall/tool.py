@@ -13,20 +13,19 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..conversation.conversation import Conversation, Tool
-from ..conversation.references import REFERENCE_DIGITS, reference_of
-from ..responses.text import mend_text
-from ..responses.wire import as_count, as_object, as_text
+from ..conversation.conversation import REFERENCE_DIGITS, Conversation, Tool, reference_of
+from ..responses.values import as_count, as_object, as_text, mend_text
 from .excerpts import quotation
-from .passages import (
+from .search import (
     ChatPassage,
     SourceText,
     TextIndex,
     join_neighbors,
+    make_query,
     passage_starts,
+    search,
     texts_of_turns,
 )
-from .search import make_query, search
 
 RECALL_NAME: Final = "recall"
 PAGE_TOKENS: Final = 2_000

@@ -13,7 +13,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +22,266 @@ from pydantic import ValidationError
 
 from ..advanced import Advanced
 from ..conversation.budget import ContextSettings
-from ..conversation.content_cache import ContentCache
+from ..conversation.conversation import ContentCache
 from ..conversation.media import family_of
 from ..conversation.tokens import TokenCounter
 from ..errors import ConfigurationError, InvalidHistory, PipeError
 from ..history.artifacts import Artifacts
-from ..history.build import BuiltHistory, Options, build_input, read_history
+from ..history.build import BuiltHistory, Options, build_input
+from ..history.reading import ArtifactRef, History, Origin, Repair, read_history
 from ..host.call import strip_function_prefix
 from ..planning.plan import Plan
 from ..planning.planner import ModelTerms, PlanCaches, plan
 from ..planning.simulate import CachePrices
+from ..responses.items import Item, is_function_call, is_function_call_output, is_message
 from ..settings import read_settings
+from ..summaries.summary import message_text
 from ..valve_fields import explain
 from ..valves import Valves
-from .conformance import sdk_judge
-from .exports import Chat, chat_state, choose_chat, read_artifacts, read_export
-from .report import Replay, as_json, as_text, list_chats, plan_report, printable
-from .transform import with_named_files, with_summary_message
+from .conformance import Issue, sdk_judge
+from .exports import (
+    Chat,
+    ChatState,
+    chat_state,
+    choose_chat,
+    read_artifacts,
+    read_export,
+    with_named_files,
+    with_summary_message,
+)
+
+LINE_CHARACTERS = 100
+
+_GIST_CHARACTERS = 400
+_KEPT_CHARACTERS = 16
+"""Of the head of a message that is shortened."""
+_ITEM_HEAD = ("#", "turn", "tokens", "from", "marker", "repairs", "item")
+_REPAIRED_TYPES = {
+    "message": "message",
+    "call_id": "function_call",
+    "call_name": "function_call",
+    "output": "function_call_output",
+}
+"""The type of item that a repair changed, where it did not omit one."""
+
+Row = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What would be sent at one point of a chat if everything fits, `tokens` estimated without a vocabulary."""
+
+    chat: Chat
+    state: ChatState
+    model_id: str
+    history: History
+    built: BuiltHistory
+    tokens: tuple[int, ...]
+
+    @property
+    def turns(self) -> list[int]:
+        """The turn of each item, counted from 1 as `--turn` counts."""
+        return [self.turn_number(turn) for turn in self.built.turns]
+
+    def turn_number(self, turn: int) -> int:
+        """Return the number of a turn of the history, counted from 1 over the whole chat."""
+        return turn + 1 + self.state.earlier_turns
+
+
+def as_json(replayed: Replay, issues: Sequence[Issue] | None = None, plan: Plan | None = None) -> str:
+    """Return everything that is known as JSON; with a plan also the input that it sends, with a judge its issues."""
+    built = replayed.built
+    report: dict[str, Any] = {
+        "chat": {"id": replayed.chat.id, "title": replayed.chat.title},
+        "model": replayed.model_id,
+        "items": built.items,
+        "turns": replayed.turns,
+        "tokens": replayed.tokens,
+        "origins": [origin._asdict() for origin in built.origins],
+        "messages": replayed.state.ids,
+        "missing": {ulid: asdict(missing) for ulid, missing in built.missing.items()},
+        "repairs": [
+            {"kind": repair.kind, "origin": repair.origin._asdict(), "detail": repair.detail}
+            for repair in built.repairs
+        ],
+    }
+    if plan is not None:
+        report["sent"] = plan.items
+    if issues is not None:
+        report["issues"] = [asdict(issue) for issue in issues]
+    return json.dumps(report, ensure_ascii=False, indent=2)
+
+
+def as_text(replayed: Replay, issues: Sequence[Issue] | None = None) -> str:
+    """Return a table of the items, then the missing artifacts and repairs, in lines of at most 100 characters."""
+    missing = replayed.built.missing
+    repairs = [repair for repair in replayed.built.repairs if repair.origin.marker not in missing]
+    marked = (entry for turn in replayed.history.turns for entry in turn if isinstance(entry, ArtifactRef))
+    missing_rows = [
+        (entry.ulid, _source(entry.origin), printable(lost.kind or "kind unknown"), lost.reason)
+        for entry in marked
+        if (lost := missing.get(entry.ulid))
+    ]
+    repair_rows = [
+        (str(number), fixed.kind, _source(fixed.origin), fixed.origin.marker or "", printable(fixed.detail))
+        for number, fixed in enumerate(repairs, 1)
+    ]
+    blocks = [
+        _head(replayed),
+        _table(_item_rows(replayed, repairs), _ITEM_HEAD),
+        _section("missing artifacts", missing_rows),
+        _section("repairs", repair_rows),
+    ]
+    if issues is not None:
+        rows = [(printable(issue.path), printable(issue.message)) for issue in issues]
+        blocks.append(_section("issues", rows))
+    return "\n\n".join("\n".join(_cut(block)) for block in blocks)
+
+
+def list_chats(chats: Sequence[Chat], *, as_json: bool) -> str:
+    """Return the ids and titles of several chats as JSON, or as a table that numbers them from 1."""
+    if as_json:
+        named = [{"id": chat.id, "title": chat.title} for chat in chats]
+        return json.dumps(named, ensure_ascii=False, indent=2)
+    rows = [
+        (str(number), str(len(chat.branch(chat.current))), printable(chat.id), printable(chat.title))
+        for number, chat in enumerate(chats, 1)
+    ]
+    return "\n".join(_cut(_table(rows, ("#", "messages", "id", "title"))))
+
+
+def plan_report(plan: Plan, replayed: Replay, items: Sequence[Item], turns: Sequence[int]) -> str:
+    """Return budget, steps, breaks, omissions and quotations of a plan; `items` with their `turns` are what it was for.
+
+    An item that is sent as it is, is the same object.
+    """
+    budget = plan.budget
+    turn_numbers = list(dict.fromkeys(turns))
+    sent = {id(item) for item in plan.items}
+    known = set(map(id, items))
+    changed = {_identity(item) for item in plan.items if id(item) not in known}
+    shortened: list[int] = []
+    omitted: list[int] = []
+    for item, turn in zip(items, turns, strict=True):
+        if id(item) not in sent:
+            which = shortened if _identity(item) in changed else omitted
+            which.append(replayed.turn_number(turn))
+    reserved = (
+        f"{budget.output_reserve_tokens:,} for the answer, {budget.overhead_reserve_tokens:,} in reserve"
+    )
+    breaks = plan.prefix_breaks
+    recalled = [replayed.turn_number(turn_numbers[each.turn]) for each in plan.recalled.passages]
+    lines = [
+        f"plan for a window of {budget.window_tokens:,} tokens: {reserved}, at most {plan.limit_tokens:,} of input",
+        f"  {plan.tokens_before:>11,}  everything",
+        *(
+            f"  {step.tokens:>11,}  after {step.name}{', changed in this request' if step.triggered else ''}"
+            for step in plan.steps
+        ),
+        f"prefix breaks: {len(breaks) or 'none'}",
+        *(
+            f"  turn {replayed.turn_number(turn_numbers[one.turn])}: {one.reason}, {one.freed_tokens:,} tokens saved"
+            for one in breaks
+        ),
+        f"items shortened: {_count(shortened)}",
+        f"items omitted: {_count(omitted)}",
+        *([f"passages of earlier turns quoted: {_count(recalled)}"] if recalled else []),
+    ]
+    return "\n".join(lines)
+
+
+def _identity(item: Item) -> tuple[str, ...]:
+    """Return what an item keeps when its text is shortened: its kind and its id, or how its text begins."""
+    if is_function_call(item) or is_function_call_output(item):
+        return item["type"], item["call_id"]
+    if is_message(item):
+        return item["type"], item["role"], message_text(item)[:_KEPT_CHARACTERS]
+    return (item["type"],)
+
+
+def printable(text: str) -> str:
+    """Return the beginning of a text on one line, without what a terminal would obey."""
+    shown = "".join(character if character.isprintable() else " " for character in text[:_GIST_CHARACTERS])
+    return " ".join(shown.split())
+
+
+def _head(replayed: Replay) -> list[str]:
+    chat, built = replayed.chat, replayed.built
+    name = printable(f"{chat.title or 'chat without a title'} ({chat.id or 'no id'})")
+    messages, summarized = len(replayed.state.messages), replayed.state.earlier_turns
+    counted = f"{messages} messages -> {len(built.items)} items, about {sum(replayed.tokens):,} tokens"
+    lines = [name, f"for {printable(replayed.model_id) or 'an unknown model'}: {counted}"]
+    return [*lines, f"the host's summary stands for {summarized} earlier turns"] if summarized else lines
+
+
+def _item_rows(replayed: Replay, repairs: Sequence[Repair]) -> list[Row]:
+    built = replayed.built
+    rows: list[Row] = []
+    columns = zip(built.items, built.origins, replayed.turns, replayed.tokens, strict=True)
+    for index, (item, origin, turn, tokens) in enumerate(columns):
+        numbers = [str(number) for number, repair in enumerate(repairs, 1) if _changed(repair, item, origin)]
+        source, marker, gist = _source(origin), origin.marker or "", printable(_gist(item))
+        rows.append((str(index), str(turn), str(tokens), source, marker, ",".join(numbers), gist))
+    return rows
+
+
+def _changed(repair: Repair, item: Mapping[str, Any], origin: Origin) -> bool:
+    """Whether the repair changed the item. An artifact's marker names one item; a message may hold several."""
+    if repair.origin != origin:
+        return False
+    return origin.marker is not None or _REPAIRED_TYPES.get(repair.kind) == item["type"]
+
+
+def _source(origin: Origin) -> str:
+    """The index of the message, with that of its part if it unfolds into several, and its role."""
+    part = f".{origin.part}" if origin.part else ""
+    return f"{origin.message}{part} {printable(origin.role)}"
+
+
+def _section(title: str, rows: Sequence[Row]) -> list[str]:
+    return [f"{title} ({len(rows)})", *(f"  {line}" for line in _table(rows))] if rows else [f"{title}: none"]
+
+
+def _table(rows: Sequence[Row], head: Row | None = None) -> list[str]:
+    """Align the columns, numbers to the right; a column in which nothing stands is omitted."""
+    columns = [index for index in range(len(rows[0])) if any(row[index] for row in rows)]
+    shown = [[row[index] for index in columns] for row in ([head] if head else []) + list(rows)]
+    widths = [max(map(len, cells)) for cells in zip(*shown, strict=True)]
+    aligns = [">" if all(row[index].isdecimal() for row in rows) else "<" for index in columns]
+    formats = [f"{align}{width}" for align, width in zip(aligns, widths, strict=True)]
+    return ["  ".join(map(format, row, formats)).rstrip() for row in shown]
+
+
+def _cut(lines: Sequence[str]) -> Iterator[str]:
+    return (line if len(line) <= LINE_CHARACTERS else f"{line[: LINE_CHARACTERS - 3]}..." for line in lines)
+
+
+def _gist(item: Mapping[str, Any]) -> str:
+    match item["type"]:
+        case "message":
+            return f"{item['role']}: {_texts(item['content'])}"
+        case "reasoning":
+            return f"reasoning: {_texts(item.get('summary') or item.get('content') or '[sealed]')}"
+        case "function_call":
+            return f"function_call {item['name']} {item['arguments']}"
+        case "function_call_output":
+            return f"function_call_output: {_texts(item['output'])}"
+        case kind:
+            return str(kind)
+
+
+def _texts(content: str | Sequence[Mapping[str, Any]]) -> str:
+    if isinstance(content, str):
+        return content
+    return " ".join(part.get("text") or f"[{part['type']}]" for part in content)
+
+
+def _count(turns: Sequence[int]) -> str:
+    if not turns:
+        return "none"
+    first, last = min(turns), max(turns)
+    return f"{len(turns):,} (turn {first})" if first == last else f"{len(turns):,} (turns {first} to {last})"
+
 
 DONE, NOT_VALID, NOT_REPLAYED = 0, 1, 2
 

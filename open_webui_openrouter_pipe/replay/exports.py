@@ -8,17 +8,19 @@ users, images that it keeps as files. Sources: `load_messages_from_db`, `process
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from ..errors import InvalidHistory
 from ..history.additions import SUMMARY_HEADING
 from ..history.artifacts import Artifacts, LoadedArtifact
-from ..history.reading import UserMessage, read_history
+from ..history.build import BuiltHistory, Options, build_input
+from ..history.reading import Origin, UserMessage, read_history
 from ..host.call import strip_function_prefix
-from ..responses.text import clean_text
-from ..responses.wire import as_list, as_object, as_text
+from ..media.choice import name_references
+from ..responses.values import as_list, as_object, as_text, clean_text
+from ..summaries.summary import summary_message
 
 _NOT_A_CHAT = "This is not a chat of Open WebUI and not a list of messages."
 
@@ -230,3 +232,56 @@ def _model_of(source: Any) -> str:
 
 def _text(value: Any) -> str:
     return clean_text(as_text(value))
+
+
+ArtifactLoader: TypeAlias = Callable[[str | None, str | None, Sequence[str]], Awaitable[Artifacts]]
+"""Loads artifacts by `(chat_id, message_id, ulids)`; the result lacks what was not found."""
+
+
+async def transform_messages_to_input(
+    messages: Any,
+    *,
+    artifact_loader: ArtifactLoader | Artifacts | None,
+    chat_id: str | None = None,
+    message_id: str | None = None,
+    options: Options | None = None,
+) -> BuiltHistory:
+    """Turn a chat into valid input, asking the loader once for all markers, and only if there are any.
+
+    The loader may also be a mapping from ULID to artifact. A `chat_id` given here wins over that of the options. The
+    summaries of others are among the items.
+
+    Raises:
+        InvalidHistory: The messages are not a chat, or hold nothing that could be sent.
+    """
+    history = read_history(messages)
+    artifacts: Artifacts = {}
+    if isinstance(artifact_loader, Mapping):
+        artifacts = artifact_loader
+    elif artifact_loader is not None and history.wanted:
+        artifacts = await artifact_loader(chat_id, message_id, history.wanted)
+    options = options or Options()
+    built = build_input(history, artifacts, replace(options, chat_id=chat_id or options.chat_id))
+    return with_summary_message(with_named_files(built))
+
+
+def with_named_files(built: BuiltHistory) -> BuiltHistory:
+    """Return the input with names in the place of files that only the host could read."""
+    return replace(built, items=name_references(built.items))
+
+
+def with_summary_message(built: BuiltHistory) -> BuiltHistory:
+    """Return the input with the summaries of others as one message behind the instructions."""
+    message = summary_message((), built.external_summaries)
+    if message is None:
+        return built
+    index = built.instruction_count
+    return replace(
+        built,
+        items=[*built.items[:index], message, *built.items[index:]],
+        turns=(*built.turns[:index], built.turns[0], *built.turns[index:]),
+        origins=(*built.origins[:index], Origin(0, "system"), *built.origins[index:]),
+        instruction_count=index + 1,
+        volatile=range(built.volatile.start + 1, built.volatile.stop + 1),
+        external_summaries=(),
+    )

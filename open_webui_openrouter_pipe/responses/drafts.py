@@ -27,8 +27,7 @@ from .effects import (
     TextDelta,
 )
 from .items import Item, Phase
-from .text import REPLACEMENT, mend, mend_text, split_pending
-from .wire import as_count, as_list, as_text, is_web_address
+from .values import REPLACEMENT, as_count, as_list, as_text, is_web_address, mend, mend_text, split_pending
 
 WireObject: TypeAlias = dict[str, Any]
 Ending = Literal["completed", "incomplete"]

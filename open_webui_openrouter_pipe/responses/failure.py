@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from .text import json_text, mend_text
-from .wire import as_list, as_number, as_object
+from .values import as_list, as_number, as_object, json_text, mend_text
 
 _T = TypeVar("_T")
 

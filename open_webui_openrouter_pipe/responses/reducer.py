@@ -29,8 +29,7 @@ from .drafts import (
 from .effects import Effect, ResponseFailed, ResponseFinished, read_usage, terminal_event
 from .failure import Failure, read_failure
 from .items import Item
-from .text import mend_text
-from .wire import as_count, as_list, as_object, as_text
+from .values import as_count, as_list, as_object, as_text, mend_text
 
 Event: TypeAlias = Mapping[str, Any]
 

@@ -7,6 +7,7 @@ part in finding a row and may change.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from ..errors import SealBroken, StoreError
 from ..history.artifacts import MissingArtifact
 from ..ports import Artifact, LoadedArtifacts
 from .database import epoch_seconds
-from .rows import RowStore, SealedRow
 from .sealing import (
     SEALED,
     SIGNED,
@@ -31,6 +31,7 @@ from .sealing import (
     require_storable,
     unpack,
 )
+from .table import FoundRows, RowStore, SealedRow
 
 if TYPE_CHECKING:
     from ..responses.items import Item
@@ -181,3 +182,76 @@ def unseal(row: SealedRow, sealing: Sealing, *, limit_bytes: int) -> Opened:
 def _bound_names(artifact: Artifact | SealedRow) -> tuple[str, ...]:
     """Return what the seal of an artifact is bound to."""
     return artifact.user_id, artifact.id, artifact.kind, artifact.model
+
+
+MAX_BYTES: Final = 32 * 1024 * 1024
+"""Of payload, in one process: twice what the largest item may have."""
+
+
+class UnsavedRows:
+    """A RowStore in memory; of more than `max_bytes` of payload, rows unused for the longest time are dropped."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._rows: OrderedDict[tuple[str, str], SealedRow] = OrderedDict()
+
+    async def put(self, rows: Sequence[SealedRow]) -> None:
+        """Take the rows; the newest stay."""
+        for row in rows:
+            self._drop((row.user_id, row.id))
+            self._rows[row.user_id, row.id] = row
+            self._bytes += len(row.payload)
+        while self._bytes > self._max_bytes:
+            self._drop(next(iter(self._rows)))
+
+    async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
+        """Find the owner's rows."""
+        found = {row_id: row for row_id in ids if (row := self._rows.get((user_id, row_id)))}
+        for row_id in found:
+            self._rows.move_to_end((user_id, row_id))
+        return FoundRows(found)
+
+    async def delete(self, user_id: str, ids: Sequence[str]) -> None:
+        """Delete the owner's rows."""
+        for row_id in ids:
+            self._drop((user_id, row_id))
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+    def _drop(self, key: tuple[str, str]) -> None:
+        if row := self._rows.pop(key, None):
+            self._bytes -= len(row.payload)
+
+
+class SavedRows:
+    """A RowStore that finds the rows of a temporary chat which was saved, and makes them durable below."""
+
+    def __init__(self, below: RowStore, unsaved: UnsavedRows) -> None:
+        self._below = below
+        self._unsaved = unsaved
+
+    async def put(self, rows: Sequence[SealedRow]) -> None:
+        """Make the rows durable below."""
+        await self._below.put(rows)
+
+    async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
+        """Find rows below, and the rest among the unsaved ones. Never raises."""
+        found = await self._below.load(user_id, ids)
+        rest = [row_id for row_id in ids if row_id not in found.rows]
+        unsaved = (await self._unsaved.load(user_id, rest)).rows
+        if not unsaved:
+            return found
+        with suppress(StoreError):  # the next load tries again
+            await self._below.put(list(unsaved.values()))
+        return FoundRows({**found.rows, **unsaved}, found.unavailable - unsaved.keys())
+
+    async def delete(self, user_id: str, ids: Sequence[str]) -> None:
+        """Delete below and in memory. Raises StoreUnavailable."""
+        await self._unsaved.delete(user_id, ids)
+        await self._below.delete(user_id, ids)
+
+    async def aclose(self) -> None:
+        """End what runs below."""
+        await self._below.aclose()

@@ -18,9 +18,9 @@ from typing import Any, Final, TypeVar
 from redis.exceptions import RedisError
 
 from ..errors import StoreUnavailable
+from .beside import BackgroundTasks
 from .database import Database, passing_cancellation
-from .rows import FoundRows, RowStore, SealedRow, SqlRows
-from .tasks import BackgroundTasks
+from .table import FoundRows, RowStore, SealedRow, SqlRows
 
 TIME_TO_LIVE_SECONDS: Final = 60 * 60
 TIMEOUT_SECONDS: Final = 1.0

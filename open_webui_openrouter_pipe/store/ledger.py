@@ -18,9 +18,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..errors import StoreError, StoreUnavailable
-from ..planning.limits import AccountLimit, AccountSums, day_number, may_begin, month_start
+from ..money.limits import AccountLimit, AccountSums, day_number, may_begin, month_start
 from ..ports import Bill
-from .batches import BatchWriter
+from .beside import BatchWriter
 from .database import Database, epoch_seconds
 
 HOLD_SECONDS: Final = 60 * 60

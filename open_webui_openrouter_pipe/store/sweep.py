@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol
 import sqlalchemy as sa
 
 from ..errors import StoreUnavailable
+from .beside import Leases
 from .database import Database
-from .tasks import Leases
 
 DAY_SECONDS: Final = 24 * 60 * 60
 # Twice the exactness of `last_used`.

@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from ..conversation.conversation import Turn
+from ..conversation.facts import state_output
 from ..conversation.masking import mask_secrets
 from ..conversation.tokens import truncate_to_tokens
-from ..conversation.tool_facts import state_output
 from ..responses.items import (
     InputMessage,
     Item,

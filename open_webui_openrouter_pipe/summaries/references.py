@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from ..conversation.conversation import Turn
-from ..conversation.user_record import frame_excerpt, quote_lines
+from ..conversation.record import frame_excerpt, quote_lines
 from .prompt import turn_text
 from .summary import MODEL_LISTS, ModelSummary
 

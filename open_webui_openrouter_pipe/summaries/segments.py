@@ -17,10 +17,9 @@ from itertools import accumulate, groupby, islice
 
 from ..conversation.budget import ContextSettings
 from ..conversation.commands import Compact
-from ..conversation.content_cache import ContentCache
-from ..conversation.conversation import Conversation, DigestedItem, Turn, digest_item
+from ..conversation.conversation import ContentCache, Conversation, DigestedItem, Turn, digest_item
+from ..conversation.record import UserRecord
 from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter
-from ..conversation.user_record import UserRecord
 from ..responses.items import is_reasoning
 from .references import referenced_messages
 from .summary import (

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter
 
-from ..conversation.user_record import quote_lines
+from ..conversation.record import quote_lines
 from ..responses.items import InputMessage, InputPart, Item, Message, is_message, is_reasoning
 
 SIZE_SHARE = 0.15

@@ -16,8 +16,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import build_conversation
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.planning.detail import SENT_LEVELS, DetailLevel, OutputLimits, PartsByDetail
 from open_webui_openrouter_pipe.planning.planner import (

@@ -31,8 +31,8 @@ from open_webui_openrouter_pipe.ports import Artifact
 from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts, seal
 from open_webui_openrouter_pipe.store.cache import GuardedRedis, build_rows
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.rows import SealedRow
 from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing, encode_item
+from open_webui_openrouter_pipe.store.table import SealedRow
 from scripts.harness.servers import PostgresServer, RedisServer
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings, split_window
-from open_webui_openrouter_pipe.conversation.tool_facts import state_fact
+from open_webui_openrouter_pipe.conversation.facts import state_fact
 from scripts.benchmarks._screenplay import Chat, agent_chat, message, plain_chat
 from scripts.benchmarks._stage import Pay, Sent, hosted, piped
 from scripts.benchmarks.context import SECONDS_BETWEEN_REQUESTS, vocabulary

@@ -29,13 +29,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from open_webui_openrouter_pipe.conversation.budget import OVERHEAD_SHARE, ContextSettings
-from open_webui_openrouter_pipe.conversation.calibration import Calibration
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import build_conversation, is_model_input
+from open_webui_openrouter_pipe.conversation.budget import OVERHEAD_SHARE, Calibration, ContextSettings
+from open_webui_openrouter_pipe.conversation.conversation import (
+    ContentCache,
+    build_conversation,
+    is_model_input,
+)
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
 from open_webui_openrouter_pipe.conversation.tokens import NO_TOKENS, TokenCounter, TokenCounts
-from open_webui_openrouter_pipe.planning.cache_marks import with_breakpoints
+from open_webui_openrouter_pipe.openrouter.request import with_breakpoints
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import LIMIT_STEPS_PER_UNIT, ModelTerms, PlanCaches, plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices

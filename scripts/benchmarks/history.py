@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from open_webui_openrouter_pipe.history.artifacts import LoadedArtifact
 from open_webui_openrouter_pipe.history.build import Options
 from open_webui_openrouter_pipe.history.markers import item_id, leading_markers
-from open_webui_openrouter_pipe.replay.transform import transform_messages_to_input
+from open_webui_openrouter_pipe.replay.exports import transform_messages_to_input
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -15,8 +15,7 @@ import tracemalloc
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from open_webui_openrouter_pipe.recall.passages import SourceText, TextIndex, new_index
-from open_webui_openrouter_pipe.recall.search import make_query, search
+from open_webui_openrouter_pipe.recall.search import SourceText, TextIndex, make_query, new_index, search
 from scripts.benchmarks._chats import SHAPES, text_of, write_chat
 
 if TYPE_CHECKING:

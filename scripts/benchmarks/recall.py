@@ -25,19 +25,20 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
+from open_webui_openrouter_pipe.history.build import Options, build_input
+from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, ModelTerms, PlanCaches, plan
-from open_webui_openrouter_pipe.planning.recalled import (
+from open_webui_openrouter_pipe.planning.recall import (
     NOTHING_RECALLED,
     Recalled,
     max_recalled_tokens,
     question_of,
     quote_passages,
 )
-from open_webui_openrouter_pipe.recall.passages import texts_of_turns
+from open_webui_openrouter_pipe.recall.search import texts_of_turns
 from open_webui_openrouter_pipe.recall.tool import LookUp
 from open_webui_openrouter_pipe.responses.items import is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary

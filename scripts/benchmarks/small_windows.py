@@ -16,8 +16,8 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings, Strategy
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
 from open_webui_openrouter_pipe.conversation.conversation import (
+    ContentCache,
     Conversation,
     build_conversation,
     is_model_input,

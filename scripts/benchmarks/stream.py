@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from open_webui_openrouter_pipe.responses.effects import parse_event
+from open_webui_openrouter_pipe.responses.effects import Decoder, parse_event
 from open_webui_openrouter_pipe.responses.reducer import Reducer
-from open_webui_openrouter_pipe.responses.sse import Decoder
 
 NAME = "stream"
 

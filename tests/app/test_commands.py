@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history.commands import ANSWER_MARK
+from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
 from tests.support.long_chats import (
     DatabaseAddress,
     LongChat,

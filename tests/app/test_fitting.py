@@ -9,8 +9,8 @@ import pytest
 
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.host.call import read_call
-from open_webui_openrouter_pipe.planning.cache_marks import cache_key
-from open_webui_openrouter_pipe.store.batches import AuditLog, StoredCalibrations
+from open_webui_openrouter_pipe.openrouter.request import cache_key
+from open_webui_openrouter_pipe.store.beside import AuditLog, StoredCalibrations
 from open_webui_openrouter_pipe.store.database import Database, epoch_seconds
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS
 from open_webui_openrouter_pipe.worker import HostResources

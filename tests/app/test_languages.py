@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.notices import LANGUAGES, in_language, notice
-from open_webui_openrouter_pipe.openrouter.status import STATUS_ID
+from open_webui_openrouter_pipe.openrouter.listing import STATUS_ID
 from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import PipeInProcess
 from tests.app.chat import Chat, app_on, settings

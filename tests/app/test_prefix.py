@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.app import App
-from open_webui_openrouter_pipe.engine.prefix_watch import MISSES_BEFORE_LOG
-from open_webui_openrouter_pipe.store.batches import AuditLog
+from open_webui_openrouter_pipe.store.beside import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.turn.memory import MISSES_BEFORE_LOG
 from open_webui_openrouter_pipe.worker import HostResources
 from scripts.harness.page import FakeRecords
 from tests.app.chat import Chat, settings
@@ -24,14 +24,14 @@ from tests.app.chat import Chat, settings
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from open_webui_openrouter_pipe.planning.audit import AuditRow
+    from open_webui_openrouter_pipe.money.audit import AuditRow
     from scripts.standin import StandIn
 
 pytestmark = pytest.mark.anyio
 
 CLAUDE = "anthropic/claude-sonnet-4.5"
 LONG = "word " * 4000
-WATCH = "open_webui_openrouter_pipe.engine.prefix_watch"
+WATCH = "open_webui_openrouter_pipe.turn.memory"
 
 
 def prompt(time: str = "2026-11-22 11:40:31 PM", memory: str = "Likes Darjeeling.") -> dict[str, str]:

@@ -14,15 +14,15 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.app import App
-from open_webui_openrouter_pipe.engine import spending
-from open_webui_openrouter_pipe.engine.spending import time_text
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.host.call import read_call
-from open_webui_openrouter_pipe.planning.limits import Group, limits_of, read_limits
+from open_webui_openrouter_pipe.money.limits import Group, limits_of, read_limits
 from open_webui_openrouter_pipe.ports import Bill, Failed, Notice
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.ledger import ChatSpending, SpendingLedger
+from open_webui_openrouter_pipe.turn import bill
+from open_webui_openrouter_pipe.turn.bill import time_text
 from open_webui_openrouter_pipe.valves import UserValves
 from open_webui_openrouter_pipe.worker import HostResources
 from scripts.benchmarks._screenplay import agent_chat, plain_chat
@@ -321,7 +321,7 @@ async def test_nobody_waits_for_ever_for_an_answer(
             await asyncio.Event().wait()
             return await super().__call__(title, text)
 
-    monkeypatch.setattr(spending, "ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr(bill, "ANSWER_SECONDS", 0.01)
     lines = await user.lines(LONG, ask=Silent(answer=True), CONFIRM_ABOVE_DOLLARS=0.005)
     assert "Nothing was charged." in lines[0]
     assert standin.responses == []
@@ -527,14 +527,14 @@ async def test_near_a_limit_requests_wait_for_each_other(
     limits = "user: 0.2/day"
     under = limits_of("ada", (), read_limits(limits), is_admin=False)
     assert await user.ledger.hold("other", 0.19, under)
-    monkeypatch.setattr(spending, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(spending, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(bill, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(bill, "WAIT_SECONDS", 0.05)
     await user.ledger.hold("more", 0.05, under)
     lines = await user.lines("one", SPENDING_LIMITS=limits)
     assert lines[0].startswith("Waiting for other answers")
     assert lines[1:] == ["The wait is over.", lines[2]]
     assert lines[2].startswith("Nothing was sent")
-    monkeypatch.setattr(spending, "WAIT_SECONDS", 60.0)
+    monkeypatch.setattr(bill, "WAIT_SECONDS", 60.0)
     tries, hold = list[str](), SpendingLedger.hold
 
     async def counted(ledger: SpendingLedger, name: str, *given: Any) -> bool:

@@ -17,14 +17,14 @@ import sqlalchemy as sa
 from redis.asyncio import Redis
 
 from open_webui_openrouter_pipe.app import App
-from open_webui_openrouter_pipe.engine.recorder import Persistence, Recorder, RequestOrigin
 from open_webui_openrouter_pipe.responses.items import FunctionCall, Item, Reasoning
 from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
 from open_webui_openrouter_pipe.store.cache import GuardedRedis, build_rows
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.rows import SealedRow
 from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing, encode_item
+from open_webui_openrouter_pipe.store.table import SealedRow
+from open_webui_openrouter_pipe.turn.recorder import Persistence, Recorder, RequestOrigin
 from open_webui_openrouter_pipe.valves import Valves
 from open_webui_openrouter_pipe.worker import HostResources
 from scripts.harness.page import FakeRecords

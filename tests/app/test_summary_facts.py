@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.tool_facts import state_fact
+from open_webui_openrouter_pipe.conversation.facts import state_fact
 from open_webui_openrouter_pipe.summaries.details import missing_details
 from open_webui_openrouter_pipe.summaries.summary import HEADINGS, render_part
 from tests.support.long_chats import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache
 
 
 def test_a_cached_value_is_not_computed_again() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.excerpts import excerpt_text, with_text
+from open_webui_openrouter_pipe.planning.detail import excerpt_text, with_text
 from open_webui_openrouter_pipe.responses.items import Item
 from tests.support.chats import answer, call, output, reasoning, user
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.conversation.own_words import (
+from open_webui_openrouter_pipe.conversation.record import (
     divide_message,
     own_words,
     possible_instructions,

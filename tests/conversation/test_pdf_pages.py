@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.conversation.pdf_pages import count_pdf_pages
+from open_webui_openrouter_pipe.conversation.media import count_pdf_pages
 
 OUTLINE = b"9 0 obj\n<</Type /Outlines /Count 44444>>\nendobj\n"
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import digest_item
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache, digest_item
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
 from tests.support.chats import answer, call, output, reasoning, user
 

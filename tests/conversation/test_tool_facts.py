@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.conversation.tokens import truncate_middle
-from open_webui_openrouter_pipe.conversation.tool_facts import (
+from open_webui_openrouter_pipe.conversation.facts import (
     output_text,
     prune_tool_output,
     state_fact,
     state_output,
 )
+from open_webui_openrouter_pipe.conversation.tokens import truncate_middle
 from open_webui_openrouter_pipe.responses.items import FunctionCallOutput, InputPart
 
 ROWS = [{"diagnosis": "Malignant neoplasm " * 8, "count": number} for number in range(247)]

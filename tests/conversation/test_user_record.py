@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import build_conversation
-from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.conversation.user_record import (
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
+from open_webui_openrouter_pipe.conversation.record import (
     LINE_OVERHEAD_TOKENS,
     UserRecord,
     instructions_note,
@@ -19,6 +17,7 @@ from open_webui_openrouter_pipe.conversation.user_record import (
     max_record_tokens,
     omission_note,
 )
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from tests.support.chats import answer, history, system, user
 
 

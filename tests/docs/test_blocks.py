@@ -16,8 +16,8 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.advanced import read_advanced
-from open_webui_openrouter_pipe.history.steady_prompt import steady_prompt
-from open_webui_openrouter_pipe.planning.limits import read_limits
+from open_webui_openrouter_pipe.history.steady import steady_prompt
+from open_webui_openrouter_pipe.money.limits import read_limits
 from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.valves import Valves

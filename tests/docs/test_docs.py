@@ -6,8 +6,8 @@ import re
 from urllib.parse import urlsplit
 
 import open_webui_openrouter_pipe
+from open_webui_openrouter_pipe.money.prices import dollars
 from open_webui_openrouter_pipe.notices import notice
-from open_webui_openrouter_pipe.planning.price import dollars
 from open_webui_openrouter_pipe.valves import UserValves
 from scripts import errors_page, settings_page
 from scripts.paths import ROOT

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from open_webui_openrouter_pipe.openrouter.request import _Body
+from open_webui_openrouter_pipe.openrouter.fields import _Body
 from scripts import privacy_page, privacy_session
 from scripts.privacy_page import FIELDS, PAGE, render
 

@@ -7,10 +7,10 @@ import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
-from open_webui_openrouter_pipe.engine.summary_writer import SummaryModel, SummaryWriter
 from open_webui_openrouter_pipe.errors import PipeError
 from open_webui_openrouter_pipe.planning.plan import CachedPrefix, CacheMarks
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
+from open_webui_openrouter_pipe.turn.summaries import SummaryModel, SummaryWriter
 from tests.support.chats import answer, history, system, user
 
 if TYPE_CHECKING:

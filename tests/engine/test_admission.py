@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.engine.admission import Admission, AdmissionSettings
 from open_webui_openrouter_pipe.errors import TooBusy
 from open_webui_openrouter_pipe.ports import Notice
+from open_webui_openrouter_pipe.turn.admission import Admission, AdmissionSettings
 
 pytestmark = pytest.mark.anyio
 

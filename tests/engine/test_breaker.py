@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from open_webui_openrouter_pipe.engine.summarizer import (
+from open_webui_openrouter_pipe.turn.summaries import (
     MAX_PAUSE_SECONDS,
     MAX_REMEMBERED,
     PAUSE_SECONDS,

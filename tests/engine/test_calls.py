@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from open_webui_openrouter_pipe.engine.round import RoundCalls
 from open_webui_openrouter_pipe.responses.items import FunctionCall, OpaqueItem, Reasoning
+from open_webui_openrouter_pipe.turn.round import RoundCalls
 
 
 def call(call_id: str, name: str = "f") -> FunctionCall:

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from open_webui_openrouter_pipe.engine.channel import OutputChannel
 from open_webui_openrouter_pipe.ports import Notice, Output
 from open_webui_openrouter_pipe.responses.effects import ReasoningDelta, TextDelta
+from open_webui_openrouter_pipe.turn.channel import OutputChannel
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from open_webui_openrouter_pipe.engine.failures import report_failure
 from open_webui_openrouter_pipe.errors import InvalidHistory, PaymentRequired, PipeError
+from open_webui_openrouter_pipe.turn.runner import report_failure
 
 
 def refused() -> PipeError:

@@ -12,26 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
-from open_webui_openrouter_pipe.conversation.calibration import Calibration
-from open_webui_openrouter_pipe.conversation.conversation import (
-    Conversation,
-    digest_item,
-)
-from open_webui_openrouter_pipe.engine.fit import (
-    PlannerServices,
-    RequestFitter,
-    RequestTerms,
-    _about,
-    is_large,
-)
-from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
-from open_webui_openrouter_pipe.engine.summarizer import Summarizer, SummarizerState
-from open_webui_openrouter_pipe.history.build import BuiltHistory, Options, build_input, read_history
+from open_webui_openrouter_pipe.conversation.budget import Calibration, ContextOverflow, ContextSettings
+from open_webui_openrouter_pipe.conversation.conversation import Conversation, digest_item
+from open_webui_openrouter_pipe.history.build import BuiltHistory, Options, build_input
+from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, Usage
-from open_webui_openrouter_pipe.store.summaries import MemorySummaries
+from open_webui_openrouter_pipe.store.kept import MemorySummaries
+from open_webui_openrouter_pipe.turn.fit import PlannerServices, RequestFitter, RequestTerms, _about, is_large
+from open_webui_openrouter_pipe.turn.recorder import RequestOrigin
+from open_webui_openrouter_pipe.turn.summaries import Summarizer, SummarizerState
 from tests.engine.summary_fakes import GOOD, FakeProvider, Reply, summary_writer
 from tests.support.chats import system, user
 from tests.support.services import FakeServices, ShownNotices

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.engine.own_tools import LIMIT_REACHED, MAX_OWN_ROUNDS
 from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.recall.tool import RECALL_NAME
+from open_webui_openrouter_pipe.turn.own_tools import LIMIT_REACHED, MAX_OWN_ROUNDS
 from scripts.harness.page import Page
 from tests.engine.test_rounds_in_the_pipe import (
     MODEL,

@@ -12,13 +12,11 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from open_webui_openrouter_pipe.engine.pictures import PictureStorage
-from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
 from open_webui_openrouter_pipe.errors import AttachmentUnavailable
 from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.ports import FileContent
-from open_webui_openrouter_pipe.responses.items import Item
-from open_webui_openrouter_pipe.responses.pictures import picture_address
+from open_webui_openrouter_pipe.responses.items import Item, picture_address
+from open_webui_openrouter_pipe.turn.recorder import PictureStorage, RequestOrigin
 from scripts.harness.page import Answer, Page
 from tests.engine.test_rounds_in_the_pipe import MODEL, Router, completed, message, open_pipe, opened, stream
 from tests.support.files import PICTURES, FakeFiles, data_url

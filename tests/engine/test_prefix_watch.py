@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.engine.prefix_watch import (
+from open_webui_openrouter_pipe.money.audit import PrefixNote
+from open_webui_openrouter_pipe.money.prefix import FoundBreak, Instructions, RequestDigests
+from open_webui_openrouter_pipe.money.prices import CacheRule, Prices
+from open_webui_openrouter_pipe.turn.memory import (
     _ADVICE,
     LOG_SECONDS,
     MOST_CHATS,
@@ -16,9 +19,6 @@ from open_webui_openrouter_pipe.engine.prefix_watch import (
     PrefixWatch,
     Watched,
 )
-from open_webui_openrouter_pipe.planning.audit import PrefixNote
-from open_webui_openrouter_pipe.planning.prefix import FoundBreak, Instructions, RequestDigests
-from open_webui_openrouter_pipe.planning.price import CacheRule, Prices
 
 WATCHED = Watched(b"ada\nchat", "a/model", "the-preset")
 RULE, PRICES = CacheRule("automatic"), Prices(input=1e-6, read=0.1e-6)

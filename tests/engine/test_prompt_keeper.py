@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.engine.prompt_keeper import PromptKeeper
 from open_webui_openrouter_pipe.errors import ReasoningRejected, StoreUnavailable
-from open_webui_openrouter_pipe.history.steady_prompt import SteadyPrompt
+from open_webui_openrouter_pipe.history.steady import SteadyPrompt
 from open_webui_openrouter_pipe.ports import KeptPrompt, PromptOwner
+from open_webui_openrouter_pipe.turn.runner import PromptKeeper
 from tests.engine.test_turn import OLD, REASONING, SECOND_TURN, TEXT, FakeOpenRouter, TurnSetup, answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from open_webui_openrouter_pipe.engine.channel import OutputChannel
-    from open_webui_openrouter_pipe.engine.turn import TurnRunner
+    from open_webui_openrouter_pipe.turn.channel import OutputChannel
+    from open_webui_openrouter_pipe.turn.runner import TurnRunner
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from open_webui_openrouter_pipe.engine.recorder import Persistence, Recorder, RequestOrigin
 from open_webui_openrouter_pipe.errors import StoreError, StoreUnavailable
 from open_webui_openrouter_pipe.ports import Artifact, LoadedArtifacts
 from open_webui_openrouter_pipe.responses.items import (
@@ -19,6 +18,7 @@ from open_webui_openrouter_pipe.responses.items import (
     OpaqueItem,
     Reasoning,
 )
+from open_webui_openrouter_pipe.turn.recorder import Persistence, Recorder, RequestOrigin
 
 pytestmark = pytest.mark.anyio
 

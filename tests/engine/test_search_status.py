@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.engine.search_status import search_lines
 from open_webui_openrouter_pipe.ports import Notice
 from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStarted, TextDelta
+from open_webui_openrouter_pipe.turn.round import search_lines
 
 
 @pytest.mark.parametrize(

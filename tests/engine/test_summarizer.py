@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
-from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
-from open_webui_openrouter_pipe.engine.summarizer import (
+from open_webui_openrouter_pipe.errors import StoreUnavailable
+from open_webui_openrouter_pipe.ports import StoredSummary
+from open_webui_openrouter_pipe.store.kept import MemorySummaries
+from open_webui_openrouter_pipe.summaries.segments import Segment
+from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary
+from open_webui_openrouter_pipe.turn.recorder import RequestOrigin
+from open_webui_openrouter_pipe.turn.summaries import (
     PAUSE_SECONDS,
     PROMPT_CACHE_SECONDS,
     PromptCacheClock,
@@ -19,11 +24,6 @@ from open_webui_openrouter_pipe.engine.summarizer import (
     SummarizerState,
     SummaryBatch,
 )
-from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.ports import StoredSummary
-from open_webui_openrouter_pipe.store.summaries import MemorySummaries
-from open_webui_openrouter_pipe.summaries.segments import Segment
-from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary
 from tests.engine.summary_fakes import (
     COST,
     FIELDS,
@@ -40,7 +40,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
-    from open_webui_openrouter_pipe.planning.audit import AuditRow
+    from open_webui_openrouter_pipe.money.audit import AuditRow
     from open_webui_openrouter_pipe.ports import Summaries
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skips_time]

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
-from open_webui_openrouter_pipe.engine.recorder import RequestOrigin
-from open_webui_openrouter_pipe.engine.summarizer import Summarizer, SummarizerState
-from open_webui_openrouter_pipe.store.summaries import MemorySummaries
+from open_webui_openrouter_pipe.store.kept import MemorySummaries
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.summary import ModelSummary, SummaryRefused, parse_model_summary
+from open_webui_openrouter_pipe.turn.recorder import RequestOrigin
+from open_webui_openrouter_pipe.turn.summaries import Summarizer, SummarizerState
 from tests.engine.summary_fakes import (
     FIELDS,
     GOOD,

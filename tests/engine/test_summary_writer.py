@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.engine.summary_writer import THINKING_TOKENS, SummaryModel
 from open_webui_openrouter_pipe.errors import PaymentRequired, PipeError, ProviderUnavailable, RateLimited
 from open_webui_openrouter_pipe.summaries.summary import EarlierState, Entry
+from open_webui_openrouter_pipe.turn.summaries import THINKING_TOKENS, SummaryModel
 from tests.engine.summary_fakes import (
     COST,
     FIELDS,

@@ -14,11 +14,6 @@ import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.conversation.conversation import Conversation
-from open_webui_openrouter_pipe.engine.channel import OutputChannel
-from open_webui_openrouter_pipe.engine.fit import Notify, RequestFitter, RequestTerms
-from open_webui_openrouter_pipe.engine.recorder import Persistence, RequestOrigin
-from open_webui_openrouter_pipe.engine.round import Ports, SeenOnce
-from open_webui_openrouter_pipe.engine.turn import TurnMemory, TurnRequest, TurnRunner
 from open_webui_openrouter_pipe.errors import (
     ConnectionFailed,
     ContextTooLong,
@@ -29,7 +24,7 @@ from open_webui_openrouter_pipe.errors import (
     StreamBroken,
 )
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact, MissingReason
-from open_webui_openrouter_pipe.history.carriers import name_call
+from open_webui_openrouter_pipe.history.markers import name_call
 from open_webui_openrouter_pipe.history.parts import text_part
 from open_webui_openrouter_pipe.history.turn import input_message
 from open_webui_openrouter_pipe.notices import notice
@@ -51,6 +46,11 @@ from open_webui_openrouter_pipe.ports import (
 from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStarted, ResponseFailed, TextDelta
 from open_webui_openrouter_pipe.responses.failure import Failure
 from open_webui_openrouter_pipe.responses.items import Item, Reasoning
+from open_webui_openrouter_pipe.turn.channel import OutputChannel
+from open_webui_openrouter_pipe.turn.fit import Notify, RequestFitter, RequestTerms
+from open_webui_openrouter_pipe.turn.recorder import Persistence, RequestOrigin
+from open_webui_openrouter_pipe.turn.round import Ports, SeenOnce
+from open_webui_openrouter_pipe.turn.runner import TurnMemory, TurnRequest, TurnRunner
 from tests.support.services import FakeServices
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 
-from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
+from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.markers import item_id, serialize_marker
+from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.media.choice import name_references
 from scripts.standin import validate
 

@@ -9,13 +9,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.history.artifacts import LoadedArtifact, MissingArtifact
-from open_webui_openrouter_pipe.history.carriers import (
-    REFERENCE_TYPE,
-    Reference,
-    name_call,
-    write_reference,
-)
-from open_webui_openrouter_pipe.history.host_output import TOOL_IMAGES_TEXT
+from open_webui_openrouter_pipe.history.folded import TOOL_IMAGES_TEXT
+from open_webui_openrouter_pipe.history.markers import REFERENCE_TYPE, Reference, name_call, write_reference
 from tests.history.builders import call, mark, output, reasoning, thinking, tool, tool_call, ulid
 
 if TYPE_CHECKING:

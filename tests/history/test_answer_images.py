@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history.answer_images import take_images
-from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
-from open_webui_openrouter_pipe.responses.inline import reference_of
+from open_webui_openrouter_pipe.history.build import Options, build_input
+from open_webui_openrouter_pipe.history.reading import read_history
+from open_webui_openrouter_pipe.history.turn import take_images
+from open_webui_openrouter_pipe.responses.values import reference_of
 
 PATH = "/api/v1/files/f1/content"
 DATA = "data:image/png;base64,iVBORw0KGgo="

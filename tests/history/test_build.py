@@ -8,15 +8,10 @@ import pytest
 
 from open_webui_openrouter_pipe.errors import InvalidHistory
 from open_webui_openrouter_pipe.history.artifacts import LoadedArtifact, MissingArtifact
-from open_webui_openrouter_pipe.history.build import (
-    Options,
-    ReplayedReasoning,
-    build_input,
-    read_history,
-)
-from open_webui_openrouter_pipe.history.carriers import REFERENCE_TYPE
-from open_webui_openrouter_pipe.history.host_output import TOOL_IMAGES_TEXT
-from open_webui_openrouter_pipe.history.reading import EMPTY_MESSAGE, Origin, Repair
+from open_webui_openrouter_pipe.history.build import Options, ReplayedReasoning, build_input
+from open_webui_openrouter_pipe.history.folded import TOOL_IMAGES_TEXT
+from open_webui_openrouter_pipe.history.markers import REFERENCE_TYPE
+from open_webui_openrouter_pipe.history.reading import EMPTY_MESSAGE, Origin, Repair, read_history
 from tests.history.builders import (
     CLAUDE,
     OPENAI,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history.carriers import REFERENCE_TYPE
+from open_webui_openrouter_pipe.history.markers import REFERENCE_TYPE
 from tests.history.builders import assert_valid, build, call, reasoning, ulid
 
 _DATA = Path(__file__).parents[1] / "data"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.history.artifacts import LoadedArtifact, MissingArtifact
-from open_webui_openrouter_pipe.history.carriers import (
+from open_webui_openrouter_pipe.history.markers import (
     PHASE_TYPE,
     REFERENCE_TYPE,
     CallName,

@@ -17,8 +17,13 @@ from open_webui_openrouter_pipe.conversation.commands import (
     ShowContext,
 )
 from open_webui_openrouter_pipe.errors import InvalidHistory
-from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
-from open_webui_openrouter_pipe.history.commands import ANSWER_MARK, erase_commands, find_commands
+from open_webui_openrouter_pipe.history.build import Options, build_input
+from open_webui_openrouter_pipe.history.reading import (
+    ANSWER_MARK,
+    erase_commands,
+    find_commands,
+    read_history,
+)
 from tests.history import chats
 from tests.history.builders import build, compact
 from tests.support.cases import CHATS

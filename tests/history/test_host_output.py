@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.history.carriers import Reference, name_call, write_reference
-from open_webui_openrouter_pipe.history.host_output import unfold_output
+from open_webui_openrouter_pipe.history.folded import unfold_output
+from open_webui_openrouter_pipe.history.markers import Reference, name_call, write_reference
 from tests.history.builders import assistant, build, compact, mark, tool, tool_call, ulid, user
 from tests.support.cases import CHATS
 

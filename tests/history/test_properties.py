@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.errors import InvalidHistory
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
+from open_webui_openrouter_pipe.history.calls import classify_function_call_artifacts
 from open_webui_openrouter_pipe.history.parts import read_content
-from open_webui_openrouter_pipe.history.tool_calls import classify_function_call_artifacts
-from open_webui_openrouter_pipe.responses.text import clean_text
+from open_webui_openrouter_pipe.responses.values import clean_text
 from tests.history import chats
 from tests.history.builders import OPENAI, assert_valid, build, compact, ulid
 from tests.support.cases import CHATS, SHARES

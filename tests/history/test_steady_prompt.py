@@ -10,12 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.history.build import Options, build_input, present_prompt, read_history
-from open_webui_openrouter_pipe.history.steady_prompt import (
-    MAX_NOTE_CHARACTERS,
-    SteadyPrompt,
-    steady_prompt,
-)
+from open_webui_openrouter_pipe.history.build import Options, build_input, present_prompt
+from open_webui_openrouter_pipe.history.reading import read_history
+from open_webui_openrouter_pipe.history.steady import MAX_NOTE_CHARACTERS, SteadyPrompt, steady_prompt
 from tests.history.builders import assistant, system, user
 
 HEADING = (

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from open_webui_openrouter_pipe.history.reading import Origin
-from open_webui_openrouter_pipe.history.tool_calls import (
+from open_webui_openrouter_pipe.history.calls import (
     CallIds,
     ClassifiedCalls,
     ToolCallMatcher,
     ToolCallRecord,
     classify_function_call_artifacts,
 )
+from open_webui_openrouter_pipe.history.reading import Origin
 from tests.history.builders import call, output, reasoning
 
 

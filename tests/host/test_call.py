@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import InvalidHistory
-from open_webui_openrouter_pipe.history.commands import ANSWER_MARK
 from open_webui_openrouter_pipe.history.markers import serialize_marker
+from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
 from open_webui_openrouter_pipe.host.call import Call, read_call, strip_function_prefix
 
 BODY = {"model": "pipe.openai/gpt-5.2", "messages": [{"role": "user", "content": "hi"}], "stream": True}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from open_webui_openrouter_pipe.host.channels import ChannelWriter
+from open_webui_openrouter_pipe.host.native import ChannelWriter
 from open_webui_openrouter_pipe.ports import Failed
 from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStarted, TextDelta
 from tests.host.test_native import CALL, CALL_BEGUN, TEXT, TEXT_BEGUN

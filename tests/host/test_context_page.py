@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.host.context_page import context_page
-from open_webui_openrouter_pipe.notices import notice
-from open_webui_openrouter_pipe.planning.context_report import (
+from open_webui_openrouter_pipe.context.page import context_page
+from open_webui_openrouter_pipe.context.report import (
     ContextReport,
     PartName,
     ReportedBreak,
     ReportedSummary,
     ReportedTurn,
 )
-from open_webui_openrouter_pipe.planning.prefix import BreakCause
+from open_webui_openrouter_pipe.money.prefix import BreakCause
+from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.planning.simulate import BreakReason
 from tests.support.context_reports import (
     HOSTILE,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.history.host_output import TOOL_IMAGES_TEXT
+from open_webui_openrouter_pipe.history.folded import TOOL_IMAGES_TEXT
 from open_webui_openrouter_pipe.host.call import AttachedFile, Call, read_call
 from open_webui_openrouter_pipe.host.documents import (
     UnsavedChats,

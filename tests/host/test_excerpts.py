@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.host.call import Call, read_call
-from open_webui_openrouter_pipe.host.excerpts import without_excerpts
+from open_webui_openrouter_pipe.host.documents import without_excerpts
 from tests.support.cases import CHATS as CASES
 from tests.support.host_source import host_source
 

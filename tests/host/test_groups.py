@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.host.groups import groups_of
+from open_webui_openrouter_pipe.host.platform import groups_of
 from tests.support.inside import inside_open_webui
 
 if TYPE_CHECKING:

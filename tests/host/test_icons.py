@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from open_webui_openrouter_pipe.host.icons import SIZE_PIXELS, icon
+from open_webui_openrouter_pipe.host.model_rows import SIZE_PIXELS, icon
 
 PREFIX = "data:image/png;base64,"
 WHITE = (255, 255, 255)

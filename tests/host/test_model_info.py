@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.host.icons import icon
-from open_webui_openrouter_pipe.host.model_info import WRITTEN, RowInfo, model_fields, new_row, updated_row
+from open_webui_openrouter_pipe.host.model_rows import (
+    WRITTEN,
+    RowInfo,
+    icon,
+    model_fields,
+    new_row,
+    updated_row,
+)
 from open_webui_openrouter_pipe.ports import Model
 
 MODEL = Model(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.host.model_sync import (
+from open_webui_openrouter_pipe.host.model_rows import (
     AccessFor,
     ModelRows,
     ModelRowSettings,
@@ -21,8 +21,8 @@ from open_webui_openrouter_pipe.host.model_sync import (
     write_model_rows,
 )
 from open_webui_openrouter_pipe.ports import Model
+from open_webui_openrouter_pipe.store.beside import Leases
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.tasks import Leases
 from tests.support.inside import inside_open_webui
 
 if TYPE_CHECKING:

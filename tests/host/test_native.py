@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history.carriers import PHASE_TYPE, REFERENCE_TYPE
+from open_webui_openrouter_pipe.history.markers import PHASE_TYPE, REFERENCE_TYPE
 from open_webui_openrouter_pipe.host.native import Carrier, NativeWriter
 from open_webui_openrouter_pipe.ports import Embed, Failed, Notice, Output, StoredMarkers
 from open_webui_openrouter_pipe.responses.effects import (

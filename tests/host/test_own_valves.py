@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.host.own_valves import (
-    function_of,
-    replace_user_valve,
-    stored_user_valves,
-)
+from open_webui_openrouter_pipe.host.platform import function_of, replace_user_valve, stored_user_valves
 from open_webui_openrouter_pipe.settings import bound_key, read_settings
 from open_webui_openrouter_pipe.valves import UserValves, Valves
 from tests.support.inside import inside_open_webui

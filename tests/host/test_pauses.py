@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.host.call import read_call
-from open_webui_openrouter_pipe.host.pauses import chat_pauses
+from open_webui_openrouter_pipe.host.lookups import chat_pauses
 from tests.support.host_chats import write_chat
 from tests.support.inside import inside_open_webui
 

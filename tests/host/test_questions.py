@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.host.call import read_call
-from open_webui_openrouter_pipe.host.questions import page_question
+from open_webui_openrouter_pipe.host.wording import page_question
 
 pytestmark = pytest.mark.anyio
 

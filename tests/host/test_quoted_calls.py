@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.host.call import read_call
-from open_webui_openrouter_pipe.host.quoted_calls import quoted_calls
+from open_webui_openrouter_pipe.host.lookups import quoted_calls
 from tests.support.host_chats import write_chat
 from tests.support.inside import inside_open_webui
 

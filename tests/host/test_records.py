@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.history.carriers import REFERENCE_TYPE
-from open_webui_openrouter_pipe.history.markers import item_id, leading_markers
-from open_webui_openrouter_pipe.host.records import Records
+from open_webui_openrouter_pipe.history.markers import REFERENCE_TYPE, item_id, leading_markers
+from open_webui_openrouter_pipe.host.lookups import Records
 from tests.support.inside import inside_open_webui
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from open_webui_openrouter_pipe.host.saving import SAVING_FUNCTIONS, NotSaved, is_saving
+from open_webui_openrouter_pipe.host.platform import SAVING_FUNCTIONS, NotSaved, is_saving
 from tests.support.inside import inside_open_webui
 
 LINE = "Not saved. RETRY_SECONDS takes a number, 0 or more."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.host.call import Call, read_call
-from open_webui_openrouter_pipe.host.templates import template_digest, unknown_template
+from open_webui_openrouter_pipe.host.lookups import template_digest, unknown_template
 from tests.support.inside import inside_open_webui
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.host.call import read_call
-from open_webui_openrouter_pipe.host.voice import with_voice_prompt_last
+from open_webui_openrouter_pipe.host.wording import with_voice_prompt_last
 
 VOICE = "Speak.\n\nKeep it short."
 QUESTION = {"role": "user", "content": "hi"}

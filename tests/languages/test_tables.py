@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from open_webui_openrouter_pipe.money.prices import dollars
 from open_webui_openrouter_pipe.notices import ENGLISH, LANGUAGES, find_language, in_language, notice
-from open_webui_openrouter_pipe.planning.price import dollars
 
 # ruff: noqa: RUF001 - the lines below are meant to be in these languages
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history.carriers import REFERENCE_TYPE
-from open_webui_openrouter_pipe.history.markers import erase_markers, iter_marker_spans
+from open_webui_openrouter_pipe.history.markers import REFERENCE_TYPE, erase_markers, iter_marker_spans
 from scripts.launch.api import ApiError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from open_webui_openrouter_pipe.history.commands import ANSWER_MARK
+from open_webui_openrouter_pipe.history.reading import ANSWER_MARK
 from scripts.harness.openwebui import Account, OpenWebUI, Sent
 from tests.support.long_chats import (
     input_texts,

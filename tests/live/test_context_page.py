@@ -13,7 +13,7 @@ from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from open_webui_openrouter_pipe.host.context_page import context_page
+from open_webui_openrouter_pipe.context.page import context_page
 from tests.support.axe import findings, load_axe
 from tests.support.context_reports import REPORTS
 

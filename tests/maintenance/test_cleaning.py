@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history.carriers import PHASE_TYPE, REFERENCE_TYPE
-from open_webui_openrouter_pipe.history.markers import leading_markers, serialize_marker, standalone_markers
+from open_webui_openrouter_pipe.history.markers import (
+    PHASE_TYPE,
+    REFERENCE_TYPE,
+    leading_markers,
+    serialize_marker,
+    standalone_markers,
+)
 from open_webui_openrouter_pipe.maintenance.cleaning import clean_text, marker_ids, without_markers
 
 OURS, THEIRS = "01ABCDEFGH0123456789", "01ZZZZZZZZ0123456789"

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from open_webui_openrouter_pipe.maintenance.ids import Renaming, rename_choice, rename_ids, rename_setting
+from open_webui_openrouter_pipe.maintenance.commands import (
+    Renaming,
+    rename_choice,
+    rename_ids,
+    rename_setting,
+)
 
 OFFERED = frozenset({"openrouter.openai/gpt-5.2", "openrouter.z-ai/glm-4.6:free"})
 FUNCTION = Renaming("old", "openrouter", OFFERED)

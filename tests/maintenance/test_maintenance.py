@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from redis.asyncio import Redis
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from open_webui_openrouter_pipe.history.carriers import REFERENCE_TYPE
+from open_webui_openrouter_pipe.history.markers import REFERENCE_TYPE
 from open_webui_openrouter_pipe.host.platform import SECRET_FILE, Platform, SharedRedis
 from open_webui_openrouter_pipe.maintenance import commands
 from open_webui_openrouter_pipe.maintenance.commands import MaintenanceCommand, read_command

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.errors import AttachmentUnavailable
-from open_webui_openrouter_pipe.media.addresses import WebAddress, is_public, read_address
+from open_webui_openrouter_pipe.media.download import WebAddress, is_public, read_address
 from tests.media import hostile
 
 PUBLIC = hostile.words(

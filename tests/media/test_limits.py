@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import build_conversation, name_turns
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation, name_turns
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.engine.turn import TurnMemory
 from open_webui_openrouter_pipe.media.choice import Attachment, MediaSettings, choose, limit_size
 from open_webui_openrouter_pipe.summaries.segments import SegmentSizes, SummaryIndex
+from open_webui_openrouter_pipe.turn.runner import TurnMemory
 from tests.media.test_library import chat, data_url, image, library, lines, model, path, sent
 from tests.support.files import FakeFiles
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.openrouter.account import KeyFacts, read_key
+from open_webui_openrouter_pipe.openrouter.catalog import KeyFacts, read_key
 
 DATA = {
     "label": "sk-or-v1-abc...xyz",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.openrouter.body import LONG_CHARACTERS, EncodedBody, encode_body
+from open_webui_openrouter_pipe.openrouter.wire import LONG_CHARACTERS, EncodedBody, encode_body
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from open_webui_openrouter_pipe.errors import AddressPaused, ConnectionFailed
-from open_webui_openrouter_pipe.openrouter.breaker import (
+from open_webui_openrouter_pipe.openrouter.connections import (
     FAILURES_TO_OPEN,
     MAX_PAUSE_SECONDS,
     PAUSE_SECONDS,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.openrouter.cache_lifetime import CacheLifetime, cheapest_lifetime
 from open_webui_openrouter_pipe.openrouter.catalog import read_models
+from open_webui_openrouter_pipe.openrouter.controls import CacheLifetime, cheapest_lifetime
 
 PRICING = {
     "prompt": "0.000003",

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import ConnectionFailed
-from open_webui_openrouter_pipe.openrouter.catalog import (
-    MODELS_PATH,
-    ModelCatalog,
-    read_models,
-    read_zdr_ids,
-)
+from open_webui_openrouter_pipe.openrouter.catalog import MODELS_PATH, ModelCatalog, read_models, read_zdr_ids
 from open_webui_openrouter_pipe.ports import Model
 
 if TYPE_CHECKING:

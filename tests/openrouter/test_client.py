@@ -23,8 +23,8 @@ from open_webui_openrouter_pipe.errors import (
     StreamBroken,
     TooBusy,
 )
-from open_webui_openrouter_pipe.openrouter.breaker import FAILURES_TO_OPEN, AddressBreaker
 from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
+from open_webui_openrouter_pipe.openrouter.connections import FAILURES_TO_OPEN, AddressBreaker
 from open_webui_openrouter_pipe.responses.failure import Failure, read_failure
 from tests.support.wire import RECORDINGS, events_of, frames, recording
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.openrouter.composer import Composer
+from open_webui_openrouter_pipe.openrouter.request import Composer
 from open_webui_openrouter_pipe.planning.plan import CacheMarks
-from open_webui_openrouter_pipe.responses.wire import wire_name
+from open_webui_openrouter_pipe.responses.values import wire_name
 from tests.openrouter.test_request import MODEL
 
 

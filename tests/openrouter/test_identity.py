@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from open_webui_openrouter_pipe.openrouter.identity import Caller, IdentityLevel, identity_parameters
+from open_webui_openrouter_pipe.openrouter.request import Caller, IdentityLevel, identity_parameters
 
 ADA = Caller("ada-1", "chat-1", "message-1", None)
 SECRET = b"secret"

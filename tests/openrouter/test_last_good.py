@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import ConnectionFailed, NotOpenRouter, PipeError
-from open_webui_openrouter_pipe.openrouter.last_good import Clocks, KeptFile, LastGood
+from open_webui_openrouter_pipe.openrouter.catalog import Clocks, KeptFile, LastGood
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-FIRST_WAIT = "open_webui_openrouter_pipe.openrouter.last_good.FIRST_WAIT_SECONDS"
+FIRST_WAIT = "open_webui_openrouter_pipe.openrouter.catalog.FIRST_WAIT_SECONDS"
 OLD, NEW = {"data": "old"}, {"data": "new"}
 DOWN = ConnectionFailed("down")
 NOON = datetime(2026, 11, 22, 12, 4, tzinfo=UTC)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.advanced import Advanced
-from open_webui_openrouter_pipe.openrouter.cache_lifetime import CacheLifetime
 from open_webui_openrouter_pipe.openrouter.catalog import read_models
-from open_webui_openrouter_pipe.openrouter.policy import (
+from open_webui_openrouter_pipe.openrouter.controls import (
     RESTRICTED,
     SUMMARY_FORMAT,
+    CacheLifetime,
     chat_parameters,
     cheaper_parameters,
     drawing_parameters,

@@ -13,9 +13,9 @@ from openrouter.components import ResponsesRequest
 from openrouter.utils import marshal_json
 from pydantic import TypeAdapter
 
-from open_webui_openrouter_pipe.openrouter.request import read_parameters
+from open_webui_openrouter_pipe.openrouter.fields import read_parameters
 from open_webui_openrouter_pipe.ports import Model
-from open_webui_openrouter_pipe.responses.wire import wire_name
+from open_webui_openrouter_pipe.responses.values import wire_name
 
 MODEL = Model(
     id="a/m",

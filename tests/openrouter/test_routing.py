@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.errors import ConfigurationError
 from open_webui_openrouter_pipe.openrouter.catalog import read_models
-from open_webui_openrouter_pipe.openrouter.routing import fallback_models, price_text, strictest
+from open_webui_openrouter_pipe.openrouter.controls import fallback_models, price_text, strictest
 
 
 @pytest.mark.parametrize(

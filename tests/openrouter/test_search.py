@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.openrouter.catalog import read_models
-from open_webui_openrouter_pipe.openrouter.composer import Composer
+from open_webui_openrouter_pipe.openrouter.request import Composer
 from open_webui_openrouter_pipe.openrouter.search import (
     HostSearch,
     SearchMode,

@@ -20,10 +20,9 @@ from open_webui_openrouter_pipe.errors import (
     RateLimited,
     RequestRejected,
 )
-from open_webui_openrouter_pipe.openrouter.account import KeyFacts
-from open_webui_openrouter_pipe.openrouter.last_good import FetchFailure
+from open_webui_openrouter_pipe.openrouter.catalog import FetchFailure, KeyFacts
+from open_webui_openrouter_pipe.openrouter.listing import Kind, Known, Status, find_status, status_answer
 from open_webui_openrouter_pipe.openrouter.offer import OfferSettings, read_filters
-from open_webui_openrouter_pipe.openrouter.status import Kind, Known, Status, find_status, status_answer
 from open_webui_openrouter_pipe.responses.effects import ItemFinished, TextDelta
 
 NOON = datetime(2026, 11, 22, 12, 4, tzinfo=UTC)

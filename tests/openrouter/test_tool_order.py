@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.openrouter.composer import Composer
-from open_webui_openrouter_pipe.openrouter.tool_order import in_order_of_keys
+from open_webui_openrouter_pipe.openrouter.fields import in_order_of_keys
+from open_webui_openrouter_pipe.openrouter.request import Composer
 
 SEARCH = {"type": "openrouter:web_search", "parameters": {"max_results": 5, "engine": "exa"}}
 FETCH = {"type": "openrouter:web_fetch", "parameters": {"max_uses": 5}}

@@ -22,7 +22,7 @@ from open_webui_openrouter_pipe.openrouter.catalog import ModelCatalog
 from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
 from open_webui_openrouter_pipe.openrouter.connections import Connections
 from open_webui_openrouter_pipe.openrouter.errors import to_error
-from open_webui_openrouter_pipe.openrouter.request import read_parameters
+from open_webui_openrouter_pipe.openrouter.fields import read_parameters
 from open_webui_openrouter_pipe.openrouter.retries import Chance, RetryingResponses
 from open_webui_openrouter_pipe.responses.effects import Effect, ResponseFailed, ResponseFinished, TextDelta
 from open_webui_openrouter_pipe.responses.reducer import Reducer, reduce_response

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import Budget, ContextOverflow
-from open_webui_openrouter_pipe.planning.audit import (
+from open_webui_openrouter_pipe.money.audit import (
     AuditRow,
     AuditStep,
     PrefixNote,
@@ -17,8 +17,8 @@ from open_webui_openrouter_pipe.planning.audit import (
     rejected_row,
     summary_row,
 )
+from open_webui_openrouter_pipe.money.prefix import FoundBreak
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
-from open_webui_openrouter_pipe.planning.prefix import FoundBreak
 from open_webui_openrouter_pipe.responses.effects import Usage
 from tests.support.chats import history, planned, user
 

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.planning.cache_marks import cache_key, needs_breakpoints, with_breakpoints
+from open_webui_openrouter_pipe.money.prices import needs_breakpoints
+from open_webui_openrouter_pipe.openrouter.request import cache_key, with_breakpoints
 from open_webui_openrouter_pipe.planning.plan import CacheMarks
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices

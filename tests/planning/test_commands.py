@@ -14,6 +14,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from open_webui_openrouter_pipe.context.report import (
+    ChatRecord,
+    ReportedBreak,
+    context_text,
+    plain,
+    report_context,
+)
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.conversation.commands import (
     ChatCommand,
@@ -26,12 +33,10 @@ from open_webui_openrouter_pipe.conversation.commands import (
 )
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.context_report import ChatRecord, ReportedBreak, report_context
-from open_webui_openrouter_pipe.planning.context_text import context_text, plain
+from open_webui_openrouter_pipe.money.prefix import digest_request
+from open_webui_openrouter_pipe.money.prices import RequestPieces
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, may_need_summaries, plan
-from open_webui_openrouter_pipe.planning.prefix import digest_request
-from open_webui_openrouter_pipe.planning.price import RequestPieces
 from open_webui_openrouter_pipe.responses.items import is_message
 from open_webui_openrouter_pipe.summaries.summary import message_text
 from tests.planning.exact import MODEL, new_memory, talk

@@ -16,14 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import is_model_input
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache, is_model_input
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.recall.excerpts import HEADING, max_excerpts_tokens
-from open_webui_openrouter_pipe.recall.passages import item_text
+from open_webui_openrouter_pipe.recall.search import item_text
 from open_webui_openrouter_pipe.responses.items import (
     Item,
     is_function_call,

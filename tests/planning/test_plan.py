@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
-from open_webui_openrouter_pipe.conversation.calibration import Calibration
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import Conversation, build_conversation
+from open_webui_openrouter_pipe.conversation.budget import Calibration, ContextOverflow, ContextSettings
+from open_webui_openrouter_pipe.conversation.conversation import (
+    ContentCache,
+    Conversation,
+    build_conversation,
+)
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.plan import CacheMarks, Plan, Step
 from open_webui_openrouter_pipe.planning.planner import ModelTerms, PlanCaches, may_need_summaries, plan

@@ -14,12 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import is_model_input
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache, is_model_input
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.plan import CacheMarks, Plan
-from open_webui_openrouter_pipe.planning.planner import ModelTerms
-from open_webui_openrouter_pipe.planning.prefix import (
+from open_webui_openrouter_pipe.money.prefix import (
     BreakCause,
     FoundBreak,
     RequestDigests,
@@ -28,7 +25,9 @@ from open_webui_openrouter_pipe.planning.prefix import (
     nearest,
     price_break,
 )
-from open_webui_openrouter_pipe.planning.price import CacheRule, Prices, RequestPieces
+from open_webui_openrouter_pipe.money.prices import CacheRule, Prices, RequestPieces
+from open_webui_openrouter_pipe.planning.plan import CacheMarks, Plan
+from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices, PrefixBreak
 from open_webui_openrouter_pipe.responses.items import Item
 from tests.support.cases import HISTORIES

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.planning.price import (
+from open_webui_openrouter_pipe.money.prices import (
     AnswerCost,
     CacheRule,
     Prices,

@@ -9,9 +9,12 @@ from itertools import pairwise
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import Conversation, build_conversation
-from open_webui_openrouter_pipe.conversation.references import reference_of
+from open_webui_openrouter_pipe.conversation.conversation import (
+    ContentCache,
+    Conversation,
+    build_conversation,
+    reference_of,
+)
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.detail import SENT_LEVELS, OutputLimits, PartsByDetail
 from open_webui_openrouter_pipe.planning.plan import Plan

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings, split_window
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation, is_model_input
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.audit import audit_row
+from open_webui_openrouter_pipe.money.audit import audit_row
 from open_webui_openrouter_pipe.planning.plan import Plan, Step
 from open_webui_openrouter_pipe.planning.planner import ModelTerms, may_need_summaries, plan
 from open_webui_openrouter_pipe.recall.excerpts import HEADING, MAX_EXCERPT_TOKENS, max_excerpts_tokens

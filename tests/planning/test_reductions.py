@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.planning.plan import Plan
-from open_webui_openrouter_pipe.planning.reductions import Reduction
+from open_webui_openrouter_pipe.planning.plan import Plan, Reduction
 from open_webui_openrouter_pipe.responses.items import is_message
 from tests.planning.exact import MODEL, UNCACHED, new_memory, talk, with_window, words
 from tests.support.chats import (

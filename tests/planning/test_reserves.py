@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import Budget, ContextOverflow, ContextSettings
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import Conversation, Tool, build_conversation
+from open_webui_openrouter_pipe.conversation.conversation import (
+    ContentCache,
+    Conversation,
+    Tool,
+    build_conversation,
+)
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import ModelTerms, PlanCaches, plan

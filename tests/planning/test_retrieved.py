@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import digest_item
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache, digest_item
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.retrieved import head_of_retrieved
+from open_webui_openrouter_pipe.planning.draft import head_of_retrieved
 from tests.planning.exact import split_words, words
 from tests.support.chats import system
 

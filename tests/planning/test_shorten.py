@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.errors import ContextBudgetExceeded
 from open_webui_openrouter_pipe.planning.detail import OutputLimits

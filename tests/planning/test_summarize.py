@@ -11,10 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.budget import Aim, ContextSettings, Strategy
-from open_webui_openrouter_pipe.conversation.calibration import Calibration
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import build_conversation
+from open_webui_openrouter_pipe.conversation.budget import Calibration, ContextSettings, Strategy
+from open_webui_openrouter_pipe.conversation.commands import Aim
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import (

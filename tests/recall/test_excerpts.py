@@ -17,8 +17,7 @@ from open_webui_openrouter_pipe.recall.excerpts import (
     excerpts_text,
     max_excerpts_tokens,
 )
-from open_webui_openrouter_pipe.recall.passages import ChatPassage
-from open_webui_openrouter_pipe.recall.search import make_query
+from open_webui_openrouter_pipe.recall.search import ChatPassage, make_query
 
 NOTHING_SENT = SentTexts(())
 

@@ -12,14 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
-from open_webui_openrouter_pipe.recall.passages import (
+from open_webui_openrouter_pipe.recall.search import (
     PASSAGE_CHARACTERS,
     item_text,
+    make_query,
     new_index,
     passage_starts,
+    search,
     texts_of_turns,
 )
-from open_webui_openrouter_pipe.recall.search import make_query, search
 from open_webui_openrouter_pipe.recall.words import TermsOfWords
 from tests.support.chats import answer, call, output, reasoning, system, user
 

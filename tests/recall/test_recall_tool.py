@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.conversation import Conversation, build_conversation
-from open_webui_openrouter_pipe.conversation.references import reference_of
+from open_webui_openrouter_pipe.conversation.conversation import (
+    Conversation,
+    build_conversation,
+    reference_of,
+)
 from open_webui_openrouter_pipe.history.reading import read_history
-from open_webui_openrouter_pipe.recall.passages import new_index
+from open_webui_openrouter_pipe.recall.search import new_index
 from open_webui_openrouter_pipe.recall.tool import MAX_FOUND, PAGE_TOKENS, LookUp
 from tests.support.chats import answer, call, history, output, reasoning, user
 

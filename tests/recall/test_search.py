@@ -6,8 +6,14 @@ import math
 
 import pytest
 
-from open_webui_openrouter_pipe.recall.passages import SourceText, new_index
-from open_webui_openrouter_pipe.recall.search import UNIQUE_TERM_BONUS, make_query, rarity, search
+from open_webui_openrouter_pipe.recall.search import (
+    UNIQUE_TERM_BONUS,
+    SourceText,
+    make_query,
+    new_index,
+    rarity,
+    search,
+)
 
 
 def sources(*texts: str) -> list[SourceText]:

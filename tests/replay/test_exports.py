@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.errors import InvalidHistory
-from open_webui_openrouter_pipe.history.build import Options, build_input, read_history
+from open_webui_openrouter_pipe.history.build import Options, build_input
+from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.host.call import strip_function_prefix
 from open_webui_openrouter_pipe.replay.exports import (
     Chat,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.history.build import Options
-from open_webui_openrouter_pipe.history.carriers import Reference, name_call, write_reference
-from open_webui_openrouter_pipe.replay.transform import transform_messages_to_input
+from open_webui_openrouter_pipe.history.markers import Reference, name_call, write_reference
+from open_webui_openrouter_pipe.replay.exports import transform_messages_to_input
 from open_webui_openrouter_pipe.summaries.summary import summary_message
 from tests.history.builders import (
     answered,

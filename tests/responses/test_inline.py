@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from open_webui_openrouter_pipe.responses.inline import decode
+from open_webui_openrouter_pipe.responses.values import decode
 
 CONTENT = random.Random(1).randbytes(700_001)
 

@@ -7,16 +7,15 @@ from typing import Any, cast
 
 import pytest
 
-from open_webui_openrouter_pipe.responses.inline import decode
-from open_webui_openrouter_pipe.responses.items import Item
-from open_webui_openrouter_pipe.responses.pictures import (
+from open_webui_openrouter_pipe.responses.items import (
+    Item,
     image_type,
     inline_picture,
     picture_address,
     with_picture,
     without_unusable,
 )
-from open_webui_openrouter_pipe.responses.references import host_file_id, host_file_path
+from open_webui_openrouter_pipe.responses.values import decode, host_file_id, host_file_path
 from tests.support.files import PICTURES, data_url
 
 PNG = PICTURES["image/png"]

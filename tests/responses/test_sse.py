@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.responses.sse import Decoder
+from open_webui_openrouter_pipe.responses.effects import Decoder
 from tests.support.wire import RECORDINGS
 
 

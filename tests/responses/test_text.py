@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.responses.text import (
+from open_webui_openrouter_pipe.responses.values import (
     TOO_DEEP,
     clean,
     clean_text,

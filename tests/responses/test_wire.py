@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.responses.wire import wire_name
+from open_webui_openrouter_pipe.responses.values import wire_name
 
 
 @pytest.mark.parametrize("name", ["get_weather", "A-1", "x" * 64])

@@ -13,8 +13,8 @@ from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
 from open_webui_openrouter_pipe.ports import Artifact, LoadedArtifacts
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts, seal
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.rows import RowStore, SealedRow, SqlRows
 from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing, encode_item
+from open_webui_openrouter_pipe.store.table import RowStore, SealedRow, SqlRows
 
 SEALING = Sealing(Keyring(["a passphrase"]))
 NOW = 1_750_000_000

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    from open_webui_openrouter_pipe.store.rows import RowStore, SealedRow
+    from open_webui_openrouter_pipe.store.table import RowStore, SealedRow
 
 pytestmark = pytest.mark.anyio
 

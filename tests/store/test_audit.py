@@ -11,10 +11,10 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.conversation.budget import Budget
-from open_webui_openrouter_pipe.planning.audit import AuditRow, AuditStep, SummaryOutcome, summary_row
+from open_webui_openrouter_pipe.money.audit import AuditRow, AuditStep, SummaryOutcome, summary_row
 from open_webui_openrouter_pipe.ports import Audited
 from open_webui_openrouter_pipe.responses.effects import Usage
-from open_webui_openrouter_pipe.store.batches import AuditLog, BatchWriter
+from open_webui_openrouter_pipe.store.beside import AuditLog, BatchWriter
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.schema import define_tables
 from scripts.paths import ROOT

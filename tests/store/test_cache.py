@@ -22,7 +22,7 @@ from open_webui_openrouter_pipe.store.cache import (
     decode_row,
     encode_row,
 )
-from open_webui_openrouter_pipe.store.rows import FoundRows, RowStore, SqlRows
+from open_webui_openrouter_pipe.store.table import FoundRows, RowStore, SqlRows
 from tests.store.conftest import PATIENT_SECONDS
 from tests.store.contract import SEALING, StoreContract, artifact, row, sql_rows
 from tests.store.fakes import MemoryRows, SwitchedRows

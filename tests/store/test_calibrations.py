@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.calibration import Calibration
+from open_webui_openrouter_pipe.conversation.budget import Calibration
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounts
-from open_webui_openrouter_pipe.store.batches import StoredCalibrations
+from open_webui_openrouter_pipe.store.beside import StoredCalibrations
 from open_webui_openrouter_pipe.store.database import Database
 from tests.store.waiting import driver_threads
 

@@ -10,10 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.store.batches import StoredCalibrations
+from open_webui_openrouter_pipe.store.beside import StoredCalibrations
 from open_webui_openrouter_pipe.store.database import Database, passing_cancellation
-from open_webui_openrouter_pipe.store.rows import FoundRows
-from open_webui_openrouter_pipe.store.summaries import SealedSummaries, SummaryRows
+from open_webui_openrouter_pipe.store.kept import SealedSummaries, SummaryRows
+from open_webui_openrouter_pipe.store.table import FoundRows
 from tests.store.contract import NOW, SEALING, sql_rows
 from tests.store.summary_contract import chains
 

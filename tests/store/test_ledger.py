@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.planning.limits import AccountLimit, AccountSums, Limit
+from open_webui_openrouter_pipe.money.limits import AccountLimit, AccountSums, Limit
 from open_webui_openrouter_pipe.ports import Bill
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.ledger import HOLD_SECONDS, ChatSpending, SpendingLedger

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.summaries import SealedSummaries, SummaryRows
+from open_webui_openrouter_pipe.store.kept import SealedSummaries, SummaryRows
 from tests.store.contract import SEALING, sql_rows
 from tests.store.summary_contract import chains, segment
 from tests.store.workers import (

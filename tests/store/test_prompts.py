@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.ports import KeptPrompt, PromptOwner
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.prompts import MAX_PROMPT_BYTES, PromptRows, SealedPrompts
-from open_webui_openrouter_pipe.store.rows import STAMP_INTERVAL_SECONDS
+from open_webui_openrouter_pipe.store.kept import MAX_PROMPT_BYTES, PromptRows, SealedPrompts
 from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring
+from open_webui_openrouter_pipe.store.table import STAMP_INTERVAL_SECONDS
 from tests.store.contract import NOW, SEALING
 from tests.store.summary_contract import Clock
 from tests.store.waiting import driver_threads

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.errors import ConfigurationError, StoreError, StoreUnavailable
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.rows import STAMP_INTERVAL_SECONDS, FoundRows, RowStore
+from open_webui_openrouter_pipe.store.table import STAMP_INTERVAL_SECONDS, FoundRows, RowStore
 from tests.store.contract import NOW, StoreContract, row, sql_rows
 from tests.store.waiting import driver_threads
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.errors import ConfigurationError, SealBroken
-from open_webui_openrouter_pipe.store.sealed_text import is_owned, open_text, seal_text
+from open_webui_openrouter_pipe.store.sealing import is_owned, open_text, seal_text
 
 KEY = "sk-or-v1-0123456789"
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from open_webui_openrouter_pipe.errors import ConfigurationError, SealBroken, StoreError
 from open_webui_openrouter_pipe.ports import Artifact
 from open_webui_openrouter_pipe.store.artifacts import seal, unseal
-from open_webui_openrouter_pipe.store.rows import SealedRow
 from open_webui_openrouter_pipe.store.sealing import (
     COMPRESSED,
     MIN_PASSPHRASE_CHARACTERS,
@@ -29,6 +28,7 @@ from open_webui_openrouter_pipe.store.sealing import (
     pack,
     unpack,
 )
+from open_webui_openrouter_pipe.store.table import SealedRow
 from tests.store.contract import ITEMS, NOW, SEALING, artifact
 
 LIMIT_BYTES = 10_000_000

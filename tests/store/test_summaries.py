@@ -12,7 +12,13 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.errors import StoreError, StoreUnavailable
 from open_webui_openrouter_pipe.ports import Summaries
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.rows import STAMP_INTERVAL_SECONDS
+from open_webui_openrouter_pipe.store.kept import (
+    MAX_SUMMARY_BYTES,
+    MemorySummaries,
+    SealedSummaries,
+    SummaryRow,
+    SummaryRows,
+)
 from open_webui_openrouter_pipe.store.sealing import (
     COMPRESSED,
     SEALED,
@@ -22,13 +28,7 @@ from open_webui_openrouter_pipe.store.sealing import (
     encode_item,
     pack,
 )
-from open_webui_openrouter_pipe.store.summaries import (
-    MAX_SUMMARY_BYTES,
-    MemorySummaries,
-    SealedSummaries,
-    SummaryRow,
-    SummaryRows,
-)
+from open_webui_openrouter_pipe.store.table import STAMP_INTERVAL_SECONDS
 from tests.store.contract import NOW, SEALING
 from tests.store.summary_contract import Clock, SummariesContract, chain, chains, segment, stored, summary
 from tests.store.waiting import driver_threads

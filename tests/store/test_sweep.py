@@ -14,10 +14,9 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.store.batches import AuditLog
+from open_webui_openrouter_pipe.store.beside import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.prompts import PromptRow, PromptRows
-from open_webui_openrouter_pipe.store.summaries import SealedSummaries, SummaryRows
+from open_webui_openrouter_pipe.store.kept import PromptRow, PromptRows, SealedSummaries, SummaryRows
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS, GRACE_SECONDS, Schedule, Sweep, Swept
 from scripts.paths import ROOT
 from tests.store.contract import NOW, SEALING, row, sql_rows
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from open_webui_openrouter_pipe.ports import Audited, StoredSummary
-    from open_webui_openrouter_pipe.store.rows import SealedRow
+    from open_webui_openrouter_pipe.store.table import SealedRow
 
 pytestmark = pytest.mark.anyio
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.store.batches import MAX_WAITING_VALUES, BatchWriter
-from open_webui_openrouter_pipe.store.tasks import BackgroundTasks
+from open_webui_openrouter_pipe.store.beside import MAX_WAITING_VALUES, BackgroundTasks, BatchWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +84,7 @@ async def test_what_is_not_written_before_the_end_is_logged(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer that hangs is cancelled when its owner closes it."""
-    monkeypatch.setattr("open_webui_openrouter_pipe.store.tasks._CLOSING_SECONDS", 0)
+    monkeypatch.setattr("open_webui_openrouter_pipe.store.beside._CLOSING_SECONDS", 0)
     table = FakeTable()
     table.gate.clear()
     writer = BatchWriter[int]("numbers", table.write)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from open_webui_openrouter_pipe.store.rows import FoundRows, RowStore
-from open_webui_openrouter_pipe.store.unsaved import SavedRows, UnsavedRows
+from open_webui_openrouter_pipe.store.artifacts import SavedRows, UnsavedRows
+from open_webui_openrouter_pipe.store.table import FoundRows, RowStore
 from tests.store.contract import StoreContract, row
 from tests.store.fakes import MemoryRows, SwitchedRows
 

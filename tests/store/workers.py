@@ -14,13 +14,13 @@ from typing import Any, cast
 from redis.asyncio import Redis
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.planning.limits import AccountLimit, AccountSums
+from open_webui_openrouter_pipe.money.limits import AccountLimit, AccountSums
 from open_webui_openrouter_pipe.ports import Bill
 from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
 from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.kept import SealedSummaries, SummaryRows
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
-from open_webui_openrouter_pipe.store.summaries import SealedSummaries, SummaryRows
 from open_webui_openrouter_pipe.store.sweep import Schedule, Sweep
 from tests.store.conftest import PATIENT_SECONDS
 from tests.store.contract import NOW, SEALING, artifact, sql_rows

@@ -18,10 +18,13 @@ if __name__ == "__main__":
 
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import Conversation, build_conversation
+from open_webui_openrouter_pipe.conversation.conversation import (
+    ContentCache,
+    Conversation,
+    build_conversation,
+)
+from open_webui_openrouter_pipe.conversation.record import UserRecord
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.conversation.user_record import UserRecord
 from open_webui_openrouter_pipe.responses.items import Item, is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.prompt import INSTRUCTION, SummaryAssignment

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.conversation import Turn, build_conversation
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
-from open_webui_openrouter_pipe.conversation.tool_facts import state_fact
+from open_webui_openrouter_pipe.conversation.facts import state_fact
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.details import GroundingSource, mark_ungrounded
 from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment, suffix_instruction

@@ -10,11 +10,14 @@ from itertools import product
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import Conversation, build_conversation
+from open_webui_openrouter_pipe.conversation.conversation import (
+    ContentCache,
+    Conversation,
+    build_conversation,
+)
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
+from open_webui_openrouter_pipe.conversation.record import UserRecord, omission_note
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.conversation.user_record import UserRecord, omission_note
 from open_webui_openrouter_pipe.responses.items import is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment

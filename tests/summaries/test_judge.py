@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
-from open_webui_openrouter_pipe.summaries.judge import MIN_TOKENS, judge_content, require_content
+from open_webui_openrouter_pipe.summaries.completion import MIN_TOKENS, judge_content, require_content
 from open_webui_openrouter_pipe.summaries.summary import (
     Entry,
     ModelSummary,

@@ -9,8 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import CHAIN_START, Conversation, build_conversation
+from open_webui_openrouter_pipe.conversation.conversation import (
+    CHAIN_START,
+    ContentCache,
+    Conversation,
+    build_conversation,
+)
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.responses.items import is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary

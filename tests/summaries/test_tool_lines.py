@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.tool_facts import state_fact
-from open_webui_openrouter_pipe.summaries.tool_lines import group_tool_lines
+from open_webui_openrouter_pipe.conversation.facts import state_fact
+from open_webui_openrouter_pipe.summaries.completion import group_tool_lines
 
 
 def rows(count: int, *, column: str = "name") -> str:

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.conversation.calibration import Calibration
-from open_webui_openrouter_pipe.conversation.content_cache import ContentCache
-from open_webui_openrouter_pipe.conversation.conversation import build_conversation
+from open_webui_openrouter_pipe.conversation.budget import Calibration, ContextSettings
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, ModelTerms, PlanCaches, plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from open_webui_openrouter_pipe.planning.context_report import (
+from open_webui_openrouter_pipe.context.report import (
     ContextReport,
     ReportedBreak,
     ReportedCost,

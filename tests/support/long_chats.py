@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.pipe import Pipe
-from open_webui_openrouter_pipe.store.batches import AuditLog
+from open_webui_openrouter_pipe.store.beside import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.kept import SealedSummaries, SummaryRows
 from open_webui_openrouter_pipe.store.sealing import Keyring
-from open_webui_openrouter_pipe.store.summaries import SealedSummaries, SummaryRows
 from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import SECRET_KEY, Answer, Json, Page, PipeInProcess
 from scripts.standin.state import RecordedRequest
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from open_webui_openrouter_pipe.planning.audit import AuditRow
+    from open_webui_openrouter_pipe.money.audit import AuditRow
     from open_webui_openrouter_pipe.summaries.summary import Summary
     from scripts.standin import StandIn
 

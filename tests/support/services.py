@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from open_webui_openrouter_pipe.engine.fit import PlannerServices
-from open_webui_openrouter_pipe.engine.summarizer import PromptCacheClock
+from open_webui_openrouter_pipe.turn.fit import PlannerServices
+from open_webui_openrouter_pipe.turn.summaries import PromptCacheClock
 
 if TYPE_CHECKING:
-    from open_webui_openrouter_pipe.conversation.calibration import Calibration
+    from open_webui_openrouter_pipe.conversation.budget import Calibration
     from open_webui_openrouter_pipe.conversation.tokens import TokenCounts
     from open_webui_openrouter_pipe.ports import Audited, Encode, Notice
 

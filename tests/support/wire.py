@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from open_webui_openrouter_pipe.responses.effects import parse_event
+from open_webui_openrouter_pipe.responses.effects import Decoder, parse_event
 from open_webui_openrouter_pipe.responses.reducer import Reducer
-from open_webui_openrouter_pipe.responses.sse import Decoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

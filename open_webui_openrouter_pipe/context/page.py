@@ -1,0 +1,233 @@
+"""The answer to `/context` as a page: a report drawn as HTML for Open WebUI's embeds. Pure.
+
+One text without external resources, which says all of it without its script too. Whatever comes from a chat is escaped,
+and no other script than the page's own runs. Owns the page's structure; its looks are `context_style`'s, its words
+`notices`'.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Final
+
+from ..host.context_style import SCRIPT, STYLE
+from ..money.prices import dollars
+from ..notices import Say, notice
+from .report import (
+    AIM_WORDS,
+    CAUSE_WORDS,
+    PART_WORDS,
+    STATE_WORDS,
+    TURN_COLUMNS,
+    ContextReport,
+    ReportedBreak,
+    ReportedCost,
+    ReportedSummary,
+    ReportedTurn,
+    TurnState,
+)
+
+_NEWEST_TURNS: Final = 8
+"""As many are seen at once, and what follows them is still in sight; the earlier ones are opened."""
+
+_SCRIPT_DIGEST: Final = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+_POLICY: Final = (
+    "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; "
+    f"script-src 'sha256-{_SCRIPT_DIGEST}'"
+)
+
+_STATE_CLASSES: Final[Mapping[TurnState, str]] = {
+    "verbatim": "verbatim",
+    "shortened": "shortened",
+    "summarized": "summaries",
+    "dropped": "dropped",
+}
+"""State → its class of the style; that of a part is its name."""
+_BREAK_COLUMNS: Final = ("context_page_cause", "context_turn", "context_page_planned", "context_page_cost")
+
+_CODE: Final = re.compile("`([^`]*)`")
+
+
+def context_page(report: ContextReport, say: Say = notice) -> str:
+    """Draw a report as an HTML document, in the words that `say` returns."""
+    title = _text(say("context_title", model=report.model))
+    content = "".join(
+        (
+            _window(report, say),
+            _turns(report.turns, say),
+            _cost(report.cost, say),
+            _breaks(report.breaks, say),
+            _summaries(report.summaries, say),
+        )
+    )
+    return (
+        f'<!doctype html><html lang="{_text(say("context_page_language"))}"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{STYLE}</style></head>"
+        f"<body><main><h1>{title}</h1>{content}</main><script>{SCRIPT}</script></body></html>"
+    )
+
+
+def _window(report: ContextReport, say: Say) -> str:
+    """Draw the bar of the window, with its legend. Where more is sent than fits, it shows where the window ends."""
+    taken = sum(report.parts.values())
+    window = report.window_tokens or taken
+    parts = [(part, name, report.parts.get(part, 0)) for part, name in PART_WORDS.items()]
+    shown = [each for each in (*parts, ("free", "context_page_free", window - taken)) if each[2] > 0]
+    pieces, legend, said = "", "", []
+    for part, name, tokens in shown:
+        words, size = _text(say(name)), _number(tokens, say)
+        share = _text(say("context_page_share", share=tokens / max(taken, window)))
+        pieces += f'<i class="{part}" style="flex-grow:{tokens}"></i>'
+        legend += f'<li><i class="{part}"></i>{words} <span>{size}</span> <small>{share}</small></li>'
+        said.append(f"{words} {share}")
+    if taken > window:
+        pieces += f'<i class="end" style="width:{window / taken:.1%}"></i>'
+    bar = f'<div class="bar" role="img" aria-label="{", ".join(said)}">{pieces}</div>'
+    return (
+        f'<p class="muted">{_marked(say(AIM_WORDS[report.aim]))}</p>{_use(report, say)}{bar if shown else ""}'
+        f'<ul class="legend">{legend}</ul>'
+    )
+
+
+def _use(report: ContextReport, say: Say) -> str:
+    """Say how full the window is. What is kept for the answer is not in use, but needs its room."""
+    taken, window = sum(report.parts.values()), report.window_tokens
+    tokens = taken - report.parts.get("reserve", 0)
+    if not window:
+        return _paragraph(say("context_window_unknown", tokens=tokens), "use")
+    line = _paragraph(
+        say("context_window", tokens=tokens, window_tokens=window, share=tokens / window), "use"
+    )
+    if taken > window:
+        line += _paragraph(say("context_page_over", count=taken - window), "warning")
+    return line
+
+
+def _turns(turns: Sequence[ReportedTurn], say: Say) -> str:
+    """Draw the turns as a table; of a long chat the earlier ones as another that is to be opened."""
+    title = say("context_page_turns")
+    if not turns:
+        return _heading(title) + _paragraph(say("context_page_no_turns"), "muted")
+    earlier, newest = turns[:-_NEWEST_TURNS], turns[-_NEWEST_TURNS:]
+    opened = ""
+    if earlier:
+        line = say("context_earlier_turns", count=len(earlier))
+        opened = f"<details><summary>{_text(line)}</summary>{_table_of_turns(earlier, line, say)}</details>"
+    return _heading(title) + opened + _table_of_turns(newest, title, say)
+
+
+def _table_of_turns(turns: Sequence[ReportedTurn], label: str, say: Say) -> str:
+    states = {
+        state: f'<i class="{part}"></i>{_text(say(STATE_WORDS[state]))}'
+        for state, part in _STATE_CLASSES.items()
+    }
+    yes_or_no = _yes_or_no(say)
+    rows = (
+        f'<tr><th scope="row">{turn.number}<td><div dir="auto">{_text(turn.text)}</div>'
+        f"<td>{_number(turn.tokens, say)}<td>{_number(turn.original_tokens, say)}"
+        f"<td>{states[turn.state]}<td>{yes_or_no[turn.cached]}"
+        for turn in turns
+    )
+    return _table("turns", label, [say(name) for name in TURN_COLUMNS], rows)
+
+
+def _cost(cost: ReportedCost | None, say: Say) -> str:
+    """Say what the chat has cost and what the cache has saved; nothing where nothing is counted."""
+    if cost is None:
+        return ""
+    lines = [say("context_cost", cost=dollars(cost.cost), count=cost.requests)]
+    if cost.cached_tokens:
+        share = cost.cached_tokens / max(1, cost.input_tokens)
+        lines.append(say("context_read", share=share, cost=dollars(cost.read_cost)))
+    if cost.saved > 0:
+        lines.append(say("context_saved", cost=dollars(cost.saved)))
+    return _heading(say("context_page_cost")) + "".join(_paragraph(line, "cost") for line in lines)
+
+
+def _breaks(breaks: Sequence[ReportedBreak], say: Say) -> str:
+    """Draw what made the provider read earlier turns anew, and why."""
+    title = say("context_page_breaks")
+    if not breaks:
+        return _heading(title) + _paragraph(say("context_page_no_breaks"), "muted")
+    yes_or_no = _yes_or_no(say)
+    uncounted = f"<small>{_text(say('context_page_uncounted'))}</small>"
+    rows = (
+        f'<tr><th scope="row">{_text(say(CAUSE_WORDS.get(each.cause, "context_cause_unknown")))}'
+        f"<td>{_text(say('context_break_turn', turn=each.turn) if each.turn else say('context_break_start'))}"
+        f"<td>{yes_or_no[each.announced]}"
+        f"<td>{uncounted if each.cost is None else _amount(each.cost, say)}"
+        for each in breaks
+    )
+    return _heading(title) + _table("breaks", title, [say(name) for name in _BREAK_COLUMNS], rows)
+
+
+def _summaries(summaries: Sequence[ReportedSummary], say: Say) -> str:
+    """Draw each summary, to be opened, with buttons that send the commands about it."""
+    if not summaries:
+        return ""
+    return _heading(say("context_page_summaries")) + "".join(_summary(each, say) for each in summaries)
+
+
+def _summary(summary: ReportedSummary, say: Say) -> str:
+    first, last = summary.first_turn, summary.last_turn
+    if not summary.kept:
+        return _paragraph(say("context_summary_missing", first=first, last=last), "missing")
+    title = say("context_page_summary", first=first, last=last)
+    if first == last:
+        title = say("context_page_summary_of_turn", turn=first)
+    size = say("context_page_summary_size", tokens=summary.tokens, source_tokens=summary.source_tokens)
+    restore, discard = f"/restore {first}-{last}", f"/discard {first}-{last}"
+    buttons = "".join(
+        f'<button hidden value="{command}" aria-label="{_text(name)}: {_text(title)}">{_text(name)}</button>'
+        for command, name in (
+            (restore, say("context_page_restore")),
+            (discard, say("context_page_discard")),
+        )
+    )
+    hint = _marked(say("context_page_commands", restore=restore, discard=discard))
+    return (
+        f"<details><summary><b>{_text(title)}</b><small>{_text(size)}</small></summary>"
+        f'<div class="text" dir="auto">{_text(summary.text)}</div>'
+        f'<div class="actions">{buttons}<p class="muted">{hint}</p></div></details>'
+    )
+
+
+def _table(style: str, label: str, columns: Iterable[str], rows: Iterable[str]) -> str:
+    header = "".join(f'<th scope="col">{_text(words)}' for words in columns)
+    return f'<table class="{style}" aria-label="{_text(label)}"><thead><tr>{header}<tbody>{"".join(rows)}</table>'
+
+
+def _yes_or_no(say: Say) -> Mapping[bool, str]:
+    return {True: _text(say("context_yes")), False: _text(say("context_no"))}
+
+
+def _number(number: int, say: Say) -> str:
+    return _text(say("context_page_number", number=number))
+
+
+def _amount(amount: float, say: Say) -> str:
+    return _text(say("context_page_amount", amount=dollars(amount)))
+
+
+def _heading(words: str) -> str:
+    return f"<h2>{_text(words)}</h2>"
+
+
+def _paragraph(words: str, style: str) -> str:
+    return f'<p class="{style}">{_text(words)}</p>'
+
+
+def _marked(words: str) -> str:
+    """Escape a line in which what users type stands between backticks."""
+    return _CODE.sub(r"<code>\1</code>", _text(words))
+
+
+def _text(words: str) -> str:
+    """Escape for the content of an element and for a quoted attribute; what no database keeps as text is replaced."""
+    return escape(words.encode("utf-8", "replace").decode().replace("\0", "?"))

@@ -1,0 +1,537 @@
+"""What of a user's message is in the user's own words, and what is material: quoted, fenced, tagged or pasted.
+
+Owns the division of a message into passages, whether a quotation stands in the user's own words, and the patterns for
+lines that may be lasting instructions. The division goes by marks that need no knowledge of a language, and where
+they leave a doubt it says material: a mail must never count as the user's own order. It runs in linear time; it must
+not shorten or drop anything.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from typing import TypeAlias
+
+from ..responses.items import InputMessage, is_message
+from .conversation import ContentCache, DigestedItem, Turn
+from .tokens import TokenCounter, TokenCounts, head_and_tail
+
+LONG_PARAGRAPH_CHARACTERS = 600
+LONG_MESSAGE_CHARACTERS = 2_000
+"""Of a message as long as this, only the first paragraph counts as the user's own."""
+MAX_LIST_CHARACTERS = 600
+"""A list directly after a line that ends with a colon is the user's own up to this length."""
+MIN_QUOTE_CHARACTERS = 4
+INSTRUCTION_CHARACTERS = 400
+
+_FENCE = re.compile(r"([ \t]{0,40})(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,4})?(`{3,}(?=[^`]*+$)|~{3,})")
+"""An opening fence of CommonMark, also in a list, and at any indentation: what is deeper is code all the same."""
+_CLOSING_FENCE = re.compile(r"([ \t]*+)(`{3,}|~{3,})[ \t]*+$")
+_CLOSING_INDENTATION = 3
+_TAG = re.compile(r"(?:<|\[)([A-Za-z][\w.:-]{0,60})(?=[\s>\]=/])")
+_CLOSING_TAG = re.compile(r"(?:</|\[/)([A-Za-z][\w.:-]{0,60})[ \t]{0,3}[>\]]")
+_MATERIAL_LINE = re.compile(
+    r"[ \t]{0,40}(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,4})?>|[ \t]{0,40}(?:[\|\uff1e]|//|/\*|\*/|#|--|<!--|;|%|\"\"\"|''')"
+    r"|(?: {4}|\t)"
+    r"|[ \t]{0,40}\[?(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d[-/.:]\d\d[-/.:]\d\d)"
+)
+"""A quoted line, a row of a table, a comment, indented code, or a line of a log."""
+_PASTE_BEGINS = re.compile(
+    r"[ \t]{0,40}(?:(?P<mark>[-=_*~+#])(?:[ \t]?(?P=mark)){2,}[ \t]*+$|(?:https?://|www\.)\S++[ \t]*+$)"
+)
+"""A rule, or a line with nothing but an address."""
+_FIELD = re.compile(r"[ \t]{0,3}\w[\w .-]{0,30}: +\S")
+"""A field of a mail or a ticket; two in a row begin one."""
+_GREETING = re.compile(
+    r"[ \t]{0,3}(?:hi|hello|dear|good (?:morning|day|evening)|hallo|hey"
+    r"|sehr geehrte[rsn]?|liebe[rs]?|guten (?:tag|morgen)"
+    r"|bonjour|ch[eè]re?s?|madame|monsieur|hola|estimad[oa]s?|querid[oa]s?|buenos d[ií]as|ol[aá]|prezad[oa]s?|car[oa]s?"
+    r"|ciao|gentil[ei]|egregio|buongiorno|beste|geachte|witam|szanown[yai]"
+    r"|здравствуйте|уважаем\w{2,3}|привет|добрый день)\b|[ \t]{0,3}(?:尊敬的|您好|你好|亲爱的|拝啓|お世話に|안녕하)",
+    re.IGNORECASE,
+)
+_HAS_FRAME = re.compile(r"[ \t]{0,40}(?:>|`{3}|~{3}|<[A-Za-z]|\[[A-Za-z])")
+"""A quotation, a fence or a tag, which says by itself where it ends."""
+_BULLET = re.compile(r"[ \t]{0,3}[-*+•][ \t]")
+_QUOTED = re.compile(
+    r"\"[^\"]{2,}+\"|“[^“”]{2,}+”|„[^„“”]{2,}+[“”]|«[^«»]{2,}+»|「[^「」]{2,}+」|『[^『』]{2,}+』"
+    r"|»[^«»]{2,}+«|\u2039[^\u2039\u203a]{2,}+\u203a|\u203a[^\u2039\u203a]{2,}+\u2039|„[^„«»]{2,}+«|”[^“”]{2,}+”|`[^`]{2,}+`"
+    r"|(?<!\w)['\u2018](?=\S)[^'\u2018\u2019]{2,}+['\u2019](?!\w)"
+)
+
+_INSTRUCTION = re.compile(
+    r"\b(?:always|never|must|do not|don'?t|from now on|make sure|ensure"
+    r"|immer|nie|niemals|muss|musst|müssen|darfst? nicht|ab jetzt|ab sofort|auf keinen fall|bitte keine?n?"
+    r"|toujours|jamais|dois|doit|doivent|devez|désormais|dorénavant|interdit|ne \w{1,20} (?:pas|plus)"
+    r"|siempre|nunca|jamás|debes?|deben|debe|a partir de ahora|prohibido"
+    r"|sempre|jamais|deves?|devem|deve|a partir de agora|proibido"
+    r"|(?:non (?:\w{1,20} ){1,3}|^\W{0,5})mai(?! \d)|devi|devono|d'ora in poi|vietato"
+    r"|altijd|nooit|moet|vanaf nu|zawsze|nigdy|musisz|nie wolno"
+    r"|всегда|никогда|должен|должна|должно|должны|нельзя|обязательно|отныне)\b"
+    r"|总是|始终|永远|绝不|绝对不|不要|不得|必须|务必|禁止|从现在起"
+    r"|必ず|常に|決して|絶対に|ないでください|てはいけ|なければならない|今後は"
+    r"|항상|절대|반드시|하지 ?마",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"[^.!?。\uff01\uff1f]+[.!?。\uff01\uff1f]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A run of lines of a message: the user's own words, or material."""
+
+    text: str
+    is_own: bool
+
+
+def divide_message(text: str) -> tuple[Passage, ...]:
+    """Divide a user's message into the user's own words and material; the lines stay as they are, in their order."""
+    lines = text.splitlines()
+    own = [is_own or not line.strip() for is_own, line in zip(_own_lines(lines), lines, strict=True)]
+    return tuple(
+        Passage("\n".join(line for _, line in group), is_own)
+        for is_own, group in groupby(zip(own, lines, strict=True), key=lambda pair: pair[0])
+    )
+
+
+def own_words(text: str) -> str:
+    """Return what of a message is in the user's own words."""
+    return "\n".join(passage.text for passage in divide_message(text) if passage.is_own)
+
+
+def stands_in_own_words(quotation: str, text: str) -> bool:
+    """Whether a quotation stands in the user's own words; white space does not matter.
+
+    It may hold what stands in quotation marks, but says something beside that, and neither begins nor ends in it.
+    """
+    wanted = " ".join(quotation.split())
+    words = " ".join(own_words(text).split())
+    quoted = [match.span() for match in _QUOTED.finditer(words)]
+    starts, ends = [span[0] for span in quoted], [span[1] for span in quoted]
+    start = words.find(wanted) if len(wanted) >= MIN_QUOTE_CHARACTERS else -1
+    while start >= 0:
+        end = start + len(wanted)
+        within = quoted[bisect_right(ends, start) : bisect_left(starts, end)]
+        beside = len(wanted) - sum(last - first for first, last in within)
+        if all(start <= first and last <= end for first, last in within) and beside >= MIN_QUOTE_CHARACTERS:
+            return True
+        start = words.find(wanted, end)
+    return False
+
+
+def possible_instructions(text: str) -> tuple[str, ...]:
+    """Return the lines in the user's own words that may be lasting instructions; of a long line its sentences."""
+    found: list[str] = []
+    for line in own_words(text).splitlines():
+        candidates = [line]
+        if len(line) > INSTRUCTION_CHARACTERS:
+            candidates = _SENTENCE.findall(line)
+        found += (each.strip() for each in candidates if _INSTRUCTION.search(each))
+    return tuple(each for each in dict.fromkeys(found) if len(each) <= INSTRUCTION_CHARACTERS)
+
+
+def _own_lines(lines: list[str]) -> Iterator[bool]:
+    """Yield for each line whether it is in the user's own words."""
+    framed = [*_framed(lines)]
+    pasted = _paste_start(lines, framed)
+    for number, line in enumerate(lines):
+        yield not (framed[number] or number >= pasted or _MATERIAL_LINE.match(line))
+
+
+def _framed(lines: list[str]) -> Iterator[bool]:
+    """Yield for each line whether it stands in a fence or between tags."""
+    tagged_until = _tagged_until(lines)
+    tag_end, fence, indentation = -1, "", 0
+    for number, line in enumerate(lines):
+        tag_end = max(tag_end, tagged_until.get(number, -1))
+        if fence:
+            yield True
+            closing = _CLOSING_FENCE.match(line)
+            is_deeper = closing and len(closing[1]) > indentation + _CLOSING_INDENTATION
+            if closing and not is_deeper and closing[2].startswith(fence):
+                fence = ""
+        elif opening := _FENCE.match(line):
+            fence, indentation = opening[2], len(opening[1])
+            yield True
+        else:
+            yield number <= tag_end
+
+
+def _tagged_until(lines: list[str]) -> dict[int, int]:
+    """Return by the line of each opening tag the line of the last closing tag of its name, if one follows."""
+    last = {
+        tag[1].lower(): number for number, line in enumerate(lines) for tag in _CLOSING_TAG.finditer(line)
+    }
+    ends: dict[int, int] = {}
+    for number, line in enumerate(lines):
+        for tag in _TAG.finditer(line):
+            end = last.get(tag[1].lower(), -1)
+            if end >= number:
+                ends[number] = max(end, ends.get(number, -1))
+    return ends
+
+
+def _paste_start(lines: list[str], framed: list[bool]) -> int:
+    """Return the line from which on the message is pasted text; the number of lines when none is.
+
+    Framed lines say by themselves where they end.
+    """
+    is_long = (
+        sum(len(line) for line, skip in zip(lines, framed, strict=True) if not skip) > LONG_MESSAGE_CHARACTERS
+    )
+    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    paragraph, characters, list_characters, previous = 0, 0, 0, ""
+    for number, line in enumerate(lines):
+        if framed[number] or not line.strip():
+            paragraph += number > first and not framed[number]
+            characters, list_characters, previous = 0, 0, ""
+            continue
+        characters += len(line)
+        is_bullet = bool(_BULLET.match(line))
+        if list_characters:
+            list_characters += len(line)
+        if (
+            (paragraph and (is_long or characters > LONG_PARAGRAPH_CHARACTERS))
+            or _PASTE_BEGINS.match(line)
+            or (_FIELD.match(line) and _FIELD.match(previous))
+            or (number > first and _GREETING.match(line))
+            or (list_characters and (not is_bullet or list_characters > MAX_LIST_CHARACTERS))
+        ):
+            return number
+        if line.rstrip().endswith((":", "\uff1a")) and not is_bullet:
+            following = lines[number + 1 : number + 3]
+            if following and _BULLET.match(following[0]):
+                list_characters = 1
+            elif not any(_HAS_FRAME.match(each) for each in following):
+                return number + 1
+        previous = line
+    return len(lines)
+
+
+RECORD_SHARE = 0.10
+MIN_RECORD_TOKENS = 1_000
+MAX_RECORD_TOKENS = 20_000
+NOTE_SHARE = RECORD_SHARE / 2
+MAX_NOTE_TOKENS = MAX_RECORD_TOKENS // 2
+"""The note for omitted turns has half as much room: it stays beside turns that are sent, and no summary follows it."""
+INSTRUCTIONS_SHARE = 0.25
+"""Of the note: what lines that may be instructions take at most."""
+LEAST_TOKENS = 40
+"""What is kept of a message in any case, unless it is omitted: a sentence or two."""
+HEADING_TOKENS = 12
+"""What stands around a message or a passage at most: its author, or what is omitted."""
+LINE_OVERHEAD_TOKENS = 3
+BEGINNING_CHARACTERS = 60
+
+_RECORD_HEADING = (
+    '[What the user wrote in turns {first} to {last}, oldest first; the messages stand behind ">".]'
+)
+_OMITTED = " omitted to fit"
+_AUTHORS = {"user": "The user wrote", "system": "A system message", "developer": "A system message"}
+_INSTRUCTIONS_HEADING = (
+    "Lines that may be standing instructions, as the user's messages have them; some may be quoted:"
+)
+
+Text: TypeAlias = Sequence[str | int]
+"""Pieces of a message: text as it is, and numbers of characters that are omitted between them."""
+
+
+def max_record_tokens(budget_tokens: int) -> int:
+    """Return how large the record beside summaries may be in an input budget."""
+    return max(MIN_RECORD_TOKENS, min(MAX_RECORD_TOKENS, int(budget_tokens * RECORD_SHARE)))
+
+
+def max_note_tokens(budget_tokens: int) -> int:
+    """Return how large the note for omitted turns may be in an input budget."""
+    return min(MAX_NOTE_TOKENS, int(budget_tokens * NOTE_SHARE))
+
+
+def quote_lines(text: str) -> Iterator[str]:
+    """Yield each line that is not empty behind a mark, so that none can pass for a heading."""
+    return (f"> {line}" for line in text.splitlines() if line.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A message with its turn, counted from one, and its size; `own_tokens` is what is in the user's own words."""
+
+    turn: int
+    entry: DigestedItem
+    tokens: int
+    own_tokens: int
+
+    def tokens_within(self, room: _Room) -> int:
+        """Return the most that the message takes within the room, as far as its sizes say."""
+        material_tokens = min(self.tokens - self.own_tokens, room.material_tokens)
+        return min(self.tokens, self.own_tokens + material_tokens, room.message_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """How much each message may take, and how much of that the material in it (quoted, fenced, tagged, pasted)."""
+
+    message_tokens: int
+    material_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserRecord:
+    """What users and system messages said in a conversation's turns; `texts` caches shortened messages by content."""
+
+    turns: Sequence[Turn]
+    counter: TokenCounter
+    texts: ContentCache[str] = field(default_factory=ContentCache)
+    _tokens_of_line: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
+    _of_turn: dict[int, tuple[_Message, ...]] = field(default_factory=dict, compare=False, repr=False)
+
+    def text(self, turns: range, max_tokens: int) -> str:
+        """Return the record of some turns, by index; "" when nobody wrote anything in them, or nothing fits.
+
+        All messages are whole if they fit. Otherwise material is shortened first, the longest most; then the
+        longest messages; at last only the newest remain. How many are omitted is said.
+        """
+        messages = [message for turn in turns for message in self._messages(turn)]
+        heading = _RECORD_HEADING.format(first=turns.start + 1, last=turns.stop)
+        free_tokens = max_tokens - self.counter.text(heading)
+        while messages and free_tokens > 0:
+            text = "\n".join([heading, *self._lines(messages, free_tokens)])
+            # Pieces that are counted one by one may together be a little larger.
+            excess_tokens = self.counter.text(text) - max_tokens
+            if excess_tokens <= 0:
+                return text
+            free_tokens -= excess_tokens + LINE_OVERHEAD_TOKENS
+        return ""
+
+    def tokens(self, turns: range, max_tokens: int) -> int:
+        """Return the record's size; cached by content."""
+        if not turns:
+            return 0
+        key = self.turns[turns.stop - 1].sent_chain + b"record%d,%d" % (turns.start, max_tokens)
+
+        def count() -> TokenCounts:
+            return TokenCounts(self.counter.text(self.text(turns, max_tokens)))
+
+        return self.counter.counts.get_or_compute(key, count).tokens
+
+    def instructions(self, turns: range, *, shown: str) -> Iterator[str]:
+        """Yield lines that may be lasting instructions and are not shown, newest first.
+
+        Each is in its frame: its turn, and how its message begins.
+        """
+        shown = " ".join(shown.split())
+        for message in reversed([message for turn in turns for message in self._messages(turn)]):
+            for line in reversed(self._possible_instructions(message.entry)):
+                if line not in shown:
+                    beginning = _begin(" ".join(_text(message.entry).split(None, BEGINNING_CHARACTERS)))
+                    frame = "" if beginning.startswith(line) else f', in "{beginning}"'
+                    yield f'- turn {message.turn}{frame}: "{line}"'
+
+    def line_tokens(self, line: str) -> int:
+        """Count a line; once, because many notes weigh the same ones."""
+        if line not in self._tokens_of_line:
+            self._tokens_of_line[line] = self.counter.text(line)
+        return self._tokens_of_line[line]
+
+    def _possible_instructions(self, entry: DigestedItem) -> list[str]:
+        def find() -> str:
+            return "\n".join(" ".join(line.split()) for line in possible_instructions(_text(entry)))
+
+        return self.texts.get_or_compute(entry.digest + b"instructions", find).splitlines()
+
+    def _messages(self, turn: int) -> tuple[_Message, ...]:
+        if turn not in self._of_turn:
+            self._of_turn[turn] = tuple(self._read(turn))
+        return self._of_turn[turn]
+
+    def _read(self, turn: int) -> Iterator[_Message]:
+        for entry in self.turns[turn].entries:
+            if is_message(entry.item) and _text(entry):
+                key = entry.digest + b"own words"
+                sizes = self.counter.counts.get_or_compute(key, partial(self._sizes, _text(entry)))
+                yield _Message(turn + 1, entry, sizes.tokens, sizes.text)
+
+    def _sizes(self, text: str) -> TokenCounts:
+        """Count a message in its frame: as `text` the user's own words, as `media` the rest."""
+        own = [passage.text for passage in divide_message(text) if passage.is_own]
+        tokens = self._count([text])
+        own_tokens = min(tokens, self._count(own))
+        return TokenCounts(own_tokens, tokens - own_tokens)
+
+    def _count(self, text: Text) -> int:
+        return self.counter.text("\n".join(_render(text)))
+
+    def _lines(self, messages: Sequence[_Message], max_tokens: int) -> Iterator[str]:
+        """Yield the framed messages as they fit, and how many are omitted."""
+        rooms = _rooms(max_tokens) if len(messages) * HEADING_TOKENS <= max_tokens else ()
+        room = next(
+            (room for room in rooms if _total(messages, room) <= max_tokens),
+            _Room(LEAST_TOKENS, LEAST_TOKENS),
+        )
+        kept, left_tokens = set[int](), max_tokens
+        for number in reversed(range(len(messages))):
+            if left_tokens < HEADING_TOKENS:
+                break
+            tokens = messages[number].tokens_within(room) + HEADING_TOKENS
+            if tokens <= left_tokens:
+                kept.add(number)
+                left_tokens -= tokens
+        if omitted := len(messages) - len(kept):
+            yield f"[{omitted} {'message is' if omitted == 1 else 'messages are'} omitted here for length.]"
+        for number in sorted(kept):
+            message = messages[number]
+            yield f"{_AUTHORS[_role(message.entry)]}, turn {message.turn}:"
+            yield self._within(message, room)
+
+    def _within(self, message: _Message, room: _Room) -> str:
+        """Return the message in its frame, shortened to the room."""
+        text = _text(message.entry)
+        if message.tokens <= message.tokens_within(room):
+            return "\n".join(_render([text]))
+        key = (
+            message.entry.digest
+            + self.counter.method
+            + b"%d,%d" % (room.message_tokens, room.material_tokens)
+        )
+        return self.texts.get_or_compute(key, lambda: "\n".join(_render(self._shortened(text, room))))
+
+    def _shortened(self, text: str, room: _Room) -> Text:
+        """Shorten the material alone if that is enough; otherwise omit it, and shorten the user's own words."""
+        passages = divide_message(text)
+        material = [passage.text for passage in passages if not passage.is_own]
+        own = [passage.text for passage in passages if passage.is_own]
+        material_tokens = min(room.material_tokens, room.message_tokens - self._count(own))
+        each_tokens = material_tokens // max(1, len(material))
+        pieces = [
+            piece
+            for passage in passages
+            for piece in (
+                [passage.text] if passage.is_own else _truncated(passage.text, each_tokens, self._count)
+            )
+        ]
+        if self._count(pieces) <= room.message_tokens:
+            return pieces
+        omitted = [sum(map(len, material))] if material else []
+        return [
+            *_truncated("\n".join(own), room.message_tokens - HEADING_TOKENS * len(omitted), self._count),
+            *omitted,
+        ]
+
+
+def _rooms(max_tokens: int) -> Iterator[_Room]:
+    """Yield ever less room: first for material, by halves, and then for each message."""
+    yield _Room(max_tokens, max_tokens)
+    yield from (_Room(max_tokens, tokens) for tokens in _halves(max_tokens))
+    yield from (_Room(tokens, LEAST_TOKENS) for tokens in _halves(max_tokens))
+
+
+def _halves(tokens: int) -> Iterator[int]:
+    while tokens > LEAST_TOKENS:
+        tokens = max(LEAST_TOKENS, tokens // 2)
+        yield tokens
+
+
+def _total(messages: Iterable[_Message], room: _Room) -> int:
+    return sum(message.tokens_within(room) + HEADING_TOKENS for message in messages)
+
+
+def _render(text: Text) -> Iterator[str]:
+    """Yield the lines of a message in its frame; what is omitted is said outside of it."""
+    for piece in text:
+        if isinstance(piece, str):
+            yield from quote_lines(piece)
+        elif piece:
+            yield f"[{piece:,} characters omitted]"
+
+
+def frame_excerpt(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
+    """Return a text in the frame of a message, of a long one its head and tail; `count` counts tokens."""
+    return "\n".join(_render(_truncated(text, max_tokens, lambda pieces: count("\n".join(_render(pieces))))))
+
+
+def _truncated(text: str, max_tokens: int, count: Callable[[Text], int]) -> Text:
+    """Return the head and the tail of a text that fit, with the number of characters between them."""
+    pieces = head_and_tail(text, max_tokens, lambda *pieces: count(pieces))
+    if pieces is None:
+        return [len(text)] if text else []
+    return [piece for piece in pieces if piece]
+
+
+def _text(entry: DigestedItem) -> str:
+    """Return what an input message says, without attachments; "" for a model's own message."""
+    item = entry.item
+    assert is_message(item)
+    texts = (part["text"] for part in item["content"] if part["type"] == "input_text")
+    return "\n".join(texts).strip()
+
+
+def _role(entry: DigestedItem) -> str:
+    item = entry.item
+    assert is_message(item)
+    return item["role"]
+
+
+def _begin(text: str) -> str:
+    return text if len(text) <= BEGINNING_CHARACTERS else f"{text[:BEGINNING_CHARACTERS]}…"
+
+
+# --- the note for omitted turns ---
+
+NoteWriter: TypeAlias = Callable[[UserRecord, range, int], InputMessage | None]
+"""Writes the message for the omitted turns of a record in so many tokens; None when nothing needs to be said."""
+
+
+def omission_note(record: UserRecord, turns: range, max_tokens: int) -> InputMessage:
+    """Return the message that stands in for omitted turns: how many they are, and what the user wrote in them.
+
+    Where that is shortened, lines that may be lasting instructions are pointed out. `max_tokens` are for both.
+    """
+    text = record.text(turns, max_tokens)
+    if next(record.instructions(turns, shown=text), None):
+        text = record.text(turns, int(max_tokens * (1 - INSTRUCTIONS_SHARE)))
+        text = "\n".join([*filter(None, [text]), *_instruction_lines(record, turns, max_tokens, text)])
+    return _note(len(turns), text)
+
+
+def instructions_note(record: UserRecord, turns: range, max_tokens: int) -> InputMessage | None:
+    """Return the same where omitting turns is what the user chose: only lines that may be lasting instructions."""
+    lines = _instruction_lines(record, turns, max_tokens, "")
+    return _note(len(turns), "\n".join(lines)) if lines else None
+
+
+def count_note(record: UserRecord, turns: range, max_tokens: int) -> InputMessage:  # noqa: ARG001 - a writer
+    """Return the same where nothing else fits: only how many turns are omitted."""
+    return _note(len(turns), "")
+
+
+def with_turn_numbers(note: InputMessage, turns: range) -> InputMessage:
+    """Return a note for omitted turns that also says which these are, so that they can be asked for."""
+    (part,) = note["content"]
+    assert part["type"] == "input_text"
+    numbers = f"{turns.start + 1} to {turns.stop}" if len(turns) > 1 else f"{turns.stop}"
+    text = part["text"].replace(_OMITTED, f" ({numbers}){_OMITTED}", 1)
+    return {**note, "content": [{"type": "input_text", "text": text}]}
+
+
+def _instruction_lines(record: UserRecord, turns: range, max_tokens: int, shown: str) -> list[str]:
+    """Return the newest lines that fit and are not shown, oldest first, with a heading; [] where there are none."""
+    left_tokens = max_tokens - record.counter.text(shown) - record.counter.text(_INSTRUCTIONS_HEADING)
+    lines: list[str] = []
+    for line in record.instructions(turns, shown=shown):
+        if left_tokens <= LINE_OVERHEAD_TOKENS:
+            break
+        tokens = record.line_tokens(line) + LINE_OVERHEAD_TOKENS
+        if tokens <= left_tokens:
+            lines.append(line)
+            left_tokens -= tokens
+    return [_INSTRUCTIONS_HEADING, *reversed(lines)] if lines else []
+
+
+def _note(turns: int, text: str) -> InputMessage:
+    plural = "" if turns == 1 else "s"
+    heading = f"[{turns} earlier turn{plural}{_OMITTED} the model's context window.]"
+    lines = "\n".join(filter(None, [heading, text]))
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": lines}]}

@@ -1,0 +1,251 @@
+"""What the host's own tables say: who exists, and which chats name an artifact. Reads, and never writes.
+
+Source: `models/users.py`, `models/chats.py` and `models/chat_messages.py` of Open WebUI 0.12. Archived chats are
+chats. A clone, a fork and an imported chat keep the text, the items and the times of the messages that they copy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os.path
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from ..history.folded import FoldedCall, unfold
+from ..history.markers import ULID
+from ..responses.values import as_object, as_text
+from .call import Call, is_saved
+
+_DAY_SECONDS: Final = 24 * 60 * 60
+_LONGEST_MESSAGE_SECONDS: Final = 30 * _DAY_SECONDS
+"""How long before its artifacts a message may have been written last, by what the host says: far more than it takes."""
+
+_BATCH_MESSAGES: Final = 50
+_TIME_CHARS: Final = 16
+_NANOSECONDS: Final = 10**9
+_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_TO_PYTHONS_BASE_32: Final = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
+
+# The position of one text in another. The host replaces SQLite's LIKE by a slow one of its own.
+_POSITION: Final[Mapping[str, Callable[..., sa.ColumnElement[int]]]] = {
+    "sqlite": sa.func.instr,
+    "postgresql": sa.func.strpos,
+}
+
+
+class Records:
+    """The host's users and chats; its engine stays open."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+        self._position = _POSITION[engine.dialect.name]
+
+    async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
+        """Return those of the users who exist. Raises SQLAlchemy's errors, as the other methods do."""
+        from open_webui.models.users import User
+
+        found = await self._fetch(sa.select(User.id).where(User.id.in_(user_ids)))
+        return {row[0] for row in found}
+
+    async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
+        """Return those of the chats that exist."""
+        from open_webui.models.chats import Chat
+
+        found = await self._fetch(sa.select(Chat.id).where(Chat.id.in_(chat_ids)))
+        return {row[0] for row in found}
+
+    async def naming_chats(self, user_id: str, ids: Sequence[str]) -> Mapping[str, str]:
+        """Return a chat for each artifact id that an existing chat of the user names.
+
+        Reads the messages of the user's chats, whoever wrote them, that were begun or changed since about the time when
+        the artifacts were created; a copy or an import may be of any later time. Their text leaves the database only
+        where it contains the common prefix of the ids.
+        """
+        if not ids:
+            return {}
+        first, last = min(ids), max(ids)  # ids sort by time
+        prefix = os.path.commonprefix([first, last])  # noqa: RUF071 - of texts, indeed by characters
+        similar_id = re.compile(rf"{prefix}[{_ALPHABET}]{{{len(first) - len(prefix)}}}")
+        chats: dict[str, str] = {}
+        async with self._engine.connect() as connection:
+            since = _created_seconds(first) - _LONGEST_MESSAGE_SECONDS
+            statement = self._messages_with(prefix, user_id, since)
+            async for chat_id, text in await connection.stream(statement):
+                chats.update(dict.fromkeys(set(ids).intersection(similar_id.findall(text)), chat_id))
+        return chats
+
+    def _messages_with(self, prefix: str, user_id: str, since: int) -> sa.Select[Any]:
+        """Select chat and text of the messages in the user's chats since an epoch second that contain the prefix."""
+        from open_webui.models.chat_messages import ChatMessage
+        from open_webui.models.chats import Chat
+
+        text = _text_of(ChatMessage.content) + _text_of(ChatMessage.output)
+        times = ChatMessage.created_at, ChatMessage.updated_at
+        return (
+            sa.select(ChatMessage.chat_id, text)
+            .join(Chat, Chat.id == ChatMessage.chat_id)
+            .where(Chat.user_id == user_id)
+            .where(sa.or_(*(sa.func.coalesce(time, since) >= since for time in times)))
+            .where(self._position(text, prefix) > 0)
+            .execution_options(yield_per=_BATCH_MESSAGES)
+        )
+
+    async def _fetch(self, statement: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
+        async with self._engine.connect() as connection:
+            return (await connection.execute(statement)).all()
+
+
+def _text_of(column: Any) -> sa.ColumnElement[str]:
+    """A JSON column as the text that it is stored as."""
+    return sa.func.coalesce(sa.cast(column, sa.Text), "")
+
+
+def _created_seconds(ulid: str) -> int:
+    """When the artifact with this id was created, in epoch seconds."""
+    return int(ulid[:_TIME_CHARS].translate(_TO_PYTHONS_BASE_32), 32) // _NANOSECONDS
+
+
+_log = logging.getLogger(__name__)
+
+_ULIDS = re.compile(ULID)
+_OF_FUNCTION = re.compile("[./]")
+"""What the ids of a function's or a connection's models have, and those of presets seldom."""
+
+
+async def markers_of_others(call: Call, ulids: Collection[str]) -> frozenset[str]:
+    """Return those of the markers that stand in answers of other functions; none where that is not known."""
+    from open_webui.models.chats import Chats
+    from open_webui.models.models import Models
+
+    if not call.function_id or not is_saved(call.chat_id):
+        return frozenset()
+    try:
+        messages = await Chats.get_messages_map_by_chat_id(call.chat_id) or {}
+        found = await asyncio.to_thread(_markers_by_model, messages, frozenset(ulids))
+        others: set[str] = set()
+        for model_id, marked in found.items():
+            row = await Models.get_model_by_id(model_id)
+            if row is None and not _OF_FUNCTION.search(model_id):
+                continue  # a preset that was deleted, or an arena
+            base_id = (row.base_model_id if row else None) or model_id
+            if not base_id.startswith(f"{call.function_id}."):
+                others |= marked
+    except Exception as error:  # noqa: BLE001 - the host may raise anything, and they are then taken for ours
+        _log.warning("whose markers a chat has is not known: %s", type(error).__name__)
+        return frozenset()
+    return frozenset(others)
+
+
+def _markers_by_model(messages: Mapping[str, Any], ulids: frozenset[str]) -> dict[str, set[str]]:
+    """The markers in the answers of each model that the chat names."""
+    found: dict[str, set[str]] = {}
+    for message in messages.values():
+        model_id = message.get("model")
+        if message.get("role") == "assistant" and isinstance(model_id, str) and model_id:
+            text = json.dumps([message.get("content"), message.get("output")])
+            found.setdefault(model_id, set()).update(ulids.intersection(_ULIDS.findall(text)))
+    return {model_id: marked for model_id, marked in found.items() if marked}
+
+
+async def quoted_calls(call: Call, call_ids: Collection[str]) -> frozenset[str]:
+    """Return those of the calls that their chat only quotes; none where that is not known."""
+    from open_webui.models.chats import Chats
+
+    if not is_saved(call.chat_id):
+        return frozenset()
+    try:
+        messages = await Chats.get_messages_map_by_chat_id(call.chat_id)
+        if not messages:
+            return frozenset()
+        return frozenset(call_ids) - await asyncio.to_thread(_written_by_older_versions, messages.values())
+    except Exception as error:  # noqa: BLE001 - the host may raise anything, and they are then taken for calls
+        _log.warning("which calls a chat quotes is not known: %s", type(error).__name__)
+        return frozenset()
+
+
+def _written_by_older_versions(messages: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The ids of the blocks in answers without items."""
+    return {
+        piece.call_id
+        for message in messages
+        if message.get("role") == "assistant" and not message.get("output")
+        for piece in unfold(as_text(message.get("content")))
+        if isinstance(piece, FoldedCall)
+    }
+
+
+_LARGEST_SECONDS: Final = 10_000_000_000
+"""A larger time is in milliseconds, as in old rows."""
+
+
+async def chat_pauses(call: Call) -> Sequence[float]:
+    """Return the seconds between the user's messages of this branch, oldest first; none where they are not known.
+
+    An answer falls into the pause before the next message, so a long run of tools makes it look longer than it was.
+    """
+    if call.task or not is_saved(call.chat_id) or not call.user_message_id:
+        return ()
+    try:
+        times = await _message_times(call.chat_id, call.user_message_id)
+    except SQLAlchemyError:
+        _log.warning("the pauses of a chat are not known", exc_info=True)
+        return ()
+    return [max(0.0, later - earlier) for earlier, later in pairwise(times)]
+
+
+async def _message_times(chat_id: str, message_id: str) -> list[float]:
+    """The epoch seconds of the user's messages of the branch that ends there, oldest first."""
+    from open_webui.internal.db import get_async_db_context
+    from open_webui.models.chat_messages import ChatMessage
+    from open_webui.utils.misc import get_message_list
+
+    statement = sa.select(
+        ChatMessage.id, ChatMessage.parent_id, ChatMessage.role, ChatMessage.created_at
+    ).where(ChatMessage.chat_id == chat_id)
+    async with get_async_db_context() as session:
+        rows = (await session.execute(statement)).mappings().all()
+    messages = {row["id"].removeprefix(f"{chat_id}-"): {**row, "parentId": row["parent_id"]} for row in rows}
+    times = [
+        message["created_at"] or 0
+        for message in get_message_list(messages, message_id)
+        if message["role"] == "user"
+    ]
+    return [time / 1000 if time > _LARGEST_SECONDS else time for time in times]
+
+
+log = logging.getLogger(__name__)
+
+
+async def template_digest(call: Call) -> str:
+    """Return a digest of the system prompts of the call's model, of all models and of its chat, "" where unknown.
+
+    Source: `main.py: chat_completion` (the model's prompt goes before that of all models) and `functions.py` of Open
+    WebUI 0.12.
+    """
+    from open_webui.models.config import Config
+    from open_webui.models.models import Models
+
+    try:
+        row = await Models.get_model_by_id(call.model_row_id)
+        params = as_object(row.params.model_dump()) if row and row.params else {}
+        defaults = as_object(await Config.get("models.default_params", {}))
+    except Exception as error:  # noqa: BLE001 - the host's database may raise anything, and this is no reason to fail
+        log.warning("the template of a system prompt is not known: %s", type(error).__name__)
+        return ""
+    texts = [as_text(params.get("system")), as_text(defaults.get("system")), *call.written_prompts]
+    return sha256(json.dumps(texts).encode()).hexdigest()
+
+
+async def unknown_template(_: Call) -> str:
+    """Return that nothing is known of the texts."""
+    return ""

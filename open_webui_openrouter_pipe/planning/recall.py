@@ -1,0 +1,159 @@
+"""What of the removed turns a request quotes beside the question, so that nothing has to be asked for.
+
+Follows from the conversation as the current turn found it: all requests of a turn quote the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from ..conversation.budget import ContextSettings
+from ..conversation.conversation import DigestedItem, Tool, Turn, digest_item
+from ..conversation.record import own_words
+from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter
+from ..recall.excerpts import (
+    AMBIGUOUS_PASSAGES,
+    SentTexts,
+    choose_excerpts,
+    excerpts_message,
+    max_excerpts_tokens,
+)
+from ..recall.search import (
+    NO_QUERY,
+    ChatPassage,
+    Query,
+    SourceText,
+    TextIndex,
+    item_text,
+    make_query,
+    search,
+    texts_of_entries,
+)
+from ..recall.tool import RECALL_NAME
+from ..responses.items import is_message
+from .detail import DetailLevel, Part, PartsByDetail
+from .simulate import Cutoffs, PrefixBreak
+
+CONTEXT_MESSAGES = 2
+"""How many earlier messages of the user say what a question is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """The passages that a request quotes, the message that does, if there is one, and its size in tokens."""
+
+    passages: tuple[ChatPassage, ...] = ()
+    entries: tuple[DigestedItem, ...] = ()
+    tokens: int = 0
+
+
+NOTHING_RECALLED = Recalled()
+
+
+def max_recalled_tokens(settings: ContextSettings, budget_tokens: int) -> int:
+    """Return how much quoted passages may take in an input budget; 0 where nothing is removed, or none are wanted."""
+    return max_excerpts_tokens(budget_tokens) if settings.recall and settings.may_recall else 0
+
+
+def recall_passages(
+    parts: PartsByDetail, opening: Cutoffs, before: Sequence[DigestedItem], index: TextIndex, max_tokens: int
+) -> Recalled:
+    """Return what to quote in the current turn, whose first request had the cutoffs `opening`.
+
+    `before` is what that request said of the earlier turns. All of it takes at most `max_tokens`.
+    """
+    removed = [*removed_texts(parts, opening)]
+    query = question_of(parts.turns) if removed else NO_QUERY
+    return quote_passages(removed, before, query, counter=parts.counter, index=index, max_tokens=max_tokens)
+
+
+def quote_passages(
+    removed: Sequence[SourceText],
+    before: Sequence[DigestedItem],
+    query: Query,
+    *,
+    counter: TokenCounter,
+    index: TextIndex,
+    max_tokens: int,
+) -> Recalled:
+    """Return what a query finds in the texts that were removed and `before` does not say, in at most `max_tokens`."""
+    if not query.required:
+        return NOTHING_RECALLED
+    passages = choose_excerpts(
+        search(removed, query, index, limit=AMBIGUOUS_PASSAGES),
+        query,
+        SentTexts(item_text(entry.item) for entry in before),
+        count=counter.text,
+        max_tokens=max_tokens - MESSAGE_OVERHEAD_TOKENS,
+    )
+    if not passages:
+        return NOTHING_RECALLED
+    entry = digest_item(excerpts_message(passages))
+    return Recalled(passages, (entry,), counter.entry(entry).tokens)
+
+
+def removed_texts(parts: PartsByDetail, cutoffs: Cutoffs) -> Iterator[SourceText]:
+    """Yield what earlier turns say that is not sent as it is."""
+    for turn, group in groupby(parts_removed(parts, cutoffs, parts.current), key=lambda pair: pair[0].turn):
+        removed = [entry for _, entries in group for entry in entries]
+        yield from texts_of_entries(turn, parts.turns[turn], removed)
+
+
+def parts_removed(
+    parts: PartsByDetail, cutoffs: Cutoffs, end: int
+) -> Iterator[tuple[Part, list[DigestedItem]]]:
+    """Yield the parts before `end` that are not sent as they are, each with its items that are not."""
+    for number, part in enumerate(parts.parts[:end]):
+        sent = parts.entries(cutoffs.level_of(number), number)
+        if sent != part.entries:
+            kept = {entry.digest for entry in sent}
+            yield part, [entry for entry in part.entries if entry.digest not in kept]
+
+
+def question_of(turns: Sequence[Turn]) -> Query:
+    """Return what the user's latest message asks for; what it quotes and the messages before it count for less."""
+    *earlier, question = (text for turn in turns[-1 - CONTEXT_MESSAGES :] for text in _asked(turn))
+    asked = own_words(question)
+    return make_query(asked if asked.strip() else question, [question, *map(own_words, reversed(earlier))])
+
+
+def _asked(turn: Turn) -> Iterator[str]:
+    """Yield what the user wrote in a turn, as one text."""
+    texts = (item_text(entry.item) for entry in turn.rounds[0] if _is_of_user(entry))
+    yield "\n".join(texts)
+
+
+def _is_of_user(entry: DigestedItem) -> bool:
+    return is_message(entry.item) and entry.item["role"] == "user"
+
+
+UNOFFERED = frozenset({RECALL_NAME})
+
+
+def lacks_something(parts: PartsByDetail, cutoffs: Cutoffs, end: int) -> bool:
+    """Return whether anything of the parts before `end` is not sent as it is."""
+    return next(parts_removed(parts, cutoffs, end), None) is not None
+
+
+def without_recall(tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    """Return the other tools."""
+    return tuple(tool for tool in tools if tool.get("name") != RECALL_NAME)
+
+
+def with_arrival(breaks: Sequence[PrefixBreak], parts: PartsByDetail) -> tuple[PrefixBreak, ...]:
+    """Return the changes of a chat that is offered the tool, with its arrival.
+
+    It needs none of its own where it came with another change, as it does unless the first thing that a request
+    lacked was the middle of a long output on its arrival.
+    """
+    capped = (parts.entries(DetailLevel.FULL, at) != part.entries for at, part in enumerate(parts.parts))
+    first = next((at for at, is_capped in enumerate(capped) if is_capped), None)
+    if first is None:
+        return tuple(breaks)
+    ends = range(first + 1, len(parts.parts) + 1)
+    request = next((end for end in ends if parts.parts[end - 1].awaits_answer), len(parts.parts))
+    if any(each.request <= request for each in breaks):
+        return tuple(breaks)
+    return PrefixBreak(request, parts.parts[request - 1].turn, "recall", 0), *breaks

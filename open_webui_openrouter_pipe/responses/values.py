@@ -1,0 +1,216 @@
+"""Values off the wire, coerced to a type, and names as the wire accepts them.
+
+Each coercer returns a value of the wanted type, or an empty one, and never raises. The host allows any text as the
+name of a tool (MCP servers use dots and slashes), providers only `^[a-zA-Z0-9_-]{1,64}$`.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import json
+import math
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterable
+from hashlib import sha256
+from typing import Any, Final
+
+_MAX_COUNT: Final = 2**53
+"""Beyond it a JSON number is not exact, and a count nonsense."""
+
+_ACCEPTED: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_KEPT_CHARACTERS: Final = 55
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """Return a JSON object, {} for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a JSON array, [] for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def as_text(value: Any) -> str:
+    """Return a string as it is, "" for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def as_count(value: Any) -> int | None:
+    """Return an integer from 0 to 2**53, None for anything else (booleans too)."""
+    return value if type(value) is int and 0 <= value <= _MAX_COUNT else None
+
+
+def is_web_address(value: Any) -> bool:
+    """Whether a value is an http or https URL, to which a page may link."""
+    return as_text(value)[:8].lower().startswith(("https://", "http://"))
+
+
+def as_number(value: Any) -> float | None:
+    """Return a finite number, None for anything else; numbers in strings, as prices are written, are read."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def wire_name(name: str) -> str:
+    """Return the name to send; a changed one ends in a digest, so that two names never become the same."""
+    if _ACCEPTED.fullmatch(name):
+        return name
+    if not name:
+        return "unnamed_tool"
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', name)[:_KEPT_CHARACTERS]}_{digest}"
+
+
+REPLACEMENT: Final = "\ufffd"
+TOO_DEEP: Final = "[nested too deeply]"
+"""What stands for a value that is nested too deeply to be written."""
+
+_WALKED: Final = (dict, list, str, float)
+_MAX_LEVELS: Final = 100
+"""Levels of a provider's value: no real one nests so deeply, and Python's recursion ends at some hundreds."""
+
+_HALF: Final = re.compile("[\ud800-\udfff]")
+
+
+def mend_text(text: str) -> str:
+    """Join the pairs and replace each lone half with U+FFFD."""
+    if text.isascii() or not _HALF.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def mend(value: Any) -> Any:
+    """Mend a JSON value throughout, in a copy; NaN and infinities become null, what nests too deeply a note."""
+    return _map_values(value, mend_text, levels=_MAX_LEVELS)
+
+
+def split_pending(text: str) -> tuple[str, str]:
+    """Split the text into what can be shown now, mended, and a first half at its end."""
+    if "\ud800" <= text[-1:] <= "\udbff":
+        return mend_text(text[:-1]), text[-1]
+    return mend_text(text), ""
+
+
+def clean_text(text: str) -> str:
+    """Mend the text and drop NUL."""
+    return text if _is_clean(text) else mend_text(text.replace("\0", ""))
+
+
+def clean(value: Any) -> Any:
+    """Clean all text within a JSON value; NaN and infinities become null.
+
+    A value that is clean, as most are, is returned as the same object. Raises RecursionError.
+    """
+    return value if _is_clean(value) else _map_values(value, clean_text)
+
+
+def json_text(value: Any) -> str:
+    """Write a value as compact JSON, cleaned; what JSON has no form for is written as text."""
+    try:
+        return json.dumps(clean(value), ensure_ascii=False, separators=(",", ":"), default=str)
+    except RecursionError:
+        return TOO_DEEP
+
+
+def _is_clean(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\0" not in value and (value.isascii() or _HALF.search(value) is None)
+    if isinstance(value, dict):
+        return _are_clean(value) and _are_clean(value.values())
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, list) or _are_clean(value)
+
+
+def _are_clean(members: Iterable[Any]) -> bool:
+    """A plain loop: every artifact is walked when it is loaded, and calls for each text would cost most of the time."""
+    for member in members:
+        if type(member) is str:
+            if "\0" in member or not (member.isascii() or _HALF.search(member) is None):
+                return False
+        elif isinstance(member, _WALKED) and not _is_clean(member):
+            return False
+    return True
+
+
+def _map_values(value: Any, change: Callable[[str], str], *, levels: int = -1) -> Any:
+    """Change all text within a value of so many levels; -1 is any number."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if not isinstance(value, dict | list):
+        return value
+    if levels == 0:
+        return TOO_DEEP
+    if isinstance(value, list):
+        return [_map_values(member, change, levels=levels - 1) for member in value]
+    return {
+        _map_values(key, change): _map_values(member, change, levels=levels - 1)
+        for key, member in value.items()
+    }
+
+
+_REFERENCE_CHARACTERS: Final = 8
+_WINDOW_CHARACTERS: Final = 256 * 1024
+"""As much is decoded at a time: the interpreter is held meanwhile."""
+_DATA_HEAD: Final = re.compile(r"data:[^,]{0,200},", re.IGNORECASE)
+
+
+def reference_of(inline: str) -> str:
+    """Return a short name of content, by which texts that stand in its place refer to it."""
+    return sha256(inline.encode("utf-8", "replace")).hexdigest()[:_REFERENCE_CHARACTERS]
+
+
+def base64_of(inline: str) -> str:
+    """Return the base64 text itself, without the head of a data URL."""
+    head = _DATA_HEAD.match(inline)
+    return inline[head.end() :] if head else inline
+
+
+def decode(inline: str, *, limit_characters: int | None = None) -> bytes:
+    """Return the bytes of base64 of either alphabet, with or without blanks and padding; b"" when it is none.
+
+    With a limit, those of the whole groups of four among the first so many characters.
+    """
+    text = base64_of(inline[:limit_characters])
+    content, rest = bytearray(), ""
+    try:
+        for start in range(0, len(text), _WINDOW_CHARACTERS):
+            window = "".join(text[start : start + _WINDOW_CHARACTERS].split())
+            if rest.endswith("=") and window:
+                return b""  # it would go on behind its end
+            rest += window.replace("-", "+").replace("_", "/")
+            whole = (len(rest) - 1) // 4 * 4  # the last group may be the end
+            content += b64decode(rest[:whole], validate=True)
+            rest = rest[whole:]
+        if limit_characters is not None:
+            rest = rest[: len(rest) // 4 * 4]
+        return bytes(content + b64decode(rest + "=" * (-len(rest) % 4), validate=True))
+    except (binascii.Error, ValueError):
+        return b""
+
+
+HOST_FILES: Final = "/api/v1/files/"
+"""Where Open WebUI shows the files of its users."""
+
+_FILE: Final = re.compile(rf"{HOST_FILES}([A-Za-z0-9_-]{{1,64}})(?:/content)?")
+
+
+def host_file_path(file_id: str) -> str:
+    """Return the path of a file's content."""
+    return f"{HOST_FILES}{file_id}/content"
+
+
+def host_file_id(path: str) -> str | None:
+    """Return the id of the file that a path names, None for any other text."""
+    found = _FILE.fullmatch(path)
+    return found[1] if found else None

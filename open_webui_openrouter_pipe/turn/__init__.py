@@ -1,0 +1,16 @@
+"""One turn over the ports: read, load, build, fit, send, store, hand on.
+
+    runner       one call of the host, from its messages to the end of the answer
+    round        one request to OpenRouter and its stream: calls fit for the host, markers after their artifacts
+    own_tools    calls of our own tools: kept from the host, answered here
+    recorder     artifacts and pictures of a round, made durable before they are shown
+    fit          a chat fitted into the model's window: planned, summarized, reported, recorded
+    summaries    the summaries that a plan requires: requested, checked, made once and shared
+    commands     commands that users type as messages, answered without a model
+    admission    how many requests run at once, and who is next
+    channel      the bounded queue between the turn's task and whoever drains it
+    bill         what a call costs: limits, questions, bills, and the line about it
+    memory       how the last requests began, and the log of what changes that
+
+Knows neither the host nor HTTP nor a database; waits only on the ports.
+"""

@@ -1,0 +1,226 @@
+"""Answers the commands that users type as messages, without asking a model.
+
+A command holds because it stands in the chat: the plan of each later request goes by it. Here it is answered, which
+says what it will do, by planning the next request just as it will be planned, with a question that nobody has asked
+yet. Two commands do something at once: one has summaries written, the other has some discarded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
+
+from ..context.report import ChatRecord, ContextReport, context_text, report_context, reported_summaries
+from ..conversation.commands import (
+    Aim,
+    Command,
+    Compact,
+    Discard,
+    Help,
+    Misused,
+    Restore,
+    SetAim,
+    ShowContext,
+    commanded_aims,
+    covers,
+)
+from ..conversation.conversation import Conversation
+from ..history.reading import ANSWER_MARK
+from ..languages.language import Language
+from ..money.prices import dollars
+from ..notices import ENGLISH, Say, in_language, notice, speaker
+from ..planning.detail import DetailLevel
+from ..planning.plan import Plan
+from ..ports import Embed, Notice
+from ..responses.effects import ItemFinished, ItemStarted, ResponseFinished, TextDelta
+from ..responses.items import AssistantMessage
+from .channel import OutputChannel
+from .fit import RequestFitter
+
+_USAGE: Final = {
+    "context": "help_context",
+    "compact": "help_compact",
+    "restore": "help_restore",
+    "discard": "help_discard",
+    "aim": "help_aim",
+    "help": "help_title",
+}
+"""How each command is used, by its name."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CommandRunner:
+    """Answers the commands of one call of the host.
+
+    `model` is the name that users see, `only_draws` says that it does not write; `read_record` returns what is known of
+    the chat's requests, `page` draws a report as a page, a summary may take `wait_seconds`, and the user reads
+    `language`.
+    """
+
+    fitter: RequestFitter
+    channel: OutputChannel
+    new_id: Callable[[], str]
+    read_record: Callable[[Plan], Awaitable[ChatRecord]]
+    model: str
+    wait_seconds: float
+    only_draws: bool = False
+    page: Callable[[ContextReport, Say], str] | None = None
+    language: Language = ENGLISH
+
+    async def answer(self, command: Command, conversation: Conversation) -> None:
+        """Answer a command; its chat holds it as its last, and an empty question as its current turn.
+
+        Raises what planning raises, and StoreError. The answer begins with its mark before anything can fail.
+        """
+        begun: AssistantMessage = {
+            "type": "message",
+            "id": f"msg_{self.new_id()}",
+            "role": "assistant",
+            "status": "in_progress",
+            "content": [],
+        }
+        await self.channel.put(ItemStarted(0, begun))
+        await self.channel.put(TextDelta(0, 0, ANSWER_MARK))
+        text = in_language(await self._text(command, conversation), self.language)
+        await self.channel.put(TextDelta(0, 0, text))
+        item: AssistantMessage = {
+            **begun,
+            "status": "completed",
+            "content": [{"type": "output_text", "text": f"{ANSWER_MARK}{text}", "annotations": []}],
+        }
+        await self.channel.put(ItemFinished(0, item))
+        await self.channel.put(
+            ResponseFinished(
+                status="completed", reason=None, response_id=None, model=None, items=(item,), usage=None
+            )
+        )
+
+    async def _text(self, command: Command, conversation: Conversation) -> str:
+        match command:
+            case ShowContext():
+                text = await self._context(conversation)
+            case Compact():
+                text = await self._compact(command, conversation)
+            case Restore():
+                text = await self._restore(command, conversation)
+            case Discard():
+                text = await self._discard(command, conversation)
+            case SetAim(aim):
+                name = "aim_kept" if aim == self._aim(_before(conversation)) else "aim_set"
+                text = notice(name, aim=aim)
+            case Help():
+                text = notice("joined", lines=tuple(self._help(conversation)), separator="\n")
+            case Misused(name):
+                text = notice("command_misused", name=name, usage=notice(_USAGE[name]))
+            case _:
+                assert_never(command)
+        return text
+
+    def _help(self, conversation: Conversation) -> Iterator[str]:
+        yield from (notice("help_title"), "")
+        yield from (
+            notice("list_item", line=notice(name)) for name in _USAGE.values() if name != "help_title"
+        )
+        yield from ("", notice("help_aim_now", aim=self._aim(conversation)))
+        if self.only_draws:
+            yield from ("", notice("help_drawing"))
+
+    def _aim(self, conversation: Conversation) -> Aim:
+        """Return the aim that the user has commanded last, otherwise the one that is set."""
+        return ([aim for _, aim in commanded_aims(conversation.commands)] or [self.fitter.aim])[-1]
+
+    async def _context(self, conversation: Conversation) -> str:
+        plan = await self.fitter.preview(conversation)
+        record, aim = await self.read_record(plan), self._aim(conversation)
+        say = speaker(self.language)
+
+        def draw() -> tuple[str, str]:
+            report = report_context(plan, record, model=self.model, aim=aim)
+            page = self.page(report, say) if self.page else ""
+            return context_text(report, say, folded=bool(page)), page
+
+        text, page = await asyncio.to_thread(draw)  # a long chat takes longer than the event loop may wait
+        if page:
+            await self.channel.put(Embed(page))
+        return text
+
+    async def _compact(self, command: Compact, conversation: Conversation) -> str:
+        fitter = self.fitter
+        if not fitter.summarizes:
+            return notice("compact_off")
+        fitter.retry_summaries()
+        before = await fitter.preview(_before(conversation))
+        wanted = await fitter.preview(conversation)
+        new_turns = range(before.summarized_turns + 1, wanted.summarized_turns + 1)
+        if command.keep and not new_turns and wanted.layout and wanted.summarized_turns:
+            newest = [*reported_summaries(wanted.layout)][-1]
+            new_turns = range(newest.first_turn, newest.last_turn + 1)
+        if not (new_turns or wanted.required_summaries) and wanted.tokens >= before.tokens:
+            return notice("compact_too_short")
+        if command.keep:  # a summary that exists does not keep it
+            await fitter.discard(conversation, [new_turns])
+        after = await fitter.fit(conversation, self._show)
+        if after.summarized_turns < wanted.summarized_turns:
+            return notice("compact_failed", reason=fitter.written.failure)
+        before_tokens = wanted.tokens_without_new_summaries if wanted.adds_summaries else before.tokens
+        count, tokens = after.summarized_turns, after.tokens
+        name = "compact_done" if tokens < before_tokens else "compact_done_again"
+        line = notice(name, count=count, before=before_tokens, after=tokens)
+        cost = fitter.written.cost
+        cost_line = notice("compact_cost", cost=dollars(cost)) if cost else notice("compact_kept")
+        return notice("sentences", first=line, second=cost_line)
+
+    async def _show(self, line: Notice) -> None:
+        """Show a status line; one about a wait says how long that may take."""
+        if not line.done:
+            text = notice("compact_waiting", line=line.text, seconds=self.wait_seconds)
+            line = replace(line, text=text)
+        await self.channel.put(line)
+
+    async def _restore(self, command: Restore, conversation: Conversation) -> str:
+        earlier = range(len(conversation.turns) - 1)
+        named = [turn for turn in earlier if covers(command.turns, turn)]
+        if not named:
+            return notice("no_such_turns", turns=len(earlier))
+        before, after = [await self.fitter.preview(each) for each in (_before(conversation), conversation)]
+        lacking, left = ([turn for turn in named if not _is_whole(plan, turn)] for plan in (before, after))
+        if not lacking:
+            return notice("restore_nothing")
+        restored = [turn for turn in lacking if turn not in left]
+        if not restored:
+            return notice("restore_no_room", turns=_numbers(left))
+        sizes = {"before": before.tokens, "after": after.tokens}
+        line = notice("restored", turns=_numbers(restored), **sizes)
+        if not left:
+            return line
+        return notice("sentences", first=line, second=notice("restored_partly", turns=_numbers(left)))
+
+    async def _discard(self, command: Discard, conversation: Conversation) -> str:
+        count = await self.fitter.discard(conversation, command.turns)
+        return notice("discarded", count=count) if count else notice("discard_nothing")
+
+
+def _before(conversation: Conversation) -> Conversation:
+    """Return the chat without its last command."""
+    return replace(conversation, commands=conversation.commands[:-1])
+
+
+def _is_whole(plan: Plan, turn: int) -> bool:
+    """Whether a request sends all of a turn."""
+    layout = plan.layout
+    assert layout is not None
+    numbers = range(layout.parts.start_of(turn), layout.parts.start_of(turn + 1))
+    return all(layout.cutoffs.level_of(at) == DetailLevel.FULL for at in numbers)
+
+
+def _numbers(turns: Iterable[int]) -> str:
+    """Write turns as a user counts them: "3-8, 12"."""
+    runs: list[list[int]] = []
+    for turn in turns:
+        if runs and turn == runs[-1][-1]:
+            runs[-1][-1] = turn + 1
+        else:
+            runs.append([turn + 1, turn + 1])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

@@ -1,0 +1,368 @@
+"""Fits a chat into the model's window: plans, summarizes, learns, records, and shows the user what is done.
+
+What is shortened, and when, is decided in `planning` alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from typing import Final, TypeAlias, TypeVar
+
+from ..conversation.budget import ContextOverflow, ContextSettings, WindowTooSmall
+from ..conversation.commands import Aim
+from ..conversation.conversation import ContentCache, Conversation, Tool
+from ..conversation.media import Family, family_of, holds_pdf
+from ..conversation.tokens import TokenCounter, TokenCounts
+from ..errors import ContextBudgetExceeded
+from ..money.audit import NO_PREFIX_NOTE, AuditRow, PrefixNote, audit_row, rejected_row
+from ..money.prices import dollars
+from ..notices import notice
+from ..planning.plan import CachedPrefix, Plan, Reduction, ReductionKind
+from ..planning.planner import (
+    EVICTING_STRATEGIES,
+    NO_SUMMARIES,
+    AvailableSummaries,
+    ModelTerms,
+    PlanCaches,
+    may_need_summaries,
+    plan,
+)
+from ..ports import Audit, Audited, Calibrations, Notice, Tokenizer
+from ..responses.effects import ResponseFailed, ResponseFinished
+from ..responses.items import Item, is_function_call, is_message, is_reasoning
+from .recorder import RequestOrigin
+from .summaries import PromptCacheClock, Summarizer, SummaryBatch
+
+LARGE_ITEMS: Final = 200
+LARGE_CHARACTERS: Final = 200_000
+"""From here on a chat that was never counted takes longer than the event loop may wait (about 10 ms)."""
+
+SMALLER_SHARE: Final = 0.75
+"""Of a rejected request's tokens: what the next attempt may have, before it is shortened to well below that."""
+
+Notify: TypeAlias = Callable[[Notice], Awaitable[None]]
+"""Shows the user a line while the answer is being prepared."""
+
+_REDUCTION_NOTICES: Final[Mapping[ReductionKind, str]] = {
+    "clipped": "turns_clipped",
+    "omitted": "turns_omitted",
+    "shortened": "turns_shortened",
+    "retrieved_cut": "retrieved_cut",
+    "retrieved_omitted": "retrieved_omitted",
+    "facts": "results_stated",
+    "capped": "results_capped",
+    "tools": "tools_omitted",
+}
+"""What a user reads of each kind of reduction but summaries, which have a line of their own."""
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerServices:
+    """What all fitters of a worker share: the ports, and bounded caches of what was counted and stated."""
+
+    audit: Audit
+    calibrations: Calibrations
+    tokenizer: Tokenizer
+    new_id: Callable[[], str]
+    cache_clock: PromptCacheClock
+    reported: ContentCache[tuple[Reduction, ...]] = field(default_factory=ContentCache)
+    """What the last request of each chat lacked, and its user was therefore informed of."""
+    caches: PlanCaches = field(default_factory=PlanCaches)
+    counts: dict[tuple[Family, bool], ContentCache[TokenCounts]] = field(default_factory=dict)
+    named_windows: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By user and model: windows, in tokens, that the catalogue does not know and a provider's refusal has named.
+
+    A refusal may quote what the user sent, so that nobody else's requests go by it.
+    """
+
+    async def counter(self, model_id: str) -> TokenCounter:
+        """Return the counter for a model; families, and counts with and without a tokenizer, are kept apart."""
+        encode = await self.tokenizer.encode()
+        family = family_of(model_id)
+        counts = self.counts.setdefault((family, encode is not None), ContentCache())
+        return TokenCounter(counts, encode, family)
+
+    def record(self, origin: RequestOrigin, row: AuditRow) -> None:
+        """Write a row of the audit, beside the request."""
+        self.audit.write(Audited(self.new_id(), origin.user_id, origin.chat_id, origin.message_id, row))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTerms:
+    """What one call is fitted to: the settings, the model, and the tools that every request carries."""
+
+    settings: ContextSettings
+    model: ModelTerms
+    tools: tuple[Tool, ...] = ()
+    optional_tools: frozenset[str] = frozenset()
+    """Names of those that the user did not choose."""
+    recorded: bool = True
+    """Whether the audit has a row for each request; the host's tasks are not turns of a chat."""
+    calibrates: bool = True
+    """Whether bills may calibrate the counts: they are for the input alone, to which plugins would add."""
+
+
+class RequestFitter:
+    """Fits the requests of one call of the host."""
+
+    def __init__(
+        self,
+        services: PlannerServices,
+        terms: RequestTerms,
+        origin: RequestOrigin,
+        *,
+        summarizer: Summarizer | None = None,
+    ) -> None:
+        """`origin` says whose requests these are; without a summarizer, no summary is used or written."""
+        self._services = services
+        self._terms = terms
+        self._origin = origin
+        self._summarizer = summarizer
+        self._counter: TokenCounter | None = None
+        self.written = SummaryBatch()
+        """The summaries that the last fit has waited for."""
+
+    async def fit(self, conversation: Conversation, notify: Notify) -> Plan:
+        """Plan the request, have the summaries written that it requires, and show the user what is done to the chat.
+
+        Raises ContextBudgetExceeded, and records it, when the request cannot be made to fit.
+        """
+        conversation = self._with_tools(conversation)
+        try:
+            fitted, known = await self._fit(conversation, notify)
+        except (ContextOverflow, WindowTooSmall) as overflow:
+            self._services.record(self._origin, rejected_row(self._terms.model.id, overflow))
+            raise
+        await self.report(conversation, fitted, notify, known=known)
+        return fitted
+
+    async def preview(self, conversation: Conversation) -> Plan:
+        """Plan the request as `fit` would, but write, record and show nothing. Raises ContextBudgetExceeded."""
+        conversation = self._with_tools(conversation)
+        return await self._plan(conversation, *await self._known(conversation))
+
+    async def discard(self, conversation: Conversation, turns: Sequence[range]) -> int:
+        """Discard the summaries of these turns, counted from 1, or of all; return how many. Raises StoreError."""
+        return await self._summarizer.discard(conversation, turns) if self._summarizer else 0
+
+    def retry_summaries(self) -> None:
+        """Ask for summaries again, and wait for them, in a chat where they could not be had: its user asks for one."""
+        if self._summarizer:
+            self._summarizer.retry()
+
+    @property
+    def summarizes(self) -> bool:
+        """Whether summaries are written at all."""
+        return self._summarizer is not None
+
+    @property
+    def aim(self) -> Aim:
+        """The aim by which a chat goes whose user has commanded none."""
+        return self._terms.settings.context_aim
+
+    async def report(
+        self,
+        conversation: Conversation,
+        fitted: Plan,
+        notify: Notify,
+        *,
+        reason: str = "",
+        known: Collection[ReductionKind] = (),
+    ) -> None:
+        """Show the user what the request lacks and the chat's last one did not, and last of all the `reason` for it.
+
+        `known` are the kinds that the user was informed of otherwise. A worker that knows nothing of the chat shows
+        everything, because nobody else may have shown it. The page shows the beginning of the last line alone, until
+        one unfolds the others.
+        """
+        new = [each for each in self._unreported(conversation, fitted) if each.kind not in known]
+        lines = [_lacking(each, fitted) for each in new]
+        if reason:
+            lines[-1:] = [notice("sentences", first=lines[-1], second=reason) if lines else reason]
+        for line in lines:
+            await notify(Notice(line))
+
+    def _unreported(self, conversation: Conversation, fitted: Plan) -> list[Reduction]:
+        """Return what the user of this chat was not shown yet, and note that it is shown now.
+
+        A chat without an id is known by its first turn. The host's tasks are not the chat's requests.
+        """
+        if not self._terms.recorded:
+            return []
+        chat = self._origin.chat_id.encode() or b"".join(turn.chain for turn in conversation.turns[:1])
+        key = self._origin.user_id.encode() + b"\n" + chat
+        reported = self._services.reported.get(key) or ()
+        self._services.reported.put(key, fitted.reductions)
+        return [each for each in fitted.reductions if each not in reported]
+
+    async def _fit(
+        self, conversation: Conversation, notify: Notify
+    ) -> tuple[Plan, Collection[ReductionKind]]:
+        """Plan once; and once more after required summaries have been written, with those that arrived.
+
+        Where the user has waited in vain in this chat, they are written beside the answer, and this request does
+        without. Return what the user was informed of meanwhile, too.
+        """
+        model, known = await self._known(conversation)
+        first, summarizer = await self._plan(conversation, model, known), self._summarizer
+        if summarizer is None or not first.required_summaries:
+            return first, ()
+        is_cached = self._services.cache_clock.may_be_cached(self._origin.chat_id, model.id)
+        cached_prefix = first.cached_prefix if is_cached else None
+        if not summarizer.may_wait:
+            summarizer.prefetch(first.required_summaries, cached_prefix)
+            return await self._plan(conversation, model, AvailableSummaries(known.found)), ()
+        before_tokens = first.tokens_without_new_summaries
+        await notify(Notice(notice("summarizing", tokens=before_tokens), done=False))
+        self.written = batch = await summarizer.make(first.required_summaries, cached_prefix)
+        complete = all(target.segment in batch.summaries for target in first.required_summaries)
+        arrived = AvailableSummaries({**known.found, **batch.summaries}, "request" if complete else "skip")
+        fitted = await self._plan(conversation, model, arrived)
+        if fitted.required_summaries:  # real sizes have moved what is summarized
+            fitted = await self._plan(conversation, model, replace(arrived, if_missing="skip"))
+        await notify(_summarized(before_tokens, fitted, batch))
+        return fitted, ["summarized"] if batch.summaries else []
+
+    def prefetch(self, sent: Plan) -> None:
+        """Have the summaries written that the next requests will require; `sent` is in the provider's cache."""
+        if self._summarizer is not None:
+            prefix = CachedPrefix(sent.items, sent.marks, sent.tokens, sent.unoffered_tools)
+            # a request for a summary carries all other tools
+            self._summarizer.prefetch(sent.prefetch_summaries, None if sent.omitted_tools else prefix)
+
+    async def refit_smaller(
+        self, conversation: Conversation, refused: Plan, *, named_tokens: int | None = None
+    ) -> Plan | None:
+        """Plan anew after the provider has counted more than its window; None when nothing more can be dropped.
+
+        A window that was unknown is `named_tokens`, which are remembered, or else less than what was refused.
+        """
+        window_tokens, limit_tokens = refused.budget.window_tokens, refused.limit_tokens
+        if is_unknown := self._terms.model.window_tokens is None:
+            window_tokens = limit_tokens = named_tokens or refused.tokens
+            if named_tokens:
+                self._services.named_windows[self._origin.user_id, refused.model] = named_tokens
+        known = (await self._calibrated(self._terms.model)).calibration
+        expected_tokens = known.upper_tokens(refused.counts) if known else refused.tokens
+        # with the output that it asks for, it may be too long by what was expected as well, which teaches nothing
+        if expected_tokens + (self._terms.model.output_tokens or 0) < window_tokens:
+            self._services.calibrations.learn(refused.model, refused.counts, window_tokens)
+        if self._terms.settings.context_strategy not in EVICTING_STRATEGIES:
+            return None
+        conversation = self._with_tools(conversation)
+        found = await self._summarizer.available(conversation) if self._summarizer else {}
+        # a limit that a factor below one has raised beyond the window has proved wrong for this request
+        share = min(limit_tokens, refused.tokens, window_tokens) / limit_tokens * SMALLER_SHARE
+        smaller = replace(
+            await self._calibrated(self._terms.model),
+            window_tokens=int(window_tokens * share),
+            segment_window_tokens=window_tokens,
+        )
+        try:
+            lower = await self._plan(conversation, smaller, AvailableSummaries(found))
+        except ContextBudgetExceeded:
+            return None
+        budget = lower.budget if is_unknown else refused.budget
+        return replace(lower, budget=budget) if lower.tokens < refused.tokens else None
+
+    def record_usage(
+        self,
+        sent: Plan,
+        end: ResponseFinished | ResponseFailed | None,
+        prefix: PrefixNote = NO_PREFIX_NOTE,
+    ) -> None:
+        """Learn from the bill and record the request; `end` is None for one that never ended."""
+        row = audit_row(sent)
+        if end is not None and end.usage is not None:
+            row = row.with_usage(end.usage).with_prefix(prefix)
+            self._services.cache_clock.note(self._origin.chat_id, sent.model)
+            # what a parser makes of a PDF is billed as text that nobody counted
+            if self._terms.calibrates and was_read_once(end) and not holds_pdf(sent.items):
+                self._services.calibrations.learn(sent.model, sent.counts, end.usage.input_tokens)
+        if self._terms.recorded:
+            self._services.record(self._origin, row)
+
+    def _with_tools(self, conversation: Conversation) -> Conversation:
+        return replace(conversation, tools=self._terms.tools, optional_tools=self._terms.optional_tools)
+
+    async def _known(self, conversation: Conversation) -> tuple[ModelTerms, AvailableSummaries]:
+        """Return the model with its calibration, and the summaries that exist where the chat may need any."""
+        model, summarizer = await self._calibrated(self._terms.model), self._summarizer
+        if summarizer is None or not await self._run(may_need_summaries, conversation, model):
+            return model, NO_SUMMARIES
+        found = await summarizer.available(conversation)
+        return model, AvailableSummaries(found, "request" if summarizer.may_try else "skip")
+
+    async def _calibrated(self, model: ModelTerms) -> ModelTerms:
+        """Return the model with what its bills have taught; read once a fit, so that no bill moves it meanwhile."""
+        return replace(model, calibration=await self._services.calibrations.find(model.id))
+
+    async def _plan(
+        self, conversation: Conversation, model: ModelTerms, summaries: AvailableSummaries
+    ) -> Plan:
+        work = partial(plan, caches=self._services.caches, summaries=summaries)
+        return await self._run(work, conversation, model)
+
+    async def _run(
+        self, work: Callable[..., _Result], conversation: Conversation, model: ModelTerms
+    ) -> _Result:
+        """Run what counts a conversation, in a thread of its own when that takes long."""
+        self._counter = counter = self._counter or await self._services.counter(self._terms.model.id)
+        call = partial(work, conversation, self._terms.settings, model=model, counter=counter)
+        of_turns = chain.from_iterable(turn.entries for turn in conversation.turns)
+        items = [entry.item for entry in (*conversation.instructions, *conversation.volatile, *of_turns)]
+        return await asyncio.to_thread(call) if is_large(items) else call()
+
+
+def _lacking(reduction: Reduction, fitted: Plan) -> str:
+    """The line about a reduction."""
+    if reduction.kind == "summarized":
+        before_tokens = fitted.tokens + reduction.tokens
+        if fitted.adds_summaries:
+            before_tokens = fitted.tokens_without_new_summaries
+        return notice("summarized", before_tokens=before_tokens, after_tokens=fitted.tokens)
+    of = _about(reduction.of) if reduction.kind == "retrieved_cut" else reduction.of
+    name = _REDUCTION_NOTICES[reduction.kind]
+    return notice(name, count=reduction.count, of=of, tokens=_about(reduction.tokens))
+
+
+def _about(tokens: int) -> int:
+    """Round to two digits: a count is not exact, and the next one by another model differs a little."""
+    return round(tokens, 2 - len(str(tokens)))
+
+
+def _summarized(before_tokens: int, fitted: Plan, batch: SummaryBatch) -> Notice:
+    """What became of the summaries, and what they cost."""
+    if batch.failure and not batch.summaries:
+        return Notice(notice("not_summarized", reason=batch.failure))
+    line = notice("summarized", before_tokens=before_tokens, after_tokens=fitted.tokens)
+    if batch.cost:
+        line = notice("summarized_cost", line=line, cost=dollars(batch.cost))
+    if batch.failure:
+        line = notice("summarized_partly", line=line, reason=batch.failure)
+    return Notice(line)
+
+
+def is_large(items: Sequence[Item]) -> bool:
+    """Return whether naming or planning a chat of these items may take so long that others notice it."""
+    return len(items) > LARGE_ITEMS or _characters(items) > LARGE_CHARACTERS
+
+
+def _characters(value: object) -> int:
+    if isinstance(value, str):
+        return len(value)
+    inner: Iterable[object] = value.values() if isinstance(value, Mapping) else ()
+    return sum(map(_characters, value if isinstance(value, list) else inner))
+
+
+def was_read_once(end: ResponseFinished | ResponseFailed) -> bool:
+    """Whether the bill is for this input alone: the provider's own tools read it again in each of their rounds."""
+    return isinstance(end, ResponseFinished) and all(
+        is_message(item) or is_reasoning(item) or is_function_call(item) for item in end.items
+    )

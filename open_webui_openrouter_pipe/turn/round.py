@@ -1,0 +1,362 @@
+"""Status lines while a model searches the web or reads a page, since it writes nothing meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, cast
+
+from ..conversation.conversation import ContentCache, cache_key
+from ..errors import PipeError, StreamBroken
+from ..history.markers import name_call
+from ..notices import notice
+from ..ports import (
+    ArtifactStore,
+    Attachments,
+    Downloads,
+    Files,
+    Notice,
+    Output,
+    RequestBody,
+    Requests,
+    Responses,
+    RoundEnded,
+    StoredMarkers,
+)
+from ..responses.effects import (
+    ArgumentsDelta,
+    Effect,
+    ItemAmended,
+    ItemFinished,
+    ItemStarted,
+    ResponseFailed,
+    ResponseFinished,
+)
+from ..responses.items import (
+    Item,
+    is_function_call,
+    is_message,
+    is_picture,
+    picture_address,
+    without_unusable,
+)
+from ..responses.reducer import Reducer
+from ..responses.values import as_list, as_object, as_text
+from .channel import OutputChannel
+from .own_tools import OwnCalls
+from .recorder import PictureStorage, Recorder
+
+_SEARCHES: Final = frozenset({"web_search_call", "openrouter:web_search"})
+_FETCH: Final = "openrouter:web_fetch"
+
+
+def search_lines(output: Output) -> Iterator[Notice]:
+    """Yield the line about an output that begins or ends a search or the reading of a page."""
+    if not isinstance(output, ItemStarted | ItemFinished):
+        return
+    item = cast("Mapping[str, Any]", output.item)
+    name = "searching" if item["type"] in _SEARCHES else "reading_page" if item["type"] == _FETCH else ""
+    if name and isinstance(output, ItemStarted):
+        yield Notice(notice(name), done=False)
+    elif name:
+        yield Notice(_result(item))
+
+
+def _result(item: Mapping[str, Any]) -> str:
+    """What was searched for or read, or that it failed."""
+    if item.get("error") or item.get("status") not in (None, "completed"):
+        return notice("search_failed")
+    action = as_object(item.get("action"))
+    query, url = as_text(action.get("query")), as_text(action.get("url")) or as_text(item.get("url"))
+    if query:
+        return notice("searched_for", query=query)
+    return notice("page_read", url=url) if url else notice("searched")
+
+
+STORE_UNAVAILABLE: Final = "store unavailable"
+"""Under this name a user is informed once that items can be neither reloaded nor saved, until they can again."""
+
+_INCOMPLETE_NOTICES: Final[Mapping[str | None, str]] = {
+    "max_output_tokens": "answer_at_output_limit",
+    "content_filter": "answer_filtered",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The outside world of one round; without `files`, pictures are stored nowhere but in the chat.
+
+    `downloads` fetches those that a provider names by an address.
+    """
+
+    responses: Responses
+    requests: Requests
+    store: ArtifactStore
+    new_id: Callable[[], str]
+    files: Files | None = None
+    attachments: Attachments | None = None
+    """None where nothing but text is sent."""
+    downloads: Downloads | None = None
+
+
+class SeenOnce:
+    """Names met before, for each user apart; of many, those not met recently are forgotten."""
+
+    def __init__(self, limit: int = 10_000) -> None:
+        """Remember at most `limit` names of all users together."""
+        self._seen = ContentCache[bool](limit)
+
+    def add(self, user_id: str, names: Iterable[str]) -> list[str]:
+        """Remember the names; return those that were not known before."""
+        new = [name for name in names if not self.contains(user_id, name)]
+        for name in new:
+            self._seen.put(cache_key(user_id, name), value=True)
+        return new
+
+    def contains(self, user_id: str, name: str) -> bool:
+        """Whether the name was met before."""
+        return self._seen.get(cache_key(user_id, name)) or False
+
+    def forget(self, user_id: str, name: str) -> None:
+        """Let the name be new again."""
+        if self.contains(user_id, name):
+            self._seen.put(cache_key(user_id, name), value=False)
+
+
+class RoundCalls:
+    """The calls of one round, by the index of their item.
+
+    Some providers number their calls anew in each response. The host takes a repeated id for a call that it has
+    already run, and pairs would mix on replay; so an id that is taken is replaced before anyone sees it. Where
+    `own_ids` is set, each function call gets an id that names its artifact, and the provider's is kept with that.
+    """
+
+    def __init__(
+        self,
+        taken: Iterable[str],
+        *,
+        host_names: Mapping[str, str],
+        new_id: Callable[[], str],
+        own_ids: bool = False,
+    ) -> None:
+        """`taken` are the call ids of the request's input; `host_names` are renamed tools by their wire name."""
+        self._taken = set(taken)
+        self._host_names = host_names
+        self._new_id = new_id
+        self._own_ids = own_ids
+        self._by_index: dict[int, str] = {}
+        self._replaced: dict[str, str] = {}
+        self.phase = ""
+        """Of the round's text so far."""
+        self.ulids: dict[int, str] = {}
+        """The artifacts that the ids of calls name, by the index of the call."""
+
+    def for_host(self, index: int, item: Item) -> Item:
+        """Return the item with the id and name that the host needs; always the same for an index."""
+        fields = cast("Mapping[str, Any]", item)
+        changes: dict[str, Any] = {}
+        if self._own_ids and item["type"] == "function_call":
+            changes["call_id"] = self._own_id(index)
+        elif isinstance(call_id := fields.get("call_id"), str):
+            changes["call_id"] = self._host_id(index, call_id, is_output=item["type"].endswith("_output"))
+        if item["type"] == "function_call":
+            name = as_text(fields.get("name"))
+            changes["name"] = self._host_names.get(name, name)
+        if all(fields.get(key) == value for key, value in changes.items()):
+            return item
+        return cast("Item", {**fields, **changes})
+
+    def for_store(self, index: int, item: Item, given: Item) -> Item:
+        """Return the host's form of an item as it is stored: a call with the id that the provider has `given` it."""
+        call_id = cast("Mapping[str, Any]", given).get("call_id")
+        return cast("Item", {**item, "call_id": call_id}) if index in self.ulids else item
+
+    def _own_id(self, index: int) -> str:
+        if index not in self.ulids:
+            self.ulids[index] = self._new_id()
+            self._by_index[index] = name_call(self.ulids[index], self.phase)
+        return self._by_index[index]
+
+    def _host_id(self, index: int, call_id: str, *, is_output: bool) -> str:
+        if index not in self._by_index:
+            if not is_output and call_id in self._taken:
+                self._replaced[call_id] = f"call_{self._new_id()}"
+            # a hosted tool's output keeps the id of its call, whatever that is now
+            self._by_index[index] = self._replaced.get(call_id, call_id)
+            if not is_output:
+                self._taken.add(self._by_index[index])
+        return self._by_index[index]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Round:
+    """Sends one request and hands on what comes back. Use once.
+
+    `end` is the terminal effect as soon as it has arrived, also when the round is cancelled after it. `shown`:
+    something was handed on, so that the request must not be repeated. `ended_turn`: the answer is complete, and no
+    call awaits its result. `goes_on`: it called our tools alone, and the next request follows at once. `error`: why the
+    round failed, None when it did not. `items` are those of the answer, as the host has them.
+    """
+
+    responses: Responses
+    channel: OutputChannel
+    calls: RoundCalls
+    recorder: Recorder
+    pictures: PictureStorage
+    reported: SeenOnce
+    own: OwnCalls = field(default_factory=OwnCalls)
+    end: ResponseFinished | ResponseFailed | None = None
+    shown: bool = False
+    ended_turn: bool = False
+    goes_on: bool = False
+    items: tuple[Item, ...] = ()
+    error: PipeError | None = None
+    _open: dict[int, Item] = field(default_factory=dict)
+    """The items that were started at the host and are not finished there."""
+
+    async def run(self, body: RequestBody) -> None:
+        """Send the request and hand on what comes back; whatever raises, what was started is finished before it.
+
+        An error of the error tree is kept, any other is raised.
+        """
+        reducer = Reducer()
+        try:
+            async with self.responses.stream(body) as events:
+                async for event in events:
+                    for effect in reducer.feed(event):
+                        await self._handle(effect)
+            for effect in reducer.close():
+                await self._handle(effect)
+        except StreamBroken as error:
+            if not isinstance(self.end, ResponseFinished):
+                await self._finish_open(reducer.close())
+                self.error = error
+        except Exception as error:
+            await self._finish_open(reducer.close())
+            if not isinstance(error, PipeError):
+                raise
+            self.error = error
+
+    async def _finish_open(self, last: Sequence[Effect]) -> None:
+        """Hand on the last effects of a round that failed, and finish what even they leave open."""
+        if not self.shown:
+            return
+        for effect in last[:-1]:
+            if not isinstance(effect, ItemFinished):
+                await self.channel.put(effect)
+            elif effect.index in self._open:
+                del self._open[effect.index]
+                await self.channel.put(replace(effect, item=self._unfinished(effect.index, effect.item)))
+        for index, item in self._open.items():
+            await self.channel.put(ItemFinished(index, cast("Item", {**item, "status": "incomplete"})))
+        for terminal in last[-1:]:
+            await self.channel.put(terminal)
+
+    def _unfinished(self, index: int, item: Item) -> Item:
+        """Return an item for the host that is not whole: what there is of a picture is shown, and not stored."""
+        item = self.calls.for_host(index, item)
+        return without_unusable(item) if is_picture(item) else item
+
+    async def _handle(self, effect: Effect) -> None:
+        match effect:
+            case ItemStarted() if self.own.hold(effect):
+                pass
+            case ArgumentsDelta(index) if self.own.is_held(index):
+                pass
+            case ItemFinished(index) | ItemAmended(index) if self.own.is_held(index):
+                await self._finish_held(effect)
+            case ItemStarted():
+                await self._start(effect)
+            case ItemFinished(index, given):
+                item = await self._stored(self.calls.for_host(index, given))
+                self._keep(index, item, given)
+                await self.channel.put(ItemFinished(index, item))
+                del self._open[index]
+            case ItemAmended(index, given):
+                item = await self._stored(self.calls.for_host(index, given))
+                self.recorder.amend(index, self.calls.for_store(index, item, given))
+                await self.channel.put(ItemAmended(index, item))
+            case ResponseFinished():
+                self.end = effect
+                await self._finish(effect)
+            case ResponseFailed():  # what led to nothing is not kept: no provider would take it back
+                self.end = effect
+                await self.channel.put(effect)
+                error = self.responses.explain(effect.failure)
+                error.generation_id = effect.response_id or ""
+                raise error
+            case _:
+                await self.channel.put(effect)
+
+    async def _start(self, effect: ItemStarted) -> None:
+        self.shown = True
+        if is_message(effect.item):
+            self.recorder.keep_phase(effect.index, effect.item)
+            self.calls.phase = as_text(effect.item.get("phase"))
+            await self._save_and_mark(before=effect.index)
+        self._open[effect.index] = item = self._unfinished(effect.index, effect.item)
+        await self.channel.put(ItemStarted(effect.index, item))
+
+    async def _finish_held(self, effect: ItemFinished | ItemAmended) -> None:
+        """Keep a call of ours for its answer; one that proves to be the host's begins only now."""
+        call = self.calls.for_host(effect.index, effect.item)
+        started = self.own.finish(effect.index, call)
+        if started is not None:
+            await self._start(started)
+            await self._handle(effect)
+        elif isinstance(effect, ItemFinished):
+            self._keep(effect.index, call, effect.item)
+        else:
+            self.recorder.amend(effect.index, self.calls.for_store(effect.index, call, effect.item))
+
+    def _keep(self, index: int, item: Item, given: Item) -> None:
+        self.recorder.keep(index, self.calls.for_store(index, item, given), self.calls.ulids.get(index))
+
+    async def _stored(self, item: Item) -> Item:
+        """Store the picture that the item may be, before it is shown; say if that fails."""
+        item, line = await self.pictures.keep(item)
+        if line:
+            await self.channel.put(Notice(line))
+        return item
+
+    async def _save_and_mark(self, before: int | None) -> None:
+        """Store what was kept so far, then show its markers."""
+        if ids := await self.recorder.save():
+            self.reported.forget(self.recorder.origin.user_id, STORE_UNAVAILABLE)
+            calls = frozenset(self.calls.ulids.values())
+            await self.channel.put(StoredMarkers(ids, before=before, of_calls=calls))
+
+    async def _finish(self, effect: ResponseFinished) -> None:
+        await self.recorder.save_amendments()
+        await self._save_and_mark(before=None)
+        user_id, lost = self.recorder.origin.user_id, self.recorder.lost
+        if lost and (not self.recorder.unavailable or self.reported.add(user_id, [STORE_UNAVAILABLE])):
+            await self.channel.put(Notice(notice("answer_not_saved")))
+        if effect.status == "incomplete":
+            name = _INCOMPLETE_NOTICES.get(effect.reason, "answer_cut_off")
+            await self.channel.put(Notice(notice(name)))
+        elif not any(map(_is_answer, effect.items)):
+            await self.channel.put(Notice(notice("answer_empty")))
+        items = tuple(self.calls.for_host(index, item) for index, item in enumerate(effect.items))
+        calls = [item for item in items if is_function_call(item)]
+        if effect.status == "completed":
+            for answered in await self.own.answered():
+                self.shown = True
+                await self.channel.put(answered)
+            self.ended_turn = not calls
+            self.goes_on = bool(calls) and all(call["call_id"] in self.own.answers for call in calls)
+        self.items = items
+        await self.channel.put(RoundEnded(effect.usage) if self.goes_on else replace(effect, items=items))
+
+
+def _is_answer(item: Item) -> bool:
+    """Whether the user gets something of the item: text, a refusal, a picture, or a call that the host can run."""
+    fields = cast("Mapping[str, Any]", item)
+    match item["type"]:
+        case "message":
+            parts = map(as_object, as_list(fields.get("content")))
+            return any((as_text(part.get("text")) or as_text(part.get("refusal"))).strip() for part in parts)
+        case "function_call":
+            return fields.get("status") != "incomplete"
+        case _:
+            return fields.get("status") != "failed" and bool(picture_address(item))

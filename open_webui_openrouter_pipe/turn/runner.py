@@ -1,0 +1,391 @@
+"""What a user reads when a turn fails, and what the log has of it, with a short reference in both."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, cast
+
+from ..conversation.conversation import ContentCache, Conversation, cache_key
+from ..errors import ContextTooLong, PipeError, ReasoningRejected
+from ..history.artifacts import MissingArtifact, MissingReason
+from ..history.build import BuiltHistory, History, Options, build_input, present_prompt, with_round
+from ..history.reading import read_history
+from ..history.steady import SteadyPrompt, steady_prompt
+from ..money.audit import NO_PREFIX_NOTE
+from ..notices import notice
+from ..planning.plan import Plan
+from ..ports import Failed, KeptPrompt, LoadedArtifacts, Notice, PromptOwner, Prompts
+from .admission import Away
+from .bill import Spending
+from .channel import OutputChannel
+from .commands import CommandRunner
+from .fit import RequestFitter, is_large
+from .own_tools import OwnCalls, RecallTool
+from .recorder import Persistence, PictureStorage, Recorder, RequestOrigin
+from .round import STORE_UNAVAILABLE, Ports, Round, RoundCalls, SeenOnce
+
+_LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ"
+"""Without vowels, so that they make no words."""
+_REFERENCE_LETTERS: Final = 6
+
+log = logging.getLogger(__name__)
+
+
+def report_failure(error: Exception, *, for_admin: bool) -> Failed:
+    """Log the error, and return it as the last output; whoever can change settings reads words of their own."""
+    reference = "".join(secrets.choice(_LETTERS) for _ in range(_REFERENCE_LETTERS))
+    if not isinstance(error, PipeError):
+        log.error("%s: unexpected error", reference, exc_info=error)
+        return Failed(_with_reference(notice("unexpected_error"), reference))
+    log.warning("%s: %s; generation %s", reference, error, error.generation_id or "unnamed")
+    line = error.admin_message if for_admin else error.user_message
+    return Failed(_with_reference(line, reference) if error.has_reference else line, error)
+
+
+def _with_reference(line: str, reference: str) -> str:
+    return notice("with_reference", line=line, reference=reference)
+
+
+TIME_LIMIT_SECONDS: Final = 5.0
+"""How long a request waits for all of this; then it goes on without."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PromptKeeper:
+    """Chooses which system prompt a chat sends; without `prompts` none is kept.
+
+    `template` returns the digest of the prompt's texts as people wrote them, "" where that is unknown.
+    """
+
+    prompts: Prompts | None
+    owner: PromptOwner
+    template: Callable[[], Awaitable[str]]
+    time_limit_seconds: float = TIME_LIMIT_SECONDS
+
+    async def choose(self, present: str) -> SteadyPrompt:
+        """Return what is sent, and keep it where it is new. Never raises; a chat without a prompt asks nobody."""
+        if self.prompts is None or not present.strip():
+            return SteadyPrompt(present)
+        try:
+            async with asyncio.timeout(self.time_limit_seconds):
+                return await self._choose(self.prompts, present)
+        except Exception as error:  # noqa: BLE001 - an answer without a kept prompt is worth more than none
+            log.warning("a system prompt is sent as it is: %s: %s", type(error).__name__, error)
+            return SteadyPrompt(present)
+
+    async def _choose(self, prompts: Prompts, present: str) -> SteadyPrompt:
+        """Of two workers that keep at once, the first decides for both."""
+        kept = await prompts.find(self.owner)
+        if kept and kept.text == present:
+            return SteadyPrompt(present)
+        now = KeptPrompt(present, await self.template())
+        steady = _compared(kept, now)
+        if kept and steady.change == "lines":
+            return steady
+        first = await prompts.keep(self.owner, now, instead_of=kept)
+        if first == now:
+            return steady
+        result = _compared(first, now)
+        return SteadyPrompt(present, change="new") if kept and result.change == "none" else result
+
+
+def _compared(kept: KeptPrompt | None, now: KeptPrompt) -> SteadyPrompt:
+    """Compare with what is kept. What somebody has written anew is a new prompt, however little of it has changed."""
+    if kept is None:
+        return SteadyPrompt(now.text)
+    steady = steady_prompt(kept.text, now.text)
+    was_edited = kept.template and now.template and kept.template != now.template
+    return SteadyPrompt(now.text, change="new") if was_edited and steady.change == "lines" else steady
+
+
+MAX_REMEMBERED_ANSWERS: Final = 2_000
+"""More than a worker writes at once."""
+
+_REASON_NOTICES: Final[Mapping[MissingReason, str]] = {
+    "missing": "artifacts_not_found",
+    "unreadable": "artifacts_unreadable",
+    "too_large": "artifacts_too_large",
+}
+"""What stands for a reason among the details; an unavailable store has a line of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """What one call of the host asks: the chat as the host shows it, and whose it is."""
+
+    messages: Sequence[Mapping[str, Any]]
+    origin: RequestOrigin
+    persistence: Persistence
+    base_system_prompt: str | None = None
+    base_user_prompt: str | None = None
+    for_admin: bool = False
+    """Whether an administrator reads the answer, and its errors."""
+    has_attachments: bool = False
+    """Whether something is attached to the message that is answered, so that it cannot be a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMemory:
+    """What a worker remembers of all its turns: what users were informed of, and reasoning that was rejected."""
+
+    reported: SeenOnce = field(default_factory=SeenOnce)
+    rejected: SeenOnce = field(default_factory=SeenOnce)
+    _important: ContentCache[list[str]] = field(default_factory=lambda: ContentCache(MAX_REMEMBERED_ANSWERS))
+
+    def important_lines(self, user_id: str, message_id: str) -> list[str]:
+        """Return where the important lines of an answer are gathered, over all its calls; without an id, of this one.
+
+        The host calls anew after each round of its tools.
+        """
+        if not message_id:
+            return []
+        return self._important.get_or_compute(cache_key(user_id, message_id), list)
+
+    def new_lines(self, user_id: str, chat_id: str, lines: Mapping[str, str]) -> list[str]:
+        """Remember lines about a chat by their names; return those of names that were not met in it before."""
+        return [line for name, line in lines.items() if self.reported.add(user_id, [f"{chat_id}\n{name}"])]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TurnRunner:
+    """Answers one request. Use once: `await TurnRunner(...).run()` in a task, and drain the channel in another."""
+
+    request: TurnRequest
+    ports: Ports
+    channel: OutputChannel
+    memory: TurnMemory
+    fitter: RequestFitter
+    slot: AbstractAsyncContextManager[Away | None] = field(default_factory=nullcontext)
+    """Entered before the answer begins: a place among the requests that may run, which a question leaves to others."""
+    spending: Spending | None = None
+    """None where nothing is counted or said about what it costs."""
+    prompt: PromptKeeper | None = None
+    """None where the system prompt is sent as the host has it."""
+    recall: RecallTool | None = None
+    """None where the model cannot look anything up."""
+    markers_of_others: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
+    """Returns those of the markers that another pipe wrote; None where all are taken for ours."""
+    quoted_calls: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
+    """Returns those of the calls in texts that their models wrote as text; None where that is not known."""
+    commands: CommandRunner | None = None
+    """None where commands are not answered."""
+    shown_from_seconds: float = 1.0
+    """A wait for the attachments that is shorter is hardly noticed."""
+
+    @property
+    def _user_id(self) -> str:
+        return self.request.origin.user_id
+
+    async def run(self) -> None:
+        """Answer, or say in one line why not; closes the channel in any case."""
+        try:
+            async with self.slot as away:
+                if self.spending and away:
+                    self.spending.away = away
+                await self._answer()
+        except Exception as error:  # noqa: BLE001 - the last one, reported to the log and to the user
+            await self.channel.put(report_failure(error, for_admin=self.request.for_admin))
+        finally:
+            self.channel.close()
+
+    async def _answer(self) -> None:
+        history = await self._read()
+        loaded, steady = await asyncio.gather(self._load(history.wanted), self._choose_prompt(history))
+        if history.asked and self.commands:
+            built = await self._with_attachments(self._build(history, loaded, steady))
+            conversation = await asyncio.to_thread(lambda: built.conversation)
+            await self.commands.answer(history.asked, conversation)
+            return
+        messages = len(self.request.messages)
+        while True:
+            built, round_ = await self._ask(history, loaded, steady)
+            if not round_.goes_on:
+                break
+            stored = round_.recorder.saved
+            ids = {index: artifact.id for index, artifact in stored.items()}
+            outputs = round_.own.answers
+            history = with_round(
+                history,
+                round_.items,
+                artifact_ids=ids,
+                outputs=outputs,
+                messages_before=messages,
+                in_text=self.request.persistence.in_text,
+            )
+            messages += 1 + len(outputs)
+            new = {artifact.id: artifact for artifact in stored.values()}
+            loaded = replace(loaded, artifacts={**loaded.artifacts, **new})
+        if round_.error is not None:
+            raise round_.error
+        if round_.ended_turn and self.request.persistence.reasoning == "next_reply":
+            await self._delete_replayed(built)
+
+    async def _read(self) -> History:
+        prompt = "" if self.request.has_attachments else self.request.base_user_prompt
+        history = read_history(self.request.messages, prompt=prompt)
+        if not (history.folded_calls and self.quoted_calls):
+            return history
+        quoted = await self.quoted_calls(history.folded_calls)
+        return read_history(self.request.messages, prompt=prompt, quoted_calls=quoted) if quoted else history
+
+    async def _ask(
+        self, history: History, loaded: LoadedArtifacts, steady: SteadyPrompt | None
+    ) -> tuple[BuiltHistory, Round]:
+        """Send the chat, without its reasoning where the provider refuses that; return what was sent, and its round."""
+        built = await self._with_attachments(self._build(history, loaded, steady))
+        await self._report_missing(built, loaded)
+        round_ = await self._send(built)
+        if isinstance(round_.error, ReasoningRejected) and built.replayed and not round_.shown:
+            self.memory.rejected.add(self._user_id, [reasoning.artifact_id for reasoning in built.replayed])
+            await self.channel.put(Notice(notice("reasoning_rejected")))
+            stripped = self._build(history, loaded, steady, strip_reasoning=True)
+            round_ = await self._send(await self._with_attachments(stripped))
+        return built, round_
+
+    async def _load(self, ids: Sequence[str]) -> LoadedArtifacts:
+        if not ids:
+            return LoadedArtifacts()
+        try:
+            return await self.ports.store.load(self._user_id, ids)
+        except Exception:  # an answer without its artifacts is worth more than none
+            log.exception("%d stored items are not loaded", len(ids))
+            return LoadedArtifacts(missing=dict.fromkeys(ids, MissingArtifact(reason="unavailable")))
+
+    async def _choose_prompt(self, history: History) -> SteadyPrompt | None:
+        if self.prompt is None:
+            return None
+        return await self.prompt.choose(present_prompt(history, self.request.base_system_prompt))
+
+    def _build(
+        self,
+        history: History,
+        loaded: LoadedArtifacts,
+        steady: SteadyPrompt | None,
+        *,
+        strip_reasoning: bool = False,
+    ) -> BuiltHistory:
+        rejected = self.memory.rejected
+        usable = {
+            ulid: MissingArtifact("reasoning") if rejected.contains(self._user_id, ulid) else artifact
+            for ulid, artifact in loaded.artifacts.items()
+        }
+        options = Options(
+            model_id=self.request.origin.model,
+            chat_id=self.request.origin.chat_id,
+            base_system_prompt=self.request.base_system_prompt,
+            base_user_prompt=self.request.base_user_prompt,
+            strip_reasoning=strip_reasoning,
+            steady=steady,
+        )
+        return build_input(history, {**usable, **loaded.missing}, options)
+
+    async def _with_attachments(self, built: BuiltHistory) -> BuiltHistory:
+        """Put the attachments in place; what is not sent is named once in each chat."""
+        if self.ports.attachments is None:
+            return built
+        filling = asyncio.ensure_future(self.ports.attachments.fill(built.items, built.turns))
+        try:
+            _, slow = await asyncio.wait({filling}, timeout=self.shown_from_seconds)
+            if slow:
+                await self.channel.put(Notice(notice("reading_attachments"), done=False))
+            filled = await filling
+        finally:
+            filling.cancel()
+        if slow:
+            await self.channel.put(Notice(notice("attachments_read")))
+        for line in self.memory.new_lines(self._user_id, self.request.origin.chat_id, filled.notices):
+            await self.channel.put(Notice(line))
+        return replace(built, items=list(filled.items), unfilled=built.items)
+
+    async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
+        """Name each missing artifact once. With `next_reply`, old reasoning is deleted on purpose."""
+        persistence = self.request.persistence
+        if persistence.reasoning == "next_reply" or persistence.in_memory:
+            return
+        reported = self.memory.reported
+        reasons = {ulid: each.reason for ulid, each in loaded.missing.items()}
+        unavailable = sum(reason == "unavailable" for reason in reasons.values())
+        if unavailable and reported.add(self._user_id, [STORE_UNAVAILABLE]):
+            await self.channel.put(Notice(notice("artifacts_unavailable", count=unavailable)))
+        lost = [ulid for ulid in built.missing if reasons.get(ulid, "unavailable") != "unavailable"]
+        new = reported.add(self._user_id, lost)
+        if new and self.markers_of_others:
+            others = await self.markers_of_others(new)
+            new = [ulid for ulid in new if ulid not in others or reasons[ulid] != "missing"]
+        if new:
+            counts = Counter(_REASON_NOTICES[reasons[ulid]] for ulid in new).most_common()
+            details = tuple(notice(name, count=count) for name, count in counts)
+            await self.channel.put(Notice(notice("artifacts_missing", count=len(new), details=details)))
+
+    async def _send(self, built: BuiltHistory) -> Round:
+        """Fit the input and send it; once more with less when the provider counts more than its window."""
+        # naming a long chat by its content takes longer than the event loop may wait
+        if is_large(built.items):
+            await asyncio.to_thread(lambda: built.conversation)
+        conversation = built.conversation
+        plan = await self.fitter.fit(conversation, self.channel.put)
+        round_ = await self._run_round(plan, built, conversation)
+        if isinstance(round_.error, ContextTooLong) and not round_.shown:
+            named_tokens = round_.error.limit_tokens
+            smaller = await self.fitter.refit_smaller(conversation, plan, named_tokens=named_tokens)
+            if smaller is not None:
+                await self.fitter.report(
+                    conversation, smaller, self.channel.put, reason=notice("context_shortened")
+                )
+                return await self._run_round(smaller, built, conversation)
+        if round_.ended_turn:
+            self.fitter.prefetch(plan)
+        return round_
+
+    async def _run_round(self, plan: Plan, built: BuiltHistory, conversation: Conversation) -> Round:
+        request = self.ports.requests.build(plan.items, plan.marks, omitted_tools=plan.absent_tools)
+        own, body = OwnCalls(), request.body
+        if self.recall:
+            own, body = self.recall.calls(conversation, plan), self.recall.limited(body, conversation)
+        # the host keeps the calls that the plan omits, so their ids are taken all the same
+        taken = [cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item]
+        round_ = Round(
+            self.ports.responses,
+            self.channel,
+            calls=RoundCalls(
+                taken,
+                host_names=request.host_tool_names,
+                new_id=self.ports.new_id,
+                own_ids=self.request.persistence.names_calls,
+            ),
+            recorder=Recorder(
+                self.ports.store, self.request.origin, self.request.persistence, self.ports.new_id
+            ),
+            pictures=PictureStorage(self.ports.files, self.request.origin, self.ports.downloads),
+            reported=self.memory.reported,
+            own=own,
+        )
+        if self.spending:
+            new_prompt = built.prompt_change == "new"
+            await self.spending.open(plan, body, self.channel.put, new_prompt=new_prompt)
+        try:
+            await round_.run(body)
+        finally:
+            if self.spending:
+                self.spending.close(plan, round_)
+            prefix = self.spending.prefix if self.spending else NO_PREFIX_NOTE
+            self.fitter.record_usage(plan, round_.end, prefix)
+        if self.spending and (line := self.spending.last_line(round_)):
+            await self.channel.put(Notice(line))
+        return round_
+
+    async def _delete_replayed(self, built: BuiltHistory) -> None:
+        """Delete reasoning of earlier turns, which nobody needs once the turn after it has ended well."""
+        ids = [reasoning.artifact_id for reasoning in built.replayed if not reasoning.in_latest_turn]
+        if not ids:
+            return
+        try:
+            await self.ports.store.delete(self._user_id, ids)
+        except Exception as error:  # noqa: BLE001 - the answer is complete, and the sweep deletes them later
+            log.warning("%d stored items are not deleted: %s: %s", len(ids), type(error).__name__, error)

@@ -1,0 +1,573 @@
+"""Has a model write one summary.
+
+Owns the two kinds of request (a suffix to the cached request, or a standalone request with a prompt of its own), the
+order in which they are tried, the time limit, and the judgement of what comes back. It keeps nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, Final
+
+from ..conversation.budget import Budget
+from ..conversation.commands import covers
+from ..conversation.conversation import ContentCache, Conversation
+from ..errors import (
+    AccessDenied,
+    AuthenticationFailed,
+    ConfigurationError,
+    ModelNotFound,
+    PaymentRequired,
+    PipeError,
+    RateLimited,
+    StoreError,
+)
+from ..money.audit import AuditRow, SummaryOutcome, summary_row
+from ..notices import notice
+from ..planning.plan import CachedPrefix, CacheMarks
+from ..ports import Requests, Responses, StoredSummary, Summaries
+from ..responses.effects import ResponseFailed, ResponseFinished, Usage
+from ..responses.items import Item
+from ..responses.reducer import reduce_response
+from ..summaries.completion import complete_summary, judge_content, require_content
+from ..summaries.prompt import (
+    INSTRUCTION,
+    SummaryAssignment,
+    all_texts,
+    identifies_turns,
+    standalone_request,
+    suffix_instruction,
+)
+from ..summaries.segments import Segment, SummaryTarget, summaries_before, summaries_within
+from ..summaries.summary import (
+    NOTHING_EARLIER,
+    EarlierState,
+    Summary,
+    SummaryRefused,
+    parse_model_summary,
+    render_summary,
+    response_text,
+)
+from .recorder import RequestOrigin
+
+MAX_ATTEMPTS: Final = 2
+TIMED_OUT: Final = "timed out"
+MODEL_SHARE: Final = 0.5
+"""What of a summary's allowance the model may fill; the rest is for what is added word for word."""
+OUTPUT_SLACK: Final = 2
+MIN_OUTPUT_TOKENS: Final = 1_024
+"""Models keep to a length only roughly; entries that are too many for their allowance are omitted afterwards."""
+THINKING_TOKENS: Final = 8_192
+THINKING_SHARE: Final = 0.125
+WINDOW_SHARE: Final = 0.8
+MIN_SOURCE_SHARE: Final = 0.25
+FINAL_ERRORS: Final = (
+    AuthenticationFailed,
+    PaymentRequired,
+    AccessDenied,
+    ModelNotFound,
+    RateLimited,
+    ConfigurationError,
+)
+"""After these every other request would fail at once as well."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryModel:
+    """A model that writes summaries, and how to ask it; the window is in tokens."""
+
+    model: str
+    requests: Requests
+    window_tokens: int
+    reasons: bool = False
+
+    def max_output_tokens(self, summary_tokens: int) -> int:
+        """How large an answer with so large a summary may be, including the thinking of a model that reasons."""
+        thinking_tokens = min(THINKING_TOKENS, int(self.window_tokens * THINKING_SHARE))
+        answer_tokens = max(MIN_OUTPUT_TOKENS, summary_tokens * OUTPUT_SLACK)
+        return answer_tokens + thinking_tokens if self.reasons else answer_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One request to a summary model: what was billed, and why it failed; `failure` is "" for a success."""
+
+    model: SummaryModel
+    output_tokens: int
+    usage: Usage | None = None
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterResult:
+    """The attempts for a target, at least one, and the summary with its size; None when all attempts failed."""
+
+    attempts: tuple[Attempt, ...]
+    summary: Summary | None = None
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _SummaryRequest:
+    """One request to a summary model."""
+
+    model: SummaryModel
+    items: Sequence[Item]
+    output_tokens: int
+    marks: CacheMarks | None = None
+    omitted_tools: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SummaryWriter:
+    """Writes summaries for one call of the host.
+
+    `suffix_model` is asked as the chat asks its model, None where that costs more.
+    """
+
+    responses: Responses
+    suffix_model: SummaryModel | None
+    standalone_model: SummaryModel
+    count: Callable[[str], int]
+
+    async def write(
+        self,
+        target: SummaryTarget,
+        cached_prefix: CachedPrefix | None,
+        earlier: EarlierState = NOTHING_EARLIER,
+        *,
+        time_limit_seconds: float,
+    ) -> WriterResult:
+        """Ask for a summary of the target, after the cached prefix if that is possible; twice at most.
+
+        `earlier` is what the summaries of the turns before leave. Both attempts together have so many seconds, and
+        none follows one that took too long.
+        """
+        until_seconds = asyncio.get_running_loop().time() + time_limit_seconds
+        assignment = SummaryAssignment(target.turns, target.first_turn, earlier, target.keep)
+        attempts: list[Attempt] = []
+        requests = self._requests(target, assignment, cached_prefix)
+        while request := await asyncio.to_thread(next, requests, None):
+            attempt = Attempt(request.model, request.output_tokens)
+            try:
+                async with asyncio.timeout_at(until_seconds):
+                    response = await self.responses.create(
+                        request.model.requests.build_summary_request(
+                            request.items,
+                            request.marks,
+                            output_tokens=request.output_tokens,
+                            omitted_tools=request.omitted_tools,
+                        )
+                    )
+                end = reduce_response(dict(response))[-1]
+                assert isinstance(end, ResponseFinished | ResponseFailed)
+                attempt = replace(attempt, usage=end.usage)
+                if isinstance(end, ResponseFailed):
+                    raise self.responses.explain(end.failure)
+                summary, tokens = await asyncio.to_thread(self._complete, target, assignment, end)
+                return WriterResult((*attempts, attempt), summary, tokens)
+            except SummaryRefused as refused:
+                attempt = replace(attempt, failure=refused.reason)
+            except TimeoutError:
+                return WriterResult((*attempts, replace(attempt, failure=TIMED_OUT)))
+            except PipeError as error:
+                log.warning("a summary was not written: %s", error)
+                words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
+                attempt = replace(attempt, failure=words)
+                if isinstance(error, FINAL_ERRORS):
+                    return WriterResult((*attempts, attempt))
+            attempts.append(attempt)
+        return WriterResult(tuple(attempts))
+
+    def _requests(
+        self, target: SummaryTarget, assignment: SummaryAssignment, prefix: CachedPrefix | None
+    ) -> Iterator[_SummaryRequest]:
+        """Yield what is asked at the first attempt, and at the second."""
+        summary_tokens = int((target.max_tokens + target.max_state_tokens) * MODEL_SHARE)
+        attempts, model = MAX_ATTEMPTS, self.suffix_model
+        if model is not None and prefix is not None and _contains(prefix, target):
+            output_tokens = model.max_output_tokens(summary_tokens)
+            if prefix.tokens + output_tokens <= model.window_tokens * WINDOW_SHARE:
+                suffix = suffix_instruction(assignment, max_tokens=summary_tokens)
+                items = (*prefix.items, suffix)
+                attempts -= 1
+                yield _SummaryRequest(model, items, output_tokens, prefix.marks, prefix.unoffered_tools)
+        model = self.standalone_model
+        output_tokens = model.max_output_tokens(summary_tokens)
+        room_tokens = int(model.window_tokens * WINDOW_SHARE) - output_tokens
+        max_source_tokens = max(room_tokens, int(model.window_tokens * MIN_SOURCE_SHARE))
+        items = standalone_request(
+            assignment, max_tokens=summary_tokens, count=self.count, max_source_tokens=max_source_tokens
+        )
+        request = _SummaryRequest(model, items, output_tokens)
+        for _ in range(attempts):
+            yield request
+
+    def _complete(
+        self, target: SummaryTarget, assignment: SummaryAssignment, end: ResponseFinished
+    ) -> tuple[Summary, int]:
+        """Return the summary in its final form, and its tokens; raises SummaryRefused when the answer is not one."""
+        model_summary = parse_model_summary(
+            response_text(end.items, complete=end.status == "completed"),
+            source_tokens=target.source_tokens,
+            count=self.count,
+            instruction=INSTRUCTION,
+        )
+        source = chain(all_texts(target.turns), assignment.earlier.texts)
+        judge_content(model_summary, source, source_tokens=target.source_tokens, count=self.count)
+        summary = complete_summary(model_summary, assignment, count=self.count, max_tokens=target.max_tokens)
+        require_content(summary)  # what is kept is judged alike whenever it is found again
+        tokens = self.count(render_summary(summary))
+        if tokens >= target.source_tokens:
+            raise SummaryRefused("longer than its source")
+        return summary, tokens
+
+
+def _contains(prefix: CachedPrefix, target: SummaryTarget) -> bool:
+    """Whether the prefix holds the turns themselves, not an earlier summary, so that a suffix can name them."""
+    first = next((entry.item for turn in target.turns for entry in turn.entries), None)
+    return any(item is first for item in prefix.items) and identifies_turns(target.turns, prefix.items)
+
+
+FAILURES_BEFORE_PAUSE: Final = 2
+PAUSE_SECONDS: Final = 120.0
+MAX_PAUSE_SECONDS: Final = 30 * 60.0
+MAX_DOUBLINGS: Final = 8
+PROMPT_CACHE_SECONDS: Final = 240.0
+"""For so long after a request its input may be expected in the provider's cache (Anthropic keeps it five minutes)."""
+MAX_REMEMBERED: Final = 4_096
+
+_MAX_CONCURRENT: Final = 3
+_MAX_PREFETCHES: Final = 2
+_POLL_SECONDS: Final = 0.5
+_GRACE_SECONDS: Final = 2.0
+_LEASE_SLACK_SECONDS: Final = 30.0
+
+_FAILURE_NOTICES: Final[Mapping[str, str]] = {
+    "empty": "summary_failure_empty",
+    "malformed": "summary_failure_malformed",
+    "longer than its source": "summary_failure_longer_than_its_source",
+    "repeats its prompt": "summary_failure_repeats_its_prompt",
+    "cut off": "summary_failure_cut_off",
+    "calls a tool": "summary_failure_calls_a_tool",
+    "reasoning only": "summary_failure_reasoning_only",
+    "refused": "summary_failure_refused",
+    "not grounded": "summary_failure_not_grounded",
+    "no content": "summary_failure_no_content",
+    "too short": "summary_failure_too_short",
+    "not about its source": "summary_failure_not_about_its_source",
+    TIMED_OUT: "summary_failure_timed_out",
+    "claimed elsewhere": "summary_failure_claimed_elsewhere",
+    "database unavailable": "summary_failure_database_unavailable",
+    "unexpected error": "summary_failure_unexpected_error",
+}
+"""The user's line for each reason why there is no summary."""
+
+
+class Breaker:
+    """Opens for a while after some failures in a row of the same name, longer each time; bounded."""
+
+    def __init__(self, *, clock: Callable[[], float]) -> None:
+        """`clock` gives monotonic seconds."""
+        self._clock = clock
+        self._failures: ContentCache[tuple[int, float]] = ContentCache(limit=MAX_REMEMBERED)
+        """How many there were in a row, and until when not to try again."""
+
+    def is_open(self, name: str) -> bool:
+        """Whether it is too early to try again."""
+        _, retry_at_seconds = self._failures.get(name.encode()) or (0, 0.0)
+        return self._clock() < retry_at_seconds
+
+    def record_success(self, name: str) -> None:
+        """Forget earlier failures."""
+        self._failures.put(name.encode(), (0, 0.0))
+
+    def record_failure(self, name: str) -> None:
+        """Count a failure; from the second in a row on, each pause is twice as long as the one before."""
+        self._count(name, at_least=1)
+
+    def record_time_out(self, name: str) -> None:
+        """Count a failure that took all the time there was: the first one begins a pause."""
+        self._count(name, at_least=FAILURES_BEFORE_PAUSE)
+
+    def _count(self, name: str, *, at_least: int) -> None:
+        failures = max(at_least, (self._failures.get(name.encode()) or (0, 0.0))[0] + 1)
+        doublings = min(failures - FAILURES_BEFORE_PAUSE, MAX_DOUBLINGS)
+        pause_seconds = min(PAUSE_SECONDS * 2.0**doublings, MAX_PAUSE_SECONDS) if doublings >= 0 else 0.0
+        self._failures.put(name.encode(), (failures, self._clock() + pause_seconds))
+
+
+class PromptCacheClock:
+    """What a worker remembers of when a chat was last sent to a model; bounded."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock` gives monotonic seconds."""
+        self._clock = clock
+        self._sent: ContentCache[float] = ContentCache(limit=MAX_REMEMBERED)
+
+    def note(self, chat_id: str, model: str) -> None:
+        """Remember that the chat has just been sent."""
+        self._sent.put(f"{model} {chat_id}".encode(), self._clock())
+
+    def may_be_cached(self, chat_id: str, model: str) -> bool:
+        """Whether the provider may still have the chat in its cache; never for a chat without an id."""
+        sent = self._sent.get(f"{model} {chat_id}".encode())
+        return bool(chat_id) and sent is not None and self._clock() - sent < PROMPT_CACHE_SECONDS
+
+
+class SummarizerState:
+    """What all summarizers of a worker share."""
+
+    def __init__(
+        self, start: Callable[[Coroutine[Any, Any, None]], object], clock: Callable[[], float]
+    ) -> None:
+        """`start` begins a task whose owner waits for it or cancels it; `clock` gives monotonic seconds."""
+        self.start = start
+        self.clock = clock
+        self.breaker = Breaker(clock=clock)
+        self.failing: ContentCache[bool] = ContentCache(limit=MAX_REMEMBERED)
+        """By user, model and chat: whether the last summaries that the chat required could not be had in time."""
+        self.prefetches = asyncio.Semaphore(_MAX_PREFETCHES)
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryBatch:
+    """The summaries that were made, by segment, their cost in dollars, and why the first of the others failed.
+
+    `failure` is in plain words for the user, "" when nothing failed.
+    """
+
+    summaries: Mapping[Segment, Summary] = field(default_factory=dict)
+    cost: float = 0.0
+    failure: str = ""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Summarizer:
+    """Finds and makes the summaries of one call of the host.
+
+    `origin` is whose they are: a model that fails in one user's chats is not asked again for these alone.
+    """
+
+    summaries: Summaries
+    writer: SummaryWriter
+    state: SummarizerState
+    origin: RequestOrigin
+    time_limit_seconds: float
+    record: Callable[[AuditRow], None]
+    _failed: bool = field(default=False, init=False)
+
+    @property
+    def may_try(self) -> bool:
+        """Whether the model has neither failed in this call nor repeatedly a short while ago."""
+        return not (self._failed or self.state.breaker.is_open(self._breaker_name))
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether the user may be kept waiting: not in a chat whose last summaries could not be had in time."""
+        return self.may_try and not self.state.failing.get(self._chat_name)
+
+    @property
+    def _breaker_name(self) -> str:
+        return f"{self.origin.user_id} {self.origin.model}"
+
+    @property
+    def _chat_name(self) -> bytes:
+        return f"{self._breaker_name} {self.origin.chat_id}".encode("utf-8", "surrogatepass")
+
+    def retry(self) -> None:
+        """Forget that the last summaries could not be had."""
+        self._failed = False
+        self.state.failing.put(self._chat_name, value=False)
+        self.state.breaker.record_success(self._breaker_name)
+
+    async def available(self, conversation: Conversation) -> Mapping[Segment, Summary]:
+        """Return all summaries of the user that fit the conversation; never raises."""
+        try:
+            return await self._find([conversation.before, *(turn.chain for turn in conversation.turns)])
+        except Exception:  # a summary is never worth an answer
+            log.exception("summaries could not be read, and this request goes on without")
+            return {}
+
+    async def discard(self, conversation: Conversation, turns: Sequence[range]) -> int:
+        """Discard the summaries of any of these turns, counted from 1, or all; return how many. Raises StoreError."""
+        chains = [conversation.before, *(turn.chain for turn in conversation.turns)]
+        number = {chain: index for index, chain in enumerate(chains)}
+        found = await self._find(chains)
+        unwanted = [
+            (segment, summary)
+            for segment, summary in found.items()
+            if any(covers(turns, turn) for turn in range(number[segment.start], number[segment.end]))
+        ]
+        for segment, summary in unwanted:
+            await self.summaries.discard(self.origin.user_id, segment, summary)
+        return len(unwanted)
+
+    async def make(
+        self, targets: Sequence[SummaryTarget], cached_prefix: CachedPrefix | None
+    ) -> SummaryBatch:
+        """Make the summaries, or wait for them where another worker makes them.
+
+        The newest (the last target) is written after the others, because it is shown what these leave open. All of
+        them together have as long as one may take. After a failure no other is begun, but the newest is as long as
+        any other succeeded. What was not ready in time is then made beside the chat.
+        """
+        until_seconds = self.state.clock() + self.time_limit_seconds
+        limit, batches = asyncio.Semaphore(_MAX_CONCURRENT), list[SummaryBatch]()
+
+        async def make_next(target: SummaryTarget) -> None:
+            async with limit:
+                if not any(batch.failure for batch in batches):
+                    batches.append(await self._make_one(target, cached_prefix, until_seconds=until_seconds))
+
+        async def make_all() -> None:
+            async with asyncio.TaskGroup() as group:
+                for target in targets[:-1]:
+                    group.create_task(make_next(target))
+            if targets and (not batches or any(batch.summaries for batch in batches)):
+                batches.append(await self._make_one(targets[-1], cached_prefix, until_seconds=until_seconds))
+
+        try:
+            async with asyncio.timeout(self.time_limit_seconds + _GRACE_SECONDS):
+                await make_all()
+        except TimeoutError:
+            batches.append(SummaryBatch(failure=_failure_text(TIMED_OUT)))
+        combined = SummaryBatch(
+            {segment: summary for batch in batches for segment, summary in batch.summaries.items()},
+            sum(batch.cost for batch in batches),
+            next((batch.failure for batch in batches if batch.failure), ""),
+        )
+        self._record_outcome(combined)
+        if combined.failure == _failure_text(TIMED_OUT):
+            late = [target for target in targets if target.segment not in combined.summaries]
+            self.state.start(self._prefetch(late, cached_prefix))
+        return combined
+
+    def prefetch(self, targets: Sequence[SummaryTarget], cached_prefix: CachedPrefix | None) -> None:
+        """Have the summaries made beside the chat, one after the other."""
+        if targets and self.may_try:
+            self.state.start(self._prefetch(targets, cached_prefix))
+
+    async def _prefetch(self, targets: Sequence[SummaryTarget], cached_prefix: CachedPrefix | None) -> None:
+        async with self.state.prefetches:
+            for target in targets:
+                batch = await self._make_one(target, cached_prefix, until_seconds=None)
+                self._record_outcome(batch)
+                if batch.failure:
+                    return
+
+    def _record_outcome(self, batch: SummaryBatch) -> None:
+        """Note a success or a failure; a batch in which something succeeded is not a failure of the model."""
+        if batch.failure or batch.summaries:
+            self.state.failing.put(self._chat_name, bool(batch.failure))
+        if batch.summaries:
+            self.state.breaker.record_success(self._breaker_name)
+        elif batch.failure and batch.failure != _failure_text("claimed elsewhere"):
+            self._failed = True
+            if batch.failure == _failure_text(TIMED_OUT):
+                self.state.breaker.record_time_out(self._breaker_name)
+            else:
+                self.state.breaker.record_failure(self._breaker_name)
+
+    async def _make_one(
+        self, target: SummaryTarget, cached_prefix: CachedPrefix | None, *, until_seconds: float | None
+    ) -> SummaryBatch:
+        """Make one summary under a claim, or wait until then for whoever has the claim; None when nobody waits."""
+        segment, user_id, clock = target.segment, self.origin.user_id, self.state.clock
+        lease_seconds = self.time_limit_seconds + _LEASE_SLACK_SECONDS
+        try:
+            while not await self.summaries.claim(user_id, segment, seconds=lease_seconds):
+                if until_seconds is None:
+                    return SummaryBatch()
+                if clock() >= until_seconds:
+                    return SummaryBatch(failure=_failure_text("claimed elsewhere"))
+                await asyncio.sleep(min(_POLL_SECONDS, until_seconds - clock()))
+            try:
+                # Whoever had the claim before may have finished after the conversation's summaries were looked up.
+                own_chains = (segment.start, *(turn.chain for turn in target.turns[:-1]), segment.end)
+                found = await self._find([*target.chains_before, *own_chains])
+                if segment in found:
+                    return SummaryBatch({segment: found[segment]})
+                earlier = EarlierState.after(summaries_before(target, found), summaries_within(target, found))
+                return await self._write(target, cached_prefix, earlier, until_seconds=until_seconds)
+            finally:
+                await self.summaries.release(user_id, segment)
+        except StoreError as error:
+            log.warning("a summary was not made: %s", error)
+            return SummaryBatch(failure=_failure_text("database unavailable"))
+        except Exception:  # a summary is never worth an answer
+            log.exception("a summary was not made")
+            return SummaryBatch(failure=_failure_text("unexpected error"))
+
+    async def _find(self, chains: Sequence[bytes]) -> Mapping[Segment, Summary]:
+        """Find the user's summaries; those without content are deleted, so that others can be made."""
+        found = await self.summaries.find(self.origin.user_id, chains, chat_id=self.origin.chat_id)
+        usable: dict[Segment, Summary] = {}
+        for segment, summary in found.items():
+            try:
+                require_content(summary)
+                usable[segment] = summary
+            except SummaryRefused as refused:
+                log.warning("a stored summary is discarded: %s", refused.reason)
+                await self._discard(segment, summary)
+        return usable
+
+    async def _discard(self, segment: Segment, summary: Summary) -> None:
+        try:
+            await self.summaries.discard(self.origin.user_id, segment, summary)
+        except StoreError as error:
+            log.warning("it stays in the database, and is not used: %s", error)
+
+    async def _write(
+        self,
+        target: SummaryTarget,
+        cached_prefix: CachedPrefix | None,
+        earlier: EarlierState,
+        *,
+        until_seconds: float | None,
+    ) -> SummaryBatch:
+        """Write and keep a summary, and record each request; the last one with the summary's size and omissions."""
+        left_seconds = (
+            self.time_limit_seconds if until_seconds is None else until_seconds - self.state.clock()
+        )
+        if left_seconds <= 0:
+            return SummaryBatch(failure=_failure_text(TIMED_OUT))
+        result = await self.writer.write(target, cached_prefix, earlier, time_limit_seconds=left_seconds)
+        last, summary, origin = result.attempts[-1], result.summary, self.origin
+        for attempt in result.attempts:
+            is_success = summary is not None and attempt is last
+            outcome = SummaryOutcome(
+                source_tokens=target.source_tokens,
+                summary_tokens=result.tokens if is_success else 0,
+                details_omitted=summary.omitted_count if summary and is_success else 0,
+                failure=attempt.failure,
+            )
+            model, budget = attempt.model, Budget(attempt.model.window_tokens, attempt.output_tokens, 0)
+            self.record(
+                summary_row(
+                    model.model, outcome, ahead=until_seconds is None, budget=budget, usage=attempt.usage
+                )
+            )
+        cost = sum(attempt.usage.cost for attempt in result.attempts if attempt.usage)
+        if summary is None:
+            return SummaryBatch(cost=cost, failure=_failure_text(last.failure))
+        ids, model_id = (origin.user_id, origin.chat_id), last.model.model
+        try:
+            await self.summaries.keep(
+                StoredSummary(*ids, target.segment, summary, model_id, target.source_tokens)
+            )
+        except Exception as error:  # noqa: BLE001 - it is written, and of use at least now
+            log.warning("a summary serves this request alone: %s: %s", type(error).__name__, error)
+        return SummaryBatch({target.segment: summary}, cost)
+
+
+def _failure_text(reason: str) -> str:
+    """Return why a summary failed in words for the user; the names of errors are for the log and the audit."""
+    return notice(_FAILURE_NOTICES.get(reason, "summary_failure_provider")) if reason else ""
