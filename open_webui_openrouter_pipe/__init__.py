@@ -29,7 +29,7 @@
     errors        the error tree
 
 `docs/architecture.md` explains how they work together. Beside `Pipe`, the root exports the functions that turn a chat
-into input, for tests that replay chats with artifacts of their own; `docs/history.md` shows how.
+into input, for tests that replay chats with artifacts of their own; `docs/inside.md` shows how.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from another have weights of their own, and so have letters and pairs of letters
 and hexadecimal digits are counted by their length.
 
 The weights are least-squares fits to o200k_base over source code, markup, data, notation and prose in some seventy
-languages, aimed 2 % above the truth; docs/context-costs.md has the errors.
+languages, aimed 2 % above the truth; docs/inside.md has the errors.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m open_webui_openrouter_pipe.replay EXPORT.json
 
 Owns the options, the files and the exit codes: 0 done, 1 the input is not valid (`--check`), 2 nothing could be
-replayed. It sends nothing and needs neither Open WebUI nor a network. `docs/replay.md` explains the output.
+replayed. It sends nothing and needs neither Open WebUI nor a network. `docs/development.md` explains the output.
 """
 
 from __future__ import annotations

@@ -23,19 +23,17 @@ from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.valves import Valves
 from scripts import bench
 from scripts.paths import ROOT
-from tests.support.pages import PAGES, Block, blocks, inline_code, name_of
+from tests.support.pages import Block, blocks, inline_code
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
     from pathlib import Path
 
 
 LANGUAGES = frozenset({"sh", "python", "sql", "json", "text"})
-NAMES_ALONE = "tests/docs/test_blocks.py::test_what_commands_name_exists"
-
 HELD_COMMANDS = {
     "./scripts/start": "tests/live/test_start.py::test_it_is_ready_to_chat_and_leaves_nothing_behind",
-    "./scripts/test": NAMES_ALONE,
+    "./scripts/test": "tests/docs/test_blocks.py::test_what_commands_name_exists",
     "./scripts/build": "tests/scripts/test_bundle.py::test_the_wheel_is_built_beside_the_files",
     "./scripts/build --verify function-openrouter-export-1764000000000.json": (
         "tests/scripts/test_bundle.py::test_the_command_judges_a_file"
@@ -49,35 +47,23 @@ HELD_COMMANDS = {
     """python -c 'import sqlite3; sqlite3.connect("webui.db").execute("VACUUM INTO ?", ["backup.db"])'""": (
         "tests/store/test_backup.py::test_a_backup_of_sqlite_is_restored"
     ),
-    "./scripts/bench small_windows": NAMES_ALONE,
-    "./scripts/bench recall": NAMES_ALONE,
-    "./scripts/bench context": NAMES_ALONE,
-    "python -m scripts.benchmarks.context": "tests/scripts/test_aims.py",
-    "PREFIX_TURNS=200 ./scripts/test -m live tests/live/test_prefix.py": NAMES_ALONE,
-    "python -m scripts.benchmarks.compaction": "tests/scripts/test_compaction.py",
-    "HYPOTHESIS_PROFILE=full ./scripts/test --quick tests/planning": NAMES_ALONE,
-}
-"""Command that installs, starts servers or measures for minutes → the test that holds what it does."""
-
-HELD_TEXTS = {
-    ("docs/architecture.md", "Open WebUI ── body, user, metadata ──▶ pipe.py"): "a drawing",
-    ("docs/context.md", "The user wrote, turn 3:"): "tests/docs/test_blocks.py::test_the_frame_of_a_message",
-    (
-        "docs/context.md",
-        "Your instructions stand at the beginning",
-    ): "tests/docs/test_blocks.py::test_the_note",
-    ("docs/cost.md", "user: 2/day 20/month;"): "tests/docs/test_blocks.py::test_the_limits_can_be_read",
-    ("docs/operations.md", "ARTIFACT_ENCRYPTION_KEY ="): "tests/docs/test_blocks.py::test_two_passphrases",
-    (
-        "docs/replay.md",
-        "The weather in Paris",
-    ): "tests/replay/test_replay.py::test_the_page_shows_the_same_table",
-    ("docs/replay.md", "plan for a window of"): "tests/replay/test_replay.py::test_a_window_shows_the_plan",
-    ("docs/summary-examples.md", "[Earlier parts of this conversation, shortened."): (
-        "tests/summaries/test_examples.py::test_the_page_shows_what_is_sent"
+    "python -m open_webui_openrouter_pipe.replay chat-export.json": (
+        "tests/docs/test_blocks.py::test_the_replay_command_runs"
     ),
 }
-"""Page and beginning of a text that is shown → the test that compares it with what the code makes, or "a drawing"."""
+"""Command → the test that holds what it does."""
+
+HELD_TEXTS = {
+    "Open WebUI ── body, user, metadata ──▶ pipe.py": "a drawing",
+    "(pipe | replay | maintenance) → app": "a drawing",
+    "The user wrote, turn 3:": "tests/docs/test_blocks.py::test_the_frame_of_a_message",
+    "Your instructions stand at the beginning": "tests/docs/test_blocks.py::test_the_note_of_a_changed_prompt",
+    "user: 2/day 20/month;": "tests/docs/test_blocks.py::test_the_limits_can_be_read",
+    "ARTIFACT_ENCRYPTION_KEY =": "tests/docs/test_blocks.py::test_both_passphrases_are_read",
+    "The weather in Paris": "tests/replay/test_replay.py::test_the_page_shows_the_same_table",
+    "plan for a window of": "tests/replay/test_replay.py::test_a_window_shows_the_plan",
+}
+"""Beginning of a text that is shown → the test that compares it with what the code makes, or "a drawing"."""
 
 BLOCKS = blocks()
 
@@ -89,9 +75,9 @@ def of(language: str) -> list[Any]:
     ]
 
 
-def shown(page: str, beginning: str) -> str:
-    """The first text of a page that begins so."""
-    return next(each.text for each in BLOCKS if each.page == page and each.text.startswith(beginning))
+def shown(beginning: str) -> str:
+    """The first text that begins so."""
+    return next(each.text for each in BLOCKS if each.text.startswith(beginning))
 
 
 def commands(block: Block) -> list[str]:
@@ -117,12 +103,13 @@ def test_json_can_be_read(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", of("python"))
-def test_python_runs(block: Block) -> None:
-    """With the values that the page has shown before it by their names."""
-    before = [each for each in BLOCKS if each.page == block.page and each.language == "json" and each.name]
-    names = {each.name: json.loads(each.text) for each in before if each.line < block.line}
-    assert names
+def test_an_example_makes_the_items_that_its_page_shows(block: Block) -> None:
+    """From the messages and artifacts that the page has by their names."""
+    named = [each for each in BLOCKS if each.page == block.page and each.language == "json" and each.name]
+    names = {each.name: json.loads(each.text) for each in named}
     exec(block.text, names)
+    assert json.dumps(names["built"].items) == json.dumps(names["items"])
+    assert (names["built"].missing, names["built"].repairs) == ({}, ())
 
 
 @pytest.fixture
@@ -165,43 +152,26 @@ async def test_sql_runs_on_postgresql(postgres_url: str) -> None:
 
 def test_the_replay_command_runs(tmp_path: Path) -> None:
     """As the page has it, where the export is."""
-    (block,) = [each for each in BLOCKS if each.language == "sh" and each.page == "docs/replay.md"]
-    (command,) = commands(block)
+    (command,) = [each for each in HELD_COMMANDS if "replay" in each]
     shutil.copy(ROOT / "tests" / "data" / "exports" / "weather.json", tmp_path / "chat-export.json")
     words = [sys.executable, *shlex.split(command)[1:]]
-    done = subprocess.run(
-        words,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     assert "The weather in Paris" in done.stdout
 
 
-def test_all_other_commands_are_held_by_a_test() -> None:
+def test_a_test_holds_each_command() -> None:
     """None is missing in the table, none in the table is on no page, and the tests that it names exist."""
-    found = [
-        command
-        for block in BLOCKS
-        if block.language == "sh" and block.page != "docs/replay.md"
-        for command in commands(block)
-    ]
-    assert sorted(set(found)) == sorted(HELD_COMMANDS)
+    found = {command for block in BLOCKS if block.language == "sh" for command in commands(block)}
+    assert found == set(HELD_COMMANDS)
     assert [test for test in HELD_COMMANDS.values() if not exists(test)] == []
 
 
-def test_all_texts_are_held_by_a_test() -> None:
+def test_a_test_holds_each_text() -> None:
     """Each shown text begins as one in the table, each in the table is shown, and the tests exist."""
-    texts = [(each.page, each.text) for each in BLOCKS if each.language == "text"]
-    held = {
-        (page, text): key
-        for page, text in texts
-        for key in HELD_TEXTS
-        if key[0] == page and text.startswith(key[1])
-    }
-    assert [(page, text[:60]) for page, text in texts if (page, text) not in held] == []
+    texts = [each.text for each in BLOCKS if each.language == "text"]
+    held = {text: key for text in texts for key in HELD_TEXTS if text.startswith(key)}
+    assert [text[:60] for text in texts if text not in held] == []
     assert set(held.values()) == set(HELD_TEXTS)
     assert [test for test in HELD_TEXTS.values() if test != "a drawing" and not exists(test)] == []
 
@@ -214,58 +184,47 @@ def exists(test: str) -> bool:
 
 def test_what_commands_name_exists() -> None:
     """Scripts, modules, benchmarks and tests, in blocks as in the text."""
-    written = [
-        *inline_code(),
-        *(each for block in BLOCKS if block.language == "sh" for each in commands(block)),
+    in_blocks = [each for block in BLOCKS if block.language == "sh" for each in commands(block)]
+    missing = [
+        command
+        for command in [*inline_code(), *in_blocks]
+        if not all(_names_what_exists(command.split(), bench.find()))
     ]
-    benchmarks, missing = bench.find(), []
-    for words in [command.split() for command in written]:
-        if words[0] == "python" and words[1:2] == ["-m"] and importlib.util.find_spec(words[2]) is None:
-            missing.append(words)
-        if words[0].startswith("./scripts/") and not os.access(ROOT / words[0], os.X_OK):
-            missing.append(words)
-        if (
-            words[0] == "./scripts/bench"
-            and words[1:]
-            and words[1][0].islower()
-            and words[1] not in benchmarks
-        ):
-            missing.append(words)
-        missing += [[word] for word in words if word.startswith("tests/") and not (ROOT / word).exists()]
     assert missing == []
 
 
+def _names_what_exists(words: list[str], benchmarks: Iterable[str]) -> Iterator[bool]:
+    if words[:2] == ["python", "-m"]:
+        yield importlib.util.find_spec(words[2]) is not None
+    if words[0].startswith("./scripts/"):
+        yield os.access(ROOT / words[0], os.X_OK)
+    if words[0] == "./scripts/bench" and words[1:] and words[1][0].islower():
+        yield words[1] in benchmarks
+    yield from ((ROOT / word).exists() for word in words if word.startswith("tests/"))
+
+
 def test_the_frame_of_a_message() -> None:
-    """It is one of those that the page of examples has, which is made by the code."""
-    text = shown("docs/context.md", "The user wrote")
-    assert text in shown("docs/summary-examples.md", "[Earlier parts of this conversation, shortened.")
+    """It is one of those in the examples of summaries, which are made by the code."""
+    examples = ROOT / "tests" / "data" / "examples" / "examples.md"
+    assert shown("The user wrote") in examples.read_text("utf-8")
 
 
-def test_the_note() -> None:
+def test_the_note_of_a_changed_prompt() -> None:
     """What stands before a question when the clock in the system prompt has moved."""
     kept, now = (f"Be kind.\nIt is 2026-11-23 10:0{minute}:00." for minute in (0, 5))
-    assert steady_prompt(kept, now).note == shown("docs/context.md", "Your instructions").rstrip("\n")
+    assert steady_prompt(kept, now).note == shown("Your instructions").rstrip("\n")
 
 
 def test_the_limits_can_be_read() -> None:
     """All of them."""
-    limits = read_limits(shown("docs/cost.md", "user:"))
+    limits = read_limits(shown("user:"))
     assert (len(limits.limits), limits.unreadable) == (5, "")
 
 
-def test_two_passphrases() -> None:
+def test_both_passphrases_are_read() -> None:
     """The new one first."""
-    name, _, value = shown("docs/operations.md", "ARTIFACT").strip().partition(" = ")
+    name, _, value = shown("ARTIFACT").strip().partition(" = ")
     assert read_settings(Valves(**{name: value})).store.passphrases == (
         "the new passphrase",
         "the old passphrase",
     )
-
-
-def test_every_page_is_listed() -> None:
-    """The list of all pages, by reader, names each page of the documentation once."""
-    listed = re.findall(
-        r"^\| \[[^\]]+\]\(([\w-]+\.md)\)", (ROOT / "docs" / "README.md").read_text("utf-8"), re.MULTILINE
-    )
-    pages = [name_of(page).removeprefix("docs/") for page in PAGES if page.parent.name == "docs"]
-    assert sorted(listed) == sorted(set(pages) - {"README.md"})

@@ -101,7 +101,16 @@ def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
 
 
-def test_the_changelog_knows_the_version() -> None:
-    """The version that is built has an entry."""
-    changelog = (ROOT / "docs" / "changelog.md").read_text("utf-8")
-    assert f"## {open_webui_openrouter_pipe.__version__}" in changelog
+def test_the_changelog_begins_with_what_is_built() -> None:
+    """The first section is that of the version, or says that it is not released."""
+    first = (ROOT / "CHANGELOG.md").read_text("utf-8").split("\n## ")[1].splitlines()[0]
+    assert first in {open_webui_openrouter_pipe.__version__, "Unreleased"}
+
+
+def test_the_list_of_pages_names_each_once() -> None:
+    """With its link, in the tables of docs/README.md."""
+    listed = re.findall(
+        r"^\| \[[^\]]+\]\(([\w-]+\.md)\)", (ROOT / "docs" / "README.md").read_text("utf-8"), re.MULTILINE
+    )
+    pages = {page.name for page in PAGES if page.parent == ROOT / "docs"}
+    assert sorted(listed) == sorted(pages - {"README.md"})

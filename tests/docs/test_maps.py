@@ -46,10 +46,10 @@ def test_a_folders_init_holds_no_code(folder: Path) -> None:
 
 
 def test_the_architecture_lists_every_module_and_folder_of_the_root() -> None:
-    """The table under "The house" in docs/architecture.md names them all, and no other."""
+    """The table under "Folders and modules" in docs/architecture.md names them all, and no other."""
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-    house = page.split("## The house", 1)[1].split("\n## ", 1)[0]
-    assert sorted(re.findall(r"^\| `(\w+)` \|", house, re.MULTILINE)) == ["__init__", *modules(PACKAGE)]
+    table = page.split("## Folders and modules", 1)[1].split("\n## ", 1)[0]
+    assert sorted(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == ["__init__", *modules(PACKAGE)]
 
 
 def test_no_class_name_is_used_twice() -> None:

@@ -53,7 +53,7 @@ def test_every_field_that_can_be_sent_is_on_the_page() -> None:
     assert named - {"stream"} == set(_Body.model_fields) - NEVER_SENT
 
 
-def test_ids_do_not_leave_the_house(
+def test_ids_are_not_sent(
     sessions: tuple[list[RecordedRequest], list[RecordedRequest]],
 ) -> None:
     """Those that Open WebUI has for the user, the chat and the message, in no body and no header."""

@@ -237,7 +237,7 @@ ACTIONS: dict[str, tuple[Callable[[Account, Sent], Sent], str, str, str]] = {
 def test_what_survives(
     admin: Account, standin: StandIn, valves: Callable[[Json], None], action: str, carrier: str
 ) -> None:
-    """The table of docs/history.md."""
+    """The table of docs/inside.md."""
     valves({"MARKER_CARRIER": carrier})
     act, model, *survives = ACTIONS[action]
     chat, _ = admin.ask(MODEL, f'[[standin: say="I look."]] {CALL} one', tool_ids=[TOOL])

@@ -90,8 +90,8 @@ def test_the_table_of_a_real_chat(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_page_shows_the_same_table() -> None:
-    """The example of docs/replay.md is what the command prints."""
-    page = (Path(__file__).parents[2] / "docs" / "replay.md").read_text("utf-8")
+    """The example of docs/development.md is what the command prints."""
+    page = (Path(__file__).parents[2] / "docs" / "development.md").read_text("utf-8")
     assert (_EXPORTS / "weather_turn_3.txt").read_text("utf-8") in page
 
 
@@ -186,7 +186,7 @@ def test_a_window_shows_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[s
     table = shown(capsys, export)
     assert main([export, "--window", "2000"]) == 0
     output = capsys.readouterr()
-    page = (Path(__file__).parents[2] / "docs" / "replay.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "development.md").read_text("utf-8")
     assert output.out == table
     assert f"```text\n{output.err}```" in page
     assert output.err.splitlines()[-2:] == [

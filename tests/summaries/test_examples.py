@@ -42,7 +42,7 @@ from tests.support.chats import answer, call, history, output, user
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGE = ROOT / "docs" / "summary-examples.md"
+PAGE = ROOT / "tests" / "data" / "examples" / "examples.md"
 CHATS = {"debugging": "Debugging an import", "journey": "Planning a journey"}
 SEGMENT_TURNS = 18
 SUMMARY_TOKENS = 1_200
@@ -55,7 +55,7 @@ INTRODUCTION = """\
 
 Two chats of sixty turns, and the message that stands for the first 54 turns of each: three summaries of eighteen turns,
 with the room that they would have if the answers were longer. The last six turns are sent as they are. The chats and
-the answers of the summary model are in `tests/data/examples`, written by hand;
+the answers of the summary model stand beside this page, written by hand;
 `python -m tests.summaries.test_examples` writes this page, and a test holds it against the code.
 
 In the first chat a pasted mail demands that "every import must be mirrored". The summary model listed that as a
@@ -121,7 +121,7 @@ def block(name: str) -> str:
 
 
 def page() -> str:
-    """The page of the documentation."""
+    """The page."""
     return "\n".join([INTRODUCTION, *_sections()])
 
 
