@@ -8,10 +8,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scripts.bundle import builder, verifier
-from scripts.bundle.builder import MAINTENANCE, PIPE, BuildError, Package
+from scripts.bundle.builder import MAINTENANCE, PIPE, BuildError, Function, Package
 from scripts.paths import DIST, PACKAGE, ROOT, VENV
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BUNDLE = f"{PIPE.id}.py"
 """Open WebUI takes a function's id from the name of the file that it imports."""
@@ -22,12 +26,20 @@ RELEASED = (*(f"{each.id}.{kind}" for each in (PIPE, MAINTENANCE) for kind in ("
 """What a release holds beside its wheel and its manifest."""
 
 
-def build(package: Path = PACKAGE, target: Path = DIST, *, links: dict[str, str] | None = None) -> Path:
-    """Write a release's files for the package in a directory, all but the wheel; return the path of the single file."""
-    content = builder.read_package(package, links or {})
+def build(
+    target: Path = DIST,
+    *,
+    write: Callable[[Package, Function], str] = builder.pack,
+    links: dict[str, str] | None = None,
+) -> Path:
+    """Write a release's files, all but the wheel; return the path of the single file. `write` gives it its kind."""
+    content = builder.read_package(PACKAGE, links)
     files = {STUB: builder.stub(content)}
-    for function, part in _functions(content):
-        text = builder.bundle(part, function)
+    for function, part in (
+        (PIPE, content),
+        (MAINTENANCE, builder.part_of(content, MAINTENANCE.entry)),
+    ):
+        text = write(part, function)
         files |= {
             f"{function.id}.py": text,
             f"{function.id}.json": builder.import_file(part, function, text),
@@ -63,17 +75,10 @@ def write_manifest(target: Path, *, links: dict[str, str]) -> None:
     (target / MANIFEST).write_text(json.dumps({**about, "files": files}, indent=1) + "\n", "utf-8")
 
 
-def _functions(content: Package) -> list[tuple[builder.Function, Package]]:
-    parts = [(PIPE, content)]
-    if "maintenance/pipe.py" in content.sources:
-        parts.append((MAINTENANCE, builder.part_of(content, MAINTENANCE.entry)))
-    return parts
-
-
 def _verify(path: Path) -> int:
     """Say what a file is; 0 when it is as it was built."""
     verdict = verifier.verify(path.read_text("utf-8"), builder.read_package(PACKAGE))
-    print(f"{path}: version {verdict.version}, {verdict.modules} modules, digest {verdict.digest}")
+    print(f"{path}: version {verdict.version}, {verdict.files} files, digest {verdict.digest}")
     for fault in verdict.faults:
         print(f"  NOT as it was built: {fault}")
     if not verdict.faults:
@@ -81,13 +86,13 @@ def _verify(path: Path) -> int:
     if verdict.differing:
         print(f"  other than in this tree: {', '.join(verdict.differing)}")
     else:
-        print("  the same modules as in this tree")
+        print("  the same files as in this tree")
     return 1 if verdict.faults else 0
 
 
 def _build(options: argparse.Namespace) -> int:
     links = dict.fromkeys(builder.LINKS, options.home) if options.home else {}
-    build(PACKAGE, options.target, links=links)
+    build(options.target, write=builder.readable if options.readable else builder.pack, links=links)
     build_wheel(options.target)
     write_manifest(options.target, links=links)
     for path in (*(options.target / name for name in (*RELEASED, MANIFEST)), *options.target.glob("*.whl")):
@@ -100,6 +105,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/build", description=__doc__)
     parser.add_argument("--target", type=Path, default=DIST, help="where the release goes")
     parser.add_argument("--home", metavar="URL", help="the project's page, which the function then links to")
+    parser.add_argument(
+        "--readable", action="store_true", help="leave the files in the functions as they are, to be edited"
+    )
     parser.add_argument(
         "--verify", type=Path, metavar="FILE", help="build nothing; judge a file or an export"
     )

@@ -1,14 +1,16 @@
-"""Turns the package into one file that Open WebUI accepts as a function: the modules as they are, to be read there.
+"""Turns the package into one file that Open WebUI accepts as a function: packed, or its files as they are.
 
-The same tree gives the same bytes. This module writes no files and knows no Open WebUI beyond what its page and its
-server do to a function's text.
+The same tree gives the same digest, and the same bytes as far as zlib is the same. This module writes no files and
+knows no Open WebUI beyond what its page and its server do to a function's text.
 """
 
 from __future__ import annotations
 
 import ast
+import base64
 import json
 import re
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,7 +40,6 @@ LINKS = ("author_url", "git_url")
 
 AUTHOR = "the open-webui-openrouter-pipe authors"
 _START = "# --- bundled from here ---\n"
-_NOT_CARRIED = {"py.typed"}
 _VERSION = re.compile(r'^__version__\s*=\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -70,73 +71,91 @@ MAINTENANCE = Function(
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package as text: its import name, its version, and its modules by their path inside it.
+    """A package as text: its import name, its version, and its files by their path inside it.
 
     `links` are addresses of the project by the names that Open WebUI and its community use (`author_url`, `git_url`).
     """
 
     name: str
     version: str
-    sources: dict[str, str]
+    files: dict[str, str]
     links: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_package(directory: Path, links: Mapping[str, str] | None = None) -> Package:
     """Read the package in a directory; raises BuildError for what cannot be bundled."""
-    files = sorted(
-        path for path in directory.rglob("*") if path.is_file() and "__pycache__" not in path.parts
-    )
-    sources: dict[str, str] = {}
-    for path in files:
-        inner = path.relative_to(directory).as_posix()
-        if path.suffix == ".py":
-            sources[inner] = path.read_text("utf-8")
-        elif path.name not in _NOT_CARRIED:
-            raise BuildError(f"{inner}: a bundle carries modules only")
-    for inner, text in sources.items():
-        for found in (*absolute_imports(directory.name, inner, text), *host_rewrites(inner, text)):
+    files: dict[str, str] = {}
+    for path in sorted(directory.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts and path.name != "py.typed":
+            inner = path.relative_to(directory).as_posix()
+            try:
+                files[inner] = path.read_text("utf-8")
+            except UnicodeDecodeError as error:
+                raise BuildError(f"{inner}: a bundle carries text alone") from error
+    for inner, text in files.items():
+        imports = absolute_imports(directory.name, inner, text) if inner.endswith(".py") else ()
+        for found in (*imports, *host_rewrites(inner, text)):
             raise BuildError(found)
-    version = _VERSION.search(sources.get("__init__.py", ""))
+    version = _VERSION.search(files.get("__init__.py", ""))
     if version is None:
         raise BuildError(f"{directory.name}/__init__.py has no line __version__ = ...")
-    return Package(directory.name, version[1], sources, links or {})
-
-
-def version_of(text: str) -> str:
-    """The version that a file's frontmatter states; empty when it states none."""
-    found = re.search(r"^version: (.*)$", text, re.MULTILINE)
-    return found[1] if found else ""
+    return Package(directory.name, version[1], files, links or {})
 
 
 def part_of(package: Package, entry: str) -> Package:
     """The modules that one of the package's needs, as a package of its own; `entry` as in `Function`.
 
-    The package's own `__init__`, which imports everything, is omitted.
+    The other files of their folders come with them. The package's own `__init__`, which imports everything, is omitted.
     """
     needed: dict[str, str] = {"__init__.py": '"""Part of a package."""\n'}
     waiting = [_path_of(package, entry.strip(".").split("."))]
     while waiting:
         path = waiting.pop()
         if path not in needed:
-            needed[path] = package.sources[path]
+            needed[path] = package.files[path]
             waiting += _imported_modules(package, path)
+    folders = {path.rpartition("/")[0] for path in needed}
+    needed |= {
+        path: text
+        for path, text in package.files.items()
+        if not path.endswith(".py") and path.rpartition("/")[0] in folders
+    }
     name = package.name + entry.rpartition(".")[0].replace(".", "_")
     return Package(name, package.version, needed, package.links)
 
 
-def bundle(package: Package, function: Function = PIPE) -> str:
-    """The single file: frontmatter, the loader, and the modules. Raises BuildError where the page cannot take it."""
-    modules = "".join(
-        f"\n# {'-' * 20} {path}\nMODULES[{json.dumps(path)}] = {quoted(path, text)}\n"
-        for path, text in sorted(package.sources.items())
+def pack(package: Package, function: Function = PIPE) -> str:
+    """The single file as people install it: a head to read, the code that unpacks, and the files as packed lines."""
+    content = json.dumps(package.files, ensure_ascii=False, sort_keys=True).encode()
+    payload = base64.b85encode(zlib.compress(content, 9)).decode()
+    digest = loader.digest_files(package.files)
+    about = (
+        f"This is a function for Open WebUI. The comments at its end are the {len(package.files)} files that it runs,\n"
+        "packed. Any Python from 3.11 on writes them into a folder, as they are, and runs none of them:\n\n"
+        f"    python {function.id}.py unpack FOLDER\n\n"
+        "Packed lines that were changed are refused. scripts/build --readable writes a file that can be edited.\n"
     )
-    load = (
-        f"Pipe = load_bundle(\n    {json.dumps(package.name)},\n"
-        f"    {json.dumps(loader.digest_modules(package.sources))},\n    MODULES,\n"
-        f"    entry={json.dumps(function.entry)},\n).Pipe\n"
+    named = f"{package.name!r}, {digest!r}, __file__"
+    code = (
+        f"if __name__ == '__main__':\n    run_as_program({named})\n"
+        f"else:\n    Pipe = load_packed({named}, entry={function.entry!r}).Pipe\n"
     )
-    declared = "MODULES: dict[str, str] = {}\n"
-    text = f"{frontmatter(package, function)}\n{_loader_text()}\n\n{declared}{modules}\n\n{load}"
+    lines = [loader.PACKED, *re.findall(".{1,120}", payload), loader.seal_payload(payload, digest)]
+    comments = "".join(f"# {line}\n" for line in lines)
+    return f"{frontmatter(package, function, about)}\n{_loader_text()}\n\n{code}\n{comments}"
+
+
+def readable(package: Package, function: Function = PIPE) -> str:
+    """The single file with its files as they are, to be edited. Raises BuildError where the page cannot take it."""
+    about = f"This is a function for Open WebUI. It holds the {len(package.files)} files that it runs as they are.\n"
+    files = "".join(
+        f"\n# {'-' * 20} {path}\nFILES[{path!r}] = {quoted(path, text)}\n"
+        for path, text in sorted(package.files.items())
+    )
+    named = f"{package.name!r}, {loader.digest_files(package.files)!r}, FILES"
+    load = f"Pipe = load_readable({named}, entry={function.entry!r}).Pipe\n"
+    code = f"FILES: dict[str, str] = {{}}\n{files}\n\n{load}"
+    text = f"{frontmatter(package, function, about)}\n{_loader_text()}\n\n{code}"
     if (characters := len(json.dumps(text, ensure_ascii=False))) > PAGE_CHARACTERS:
         raise BuildError(
             f"{function.id}.py: {characters:,} characters, and the page takes {PAGE_CHARACTERS:,}"
@@ -181,13 +200,14 @@ def manifest_fields(package: Package, function: Function) -> dict[str, str]:
         "license": LICENSE,
         "required_open_webui_version": OLDEST_OPEN_WEBUI,
         "icon_url": f"data:image/svg+xml;utf8,{_ICON}",
+        "digest": loader.digest_files(package.files),
     }
 
 
-def frontmatter(package: Package, function: Function) -> str:
+def frontmatter(package: Package, function: Function, about: str = "") -> str:
     """The docstring that Open WebUI reads; its first line must be the three quotes alone."""
     lines = "".join(f"{key}: {value}\n" for key, value in manifest_fields(package, function).items())
-    return f'"""\n{lines}"""\n'
+    return f'"""\n{lines}\n{about}"""\n' if about else f'"""\n{lines}"""\n'
 
 
 def _loader_text() -> str:
@@ -209,7 +229,7 @@ def absolute_imports(package: str, path: str, text: str) -> Iterator[str]:
 
 
 def host_rewrites(path: str, text: str) -> Iterator[str]:
-    """Where a module holds a text that Open WebUI would replace."""
+    """Where a file holds a text that Open WebUI would replace."""
     for number, line in enumerate(text.splitlines(), start=1):
         if any(rewritten in line for rewritten in REWRITTEN_BY_HOST):
             yield f"{path}:{number}: {line.strip()}"
@@ -219,7 +239,7 @@ def _imported_modules(package: Package, path: str) -> Iterator[str]:
     """The paths of the modules that a module imports, and of the folders that they lie in."""
     folder = path.split("/")[:-1]
     yield from ("/".join([*folder[: depth + 1], "__init__.py"]) for depth in range(len(folder)))
-    for node in ast.walk(ast.parse(package.sources[path], path)):
+    for node in ast.walk(ast.parse(package.files[path], path)):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = [*folder[: len(folder) + 1 - node.level], *(node.module or "").split(".")]
             base = [name for name in base if name]
@@ -230,4 +250,4 @@ def _imported_modules(package: Package, path: str) -> Iterator[str]:
 def _path_of(package: Package, names: list[str]) -> str:
     """The path of a module by the names on the way to it; empty where there is none."""
     inner = "/".join(names)
-    return next((path for path in (f"{inner}.py", f"{inner}/__init__.py") if path in package.sources), "")
+    return next((path for path in (f"{inner}.py", f"{inner}/__init__.py") if path in package.files), "")

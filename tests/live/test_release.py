@@ -43,9 +43,8 @@ class QuietFiles(http.server.SimpleHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a release, all but its wheel."""
-    return build.build(
-        target=tmp_path_factory.mktemp("release"), links={"author_url": "https://example.org"}
-    ).parent
+    links = {"author_url": "https://example.org"}
+    return build.build(tmp_path_factory.mktemp("release"), links=links).parent
 
 
 @pytest.fixture(scope="module")
@@ -146,11 +145,10 @@ def test_importing_the_json(page: Browser, release: Path, empty_host: OpenWebUI)
     assert function["content"] == (release / "openrouter.py").read_text("utf-8")
 
 
-def test_pasting(page: Browser, release: Path, empty_host: OpenWebUI) -> None:
-    """The editor takes id, name and description from the text that is pasted over its example."""
-    page.click(By.XPATH, "//button[normalize-space()='Create']")
+def paste(page: Browser, text: str) -> None:
+    """Paste a text over what is in the editor of functions."""
     page.find(By.CSS_SELECTOR, ".cm-content")
-    paste = """
+    script = """
     const [text] = arguments, field = document.querySelector('.cm-content');
     field.focus();
     document.execCommand('selectAll');
@@ -158,8 +156,14 @@ def test_pasting(page: Browser, release: Path, empty_host: OpenWebUI) -> None:
     data.setData('text/plain', text);
     field.dispatchEvent(new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true}));
     """
-    page.driver.execute_script(paste, (release / "openrouter.py").read_text("utf-8"))
+    page.driver.execute_script(script, text)
     page.wait(lambda: fields(page)[0] != "")
+
+
+def test_pasting(page: Browser, release: Path, empty_host: OpenWebUI) -> None:
+    """The editor takes id, name and description from the text that is pasted over its example."""
+    page.click(By.XPATH, "//button[normalize-space()='Create']")
+    paste(page, (release / "openrouter.py").read_text("utf-8"))
     page.screenshot("release-paste")
     assert fields(page)[0] == "openrouter"
     assert fields(page)[2] == builder.PIPE.description
@@ -184,16 +188,16 @@ def test_an_older_open_webui_installs_nothing(page: Browser, release: Path, addr
 
 
 def test_an_update_in_place_and_back(empty_host: OpenWebUI, release: Path, standin: StandIn) -> None:
-    """Valves and chats stay when the function's text is replaced by that of another release, and back again."""
+    """Valves and chats stay when its text is replaced by a later release, of the readable kind, and back again."""
     api = empty_host.admin.api
     text = (release / "openrouter.py").read_text("utf-8")
     package = builder.read_package(PACKAGE)
     line = f'__version__ = "{__version__}"'
     newer = {
-        **package.sources,
-        "__init__.py": package.sources["__init__.py"].replace(line, '__version__ = "9.9.9"'),
+        **package.files,
+        "__init__.py": package.files["__init__.py"].replace(line, '__version__ = "9.9.9"'),
     }
-    other = builder.bundle(builder.Package(package.name, "9.9.9", newer))
+    other = builder.readable(builder.Package(package.name, "9.9.9", newer))
     api.install_function("openrouter", "OpenRouter", text)
     api.set_valves(
         "openrouter", {"API_KEY": pipe.STANDIN_KEY, "BASE_URL": standin.base_url, "COST_LINE": "off"}

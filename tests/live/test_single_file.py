@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scripts.bundle import builder
+from scripts.bundle.loader import PACKED
+from scripts.launch.api import ApiError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from scripts.harness.openwebui import OpenWebUI
 
 pytestmark = pytest.mark.live
@@ -20,12 +20,13 @@ PIPE = '''"""Says a word for ever, or once."""
 from __future__ import annotations
 
 import asyncio
+import pkgutil
 from collections.abc import AsyncIterator
 from typing import Any
 
 from pydantic import BaseModel
 
-from .words import WORD
+WORD = pkgutil.get_data(__package__, "words/word.txt").decode()
 
 
 class Pipe:
@@ -51,27 +52,39 @@ class Pipe:
 '''
 
 
-def single_file(directory: Path, word: str) -> str:
-    """The bundle of a small package that says the word."""
-    package = directory / word / "worded"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text('from .pipe import Pipe\n\n__version__ = "1.0.0"\n', "utf-8")
-    (package / "pipe.py").write_text(PIPE, "utf-8")
-    (package / "words.py").write_text(f'WORD = "{word}"\n', "utf-8")
-    (package / "late.py").write_text(f'LATE = "{word} late"\n', "utf-8")
-    return builder.bundle(builder.read_package(package))
+def worded(word: str) -> builder.Package:
+    """A small package that says the word."""
+    files = {
+        "__init__.py": 'from .pipe import Pipe\n\n__version__ = "1.0.0"\n',
+        "pipe.py": PIPE,
+        "late.py": f'LATE = "{word} late"\n',
+        "words/word.txt": word,
+    }
+    return builder.Package("worded", "1.0.0", files)
 
 
-def test_an_update_takes_effect_while_the_server_runs(open_webui: OpenWebUI, tmp_path: Path) -> None:
+def test_an_update_takes_effect_while_the_server_runs(open_webui: OpenWebUI) -> None:
     """A call in flight ends on its own code, late import included; the next call runs the new code."""
     admin = open_webui.admin
-    admin.api.install_function("worded", "Worded", single_file(tmp_path, "old"))
+    admin.api.install_function("worded", "Worded", builder.pack(worded("old")))
     admin.api.set_valves("worded", {"MARK": "?"})
     admin.api.models()
     assert admin.ask("worded.once", "say it")[1]["content"] == "old?"
     with admin.session() as session:
         in_flight = admin.send("worded.slowly", "say it slowly", session_id=session.id)
         session.wait_for("response:completion")
-        admin.api.install_function("worded", "Worded", single_file(tmp_path, "new"))
+        admin.api.install_function("worded", "Worded", builder.readable(worded("new")))
         assert admin.ask("worded.once", "say it")[1]["content"] == "new?"
         assert admin.wait(in_flight)["content"] == "old " * 40 + "old late"
+
+
+def test_a_damaged_copy_is_refused_and_the_old_one_goes_on(open_webui: OpenWebUI) -> None:
+    """Saving it says what is wrong, and what to do; what was installed still answers."""
+    admin = open_webui.admin
+    text = builder.pack(worded("whole"))
+    admin.api.install_function("damaged", "Damaged", text)
+    for copy in (text[:-300], text.replace(f"# {PACKED}\n", f"# {PACKED}\n# edited\n")):
+        with pytest.raises(ApiError, match="its packed lines were cut off or changed"):
+            admin.api.install_function("damaged", "Damaged", copy)
+    admin.api.models()
+    assert admin.ask("damaged.once", "say it")[1]["content"] == "whole!"

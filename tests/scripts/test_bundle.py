@@ -1,13 +1,17 @@
-"""The single file: what it holds, and how several versions of it live in one process."""
+"""The single file of both kinds: what it holds, what becomes of a changed one, and several versions in one process."""
 
 from __future__ import annotations
 
 import json
 import logging
+import subprocess
 import sys
+import tempfile
 import traceback
+import zlib
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -16,25 +20,17 @@ import pytest
 from open_webui_openrouter_pipe.maintenance import pipe as maintenance
 from scripts import build
 from scripts.bundle import builder, loader, verifier
-from scripts.bundle.builder import REWRITTEN_BY_HOST
+from scripts.bundle.builder import REWRITTEN_BY_HOST, BuildError, Package, pack, readable
 from scripts.paths import PACKAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
-    Write = Callable[[Mapping[str, str]], Path]
-
-INIT = '''"""A package to bundle."""
-
-from .pipe import Pipe
-
-__version__ = "1.2.3"
-__all__ = ["Pipe"]
-'''
+    Write = Callable[[Package, builder.Function], str]
 
 PIPE = '''"""The entry."""
 
+import pkgutil
 from dataclasses import dataclass
 
 from .inner.words import greeting
@@ -52,81 +48,90 @@ class Pipe:
     def greet_late(self) -> str:
         from .late import WORD
 
-        return WORD
+        return WORD + pkgutil.get_data(f"{__package__}.inner", "deep/words.txt").decode()
 
     def fail(self) -> None:
         raise ValueError("asked to fail")
 '''
 
-SOURCES = {
-    "__init__.py": INIT,
+FILES = {
+    "__init__.py": 'from .pipe import Pipe\n\n__version__ = "1.2.3"\n',
     "pipe.py": PIPE,
-    "late.py": 'WORD = "late one"\n',
+    "late.py": 'WORD = "late one: "\n',
     "inner/__init__.py": "",
     "inner/words.py": 'def greeting(name: str) -> str:\n    return f"Hello {name}"\n',
-    "py.typed": "",
+    "inner/deep/words.txt": "grüße ''' \"\"\" \\d\n",
 }
 
+DAMAGED = "This copy of the file is damaged: its packed lines were cut off or changed"
+KINDS = pytest.mark.parametrize("write", [pack, readable], ids=lambda write: write.__name__)
+FUNCTIONS = pytest.mark.parametrize("function", [builder.PIPE, builder.MAINTENANCE], ids=lambda each: each.id)
 _NUMBERS = count()
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """Writes a package of the given files under the name `sample` and returns its directory."""
-
-    def _write(sources: Mapping[str, str]) -> Path:
-        directory = tmp_path / str(next(_NUMBERS)) / "sample"
-        for inner, text in sources.items():
-            path = directory / inner
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, "utf-8")
-        return directory
-
-    return _write
+def sample(**texts: str) -> Package:
+    """The sample with other texts in place of some of its modules."""
+    return Package("sample", "1.2.3", {**FILES, **{f"{name}.py": text for name, text in texts.items()}})
 
 
-@pytest.fixture(autouse=True)
-def _forget_samples() -> Iterator[None]:
-    """Leave the process as it was: no finder and no module of a sample."""
-    yield
-    for finder in [finder for finder in sys.meta_path if getattr(finder, "family", None) == "sample"]:
-        sys.meta_path.remove(finder)
-        loader.forget(finder.package)  # type: ignore[attr-defined]  # a finder of ours has it
+def greeting_in(word: str) -> Package:
+    """The sample with another greeting, another late word, and another text."""
+    words = {"inner/words.py": FILES["inner/words.py"].replace("Hello", word), "inner/deep/words.txt": word}
+    return replace(sample(), files={**FILES, "late.py": f'WORD = "late {word} "\n', **words})
 
 
 def load(text: str) -> type[Any]:
-    """Execute a function's text the way Open WebUI does, and return its Pipe."""
+    """Execute a function's text the way Open WebUI does, with a file that is gone afterwards; return its Pipe."""
     module = ModuleType(f"function_sample_{next(_NUMBERS)}")
     sys.modules[module.__name__] = module
     try:
-        exec(text, module.__dict__)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "function")
+            file.write_text(text, "utf-8", newline="")
+            module.__dict__["__file__"] = str(file)
+            exec(text, module.__dict__)
     finally:
         del sys.modules[module.__name__]
     pipe: type[Any] = module.Pipe
     return pipe
 
 
-def finders() -> list[str]:
-    """The package names of all sample versions that can still be imported."""
-    return [finder.package for finder in sys.meta_path if getattr(finder, "family", None) == "sample"]  # type: ignore[attr-defined]  # a finder of ours has it
+def finders() -> list[Any]:
+    """The finders of all versions of a sample that can still be imported."""
+    return [finder for finder in sys.meta_path if getattr(finder, "family", "").startswith("sample")]
 
 
-def greeting_in(word: str) -> dict[str, str]:
-    """The sample's files with another greeting and another late word."""
-    words = f'def greeting(name: str) -> str:\n    return f"{word} {{name}}"\n'
-    return {**SOURCES, "inner/words.py": words, "late.py": f'WORD = "late {word}"\n'}
+@pytest.fixture(autouse=True)
+def _forget_samples() -> Iterator[None]:
+    """Leave the process as it was: no finder and no module of a sample."""
+    yield
+    for finder in finders():
+        sys.meta_path.remove(finder)
+        loader.forget(finder.package)
 
 
+def write_folder(folder: Path, files: Mapping[str, str]) -> Path:
+    """Write files into a folder `sample`, and return it."""
+    for inner, text in files.items():
+        path = folder / "sample" / inner
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode(errors="surrogateescape"))
+    return folder / "sample"
+
+
+@KINDS
 def test_a_bundle_runs_like_the_package(write: Write) -> None:
-    """The Pipe of a bundle does what the package's does, late imports included."""
-    pipe = load(builder.bundle(builder.read_package(write(SOURCES))))()
-    assert (pipe.greet("Ada"), pipe.greet_late()) == ("Hello Ada", "late one")
+    """Its Pipe does what the package's does, with late imports, and with files read beside the modules."""
+    pipe = load(write(sample(), builder.PIPE))()
+    assert (pipe.greet("Ada"), pipe.greet_late()) == (
+        "Hello Ada",
+        f"late one: {FILES['inner/deep/words.txt']}",
+    )
 
 
-def test_the_frontmatter_opens_the_file(write: Write) -> None:
-    """The first line is the three quotes alone, and the fields follow as `key: value`."""
-    text = builder.bundle(builder.read_package(write(SOURCES)))
-    lines = text.split("\n")[:10]
+def test_the_head_says_what_the_file_is() -> None:
+    """Behind the three quotes alone come the fields that Open WebUI reads, then what this is and how to unpack it."""
+    lines = pack(sample()).split("\n")[:17]
     assert lines.pop(8).startswith("icon_url: data:image/svg+xml;")
     assert lines == [
         '"""',
@@ -137,39 +142,114 @@ def test_the_frontmatter_opens_the_file(write: Write) -> None:
         "version: 1.2.3",
         "license: MIT",
         "required_open_webui_version: 0.11.4",
-        '"""',
+        f"digest: {loader.digest_files(FILES)}",
+        "",
+        "This is a function for Open WebUI. The comments at its end are the 6 files that it runs,",
+        "packed. Any Python from 3.11 on writes them into a folder, as they are, and runs none of them:",
+        "",
+        "    python openrouter.py unpack FOLDER",
+        "",
+        "Packed lines that were changed are refused. scripts/build --readable writes a file that can be edited.",
     ]
 
 
+@KINDS
 def test_the_same_tree_gives_the_same_bytes(write: Write) -> None:
-    """Neither the directory nor the order in which files were written shows in the bundle."""
-    backwards = dict(reversed(list(SOURCES.items())))
-    first, second = (builder.bundle(builder.read_package(write(tree))) for tree in (SOURCES, backwards))
-    assert first == second
+    """The order in which files were read does not show, and nothing that the host replaces is in the file."""
+    text = write(sample(), builder.PIPE)
+    assert text == write(replace(sample(), files=dict(reversed(FILES.items()))), builder.PIPE)
+    assert not [rewritten for rewritten in REWRITTEN_BY_HOST if rewritten in text]
 
 
-def test_the_modules_stand_there_to_be_read(write: Write) -> None:
+def test_the_modules_of_a_readable_file_stand_there_to_be_read() -> None:
     """Each text is in the file as it is, whatever quotes it holds."""
     odd = 'PATTERN = r"\\d' + "'" * 3 + '+"  # \\n \u00e9\n'
-    words = SOURCES["inner/words.py"] + 'DOC = """a\n\tb"""\n'
-    package = builder.read_package(write({**SOURCES, "late.py": odd, "inner/words.py": words}))
+    words = 'DOC = """a\n\tb"""\n'
     namespace: dict[str, Any] = {}
     exec(f"TEXT = {builder.quoted('late.py', odd)}", namespace)
     assert namespace["TEXT"] == odd
-    assert words in builder.bundle(package)
-    assert odd.split("'''", maxsplit=1)[0] in builder.bundle(package)
+    text = readable(sample(late=odd, more=words))
+    assert words in text
+    assert odd.split("'''", maxsplit=1)[0] in text
 
 
-def test_a_file_that_is_too_large_for_the_page_is_refused(write: Write) -> None:
+def test_a_file_that_is_too_large_for_the_page_is_refused() -> None:
     """Browsers keep only so much for a tab, and the page would lose the file without a word."""
-    huge = {**SOURCES, "late.py": f'WORD = "{"x" * builder.PAGE_CHARACTERS}"\n'}
-    with pytest.raises(builder.BuildError, match="characters, and the page takes 2,500,000"):
-        builder.bundle(builder.read_package(write(huge)))
+    with pytest.raises(BuildError, match="characters, and the page takes 2,500,000"):
+        readable(sample(late=f'WORD = "{"x" * builder.PAGE_CHARACTERS}"\n'))
 
 
-def test_the_log_says_when_a_copy_was_changed(write: Write, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_part_carries_what_it_imports() -> None:
+    """The folder of a part, what it imports, the folders of that, and the other files in them; nothing else."""
+    entry = "from ..inner.words import greeting\nfrom . import own\n\nclass Pipe:\n    say = staticmethod(greeting)\n"
+    inner = ["inner/__init__.py", "inner/words.py"]
+    files = {"part/__init__.py": "", "part/own.py": "", "part/own.txt": "", "part/pipe.py": entry}
+    part = builder.part_of(replace(sample(), files={**FILES, **files}), ".part.pipe")
+    assert (part.name, sorted(part.files)) == ("sample_part", ["__init__.py", *inner, *files])
+    function = builder.Function("sample_part", "Part", "A part", ".part.pipe")
+    assert load(pack(part, function))().say("Ada") == "Hello Ada"
+
+
+def test_a_package_is_read_with_all_its_texts(tmp_path: Path) -> None:
+    """Modules and other files come by their paths, but for the marker of types and what Python compiled."""
+    folder = write_folder(tmp_path, {**FILES, "py.typed": "", "__pycache__/pipe.pyc": ""})
+    assert builder.read_package(folder) == sample()
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "message"),
+    [
+        ("late.py", "import sample.pipe\n", "late.py:1: imports sample by name; import relatively"),
+        ("late.py", "\nfrom sample import x\n", "late.py:2: imports sample by name; import relatively"),
+        ("table.bin", "\udcff", "table.bin: a bundle carries text alone"),
+        *(("late.txt", f"# {text} x\n", f"late.txt:1: # {text} x") for text in REWRITTEN_BY_HOST),
+        ("__init__.py", '"""No version."""\n', "sample/__init__.py has no line __version__ = ..."),
+    ],
+)
+def test_what_cannot_be_bundled_is_refused(tmp_path: Path, path: str, text: str, message: str) -> None:
+    """The builder names the file, and the line where there is one."""
+    with pytest.raises(BuildError) as caught:
+        builder.read_package(write_folder(tmp_path, {**FILES, path: text}))
+    assert str(caught.value) == message
+
+
+def test_a_damaged_packed_file_says_so() -> None:
+    """Wherever its comments are cut off, and whatever of them is changed, also where the version runs already."""
+    text = pack(sample())
+    load(text)
+    end = text.rindex(loader.PACKED)
+    first, second, *_ = text[end:].splitlines()[1:]
+    damaged = [text[:cut] for cut in range(end, len(text) - 1, 41)]
+    swaps = [
+        (first, second),
+        (f"{first}\n", ""),
+        (second, second[:-1] + "~"),
+        (loader.digest_files(FILES), "0" * 64),
+    ]
+    for copy in (*damaged, *(text.replace(*swap) for swap in swaps)):
+        with pytest.raises(ImportError, match=rf"{DAMAGED}\. Take the whole file again"):
+            load(copy)
+
+
+def test_what_editors_do_to_a_packed_file_is_no_damage() -> None:
+    """Line ends of Windows, and blanks at them, change nothing."""
+    text = pack(sample())
+    for changed in (text.replace("\n", "\r\n"), text.replace("\n#", "  \n#"), f"{text}\n\n", text.rstrip()):
+        assert load(changed)().greet("Ada") == "Hello Ada"
+        assert verifier.verify(changed, sample()).faults == ()
+
+
+def test_a_version_that_is_here_is_not_unpacked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same text gives the same code, though it can no longer be decompressed."""
+    text = pack(sample())
+    pipe = load(text)
+    monkeypatch.delattr(zlib, "decompress")
+    assert load(text) is pipe
+
+
+def test_the_log_says_when_a_readable_copy_was_changed(caplog: pytest.LogCaptureFixture) -> None:
     """What an administrator edits takes effect, and the log names the digest that it no longer has."""
-    text = builder.bundle(builder.read_package(write(SOURCES)))
+    text = readable(sample())
     assert load(text)().greet("Ada") == "Hello Ada"
     assert caplog.messages == []
     with caplog.at_level(logging.WARNING):
@@ -178,65 +258,73 @@ def test_the_log_says_when_a_copy_was_changed(write: Write, caplog: pytest.LogCa
     assert line.startswith("sample is not as it was built: its modules were changed")
 
 
-def test_a_part_carries_what_it_imports(write: Write) -> None:
-    """The folder of a part, what it imports, and the folders of that; nothing else."""
-    entry = "from ..inner.words import greeting\nfrom . import own\n\nclass Pipe:\n    say = staticmethod(greeting)\n"
-    sources = {**SOURCES, "part/__init__.py": "", "part/pipe.py": entry, "part/own.py": ""}
-    part = builder.part_of(builder.read_package(write(sources)), ".part.pipe")
-    inner = ["inner/__init__.py", "inner/words.py", "part/__init__.py", "part/own.py", "part/pipe.py"]
-    assert (part.name, sorted(part.sources)) == ("sample_part", ["__init__.py", *inner])
-    function = builder.Function("sample_part", "Part", "A part", ".part.pipe")
-    try:
-        assert load(builder.bundle(part, function))().say("Ada") == "Hello Ada"
-    finally:
-        for finder in [each for each in sys.meta_path if getattr(each, "family", None) == part.name]:
-            sys.meta_path.remove(finder)
-            loader.forget(finder.package)  # type: ignore[attr-defined]  # a finder of ours has it
+def test_a_packed_file_unpacks_itself(tmp_path: Path) -> None:
+    """A Python without packages writes the very files and runs none, into a new folder, and from no damaged copy."""
+
+    def run(text: str, *arguments: str) -> str:
+        (tmp_path / "openrouter.py").write_text(text, "utf-8")
+        command = [sys.executable, "-I", "-S", "openrouter.py", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert bool(done.returncode) == bool(done.stderr)
+        return done.stdout + done.stderr
+
+    package = sample(__init__='raise SystemExit("it ran")\n')
+    text = pack(package)
+    assert run(text, "unpack", "here").startswith("6 files with the digest ")
+    folder = tmp_path / "here" / "sample"
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    assert {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in paths} == package.files
+    assert "File exists" in run(text, "unpack", "here")
+    assert run(text[:-9], "unpack", "there").startswith(f"error: {DAMAGED}")
+    assert run(text) == "usage: python openrouter.py unpack FOLDER\n"
 
 
-@pytest.mark.parametrize("function", [builder.PIPE, builder.MAINTENANCE], ids=lambda function: function.id)
-def test_a_file_verifies_until_it_is_changed(function: builder.Function) -> None:
-    """Changed modules and a changed loader are distinguished, and the modules that differ are named."""
+@KINDS
+@FUNCTIONS
+def test_a_file_verifies_until_it_is_changed(write: Write, function: builder.Function) -> None:
+    """Other files and another loader are distinguished, and the files that differ are named."""
     package = builder.read_package(PACKAGE)
     part = builder.part_of(package, function.entry) if function.entry else package
-    text = builder.bundle(part, function)
+    text = write(part, function)
     verdict = verifier.verify(text, package)
-    assert (verdict.version, verdict.faults, verdict.differing) == (package.version, (), ())
+    digest = loader.digest_files(part.files)
+    assert verdict == verifier.Verdict(package.version, digest, len(part.files), faults=(), differing=())
     assert verifier.verify(json.dumps([{"id": function.id, "content": text}]), package) == verdict
-    changed = verifier.verify(text.replace("Owns their encoding", "Owned their encoding"), package)
-    assert [fault.partition(":")[0] for fault in changed.faults] == ["its modules were changed"]
-    assert changed.differing == ("history/markers.py",)
-    other_loader = verifier.verify(text.replace("KEPT_VERSIONS = 2", "KEPT_VERSIONS = 3", 1), package)
-    assert [fault.partition(" ")[0] for fault in other_loader.faults] == ["what"]
-    requiring = verifier.verify(text.replace("license: MIT", "license: MIT\nrequirements: other", 1), package)
-    assert [fault.partition(" ")[0] for fault in requiring.faults] == ["what"]
-    linked = builder.bundle(
-        replace(part, links=dict.fromkeys(builder.LINKS, "https://example.org")), function
-    )
-    assert verifier.verify(linked, package).faults == ()
+    other = replace(part, files={**part.files, "history/markers.py": ""})
+    assert verifier.verify(write(other, function), package).differing == ("history/markers.py",)
+    for old, new in (
+        ("KEPT_VERSIONS = 2", "KEPT_VERSIONS = 3"),
+        ("license: MIT", "license: MIT\nrequirements: other"),
+    ):
+        changed = verifier.verify(text.replace(old, new, 1), package)
+        assert [fault.partition(" ")[0] for fault in changed.faults] == ["what"]
+    linked = replace(part, links=dict.fromkeys(builder.LINKS, "https://example.org"))
+    assert verifier.verify(write(linked, function), package).faults == ()
+
+
+def test_an_edited_readable_file_is_judged() -> None:
+    """Its files are no longer those of its digest, and those that differ are named."""
+    changed = verifier.verify(readable(sample()).replace("Hello", "Howdy"), sample())
+    assert [fault.partition(":")[0] for fault in changed.faults] == ["its files were changed"]
+    assert changed.differing == ("inner/words.py",)
 
 
 @pytest.mark.parametrize("text", ["[]", '[{"id": "x"}]', "def", "x = 1\n", '[{"content": "x = 1"}, {}]'])
 def test_what_is_no_single_file_is_not_judged(text: str) -> None:
     """Another file or export is an error, and not a fault."""
-    with pytest.raises(builder.BuildError):
-        verifier.verify(text, builder.Package("sample", "1", {}))
+    with pytest.raises(BuildError):
+        verifier.verify(text, sample())
 
 
-def test_a_release_holds_what_can_be_imported(tmp_path: Path) -> None:
+@KINDS
+def test_a_release_holds_what_can_be_imported(tmp_path: Path, write: Write) -> None:
     """The files are named by the functions' ids, which Open WebUI takes from them; the JSON holds the same text."""
     links = {"git_url": "https://example.org"}
-    written = build.build(target=tmp_path, links=links)
+    written = build.build(tmp_path, write=write, links=links)
     build.write_manifest(tmp_path, links=links)
     names = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file())
-    assert names == [
-        "manifest.json",
-        "openrouter.json",
-        "openrouter.py",
-        "openrouter_maintenance.json",
-        "openrouter_maintenance.py",
-        "pip/openrouter.py",
-    ]
+    functions = [f"openrouter{part}.{kind}" for kind in ("json", "py") for part in ("", "_maintenance")]
+    assert names == sorted(["manifest.json", *functions, "pip/openrouter.py"])
     for name in ("openrouter", "openrouter_maintenance"):
         [function] = json.loads((tmp_path / f"{name}.json").read_text("utf-8"))
         assert function["id"] == name
@@ -245,24 +333,25 @@ def test_a_release_holds_what_can_be_imported(tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / "manifest.json").read_text("utf-8"))
     assert manifest["files"]["openrouter.py"]["bytes"] == written.stat().st_size
     assert sorted(manifest["files"]) == names[1:]
+    assert write is readable or max(file["bytes"] for file in manifest["files"].values()) < 700_000
 
 
 def test_the_command_judges_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It says what the file is, and ends with 0 only for one that is as it was built."""
-    written = build.build(target=tmp_path)
+    written = build.build(tmp_path)
+    text = written.read_text("utf-8")
     monkeypatch.setattr(sys, "argv", ["build", "--verify", str(written)])
-    assert build.main() == 0
-    assert "as it was built" in capsys.readouterr().out
-    written.write_text(
-        written.read_text("utf-8").replace("Owns their encoding", "Owned their encoding"), "utf-8"
-    )
-    assert build.main() == 1
-    assert "NOT as it was built" in capsys.readouterr().out
-    written.write_text("x = 1\n", "utf-8")
-    assert build.main() == 1
-    assert "error: this is not a single file" in capsys.readouterr().err
+    for content, code, said in (
+        (text, 0, "  as it was built\n  the same files as in this tree"),
+        (text.replace("KEPT_VERSIONS = 2", "KEPT_VERSIONS = 3"), 1, "NOT as it was built"),
+        (text[:-200], 1, f"error: {DAMAGED}"),
+        ("x = 1\n", 1, "error: this is not a single file"),
+    ):
+        written.write_text(content, "utf-8")
+        assert build.main() == code
+        assert said in "".join(capsys.readouterr())
 
 
 @pytest.mark.index
@@ -281,91 +370,58 @@ def test_maintenance_knows_the_pipe_by_its_frontmatter() -> None:
     assert (builder.AUTHOR, builder.PIPE.title) == (maintenance.AUTHOR, maintenance.TITLE)
 
 
-def test_an_update_takes_effect_while_old_calls_keep_their_code(
-    write: Write,
-) -> None:
-    """After a second version is loaded the first answers as before, also from modules it imports late."""
-    old = load(builder.bundle(builder.read_package(write(SOURCES))))()
-    new = load(builder.bundle(builder.read_package(write(greeting_in("Bonjour")))))()
-    assert [pipe.greet("Ada") for pipe in (old, new)] == ["Hello Ada", "Bonjour Ada"]
-    assert [pipe.greet_late() for pipe in (old, new)] == ["late one", "late Bonjour"]
+def test_the_stub_imports_the_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the package on the path the stub's Pipe is the package's own."""
+    monkeypatch.syspath_prepend(write_folder(tmp_path, FILES).parent)
+    try:
+        assert load(builder.stub(sample())).__module__ == "sample.pipe"
+    finally:
+        loader.forget("sample")
 
 
-def test_loading_the_same_content_twice_gives_the_same_code(
-    write: Write,
-) -> None:
-    """Open WebUI executes a content more than once; the modules are imported once."""
-    text = builder.bundle(builder.read_package(write(SOURCES)))
-    assert load(text) is load(text)
+def test_an_update_takes_effect_while_old_calls_keep_their_code() -> None:
+    """After a second version is loaded the first answers as before, also from what it imports and reads late."""
+    pipes = [load(pack(greeting_in("Hello")))(), load(readable(greeting_in("Bonjour")))()]
+    assert [pipe.greet("Ada") for pipe in pipes] == ["Hello Ada", "Bonjour Ada"]
+    assert [pipe.greet_late() for pipe in pipes] == ["late Hello Hello", "late Bonjour Bonjour"]
 
 
-def test_old_versions_do_not_pile_up(write: Write) -> None:
+def test_old_versions_do_not_pile_up() -> None:
     """Of many versions the newest two stay importable; nothing of the others remains in the tables."""
-    texts = [builder.bundle(builder.read_package(write(greeting_in(str(number))))) for number in range(5)]
-    pipes = [load(text)() for text in texts]
+    pipes = [load(pack(greeting_in(str(number))))() for number in range(5)]
     kept = {type(pipe).__module__.partition(".")[0] for pipe in pipes[-2:]}
-    assert set(finders()) == kept
+    assert {finder.package for finder in finders()} == kept
     assert {name.partition(".")[0] for name in sys.modules if name.startswith("sample_")} == kept
     assert [pipe.greet("Ada") for pipe in pipes] == [f"{number} Ada" for number in range(5)]
 
 
-def test_going_back_to_an_older_content_makes_it_the_newest(
-    write: Write,
-) -> None:
-    """A content that is loaded again counts as new, so the next update does not throw it out."""
-    first, second, third = (
-        builder.bundle(builder.read_package(write(greeting_in(word)))) for word in ("A", "B", "C")
-    )
-    pipes = [load(text) for text in (first, second, first, third)]
-    assert finders() == [pipe.__module__.partition(".")[0] for pipe in (pipes[2], pipes[3])]
+def test_going_back_to_an_older_content_makes_it_the_newest() -> None:
+    """A content that is loaded again, from a file of either kind, is not what the next update throws out."""
+    first, second, third = (greeting_in(word) for word in ("A", "B", "C"))
+    pipes = [load(text) for text in (pack(first), pack(second), readable(first), pack(third))]
+    assert pipes[2] is pipes[0]
+    assert [finder.package for finder in finders()] == [
+        pipe.__module__.partition(".")[0] for pipe in pipes[2:]
+    ]
 
 
-def test_a_module_that_fails_to_load_may_be_loaded_later(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_that_fails_to_load_may_be_loaded_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing dependency fails the first load alone; once it is there the same content works."""
-    needy = {**SOURCES, "inner/words.py": "from absent_dependency import greeting\n"}
-    text = builder.bundle(builder.read_package(write(needy)))
+    text = pack(sample(late="", pipe="from absent_dependency import Pipe\n"))
     with pytest.raises(ModuleNotFoundError, match="absent_dependency"):
         load(text)
     dependency = ModuleType("absent_dependency")
-    dependency.__dict__["greeting"] = str.upper
+    dependency.__dict__["Pipe"] = str
     monkeypatch.setitem(sys.modules, "absent_dependency", dependency)
-    assert load(text)().greet("Ada") == "ADA"
+    assert load(text) is str
 
 
+@KINDS
 def test_tracebacks_show_file_and_line(write: Write) -> None:
     """The last frame names the module's path inside the package and shows the line that failed."""
-    pipe = load(builder.bundle(builder.read_package(write(SOURCES))))()
+    pipe = load(write(sample(), builder.PIPE))()
     with pytest.raises(ValueError, match="asked to fail") as caught:
         pipe.fail()
     frame = traceback.extract_tb(caught.tb)[-1]
-    assert frame.filename.partition("/")[2] == "pipe.py"
+    assert (frame.filename.partition("/")[2], frame.lineno) == ("pipe.py", PIPE.count("\n"))
     assert frame.line == 'raise ValueError("asked to fail")'
-
-
-@pytest.mark.parametrize(
-    ("path", "text", "message"),
-    [
-        ("late.py", "import sample.pipe\n", "late.py:1: imports sample by name; import relatively"),
-        ("late.py", "\nfrom sample import x\n", "late.py:2: imports sample by name; import relatively"),
-        ("table.json", "{}", "table.json: a bundle carries modules only"),
-        *(("late.py", f"# {text} x\n", f"late.py:1: # {text} x") for text in REWRITTEN_BY_HOST),
-        ("__init__.py", '"""No version."""\n', "sample/__init__.py has no line __version__ = ..."),
-    ],
-)
-def test_what_cannot_be_bundled_is_refused(write: Write, path: str, text: str, message: str) -> None:
-    """The builder names the file, and the line where there is one."""
-    with pytest.raises(builder.BuildError) as caught:
-        builder.read_package(write({**SOURCES, path: text}))
-    assert str(caught.value) == message
-
-
-def test_the_stub_imports_the_installed_package(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the package on the path the stub's Pipe is the package's own."""
-    directory = write(SOURCES)
-    monkeypatch.syspath_prepend(directory.parent)
-    try:
-        assert load(builder.stub(builder.read_package(directory))).__module__ == "sample.pipe"
-    finally:
-        loader.forget("sample")
