@@ -1,8 +1,8 @@
 """Measures: runs the modules in scripts/benchmarks and prints their results as one JSON object.
 
-A benchmark is a module with `NAME` (what it is called here) and `run() -> dict` (its results, JSON values). With
-`--against` another checkout runs its own benchmarks of the same names just before, with its own scripts and package,
-and the object holds both results and, for each number that both have, this checkout's divided by the other's.
+A module there has `BENCHMARKS`: by the names used here, functions that return results, JSON values named with their
+units. With `--against` another checkout runs its own benchmarks of the same names just before, with its own scripts and
+package, and the object holds both results and, for each number that both have, this checkout's divided by the other's.
 """
 
 from __future__ import annotations
@@ -13,43 +13,34 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
 from scripts.paths import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    Benchmarks = Mapping[str, Callable[[], dict[str, Any]]]
 
 DIRECTORY = ROOT / "scripts" / "benchmarks"
 
 
-class Benchmark(Protocol):
-    """What a benchmark module offers."""
-
-    NAME: str
-
-    def run(self) -> dict[str, Any]:
-        """Measure, and return the results, each named with its unit."""
-
-
-def find(directory: Path = DIRECTORY, package: str = "scripts.benchmarks") -> dict[str, Benchmark]:
+def find(directory: Path = DIRECTORY, package: str = "scripts.benchmarks") -> Benchmarks:
     """All benchmarks by their names, in the order of their files."""
     stems = sorted(path.stem for path in directory.glob("*.py") if not path.stem.startswith("_"))
-    modules = [cast("Benchmark", importlib.import_module(f"{package}.{stem}")) for stem in stems]
-    return {module.NAME: module for module in modules}
+    modules = [importlib.import_module(f"{package}.{stem}") for stem in stems]
+    return {name: run for module in modules for name, run in module.BENCHMARKS.items()}
 
 
-def measure(
-    benchmarks: Mapping[str, Benchmark], names: Sequence[str], checkout: Path | None = None
-) -> dict[str, Any]:
+def measure(benchmarks: Benchmarks, names: Sequence[str], checkout: Path | None = None) -> dict[str, Any]:
     """The results of the named benchmarks, or of all, compared with another checkout's where there is one."""
     results: dict[str, Any] = {}
     for name in names or list(benchmarks):
         if checkout is None:
-            results[name] = benchmarks[name].run()
+            results[name] = benchmarks[name]()
             continue
         there = measure_checkout(checkout, name)
-        here = benchmarks[name].run()
+        here = benchmarks[name]()
         results[name] = {"here": here, "there": there, "ratio": ratios(here, there)}
     return results
 

@@ -1,7 +1,7 @@
 """What the pipe sends in a session, as the stand-in's log has it: the requests, and the name of each field.
 
 Two sessions: an ordinary one, in which only the key is set, and one that switches on whatever adds something to a
-request. Owns what is done in them; what the fields are for stands in `privacy_page`.
+request. Owns what is done in them; what the fields are for stands in docs/privacy.md.
 """
 
 from __future__ import annotations
@@ -167,6 +167,11 @@ EVERYTHING = (
 )
 
 
+def sessions() -> tuple[list[RecordedRequest], list[RecordedRequest]]:
+    """The requests of the ordinary session, and of the one that switches everything on."""
+    return run(ORDINARY), run(EVERYTHING)
+
+
 def run(visits: Iterable[Visit]) -> list[RecordedRequest]:
     """Make the visits, each with a pipe and a stand-in of its own, and return all that was asked of the stand-in.
 
@@ -246,13 +251,13 @@ class _VisitedPage(Page):
     def __init__(self, pipe: Pipe, visit: Visit) -> None:
         tools = {"get_weather": lambda _: "20 degrees"} if visit.has_tools else {}
         super().__init__(pipe, visit.model, tools=tools, chat_id=CHAT_ID, user_id=USER_ID)
+        self.system = "You are kind."
         self._visit = visit
 
     def messages(self) -> list[Json]:
-        """A system prompt, and the chat with what is attached to its first message."""
-        first, *others = super().messages()
+        """The chat with what is attached to its first message."""
+        system, first, *others = super().messages()
         parts = [{"type": "text", "text": first["content"]}, *self._visit.attached]
-        system = {"role": "system", "content": "You are kind."}
         return [system, {**first, "content": parts}, *others]
 
     def body(self) -> Json:
@@ -261,8 +266,7 @@ class _VisitedPage(Page):
 
     async def title(self) -> None:
         """Ask for a title, as Open WebUI does after the first answer."""
-        question = "### Task:\nGenerate a concise title for: Is it warm?"
-        messages = [{"role": "user", "content": question}]
+        messages = [{"role": "user", "content": "### Task:\nGenerate a concise title for: Is it warm?"}]
         await self._call({**self.body(), "messages": messages, "stream": False}, task="title_generation")
 
     async def _call(self, body: Json, *, task: str | None = None) -> Any:

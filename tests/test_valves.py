@@ -23,7 +23,6 @@ from open_webui_openrouter_pipe.valves import (
     user_valves_class,
 )
 from scripts.paths import ROOT
-from scripts.settings_page import EXAMPLE
 from tests.support.pages import PAGES
 
 if TYPE_CHECKING:
@@ -293,7 +292,6 @@ def test_the_examples_can_be_saved() -> None:
     (shown,) = re.findall(r"`(\{.*\})`", Valves.model_fields["ADVANCED"].description or "")
     page = (ROOT / "docs" / "settings.md").read_text("utf-8")
     (documented,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
-    assert json.loads(documented) == EXAMPLE
     for text in (shown, documented):
         assert read_advanced(text).model_fields_set == set(json.loads(text))
 

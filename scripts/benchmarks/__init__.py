@@ -1,1 +1,1 @@
-"""Benchmarks: each module has a NAME and a `run() -> dict` of figures."""
+"""Benchmarks: modules with `BENCHMARKS`, functions that measure and return figures, by name; others begin with `_`."""

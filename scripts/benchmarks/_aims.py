@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
@@ -69,7 +70,7 @@ def _cell(stage: Stage) -> Cell:
     best = {name: min(fixed, key=lambda each: fixed[each].costs[name]) for name in LISTS}
     best_costs = {name: fixed[best[name]].costs[name] for name in LISTS}
     theirs = shared["Open WebUI"]
-    fits = theirs.largest_tokens <= stage.window_tokens
+    fits = theirs.largest <= stage.window_tokens
     return {
         "tokens": stage.total_tokens[-1],
         "window": stage.window_tokens,
@@ -104,15 +105,9 @@ def _over(cost: float, rival: float) -> float:
 
 
 def _held(outcome: Outcome) -> dict[str, float]:
-    shares = {"words": outcome.words, "mean_words": outcome.mean_words, "facts": outcome.facts}
-    return {
-        **{name: round(share, 3) for name, share in shares.items()},
-        "breaks": outcome.breaks,
-        "largest": outcome.largest_tokens,
-        "summaries": outcome.summaries,
-        "unforeseen": outcome.unforeseen,
-        "unused": outcome.unused,
-    }
+    """All of an outcome but its costs."""
+    numbers = {name: value for name, value in asdict(outcome).items() if "costs" not in name}
+    return {name: round(value, 3) for name, value in numbers.items()}
 
 
 OVER_THE_WINDOW = "over the window"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
-from scripts.benchmarks._screenplay import TOOL, Chat
+from scripts.benchmarks._chats import TOOL, Chat
 from scripts.harness.page import Page, PipeInProcess
 from scripts.standin import StandIn
 from scripts.standin.prompt import input_items, text_of
@@ -25,6 +25,7 @@ from scripts.standin.summaries import FIELDS, is_summary_request
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from open_webui_openrouter_pipe.pipe import Pipe
     from scripts.harness.openwebui import OpenWebUI
 
 Json = dict[str, Any]
@@ -33,6 +34,8 @@ Pay = Callable[["Sent"], None]
 SUMMARY_WORDS = 780
 """What one summary says, whoever asks for it: about 790 tokens. Open WebUI allows 1,000 by default."""
 HOST_TASK = "### Task:\nSummarize the conversation history"
+MANY_ROUNDS = 1_000_000
+"""A call stands in each line that says so, however many calls the request holds."""
 BACKGROUND_SECONDS = 0.1
 BACKGROUND_LOOKS = 100
 
@@ -91,18 +94,34 @@ class Actor(StandIn):
 
     def turn(self, number: int) -> None:
         """The next requests belong to this turn."""
-        self._lines = self._chat.lines(number)
+        queries = (
+            json.dumps({"query": f"select {number} {at}"})
+            for at in range(len(self._chat.turns[number].outputs))
+        )
+        calls = [
+            f"[[standin: call={TOOL} args={each}]] [[standin: rounds={MANY_ROUNDS}]]" for each in queries
+        ]
+        self._lines = iter([*calls, f"text={json.dumps(self._chat.turns[number].answer)}"])
 
     def prompt(self, body: Json) -> None:
         """Lay out what the model says to a request that is about to be answered."""
         self.script(self._summary(body) if asks_for_summary(body) else next(self._lines))
 
-    def finish(self) -> None:
-        """Check that a turn's lines have all been said; raises ValueError when the host took another way."""
+    def finish(self, pay: Pay) -> None:
+        """Pay for the requests that have come to their end, once the turn is over, and forget them.
+
+        Raises:
+            ValueError: Not all lines were said, so the host took another way.
+        """
         left = list(self._lines)
         failed = [record.error for record in self.responses if record.error]
         if left or failed:
             raise ValueError(f"{len(left)} lines were not said; errors: {failed}")
+        for record in self.responses:
+            if record.usage:
+                said_tokens: int = record.usage["output_tokens"]
+                pay(Sent(record.body, said_tokens if asks_for_summary(record.body) else 0))
+                self.service.requests.remove(record)
 
     def _summary(self, body: Json) -> str:
         text = " ".join(self._rand.choices(self._chat.system.split(), k=SUMMARY_WORDS))
@@ -131,9 +150,6 @@ class _Prompter:
             return next(replayed, None) or await receive()
 
         await self._app(scope, again, send)
-
-
-# --- in Open WebUI -----------------------------------------------------------------------------
 
 
 def hosted(chat: Chat, pay: Pay) -> None:
@@ -167,20 +183,7 @@ def _converse(host: OpenWebUI, chat: Chat, actor: Actor, pay: Pay) -> None:
     for number, turn in enumerate(chat.turns):
         actor.turn(number)
         sent, _ = host.admin.ask(model, turn.text, after=sent, **fields)
-        _pay_requests(actor, pay)
-
-
-def _pay_requests(actor: Actor, pay: Pay) -> None:
-    """Pay for the requests that have come to their end, once the turn is over, and forget them."""
-    actor.finish()
-    for record in actor.responses:
-        if record.usage:
-            said_tokens: int = record.usage["output_tokens"]
-            pay(Sent(record.body, said_tokens if asks_for_summary(record.body) else 0))
-            actor.service.requests.remove(record)
-
-
-# --- in the pipe alone -----------------------------------------------------------------------------------------------
+        actor.finish(pay)
 
 
 def piped(chat: Chat, pay: Pay, *, model_id: str, valves: Json) -> None:
@@ -189,32 +192,22 @@ def piped(chat: Chat, pay: Pay, *, model_id: str, valves: Json) -> None:
 
 
 async def _piped(chat: Chat, pay: Pay, model_id: str, valves: Json) -> None:
-    outputs = chat.outputs()
-    tools = {TOOL: lambda given: outputs[given["query"]]} if outputs else {}
     with tempfile.TemporaryDirectory() as folder, Actor(chat) as actor:
         async with PipeInProcess(Path(folder), base_url=actor.base_url, **valves) as pipe:
-            page = InstructedPage(pipe, model_id, tools=tools)
-            page.instructions = chat.system
+            page = page_of(chat, pipe, model_id)
             for number, turn in enumerate(chat.turns):
                 actor.turn(number)
                 await page.ask(turn.text)
-                await _background_work(actor)
-                _pay_requests(actor, pay)
+                for _ in range(BACKGROUND_LOOKS):  # the user reads, and what the pipe does meanwhile ends
+                    await asyncio.sleep(BACKGROUND_SECONDS)
+                    if all(record.usage for record in actor.responses):
+                        break
+                actor.finish(pay)
 
 
-async def _background_work(actor: Actor) -> None:
-    """Let what the pipe does after an answer come to its end: the user reads meanwhile."""
-    for _ in range(BACKGROUND_LOOKS):
-        await asyncio.sleep(BACKGROUND_SECONDS)
-        if all(record.usage for record in actor.responses):
-            return
-
-
-class InstructedPage(Page):
-    """A page whose chat has a system prompt."""
-
-    instructions: str
-
-    def messages(self) -> list[Json]:
-        """The system prompt, and the chat."""
-        return [{"role": "system", "content": self.instructions}, *super().messages()]
+def page_of(chat: Chat, pipe: Pipe, model_id: str) -> Page:
+    """An empty page with a chat's system prompt and its tool."""
+    outputs = chat.outputs()
+    page = Page(pipe, model_id, tools={TOOL: lambda given: outputs[given["query"]]} if outputs else {})
+    page.system = chat.system
+    return page

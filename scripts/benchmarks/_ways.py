@@ -10,10 +10,10 @@ stands in for the model that writes a summary. It must not change a policy of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
-from typing import TYPE_CHECKING, TypeVar
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
@@ -47,10 +47,10 @@ from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryIndex, SummaryTarget
 from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary
-from scripts.benchmarks._chats import PlantedChat, sentences_with_details, text_of
+from scripts.benchmarks._chats import Chat, message, sentences_with_details, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 MODEL_SHARE = 0.5
 """Of a summary's size: what the model itself writes of it; the pipe adds the rest."""
@@ -72,8 +72,9 @@ class Outcome:
 
     `costs` are all of them, `answers_costs` without the requests for summaries. `words` is the share of the original
     tokens that the last request holds word for word, `mean_words` that of all requests; `facts` the share of planted
-    facts that the last one holds. `breaks` are the requests whose prefix changed, `summaries` those that were written,
-    `unforeseen` how many of these nobody had foreseen, and `unused` those that were foreseen in vain.
+    facts that the last one holds; `largest` the most tokens of one. `breaks` are the requests whose prefix changed,
+    `summaries` those that were written, `unforeseen` how many of these nobody had foreseen, and `unused` those that
+    were foreseen in vain.
     """
 
     costs: dict[str, float]
@@ -82,23 +83,33 @@ class Outcome:
     mean_words: float
     facts: float
     breaks: int
-    largest_tokens: int
+    largest: int
     summaries: int = 0
     unforeseen: int = 0
     unused: int = 0
 
 
+class _Bills:
+    """The cost of a chat so far at some lists of prices, in tokens of plain input."""
+
+    def __init__(self, lists: Mapping[str, CachePrices]) -> None:
+        self._bills = {name: _Bill(prices) for name, prices in lists.items()}
+
+    def __iter__(self) -> Iterator[_Bill]:
+        return iter(self._bills.values())
+
+    def costs(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Thousands of tokens: of all requests, and without those for summaries."""
+        answers = {name: bill.answers_cost / 1000 for name, bill in self._bills.items()}
+        both = {name: (bill.answers_cost + bill.summaries_cost) / 1000 for name, bill in self._bills.items()}
+        return both, answers
+
+
 @dataclass(slots=True)
 class _Bill:
-    """The cost of a chat so far at one list of prices."""
-
     prices: CachePrices
     answers_cost: float = 0.0
     summaries_cost: float = 0.0
-
-    @property
-    def cost(self) -> float:
-        return self.answers_cost + self.summaries_cost
 
     def pay_request(self, tokens: int, shared_tokens: int) -> None:
         self.answers_cost += shared_tokens * self.prices.read + (tokens - shared_tokens) * self.prices.write
@@ -114,11 +125,13 @@ class _Bill:
 class Stage:
     """A chat before a window: everything that is the same for all ways and prices."""
 
-    def __init__(self, chat: PlantedChat, window_tokens: int) -> None:
-        self.chat = chat
+    def __init__(self, chat: Chat, window_tokens: int) -> None:
+        self._chat = chat
         self.window_tokens = window_tokens
         self.counter = TokenCounter(_COUNTS)
-        self.conversation = build_conversation(chat.items, chat.turn_of_item, instructions=[chat.system])
+        self.conversation = build_conversation(
+            *chat.all_items(), instructions=[message("system", chat.system)]
+        )
         empty = plan(
             build_conversation([], []),
             ContextSettings(),
@@ -127,7 +140,6 @@ class Stage:
             caches=PlanCaches(_FACTS),
         )
         self._budget = empty.budget
-        self.budget_tokens = empty.budget.input_tokens
         self.base_tokens = self.counter.entries(self.conversation.instructions).tokens
 
     def parts(self, settings: ContextSettings, written: dict[Segment, Summary]) -> PartsByDetail:
@@ -141,13 +153,17 @@ class Stage:
             record_tokens=record_tokens_of(settings, self._budget),
             texts=_FACTS,
         )
-        return PartsByDetail(self.conversation, self.counter, _FACTS, OutputLimits(self.budget_tokens), index)
+        limits = OutputLimits(self._budget.input_tokens)
+        return PartsByDetail(self.conversation, self.counter, _FACTS, limits, index)
 
     def terms(self, settings: ContextSettings, prices: CachePrices) -> SimulationTerms:
         """What the policies go by."""
-        return SimulationTerms(
-            settings, prices, self.budget_tokens, self.budget_tokens, "request", self.base_tokens
-        )
+        tokens = self._budget.input_tokens
+        return SimulationTerms(settings, prices, tokens, tokens, "request", self.base_tokens)
+
+    def known_facts(self, text: str) -> float:
+        """The share of the planted facts that a text holds."""
+        return sum(fact.is_in(text) for fact in self._chat.facts) / max(1, len(self._chat.facts))
 
     @cached_property
     def total_tokens(self) -> list[int]:
@@ -234,24 +250,12 @@ def truncate(request: SimulatedRequest) -> Cutoffs:
     return cutoffs
 
 
-@dataclass(slots=True)
-class _Request:
+class _Request(NamedTuple):
+    """What was decided for a request: where it ends, how far it is reduced, and the segments that are foreseen."""
+
     end: int
     cutoffs: Cutoffs
     foreseen: int
-
-
-@dataclass(slots=True)
-class _Recorder:
-    """The last policy: it changes nothing, and notes what the others decided."""
-
-    foresees: bool
-    requests: list[_Request] = field(default_factory=list)
-
-    def __call__(self, request: SimulatedRequest) -> Cutoffs:
-        foreseen = segments_to_prefetch(request) if self.foresees else 0
-        self.requests.append(_Request(request.end, request.cutoffs, foreseen))
-        return request.cutoffs
 
 
 def play(
@@ -264,23 +268,25 @@ def play(
     """Play the whole chat under some policies; `prices` are what these go by, `billed` what it is billed at."""
     written: dict[Segment, Summary] = {}
     parts = stage.parts(settings, written)
-    recorder = _Recorder(foresees=any(policy is summarize for _, policy in policies))
-    simulate(parts, stage.terms(settings, prices or CachePrices()), [*policies, ("clip", recorder)])
-    return _Billing(stage, parts, written, billed).outcome(recorder.requests)
+    foresees = any(policy is summarize for _, policy in policies)
+    requests: list[_Request] = []
+
+    def note(request: SimulatedRequest) -> Cutoffs:
+        foreseen = segments_to_prefetch(request) if foresees else 0
+        requests.append(_Request(request.end, request.cutoffs, foreseen))
+        return request.cutoffs
+
+    simulate(parts, stage.terms(settings, prices or CachePrices()), [*policies, ("clip", note)])
+    return _Billing(stage, parts, written, _Bills(billed)).outcome(requests)
 
 
 class _Billing:
     """Goes through the requests of a chat, writes the summaries that they need, and pays for all."""
 
     def __init__(
-        self,
-        stage: Stage,
-        parts: PartsByDetail,
-        written: dict[Segment, Summary],
-        billed: Mapping[str, CachePrices],
+        self, stage: Stage, parts: PartsByDetail, written: dict[Segment, Summary], bills: _Bills
     ) -> None:
-        self._stage, self._parts, self._written = stage, parts, written
-        self._bills = {name: _Bill(prices) for name, prices in billed.items()}
+        self._stage, self._parts, self._written, self._bills = stage, parts, written, bills
         self._foreseen: set[Segment] = set()
         self._block_tokens: dict[int, int] = {}
         self._created = self._unforeseen = 0
@@ -298,25 +304,16 @@ class _Billing:
             if cutoffs != previous and previous_tokens:
                 shared = min(previous_tokens, self._shared(previous, cutoffs))
                 breaks += 1
-            for bill in self._bills.values():
+            for bill in self._bills:
                 bill.pay_request(tokens, shared)
             words.append(self._words(cutoffs, request.end))
             self._foresee(request)
             largest = max(largest, tokens)
             previous, previous_tokens = cutoffs, tokens
         unused = sum(segment not in self._written for segment in self._foreseen)
-        return Outcome(
-            {name: bill.cost / 1000 for name, bill in self._bills.items()},
-            {name: bill.answers_cost / 1000 for name, bill in self._bills.items()},
-            words[-1],
-            sum(words) / len(words),
-            self._facts(requests[-1]),
-            breaks,
-            largest,
-            self._created,
-            self._unforeseen,
-            unused,
-        )
+        share = sum(words) / len(words), self._facts(requests[-1])
+        summaries = self._created, self._unforeseen, unused
+        return Outcome(*self._bills.costs(), words[-1], *share, breaks, largest, *summaries)
 
     def _write(self, cutoffs: Cutoffs, prefix_tokens: int) -> None:
         index, counter = self._parts.summaries, self._stage.counter
@@ -329,7 +326,7 @@ class _Billing:
             end = self._parts.start_of(first + len(target.turns))
             source = self._parts.tokens(DetailLevel.TOOL_FACTS, start, end)
             output = int(MODEL_SHARE * (target.max_tokens + target.max_state_tokens))
-            for bill in self._bills.values():
+            for bill in self._bills:
                 bill.pay_summary(prefix_tokens, source, output)
         self._block_tokens.clear()
 
@@ -345,8 +342,12 @@ class _Billing:
         return self._block_tokens[cutoffs.summarized]
 
     def _tokens(self, cutoffs: Cutoffs, end: int) -> int:
-        note = self._stage.counter.entries(self._parts.note(cutoffs.summarized, cutoffs.dropped)).tokens
-        return self._stage.base_tokens + self._block(cutoffs) + note + self._sent(cutoffs, 0, end)
+        return (
+            self._stage.base_tokens + self._block(cutoffs) + self._note(cutoffs) + self._sent(cutoffs, 0, end)
+        )
+
+    def _note(self, cutoffs: Cutoffs) -> int:
+        return self._stage.counter.entries(self._parts.note(cutoffs.summarized, cutoffs.dropped)).tokens
 
     def _sent(self, cutoffs: Cutoffs, start: int, end: int) -> int:
         tokens = 0
@@ -368,8 +369,7 @@ class _Billing:
         changed = next(
             at for at in range(longest + 1) if cutoffs.level_of(at) != previous.level_of(at) or at == longest
         )
-        note = self._stage.counter.entries(self._parts.note(cutoffs.summarized, cutoffs.dropped)).tokens
-        return shared + note + self._sent(cutoffs, 0, changed)
+        return shared + self._note(cutoffs) + self._sent(cutoffs, 0, changed)
 
     def _words(self, cutoffs: Cutoffs, end: int) -> float:
         tokens, total = 0, self._stage.total_tokens[end]
@@ -385,16 +385,10 @@ class _Billing:
         return tokens / total
 
     def _facts(self, request: _Request) -> float:
-        parts, chat, cutoffs = self._parts, self._stage.chat, request.cutoffs
-        segments = parts.segments_before(cutoffs.summarized)
-        block = "\n".join(text_of(e.item) for e in parts.summaries.entries(segments))
-        sent = [
-            text_of(e.item)
-            for at in range(cutoffs.dropped, request.end)
-            for e in parts.entries(cutoffs.level_of(at), at)
-        ]
-        text = "\n".join([block, *sent])
-        return sum(fact.is_in(text) for fact in chat.facts) / max(1, len(chat.facts))
+        parts, cutoffs = self._parts, request.cutoffs
+        block = parts.summaries.entries(parts.segments_before(cutoffs.summarized))
+        sent = [parts.entries(cutoffs.level_of(at), at) for at in range(cutoffs.dropped, request.end)]
+        return self._stage.known_facts("\n".join(text_of(each.item) for each in chain(block, *sent)))
 
 
 # --- Open WebUI ----------------------------------------------------------------------------------------------
@@ -407,7 +401,7 @@ def play_open_webui(stage: Stage, billed: Mapping[str, CachePrices]) -> Outcome:
     written from messages without tool outputs, by a request of its own, and stands at the end of the system prompt.
     """
     parts = stage.parts(ContextSettings(), {})
-    counter, bills = stage.counter, [_Bill(prices) for prices in billed.values()]
+    counter, bills = stage.counter, _Bills(billed)
     trigger = min(OPEN_WEBUI_TRIGGER_TOKENS, OPEN_WEBUI_WINDOW_SHARE * stage.window_tokens)
     first, turn, previous_tokens, largest, breaks = 0, -1, 0, 0, 0
     summary: list[str] = []
@@ -433,26 +427,18 @@ def play_open_webui(stage: Stage, billed: Mapping[str, CachePrices]) -> Outcome:
                 bill.summaries_cost += source + INSTRUCTION_TOKENS + OUTPUT_PRICE * OPEN_WEBUI_SUMMARY_TOKENS
             replaced = messages(start, parts.start_of(new_first))
             found = [sentence for text in replaced for sentence in sentences_with_details(text)][::2]
-            summary = list(_fit([*found[::-1], *summary[::-1]], OPEN_WEBUI_SUMMARY_TOKENS, counter))[
-                ::-1
-            ] or [""]
+            newest_first = [*found[::-1], *summary[::-1]]
+            summary = [*reversed(_fit(newest_first, OPEN_WEBUI_SUMMARY_TOKENS, counter))] or [""]
             first, breaks, shared = new_first, breaks + 1, 0
             start = parts.start_of(first)
-            tokens = (
-                stage.base_tokens + OPEN_WEBUI_SUMMARY_TOKENS + parts.tokens(DetailLevel.FULL, start, end)
-            )
+            fixed = stage.base_tokens + OPEN_WEBUI_SUMMARY_TOKENS
+            tokens = fixed + parts.tokens(DetailLevel.FULL, start, end)
         turn = part.turn
         for bill in bills:
             bill.pay_request(tokens, min(shared, tokens))
         words.append((stage.total_tokens[end] - stage.total_tokens[start]) / stage.total_tokens[end])
         previous_tokens, largest = tokens, max(largest, tokens)
-    entries = (
-        e.item for at in range(parts.start_of(first), len(parts.parts)) for e in parts.parts[at].entries
-    )
-    text = "\n".join([*summary, *map(text_of, entries)])
-    facts = sum(fact.is_in(text) for fact in stage.chat.facts) / max(1, len(stage.chat.facts))
-    costs = {name: bill.cost / 1000 for name, bill in zip(billed, bills, strict=True)}
-    answers_costs = {name: bill.answers_cost / 1000 for name, bill in zip(billed, bills, strict=True)}
-    return Outcome(
-        costs, answers_costs, words[-1], sum(words) / len(words), facts, breaks, largest, breaks, breaks
-    )
+    kept = (text_of(e.item) for part in parts.parts[parts.start_of(first) :] for e in part.entries)
+    facts = stage.known_facts("\n".join([*summary, *kept]))
+    share = sum(words) / len(words), facts
+    return Outcome(*bills.costs(), words[-1], *share, breaks, largest, breaks, breaks)

@@ -24,25 +24,25 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache, partial
 from importlib.util import find_spec
+from itertools import chain
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings, split_window
+from open_webui_openrouter_pipe.conversation.conversation import is_model_input
 from open_webui_openrouter_pipe.conversation.facts import state_fact
-from scripts.benchmarks._screenplay import Chat, agent_chat, message, plain_chat
+from scripts.benchmarks._chats import Chat, agent_chat, message, plain_chat, text_of
 from scripts.benchmarks._stage import Pay, Sent, hosted, piped
 from scripts.benchmarks.context import SECONDS_BETWEEN_REQUESTS, vocabulary
 from scripts.standin import catalogue
-from scripts.standin.cache import CachedModel, PromptCache
+from scripts.standin.cache import PromptCache
 from scripts.standin.prompt import PromptReader
 from scripts.standin.tokens import local_tokenizer
 
 if TYPE_CHECKING:
-    from scripts.standin.cache import Segment
+    from open_webui_openrouter_pipe.responses.items import Item
+    from scripts.standin.cache import CachedModel, Segment
 
-NAME = "compaction"
-
-Json = dict[str, Any]
 Amounts = dict[str, float]
 Policy = Callable[[Chat, Pay], None]
 
@@ -94,7 +94,7 @@ def costs(chat: Chat, markets: Mapping[str, str] = MARKETS) -> dict[str, dict[st
 
 def billed(chat: Chat, policy: Policy, markets: Mapping[str, str]) -> dict[str, Amounts]:
     """What a chat costs in several markets when its requests are the same in all of them."""
-    ledger = Ledger(reader(), markets)
+    ledger = Ledger(markets)
     policy(chat, ledger.pay)
     return ledger.amounts()
 
@@ -173,26 +173,19 @@ class Bill:
 class Ledger:
     """The bills of one chat in several markets."""
 
-    def __init__(self, reader: PromptReader, markets: Mapping[str, str]) -> None:
-        self._reader = reader
-        self._bills = {name: Bill(_model(model_id).cached) for name, model_id in markets.items()}
+    def __init__(self, markets: Mapping[str, str]) -> None:
+        models = {name: catalogue.find(model_id) for name, model_id in markets.items()}
+        self._bills = {name: Bill(model.cached) for name, model in models.items() if model}
 
     def pay(self, sent: Sent) -> None:
         """Take one more request."""
-        segments = self._reader.read(sent.body, {}).segments
+        segments = reader().read(sent.body, {}).segments
         for bill in self._bills.values():
             bill.add(segments, sent.summary_tokens)
 
     def amounts(self) -> dict[str, Amounts]:
         """The amounts by market."""
         return {name: bill.amounts() for name, bill in self._bills.items()}
-
-
-def _model(model_id: str) -> catalogue.Model:
-    found = catalogue.find(model_id)
-    if found is None:
-        raise LookupError(f"the stand-in has no model {model_id}")
-    return found
 
 
 @cache
@@ -219,13 +212,13 @@ def truncated(chat: Chat, pay: Pay) -> None:
             while first and max_tokens >= sizes[first - 1]:
                 first -= 1
                 max_tokens -= sizes[first]
-            pay(Sent(_body([*head, *_joined(turns[first:number]), *current])))
+            pay(Sent(_body([*head, *chain(*turns[first:number]), *current])))
 
 
 def resummarised(chat: Chat, pay: Pay) -> None:
     """Over the threshold, everything but the last messages is summarized anew on each turn."""
     turns = [chat.items(number) for number in range(len(chat.turns))]
-    facts = [_facts(items) for items in turns]
+    facts = [list(map(_fact, items)) for items in turns]
     sizes = [_tokens(items) for items in turns]
     system = message("system", chat.system)
     kept = RESUMMARISED_KEPT_MESSAGES // 2 - 1
@@ -237,23 +230,21 @@ def resummarised(chat: Chat, pay: Pay) -> None:
             pay(Sent({"input": [message("user", RESUMMARISED_PROMPT + source)]}, SUMMARY_TOKENS))
             head = [system, message("system", _block(number, facts[:first]))]
         for current in _requests(items):
-            pay(Sent(_body([*head, *_joined(turns[first:number]), *current])))
+            pay(Sent(_body([*head, *chain(*turns[first:number]), *current])))
 
 
-def _facts(items: Sequence[Json]) -> list[tuple[str, str]]:
-    """A turn as a summarizer reads it: roles and texts, a tool's output as its fact."""
-    return [
-        ("tool", state_fact(item["output"]))
-        if "output" in item
-        else (item["role"], item["content"][0]["text"])
-        for item in items
-        if item["type"] != "function_call"
-    ]
+def _fact(item: Item) -> str:
+    """An item as a summarizer reads it: who says it and the text, a tool's output as its fact, nothing of a call."""
+    if item["type"] == "function_call":
+        return ""
+    if item["type"] == "function_call_output":
+        return f"tool: {state_fact(text_of(item))}"
+    return f"{item.get('role')}: {text_of(item)}"
 
 
-def _newest(facts: Sequence[list[tuple[str, str]]]) -> str:
+def _newest(facts: Sequence[Sequence[str]]) -> str:
     """As many of the newest turns as a summarizer with the same window can read."""
-    texts = ["\n".join(f"{role}: {text}" for role, text in turn) for turn in facts]
+    texts = ["\n".join(filter(None, turn)) for turn in facts]
     max_tokens = WINDOW_TOKENS - SUMMARY_TOKENS - 1_000
     first = len(texts)
     while first and max_tokens > 0:
@@ -262,41 +253,37 @@ def _newest(facts: Sequence[list[tuple[str, str]]]) -> str:
     return "\n".join(texts[first:])
 
 
-def _block(number: int, facts: Sequence[list[tuple[str, str]]]) -> str:
+def _block(number: int, facts: Sequence[Sequence[str]]) -> str:
     """The summary's words, which are others each time, and all lines of tools."""
     words = f"summary-{number} " * (SUMMARY_TOKENS // len(reader().tokenizer.encode(f"summary-{number} ")))
-    lines = "\n".join(f"- {text}" for turn in facts for role, text in turn if role == "tool")
+    tools = [text.removeprefix("tool: ") for text in chain(*facts) if text.startswith("tool: ")]
+    lines = "\n".join(f"- {text}" for text in tools)
     return f"[Previous conversation summary]\n{words}\n[Tool calls]\n{lines}\n[End of summary]"
 
 
-def _requests(items: Sequence[Json]) -> Iterator[Sequence[Json]]:
+def _requests(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
     """What of a turn each of its requests holds."""
-    return (items[:end] for end, item in enumerate(items, 1) if end < len(items) and _is_read(item))
+    return (items[:end] for end, item in enumerate(items, start=1) if is_model_input(item))
 
 
-def _is_read(item: Json) -> bool:
-    return item.get("role") == "user" or item["type"] == "function_call_output"
-
-
-def _joined(turns: Sequence[Sequence[Json]]) -> list[Json]:
-    return [item for items in turns for item in items]
-
-
-def _body(items: Sequence[Json]) -> Json:
+def _body(items: Sequence[Item]) -> dict[str, Any]:
     """With breakpoints after the instructions, the latest user message and the end of the request."""
     last = max(at for at, item in enumerate(items) if item.get("role") == "user")
-    marked = {at for at, item in enumerate(items) if item.get("role") == "system"} | {last}
-    marked_items = [_marked(item) if at in marked else item for at, item in enumerate(items)]
-    return {"input": marked_items, "cache_control": {"type": "ephemeral"}}
+    marked = [at == last or item.get("role") == "system" for at, item in enumerate(items)]
+    body = [_marked(item) if here else item for item, here in zip(items, marked, strict=True)]
+    return {"input": body, "cache_control": {"type": "ephemeral"}}
 
 
-def _marked(item: Json) -> Json:
-    return {**item, "content": [{**item["content"][0], "prompt_cache_breakpoint": {"mode": "explicit"}}]}
+def _marked(item: Any) -> Item:
+    marked: Any = {**item["content"][0], "prompt_cache_breakpoint": {"mode": "explicit"}}
+    return cast("Item", {**item, "content": [marked]})
 
 
-def _tokens(items: Sequence[Json]) -> int:
+def _tokens(items: Sequence[Item]) -> int:
     return reader().read({"input": list(items)}, {}).tokens
 
+
+BENCHMARKS = {"compaction": run}
 
 if __name__ == "__main__":
     for title, found in run().items():

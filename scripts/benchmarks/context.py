@@ -42,20 +42,26 @@ from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import LIMIT_STEPS_PER_UNIT, ModelTerms, PlanCaches, plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from scripts.benchmarks._aims import WINDOWS_TOKENS, measure_aims, tables
-from scripts.benchmarks._chats import SHAPES
+from scripts.benchmarks._chats import (
+    ROUNDS,
+    SHAPES,
+    agent_chat,
+    call_and_output,
+    log_line,
+    message,
+    row,
+    text_of,
+)
 from scripts.paths import ROOT
 from scripts.standin.cache import CachedModel, CacheRule, Prices, PromptCache, Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from open_webui_openrouter_pipe.responses.items import Item
 
-NAME = "context"
-
 SAMPLES = ROOT / "tests" / "conversation" / "samples"
 LENGTHS_TURNS = (20, 40, 80)
-ROUNDS = 3
 RETENTION_TURNS = 10
 FIXED_BATCHES_TOKENS = (8_000, 14_000, 20_000, 27_000, 34_000, 40_000, 50_000, 60_000, 80_000, 120_000)
 UNIT_TOKENS = 50
@@ -119,22 +125,23 @@ def run() -> dict[str, Any]:
 
 def measure_cost() -> dict[str, Any]:
     """Cost and breaks of each policy, market and length, and how batched compares with the best fixed batch."""
-    chat = AgentChat(max(LENGTHS_TURNS))
+    chat = _AgentChat(max(LENGTHS_TURNS))
     shared = {
-        "off": chat.requests(_settings("off", RETENTION_TURNS), CachePrices()),
-        "every_turn_10": chat.requests(_settings("every_turn", RETENTION_TURNS), CachePrices()),
-        "every_turn_3": chat.requests(_settings("every_turn", 3), CachePrices()),
+        "off": chat.requests("off", CachePrices()),
+        "every_turn_10": chat.requests("every_turn", CachePrices()),
+        "every_turn_3": chat.requests("every_turn", CachePrices(), retention_turns=3),
+        **{
+            f"fixed_{batch}": chat.requests("batched", FixedBatch(batch_tokens=batch))
+            for batch in FIXED_BATCHES_TOKENS
+        },
     }
-    for batch in FIXED_BATCHES_TOKENS:
-        fixed = FixedBatch(batch_tokens=batch)
-        shared[f"fixed_{batch}"] = chat.requests(_settings("batched", RETENTION_TURNS), fixed)
     return {name: _compare_in_market(chat, market, shared) for name, market in MARKETS.items()}
 
 
 def _compare_in_market(
-    chat: AgentChat, market: Market, shared: dict[str, list[Plan]]
+    chat: _AgentChat, market: Market, shared: dict[str, list[Plan]]
 ) -> dict[str, dict[str, Any]]:
-    batched = chat.requests(_settings("batched", RETENTION_TURNS), market.prices)
+    batched = chat.requests("batched", market.prices)
     bills = {name: chat.bill(plans, market) for name, plans in {**shared, "batched": batched}.items()}
     results: dict[str, dict[str, Any]] = {}
     for turns in LENGTHS_TURNS:
@@ -152,55 +159,48 @@ def _compare_in_market(
     return results
 
 
-def _settings(pruning: Any, retention_turns: int) -> ContextSettings:
-    return ContextSettings(
-        context_strategy="prune",
-        context_aim="thrifty",
-        tool_output_pruning=pruning,
-        tool_output_retention_turns=retention_turns,
-    )
-
-
-class AgentChat:
-    """An agent's chat of fixed sizes, and the cost of its requests."""
+class _AgentChat:
+    """The cost of the requests of an agent's chat."""
 
     def __init__(self, turns: int) -> None:
-        """Write the chat."""
-        self._counter = TokenCounter(ContentCache())
-        self._caches = PlanCaches()
-        self._units: dict[tuple[str, str], list[int]] = {}
-        self._rand = random.Random(11)  # noqa: S311 - a seeded simulation
-        self._system = _said("system", self._prose(8_000))
-        self.items: list[Item] = []
-        self.turn_of_item: list[int] = []
-        for turn in range(turns):
-            items = list(self._turn(turn))
-            self.items += items
-            self.turn_of_item += [turn] * len(items)
+        chat = agent_chat(turns)
+        self._system = message("system", chat.system)
+        self._items, self._turn_of_item = chat.all_items()
+        self._ends = [end for end, item in enumerate(self._items, start=1) if is_model_input(item)]
+        self._counter, self._caches = TokenCounter(ContentCache()), PlanCaches()
+        self._units: dict[str, list[int]] = {}
 
-    def requests(self, settings: ContextSettings, prices: CachePrices) -> list[Plan]:
+    def requests(
+        self, pruning: Any, prices: CachePrices, retention_turns: int = RETENTION_TURNS
+    ) -> list[Plan]:
         """The plan of every request, each planned from the beginning."""
+        settings = ContextSettings(
+            context_strategy="prune",
+            context_aim="thrifty",
+            tool_output_pruning=pruning,
+            tool_output_retention_turns=retention_turns,
+        )
         model = ModelTerms("anthropic/model", WINDOW_TOKENS, prices=prices)
-        return [self._plan(end, settings, model) for end in self._ends()]
+
+        def planned(end: int) -> Plan:
+            chat = build_conversation(
+                self._items[:end], self._turn_of_item[:end], instructions=[self._system]
+            )
+            return plan(chat, settings, model=model, counter=self._counter, caches=self._caches)
+
+        return list(map(planned, self._ends))
 
     def bill(self, plans: Sequence[Plan], market: Market) -> dict[int, tuple[float, int]]:
         """Thousands of base tokens and broken prefixes so far, after each number of turns."""
         cache, cost, breaks, now = PromptCache(), Decimal(0), 0, 0.0
         bill: dict[int, tuple[float, int]] = {}
-        for end, planned in zip(self._ends(), plans, strict=True):
+        for end, planned in zip(self._ends, plans, strict=True):
             segments = self._segments(planned, explicit=market.rule.kind == "explicit")
             cost += cache.account(market.model, "chat", segments, now).input_cost * UNIT_TOKENS
             breaks += bool(planned.new_breaks)
             now += SECONDS_BETWEEN_REQUESTS
-            bill[self.turn_of_item[end - 1] + 1] = (float(cost) / 1000, breaks)
+            bill[self._turn_of_item[end - 1] + 1] = (float(cost) / 1000, breaks)
         return bill
-
-    def _plan(self, end: int, settings: ContextSettings, model: ModelTerms) -> Plan:
-        chat = build_conversation(self.items[:end], self.turn_of_item[:end], instructions=[self._system])
-        return plan(chat, settings, model=model, counter=self._counter, caches=self._caches)
-
-    def _ends(self) -> Iterator[int]:
-        return (end for end, item in enumerate(self.items, start=1) if is_model_input(item))
 
     def _segments(self, planned: Plan, *, explicit: bool) -> list[Segment]:
         items = with_breakpoints(planned.items, planned.marks) if explicit else planned.items
@@ -212,46 +212,11 @@ class AgentChat:
 
     def _tokens(self, item: Item) -> Sequence[int]:
         """The item as a run of equal numbers, one for each unit of its tokens: equal items have equal runs."""
-        fields: Any = item
-        text = fields.get("output") or fields.get("arguments") or fields["content"]
-        text = text if isinstance(text, str) else text[0]["text"]
-        units = self._units.get((item["type"], text))
-        if units is None:
+        name = f"{item['type']} {text_of(item)}"
+        if name not in self._units:
             count = max(1, round(self._counter.item(item).tokens / UNIT_TOKENS))
-            units = self._units[item["type"], text] = [len(self._units) + 1] * count
-        return units
-
-    def _turn(self, turn: int) -> Iterator[Item]:
-        yield _said("user", self._prose(196))
-        for number in range(ROUNDS):
-            call_id = f"call_{turn}_{number}"
-            arguments = json.dumps({"query": f"select {turn} {number}"})
-            yield {"type": "function_call", "call_id": call_id, "name": "query", "arguments": arguments}
-            yield {"type": "function_call_output", "call_id": call_id, "output": self._rows(1_970)}
-        content: Any = [{"type": "output_text", "text": self._prose(600), "annotations": []}]
-        yield {
-            "type": "message",
-            "role": "assistant",
-            "id": f"m{turn}",
-            "status": "completed",
-            "content": content,
-        }
-
-    def _prose(self, tokens: int) -> str:
-        words: list[str] = []
-        while estimate_tokens(" ".join(words)) < tokens:
-            words += self._rand.choices(_WORDS, k=max(1, tokens // 20))
-        return " ".join(words)
-
-    def _rows(self, tokens: int) -> str:
-        rows: list[dict[str, Any]] = []
-        while estimate_tokens(json.dumps(rows)) < tokens:
-            rows += [_row(self._rand) for _ in range(3)]
-        return json.dumps(rows)
-
-
-def _said(role: Any, text: str) -> Item:
-    return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
+            self._units[name] = [len(self._units) + 1] * count
+        return self._units[name]
 
 
 # --- counting ------------------------------------------------------------------------------------------------
@@ -283,56 +248,22 @@ def sample_texts() -> dict[str, str]:
     """A text of each kind; the generated ones are the same on every machine."""
     rand = random.Random(5)  # noqa: S311 - a seeded simulation
     modules: tuple[ModuleType, ...] = (inspect, json, random, statistics, textwrap, base64)
-    rows = [[_row(rand) for _ in range(40)] for _ in range(30)]
+    rows = [[row(rand) for _ in range(40)] for _ in range(30)]
     return {
         "python": "\n".join(inspect.getsource(module) for module in modules),
         "typescript": (SAMPLES / "typescript.ts.txt").read_text("utf-8"),
         "markdown_english": (SAMPLES / "english.md").read_text("utf-8"),
         "markdown_chinese": (SAMPLES / "chinese.md").read_text("utf-8"),
-        "json_rows": "\n".join(json.dumps(row) for row in rows),
-        "json_indented": "\n".join(json.dumps(row, indent=2) for row in rows),
+        "json_rows": "\n".join(map(json.dumps, rows)),
+        "json_indented": "\n".join(json.dumps(some, indent=2) for some in rows),
         "json_minified": json.dumps(rows, separators=(",", ":")),
-        "log": "\n".join(_log_line(rand) for _ in range(800)),
+        "log": "\n".join(log_line(rand) for _ in range(800)),
         "base64": base64.b64encode(rand.randbytes(60_000)).decode(),
-        "csv": "\n".join(",".join(map(str, row.values())) for row in chain.from_iterable(rows)),
+        "csv": "\n".join(",".join(map(str, each.values())) for each in chain.from_iterable(rows)),
         "csv_numbers": "\n".join(
             ",".join(f"{rand.uniform(-500, 500):.3f}" for _ in range(8)) for _ in range(300)
         ),
     }
-
-
-_VOCABULARY = """
-    account active after amount answer are before board build by call cancelled carrier change chat
-    city cost customer date day deliver email every file first for from_address harbour have invoice
-    is item last late list message month name never north number of on open order paid parcel
-    pending place price reason report request return route sent ship shop signed south state status
-    stock store sum table team that the this time total transfer under user value wait was weight
-    when which will with without year
-"""
-_WORDS = _VOCABULARY.split()
-
-
-def _row(rand: random.Random) -> dict[str, Any]:
-    return {
-        "id": rand.randrange(10**6),
-        "customer_name": f"{rand.choice(_WORDS).title()} {rand.choice(_WORDS).title()}",
-        "email": f"{rand.choice(_WORDS)}.{rand.choice(_WORDS)}@example.com",
-        "total": round(rand.uniform(1, 5000), 2),
-        "status": rand.choice(["paid", "open", "cancelled"]),
-        "created_at": f"2026-{rand.randint(1, 12):02}-{rand.randint(1, 28):02}T{rand.randint(0, 23):02}:15:00Z",
-        "note": " ".join(rand.choices(_WORDS, k=6)),
-    }
-
-
-def _log_line(rand: random.Random) -> str:
-    level = rand.choice(["INFO", "WARNING", "ERROR", "DEBUG"])
-    address = ".".join(str(rand.randint(1, 254)) for _ in range(4))
-    said = " ".join(rand.choices(_WORDS, k=5))
-    return (
-        f"2026-11-{rand.randint(1, 28):02} 0{rand.randint(0, 9)}:{rand.randint(10, 59)}:{rand.randint(10, 59)},"
-        f"{rand.randint(100, 999)} {level} [worker-{rand.randint(1, 9)}] {address} - {said} "
-        f"id={rand.randrange(10**6)} took {rand.uniform(1, 900):.2f}ms"
-    )
 
 
 # --- calibration ---------------------------------------------------------------------------------------------
@@ -419,13 +350,11 @@ def _million(source: str) -> tuple[list[Item], list[int]]:
     turns: list[int] = []
     for turn in range(80):
         start = turn * 997
-        items.append(_said("user", source[start : start + 800]))
+        items.append(message("user", source[start : start + 800]))
         for number in range(5):
-            call_id = f"call_{turn}_{number}"
-            text = source[start + number * 5_000 :][:11_000]
-            items.append({"type": "function_call", "call_id": call_id, "name": "read", "arguments": call_id})
-            items.append({"type": "function_call_output", "call_id": call_id, "output": text})
-        items.append(_said("assistant", source[start : start + 1_600]))
+            call_id, text = f"call_{turn}_{number}", source[start + number * 5_000 :][:11_000]
+            items += call_and_output(call_id, "read", call_id, text)
+        items.append(message("assistant", source[start : start + 1_600]))
         turns += [turn] * (len(items) - len(turns))
     return items, turns
 
@@ -440,6 +369,8 @@ def _best_seconds(work: Callable[[], object], clock: Callable[[], float] = time.
 
     return min(once() for _ in range(REPEATS))
 
+
+BENCHMARKS = {"context": run}
 
 if __name__ == "__main__":
     print("\n".join(tables(measure_aims(SHAPES, WINDOWS_TOKENS))))

@@ -2,19 +2,24 @@
 
 Lone requests beside bare httpx, in turns; a hundred short answers one after the other; and bursts of answers that begin
 together, first short ones, which show what a request costs, then long ones side by side. Each of these in a process of
-its own, with the stand-in's bytes from another one (`_replies`), uvloop, and a SQLite file with the pool and the
-settings of Open WebUI's own (`internal/db.py`). `bare` is httpx alone.
+its own, with uvloop and a SQLite file with the pool and the settings of Open WebUI's own (`internal/db.py`). `bare` is
+httpx alone.
+
+The stand-in thinks about each request, which on a small machine takes longer than what is measured. So it is asked once
+for each kind of answer, and another process sends its bytes again: an event at a time, paced where the request says so.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
@@ -28,14 +33,15 @@ from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.worker import HostResources
-from scripts.benchmarks._replies import MODEL, prompt, request_body
-from scripts.harness.page import KEY, FakeRecords
+from scripts.benchmarks._chats import message
+from scripts.harness.database import SQLITE_SETTINGS, set_up_sqlite
+from scripts.harness.page import KEY, SECRET_KEY, FakeRecords
+from scripts.standin import StandIn
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
-NAME = "load"
-
+MODEL = "openai/gpt-5.2"
 BURSTS = (30, 100, 300)
 DELTAS = 200
 PACE_SECONDS = 0.1
@@ -44,47 +50,120 @@ SEQUENTIAL_REQUESTS = 100
 _WATCH_SECONDS = 0.005
 _FINISH_SECONDS = 3.0
 """What is written beside the requests is written by then."""
-_PRAGMAS = (
-    "journal_mode=WAL",
-    "synchronous=NORMAL",
-    "busy_timeout=5000",
+_HOST_SETTINGS = (
+    *SQLITE_SETTINGS,
     "cache_size=-65536",
     "temp_store=MEMORY",
     "mmap_size=268435456",
     "journal_size_limit=67108864",
 )
+_AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
+_DIRECTIVES = re.compile(rb"deltas=(\d+)\D+delay=([\d.]+)")
 
 
 def run() -> dict[str, Any]:
     """Milliseconds, processor milliseconds, kilobytes and counts."""
-    with _server() as base_url:
-        results = {"lone": _measure("lone", base_url), "sequential": _measure("sequential", base_url)}
-        return results | {f"burst_of_{streams}": _measure(str(streams), base_url) for streams in BURSTS}
+    command = [sys.executable, "-m", "scripts.benchmarks.load"]
+    with subprocess.Popen([*command, "serve"], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        try:
+            base_url = server.stdout.readline().strip()
+            parts = {"lone": "lone", "sequential": "sequential"}
+            parts |= {f"burst_of_{streams}": str(streams) for streams in BURSTS}
+            return {
+                name: json.loads(subprocess.check_output([*command, what, base_url]))
+                for name, what in parts.items()
+            }
+        finally:
+            server.terminate()
 
 
-@contextmanager
-def _server() -> Iterator[str]:
-    command = [sys.executable, "-m", "scripts.benchmarks._replies", "1", str(DELTAS)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout
-    try:
-        yield process.stdout.readline().strip()
-    finally:
-        process.terminate()
-        process.wait(15)
+# --- the answers ---------------------------------------------------------------------------------------------
 
 
-def _measure(what: str, base_url: str) -> dict[str, Any]:
-    """In a process of its own: one worker that was just started and has answered once."""
-    command = [sys.executable, "-m", "scripts.benchmarks.load", what, base_url]
-    results: dict[str, Any] = json.loads(subprocess.check_output(command))
-    return results
+def prompt(deltas: int, pace_seconds: float = 0.0) -> str:
+    """What a user writes to get sealed reasoning and an answer of so many deltas."""
+    directives = ("reasoning=encrypted", f"deltas={deltas}", f"delay={pace_seconds}")
+    return " ".join(f"[[standin: {each}]]" for each in directives)
 
 
-async def _main(what: str, base_url: str) -> dict[str, Any]:
+def request_body(text: str) -> dict[str, Any]:
+    """The body of POST /responses for one question."""
+    return {"model": MODEL, "input": [message("user", text)], "stream": True}
+
+
+class Replies:
+    """HTTP/1.1 as far as httpx speaks it, with the list of models, and answers by how many deltas they have.
+
+    `GET /connections` tells how many connections there have been.
+    """
+
+    def __init__(self) -> None:
+        self.connections = 0
+        with StandIn() as standin, httpx.Client(base_url=standin.base_url, headers=_AUTHORIZED) as client:
+            self._models = client.get("/models").content
+            self._answers: dict[int, list[bytes]] = {}
+            for deltas in (1, DELTAS):
+                answer = client.post("/responses", json=request_body(prompt(deltas))).raise_for_status()
+                frames = answer.content.split(b"\n\n")
+                self._answers[deltas] = [frame + b"\n\n" for frame in frames if frame]
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection until the client leaves."""
+        self.connections += 1
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+                body = await reader.readexactly(int(length[1])) if length else b""
+                if head.startswith(b"POST"):
+                    await self._stream(writer, body)
+                else:
+                    content = self._models if b"/models" in head else json.dumps(self.connections).encode()
+                    kind = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+                    writer.write(kind + b"content-length: %d\r\n\r\n%b" % (len(content), content))
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    async def _stream(self, writer: asyncio.StreamWriter, body: bytes) -> None:
+        named = _DIRECTIVES.search(body)
+        assert named
+        kind = b"content-type: text/event-stream\r\ntransfer-encoding: chunked"
+        writer.write(b"HTTP/1.1 200 OK\r\n%b\r\n\r\n" % kind)
+        for frame in self._answers[int(named[1])]:
+            if (pace_seconds := float(named[2])) and b"output_text.delta" in frame:
+                await asyncio.sleep(pace_seconds)
+            writer.write(b"%x\r\n%b\r\n" % (len(frame), frame))
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+
+
+async def _serve() -> None:
+    ended = asyncio.Event()
+    server = await asyncio.start_server(Replies().serve, "127.0.0.1", 0, backlog=1024)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/api/v1", flush=True)
+    await ended.wait()
+
+
+# --- the worker ----------------------------------------------------------------------------------------------
+
+
+async def _work(what: str, base_url: str) -> dict[str, Any]:
+    """Measure in a worker that was just started and has answered once."""
     with tempfile.TemporaryDirectory() as folder:
-        engine = _engine(Path(folder) / "webui.db")
-        app = App(HostResources(Database(engine), FakeRecords(), "a secret"))
+        connect: dict[str, Any] = {"check_same_thread": False}
+        engine = create_async_engine(
+            f"sqlite+aiosqlite:///{folder}/webui.db",
+            connect_args=connect,
+            pool_size=512,
+            pool_timeout=30,
+            pool_recycle=3600,
+        )
+        sa.event.listen(engine.sync_engine, "connect", lambda each, _: set_up_sqlite(each, _HOST_SETTINGS))
+        app = App(HostResources(Database(engine), FakeRecords(), SECRET_KEY))
         pipe = Pipe(lambda: app)
         pipe.valves = Pipe.Valves(API_KEY=KEY, BASE_URL=base_url)
         try:
@@ -103,32 +182,10 @@ async def _main(what: str, base_url: str) -> dict[str, Any]:
             await engine.dispose()
 
 
-def _engine(path: Path) -> Any:
-    engine = create_async_engine(
-        f"sqlite+aiosqlite:///{path}",
-        connect_args={"check_same_thread": False},
-        pool_size=512,
-        pool_timeout=30,
-        pool_recycle=3600,
-    )
-
-    @sa.event.listens_for(engine.sync_engine, "connect")
-    def tune(connection: Any, _record: Any) -> None:
-        cursor = connection.cursor()
-        for pragma in _PRAGMAS:
-            cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
-
-    return engine
-
-
 async def _first_token(pipe: Pipe, chat_id: str, text: str) -> float:
     """Seconds from the host's call to the first text, 0 where none came; the answer is read to its end."""
-    body = {
-        "model": f"openrouter.{MODEL}",
-        "stream": True,
-        "messages": [{"role": "user", "content": text}],
-    }
+    messages = [{"role": "user", "content": text}]
+    body = {"model": f"openrouter.{MODEL}", "stream": True, "messages": messages}
     metadata = {"chat_id": chat_id, "message_id": f"message of {chat_id}"}
     began, first = time.perf_counter(), 0.0
     async for event in await pipe.pipe(body, __user__={"id": "user"}, __metadata__=metadata):
@@ -137,10 +194,9 @@ async def _first_token(pipe: Pipe, chat_id: str, text: str) -> float:
     return first
 
 
-async def _bare_first_token(client: httpx.AsyncClient, base_url: str, text: str) -> float:
-    body = request_body(text)
-    headers, began, first = {"Authorization": f"Bearer {KEY}"}, time.perf_counter(), 0.0
-    async with client.stream("POST", f"{base_url}/responses", json=body, headers=headers) as response:
+async def _bare_first_token(client: httpx.AsyncClient, base_url: str) -> float:
+    body, began, first = request_body(prompt(1)), time.perf_counter(), 0.0
+    async with client.stream("POST", f"{base_url}/responses", json=body, headers=_AUTHORIZED) as response:
         async for portion in response.aiter_bytes():
             if not first and b"output_text.delta" in portion:
                 first = time.perf_counter() - began
@@ -152,38 +208,40 @@ async def _lone(pipe: Pipe, base_url: str) -> dict[str, float]:
     ours, bare = [], []
     async with httpx.AsyncClient() as client:
         for number in range(LONE_REQUESTS):
-            bare.append(await _bare_first_token(client, base_url, prompt(1)))
+            bare.append(await _bare_first_token(client, base_url))
             ours.append(await _first_token(pipe, f"lone {number}", prompt(1)))
     over = median(mine - other for mine, other in zip(ours, bare, strict=True))
-    return {
-        "first_token_ms": _ms(median(ours)),
-        "bare_first_token_ms": _ms(median(bare)),
-        "over_bare_ms": _ms(over),
-    }
+    times = {"first_token": median(ours), "bare_first_token": median(bare), "over_bare": over}
+    return {f"{name}_ms": _ms(seconds) for name, seconds in times.items()}
 
 
 async def _sequential(pipe: Pipe, base_url: str, engine: sa.Engine) -> dict[str, float]:
     """Answers of one delta, so that what a request costs shows beside what its deltas cost."""
-    async with httpx.AsyncClient() as client:
-        before = (await client.get(f"{base_url}/connections")).json()
+    before = await _connections(base_url)
     async with _counted(engine) as counts:
         began = time.process_time()
         for number in range(SEQUENTIAL_REQUESTS):
             await _first_token(pipe, f"sequential {number}", prompt(1))
         await asyncio.sleep(_FINISH_SECONDS)
         seconds = time.process_time() - began
-    async with httpx.AsyncClient() as client:
-        connections = (await client.get(f"{base_url}/connections")).json() - 1
     return {
         "requests": SEQUENTIAL_REQUESTS,
-        "new_connections": connections - before,
+        "new_connections": await _connections(base_url) - 1 - before,
         "processor_ms_per_request": _ms(seconds / SEQUENTIAL_REQUESTS),
         **{f"{name}_per_request": count / SEQUENTIAL_REQUESTS for name, count in counts.items()},
     }
 
 
+async def _connections(base_url: str) -> int:
+    async with httpx.AsyncClient() as client:
+        return int((await client.get(f"{base_url}/connections")).json())
+
+
 async def _burst(pipe: Pipe, base_url: str, engine: sa.Engine, streams: int) -> dict[str, float]:
-    short_ms = await _short_burst(pipe, streams)
+    began = time.process_time()
+    await asyncio.gather(*(_first_token(pipe, f"short {n}", prompt(1)) for n in range(streams)))
+    await asyncio.sleep(_FINISH_SECONDS)
+    short_seconds = time.process_time() - began
     long, lags = prompt(DELTAS, PACE_SECONDS), list[float]()
     before_kb = peak_kb = _resident_kb()
 
@@ -205,8 +263,7 @@ async def _burst(pipe: Pipe, base_url: str, engine: sa.Engine, streams: int) -> 
         with suppress(asyncio.CancelledError):
             await watcher
     async with httpx.AsyncClient(limits=httpx.Limits(max_connections=None), timeout=60) as client:
-        short = prompt(1)
-        bare = await asyncio.gather(*(_bare_first_token(client, base_url, short) for _ in range(streams)))
+        bare = await asyncio.gather(*(_bare_first_token(client, base_url) for _ in range(streams)))
     answered = [each for each in firsts if each]
     first, lag, bare_first = (_percentiles(values) for values in (answered, lags, bare))
     return {
@@ -216,18 +273,10 @@ async def _burst(pipe: Pipe, base_url: str, engine: sa.Engine, streams: int) -> 
         "bare_first_token_p50_ms": bare_first[0],
         "loop_lag_p99_ms": lag[1],
         "processor_ms_per_request": _ms(seconds / streams),
-        "processor_ms_per_short_request": short_ms,
+        "processor_ms_per_short_request": _ms(short_seconds / streams),
         "memory_kb_per_stream": round((peak_kb - before_kb) / streams, 1),
         **{f"{name}_per_request": round(count / streams, 3) for name, count in counts.items()},
     }
-
-
-async def _short_burst(pipe: Pipe, streams: int) -> float:
-    """Processor milliseconds of each of so many answers of one delta."""
-    began = time.process_time()
-    await asyncio.gather(*(_first_token(pipe, f"short {n}", prompt(1)) for n in range(streams)))
-    await asyncio.sleep(_FINISH_SECONDS)
-    return _ms((time.process_time() - began) / streams)
 
 
 @asynccontextmanager
@@ -250,8 +299,7 @@ async def _counted(engine: sa.Engine) -> AsyncIterator[dict[str, int]]:
 
 
 def _resident_kb() -> float:
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    return pages * 4
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * 4
 
 
 def _percentiles(seconds: Sequence[float]) -> tuple[float, float]:
@@ -263,5 +311,10 @@ def _ms(seconds: float) -> float:
     return round(seconds * 1e3, 2)
 
 
+BENCHMARKS = {"load": run}
+
 if __name__ == "__main__":
-    json.dump(uvloop.run(_main(*sys.argv[1:])), sys.stdout)
+    if sys.argv[1] == "serve":
+        uvloop.run(_serve())
+    else:
+        json.dump(uvloop.run(_work(*sys.argv[1:])), sys.stdout)

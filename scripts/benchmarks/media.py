@@ -18,22 +18,20 @@ import tempfile
 import time
 import tracemalloc
 from base64 import b64encode
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 
-from open_webui_openrouter_pipe.app import App
-from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.ports import FileContent
-from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.worker import HostResources
-from scripts.harness.page import FakeRecords
+from scripts.harness.page import PipeInProcess
 
-NAME = "media"
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from open_webui_openrouter_pipe.pipe import Pipe
 
 TURNS = 20
 IMAGES = 10
@@ -96,52 +94,37 @@ class _Network(httpx.AsyncBaseTransport):
 async def _measure() -> dict[str, float]:
     storage, network = _Storage(_pdf()), _Network()
     with tempfile.TemporaryDirectory() as folder:
-        database = Database.from_url(f"sqlite:///{Path(folder) / 'rows.db'}")
-        resources = HostResources(database, FakeRecords(), "a secret", files=storage)
-        app = App(resources, transport=network)
-        pipe = Pipe(lambda: app)
-        pipe.valves = Pipe.Valves(API_KEY="sk-or-none", BASE_URL=_BASE_URL)
-        await pipe.pipes()
-        try:
+        host = PipeInProcess(
+            Path(folder), base_url=_BASE_URL, transport=network, files=storage, COST_LINE="forecast"
+        )
+        async with host as pipe:
             turns = [await _ask(pipe, network, messages) for messages in _chats()]
-            peak_mb = await _peak_mb(pipe, network, [*_chats()][-1])
-        finally:
-            await app.aclose()
-            await database.aclose()
+            peak_mb = await _peak_mb(pipe, network, _chats()[-1])
     milliseconds, stalls, floors, own_stalls = zip(*turns, strict=True)
     inputs = [json.loads(b"".join(body))["input"] for body in network.bodies]
-    return {
-        "request_mb": round(sum(map(len, network.bodies[-1])) / 1e6, 1),
-        "first_ms": round(milliseconds[0], 1),
-        "last_ms": round(milliseconds[-1], 1),
-        "median_ms": round(statistics.median(milliseconds), 1),
-        "longest_stall_ms": round(max(stalls), 1),
-        "median_stall_ms": round(statistics.median(stalls), 1),
-        "stall_of_an_idle_loop_ms": round(max(floors), 1),
-        "longest_stall_processor_ms": round(max(own_stalls), 1),
-        "median_stall_processor_ms": round(statistics.median(own_stalls), 1),
-        "peak_mb": round(peak_mb, 1),
-        "read_mb": round(storage.read_bytes / 1e6, 1),
-        "turns_with_changed_parts": float(
-            sum(later[: len(earlier)] != earlier for earlier, later in pairwise(inputs))
-        ),
+    changed = sum(later[: len(earlier)] != earlier for earlier, later in pairwise(inputs))
+    results = {
+        "request_mb": sum(map(len, network.bodies[-1])) / 1e6,
+        "first_ms": milliseconds[0],
+        "last_ms": milliseconds[-1],
+        "median_ms": statistics.median(milliseconds),
+        "longest_stall_ms": max(stalls),
+        "median_stall_ms": statistics.median(stalls),
+        "stall_of_an_idle_loop_ms": max(floors),
+        "longest_stall_processor_ms": max(own_stalls),
+        "median_stall_processor_ms": statistics.median(own_stalls),
+        "peak_mb": peak_mb,
+        "read_mb": storage.read_bytes / 1e6,
+        "turns_with_changed_parts": float(changed),
     }
+    return {name: round(value, 1) for name, value in results.items()}
 
 
 async def _ask(pipe: Pipe, network: _Network, messages: list[Any]) -> tuple[float, float, float, float]:
     """How long until the request is there, and the longest stalls of the loop: in the request, and in an idle loop."""
-    done = asyncio.Event()
-    idle = asyncio.create_task(_longest_stalls_ms(done))
-    await asyncio.sleep(0.2)
-    done.set()
-    floor, _ = await idle
-    done.clear()
-    watch = asyncio.create_task(_longest_stalls_ms(done))
-    await asyncio.sleep(0)
+    floor, _ = await _longest_stalls_ms(asyncio.create_task(asyncio.sleep(0.2)))
     started = time.perf_counter()
-    await _answer(pipe, messages)
-    done.set()
-    stall, own_stall = await watch
+    stall, own_stall = await _longest_stalls_ms(asyncio.create_task(_answer(pipe, messages)))
     return (network.arrived_seconds - started) * 1e3, stall, floor, own_stall
 
 
@@ -154,14 +137,15 @@ async def _answer(pipe: Pipe, messages: list[Any]) -> None:
         pass
 
 
-async def _longest_stalls_ms(done: asyncio.Event) -> tuple[float, float]:
-    """By the clock, and by the processor time of this process."""
+async def _longest_stalls_ms(work: asyncio.Task[None]) -> tuple[float, float]:
+    """While something is done, by the clock, and by the processor time of this process."""
     longest = own = 0.0
-    while not done.is_set():
+    while not work.done():
         began, own_began = time.perf_counter(), time.process_time()
         await asyncio.sleep(_LOOK_SECONDS)
         longest = max(longest, time.perf_counter() - began - _LOOK_SECONDS)
         own = max(own, time.process_time() - own_began)
+    await work
     return longest * 1e3, own * 1e3
 
 
@@ -195,13 +179,8 @@ def _chats() -> list[list[Any]]:
 
 def _png(number: int) -> bytes:
     """The head of a PNG of 1,024 by 1,024 pixels, and bytes that nothing can compress."""
-    size = (1024).to_bytes(4, "big") * 2
-    return (
-        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
-        + size
-        + b"\x08\x02\0\0\0"
-        + random.Random(number).randbytes(IMAGE_BYTES)  # noqa: S311 - any bytes
-    )
+    head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (1024).to_bytes(4, "big") * 2 + b"\x08\x02\0\0\0"
+    return head + random.Random(number).randbytes(IMAGE_BYTES)  # noqa: S311 - any bytes
 
 
 def _pdf() -> bytes:
@@ -223,5 +202,4 @@ _EVENTS = [
 _ANSWER = b"".join(f"data: {json.dumps(event)}\n\n".encode() for event in _EVENTS) + b"data: [DONE]\n\n"
 
 
-if __name__ == "__main__":
-    print(json.dumps(run(), indent=2))
+BENCHMARKS = {"media": run}

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from open_webui_openrouter_pipe.store.ledger import ChatSpending, SpendingLedger
-from scripts.benchmarks._screenplay import TOOL, agent_chat, plain_chat
-from scripts.benchmarks._stage import Actor, InstructedPage
+from scripts.benchmarks._chats import agent_chat, plain_chat
+from scripts.benchmarks._stage import Actor, page_of
 from scripts.harness.page import PipeInProcess
 
 if TYPE_CHECKING:
-    from scripts.benchmarks._screenplay import Chat
-
-NAME = "prices"
+    from scripts.benchmarks._chats import Chat
+    from scripts.harness.page import Page
 
 EXACT_SHARE: Final = 0.1
 PAUSES_SECONDS: Final = (20.0, 60.0, 120.0, 400.0)
@@ -62,27 +61,17 @@ def forecast_errors(chat: Chat, model: str) -> list[float]:
     return asyncio.run(_play(chat, model))
 
 
-class _Clock:
-    """The pipe's time, which a pause moves on together with the stand-in's."""
-
-    def __init__(self) -> None:
-        self.advanced_seconds = 0.0
-
-    def __call__(self) -> float:
-        return time.time() + self.advanced_seconds
-
-
 async def _play(chat: Chat, model: str) -> list[float]:
-    outputs, rand, clock = chat.outputs(), random.Random(model), _Clock()  # noqa: S311 - a seeded simulation
-    tools = {TOOL: lambda given: outputs[given["query"]]} if outputs else {}
+    rand, paused_seconds = random.Random(model), [0.0]  # noqa: S311 - a seeded simulation
     errors, before = list[float](), ChatSpending()
     with tempfile.TemporaryDirectory() as folder, Actor(chat) as actor:
-        host = PipeInProcess(Path(folder), base_url=actor.base_url, clock=clock)
+        host = PipeInProcess(
+            Path(folder), base_url=actor.base_url, clock=lambda: time.time() + sum(paused_seconds)
+        )
         async with host as pipe:
             database = host.open_database()
             ledger = SpendingLedger(database)
-            page = InstructedPage(pipe, model, tools=tools)
-            page.instructions = chat.system
+            page = page_of(chat, pipe, model)
             for number, turn in enumerate(chat.turns):
                 actor.turn(number)
                 await page.ask(turn.text)
@@ -90,16 +79,19 @@ async def _play(chat: Chat, model: str) -> list[float]:
                 cost = so_far.input_cost - before.input_cost
                 errors.append((so_far.expected_input_cost - before.expected_input_cost) / cost - 1)
                 before, pause = so_far, rand.choice(PAUSES_SECONDS)
-                clock.advanced_seconds += pause
+                paused_seconds.append(pause)
                 actor.advance(pause)
             await database.aclose()
     return errors
 
 
-async def _billed(ledger: SpendingLedger, page: InstructedPage, *, requests: int) -> ChatSpending:
+async def _billed(ledger: SpendingLedger, page: Page, *, requests: int) -> ChatSpending:
     """What the chat has cost, once so many requests are in the ledger."""
     while (  # noqa: ASYNC110 - written by a task that is the pipe's own
         so_far := await ledger.of_chat(page.user_id, page.chat_id)
     ).requests < requests:
         await asyncio.sleep(0.01)
     return so_far
+
+
+BENCHMARKS = {"prices": run}

@@ -1,16 +1,17 @@
-"""How much of what a long chat said still stands in a request that asks for it, without recall and with it.
+"""How much of what a long chat said still stands in a request that asks for it, and how long looking it up takes.
 
-Three chats of 250,000 to 272,000 tokens (see `_recall_chats`), each with eighty facts. Each fact is asked for in other
-words by the chat's last message, in five windows, with the settings as they are by default; what counts is whether its
-exact words stand in the request, or in what the recall tool then answers: to the question as it stands, or to a query
-that a language model made of it. `shares_no_word` are the facts whose question shares no content word
-with the passage. `held_out` is every second fact: what is tuned is tuned for the others. The whole chat holds all of
-them. Small talk ends each chat ten times more: nothing should be recalled for it.
+`recall`: three chats of 250,000 to 272,000 tokens (see `_recall_chats`), each with eighty facts. Each fact is asked for
+in other words by the chat's last message, in five windows, with the settings as they are by default; what counts is
+whether its exact words stand in the request, or in what the recall tool then answers: to the question as it stands, or
+to a query that a language model made of it. `shares_no_word` are the facts whose question shares no content word with
+the passage. `held_out` is every second fact: what is tuned is tuned for the others. Small talk ends each chat ten times
+more: nothing should be recalled for it. The summaries are the pipe's own, with a stand-in for the model's part:
+sentences of the segment, taken evenly from it, whatever they say. `python -m scripts.benchmarks.recall` prints a table.
 
-Messages become a conversation and a plan as in a request. The summaries are the pipe's own, with a stand-in for the
-model's part: sentences of the segment, taken evenly from it, whatever they say.
-
-`python -m scripts.benchmarks.recall` prints tables.
+`lookup`: chats of the other benchmarks (an agent's, plain talk, ten languages), repeated with other numbers until they
+have a size, at four characters a token. `cold` is a first question, for which everything is indexed; `warm` the next
+ones, their median; `new_turn` a question after one more text; all in processor time. Goals at a million tokens: 20 ms
+warm, 200 ms cold.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from __future__ import annotations
 import json
 import re
 import statistics
+import time
+import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +42,14 @@ from open_webui_openrouter_pipe.planning.recall import (
     question_of,
     quote_passages,
 )
-from open_webui_openrouter_pipe.recall.search import texts_of_turns
+from open_webui_openrouter_pipe.recall.search import SourceText, make_query, new_index, search, texts_of_turns
 from open_webui_openrouter_pipe.recall.tool import LookUp
 from open_webui_openrouter_pipe.responses.items import is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary
-from scripts.benchmarks._chats import text_of
+from scripts.benchmarks._chats import SHAPES, text_of
+from scripts.benchmarks._chats import write_chat as write_shape
 from scripts.benchmarks._recall_chats import SMALL_TALK, STYLES, Fact, RecallChat, write_chat
 
 if TYPE_CHECKING:
@@ -53,14 +58,13 @@ if TYPE_CHECKING:
     from open_webui_openrouter_pipe.conversation.conversation import Conversation
     from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
 
-NAME = "recall"
-
 WORKERS = 2
 RECALLING = replace(ContextSettings(), recall=True)
 WINDOWS_TOKENS = (200_000, 128_000, 64_000, 32_000, 16_000)
 MODEL_SHARE = 0.5
 """Of a summary's size: what the model itself writes of it; the pipe adds the rest."""
 SENTENCE_CHARACTERS = (30, 300)
+WAYS = ("without", "with", "question_looked_up", "after_one_call")
 
 _SENTENCE = re.compile(r"(?<=[.!?।])\s+|(?<=[。\uff01\uff1f])|\n")
 
@@ -73,22 +77,15 @@ class Held:
     found: tuple[bool, ...]
     added_tokens: tuple[int, ...]
 
-    def share(self, *, shares_words: bool | None = None, is_held_out: bool | None = None) -> float:
-        """The share of the facts, or of those that share words with their question, or are held out, or are not."""
-        chosen = [
-            found
-            for fact, found in zip(self.facts, self.found, strict=True)
-            if shares_words in {None, fact.shares_words} and is_held_out in {None, fact.is_held_out}
-        ]
-        return round(statistics.mean(chosen), 3)
-
     def shares(self, name: str) -> dict[str, float]:
         """The shares under a name: of all, of those that are held out, and of those that share no word."""
-        return {
-            name: self.share(),
-            f"{name}_held_out": self.share(is_held_out=True),
-            f"{name}_shares_no_word": self.share(shares_words=False),
+        both = list(zip(self.facts, self.found, strict=True))
+        chosen = {
+            name: self.found,
+            f"{name}_held_out": [found for fact, found in both if fact.is_held_out],
+            f"{name}_shares_no_word": [found for fact, found in both if not fact.shares_words],
         }
+        return {each: round(statistics.mean(found), 3) for each, found in chosen.items()}
 
     def missed(self) -> Iterator[Fact]:
         """Yield the facts that are not held."""
@@ -151,7 +148,7 @@ class Stage:
     def recalled(self, planned: Plan, texts: Sequence[str]) -> list[Recalled]:
         """What a request quotes when its last message is each of these."""
         *earlier, _ = self._conversation.turns
-        removed = [text for text in texts_of_turns(earlier) if text.digest not in self._sent(planned)]
+        removed = [text for text in texts_of_turns(earlier) if text.digest not in _digests(planned)]
 
         def recalled_for(text: str) -> Recalled:
             asked = build_input(read_history([{"role": "user", "content": text}]), {}, Options()).conversation
@@ -168,17 +165,13 @@ class Stage:
 
     def looked_up(self, planned: Plan, held: Held, queries: Sequence[str]) -> Held:
         """What is held when the model looks queries up with the recall tool, and reads the first page."""
-        look_up = LookUp(self._conversation, self._sent(planned), self._counter.text, self._caches.passages)
+        look_up = LookUp(self._conversation, _digests(planned), self._counter.text, self._caches.passages)
         texts = [look_up.answer(json.dumps({"query": query})) for query in queries]
         found = [
             known or fact.words in text
             for fact, known, text in zip(self.chat.facts, held.found, texts, strict=True)
         ]
         return replace(held, found=tuple(found))
-
-    def _sent(self, planned: Plan) -> set[bytes]:
-        """What a request holds in its own words."""
-        return {entry.digest for entry in planned.entries}
 
     def plan(self, text: str = SMALL_TALK[0], *, recall: bool) -> Plan:
         """The plan of the request whose last message is this text, with all summaries that it requires."""
@@ -200,6 +193,11 @@ class Stage:
         """The chat with this last message, as the pipe reads it."""
         built = build_input(read_history(self.chat.ending_with(text)), {}, Options())
         return replace(built.conversation, tools=self.chat.tools)
+
+
+def _digests(planned: Plan) -> set[bytes]:
+    """What a request holds in its own words."""
+    return {entry.digest for entry in planned.entries}
 
 
 def request_text(planned: Plan) -> str:
@@ -230,15 +228,64 @@ def table(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[st
     yield "| --- " * 7 + "|"
     for name, windows in results.items():
         for window, cell in windows.items():
-            ways = [_shares(cell, way) for way in ("without", "with", "question_looked_up", "after_one_call")]
+            ways = [f"{100 * cell[way]:.0f} ({100 * cell[f'{way}_held_out']:.0f})" for way in WAYS]
             added = f"{cell['added_tokens_mean']:,} ({cell['added_tokens_most']:,})"
             talk = f"{len(cell['small_talk_with_excerpts'])} of {len(SMALL_TALK)}"
             yield f"| {' | '.join([f'{name}, {window}', *ways, added, talk])} |"
 
 
-def _shares(cell: Mapping[str, Any], way: str) -> str:
-    return f"{100 * cell[way]:.0f} ({100 * cell[f'{way}_held_out']:.0f})"
+# --- time ----------------------------------------------------------------------------------------------------
 
+SIZES_TOKENS = (10_000, 100_000, 300_000, 1_000_000)
+CHARACTERS_PER_TOKEN = 4
+REPEATS = 15
+QUESTION = "Which depot had the most refused deliveries in spring, and who was told about it?"
+CONTEXT = (
+    "The carriers' report is late again.",
+    "Please compare the tariffs of both carriers for heavy parcels.",
+)
+
+
+def measure_lookup() -> dict[str, dict[str, float]]:
+    """Search chats of all sizes; milliseconds and megabytes."""
+    return {f"{size // 1000}k": _search_times(_texts(size)) for size in SIZES_TOKENS}
+
+
+def _search_times(texts: Sequence[SourceText]) -> dict[str, float]:
+    """Search one chat, first without an index."""
+    index, query = new_index(), make_query(QUESTION, CONTEXT)
+
+    def milliseconds(sources: Sequence[SourceText]) -> float:
+        start = time.process_time()
+        search(sources, query, index)
+        return round((time.process_time() - start) * 1000, 2)
+
+    times = {"cold_ms": milliseconds(texts[:-1]), "new_turn_ms": milliseconds(texts)}
+    times["warm_ms"] = statistics.median(milliseconds(texts) for _ in range(REPEATS))
+    tracemalloc.start()
+    kept = new_index()
+    search(texts, query, kept)
+    times["memory_mb"] = round(tracemalloc.get_traced_memory()[0] / 1e6, 1)
+    tracemalloc.stop()
+    passages = sum(len(found.starts) for each in texts if (found := kept.texts.get(each.digest)))
+    return {"passages": passages, **times}
+
+
+def _texts(size_tokens: int) -> list[SourceText]:
+    """What the chats say, again and again with other numbers, up to a size."""
+    chats = [write_shape(SHAPES[name]) for name in ("agent 40", "plain 300", "ten languages 90")]
+    said = [text for chat in chats for item in chat.all_items()[0] if (text := text_of(item).strip())]
+    texts: list[SourceText] = []
+    left = size_tokens * CHARACTERS_PER_TOKEN
+    while left > 0:
+        number = len(texts)
+        text = f"{number} {said[number % len(said)]} {number * 7}"[:left]
+        texts.append(SourceText(number, "user", text, sha256(text.encode()).digest()[:16]))
+        left -= len(text)
+    return texts
+
+
+BENCHMARKS = {"recall": run, "lookup": measure_lookup}
 
 if __name__ == "__main__":
     print("\n".join(table(run())))

@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings, Strategy
 from open_webui_openrouter_pipe.conversation.conversation import (
     ContentCache,
-    Conversation,
     build_conversation,
     is_model_input,
 )
@@ -26,14 +26,13 @@ from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, ModelTerms, PlanCaches, plan
 from open_webui_openrouter_pipe.summaries.summary import ModelSummary, Summary
+from scripts.benchmarks._chats import answer, call_and_output, message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from open_webui_openrouter_pipe.responses.items import Item
     from open_webui_openrouter_pipe.summaries.segments import Segment
-
-NAME = "small_windows"
 
 WINDOWS_TOKENS = (4_096, 6_144, 8_192, 12_288, 16_384)
 TURNS = 24
@@ -80,8 +79,8 @@ def run() -> dict[str, Any]:
 def measure(shape: Shape, window_tokens: int, strategy: Strategy) -> dict[str, float]:
     """Plan every request of a chat, and return what the later ones hold."""
     chat, sums = _Chat(shape, window_tokens, strategy), Counter[str]()
-    turn_of_item = [turn for turn in range(TURNS) for _ in _turn(shape, turn, window_tokens)]
-    items = [item for turn in range(TURNS) for item in _turn(shape, turn, window_tokens)]
+    chat_items = [(turn, item) for turn in range(TURNS) for item in _turn(shape, turn, window_tokens)]
+    turn_of_item, items = [turn for turn, _ in chat_items], [item for _, item in chat_items]
     known_first: set[int] = set()
     for end in range(1, len(items) + 1):
         turn = turn_of_item[end - 1]
@@ -91,23 +90,22 @@ def measure(shape: Shape, window_tokens: int, strategy: Strategy) -> dict[str, f
         sent = chat.ask(items[:end], turn_of_item[:end])
         if turn < FIRST_TURN:
             continue
-        opens_turn = end == 1 or turn_of_item[end - 2] != turn
-        last_of_turn = items[end]["type"] == "message"
         sums["requests"] += 1
         if sent is None:
             sums["refused"] += 1
             continue
         text = json.dumps(sent.items)
         known = {at for at in range(turn) if _code(at) in text}
-        sums["known"] += len([at for at in known if at >= turn - LAST_QUESTIONS])
-        sums["known_earlier"] += len([at for at in known if at < turn - LAST_QUESTIONS])
+        last = {at for at in known if at >= turn - LAST_QUESTIONS}
+        sums["known"] += len(last)
+        sums["known_earlier"] += len(known - last)
         sums["breaks"] += bool(sent.new_breaks)
         sums["summaries"] = len(chat.summaries)
-        if opens_turn:
+        if turn_of_item[end - 2] != turn:
             sums["turns"] += 1
             sums["answers_whole"] += json.dumps(_answer(turn - 1)) in text
             known_first = known
-        if last_of_turn:
+        if items[end]["type"] == "message":
             sums["forgotten"] += len(known_first - known)
             sums["results_whole"] += sum(
                 json.dumps(_result(shape, turn, at)) in text for at in range(shape.calls)
@@ -129,56 +127,41 @@ class _Chat:
     """One chat of one user: its model, its caches, and the summaries that were written for it."""
 
     def __init__(self, shape: Shape, window_tokens: int, strategy: Strategy) -> None:
-        self._model = ModelTerms("vendor/model", window_tokens)
-        self._settings = ContextSettings(context_strategy=strategy)
         self._tools = tuple(_tool(at) for at in range(max(shape.offered_tools, min(1, shape.calls))))
-        self._counter, self._caches = TokenCounter(ContentCache()), PlanCaches()
         self.summaries: dict[Segment, Summary] = {}
+        self._plan = partial(
+            plan,
+            settings=ContextSettings(context_strategy=strategy),
+            model=ModelTerms("vendor/model", window_tokens),
+            counter=TokenCounter(ContentCache()),
+            caches=PlanCaches(),
+            summaries=AvailableSummaries(self.summaries, "request"),
+        )
 
     def ask(self, items: Sequence[Item], turn_of_item: Sequence[int]) -> Plan | None:
         """The plan of a request with all summaries that it requires; None when it is refused."""
+        instructions = [message("system", _prose(40, 7))]
         conversation = replace(
-            build_conversation(items, turn_of_item, instructions=[_message("system", _prose(40, 7))]),
-            tools=self._tools,
+            build_conversation(items, turn_of_item, instructions=instructions), tools=self._tools
         )
         try:
             first = self._plan(conversation)
             for target in first.required_summaries:
-                self.summaries[target.segment] = Summary(
-                    ModelSummary(_prose(SUMMARY_WORDS, len(self.summaries)))
-                )
+                written = ModelSummary(_prose(SUMMARY_WORDS, len(self.summaries)))
+                self.summaries[target.segment] = Summary(written)
             return self._plan(conversation) if first.required_summaries else first
         except ContextOverflow:
             return None
-
-    def _plan(self, conversation: Conversation) -> Plan:
-        return plan(
-            conversation,
-            self._settings,
-            model=self._model,
-            counter=self._counter,
-            caches=self._caches,
-            summaries=AvailableSummaries(self.summaries, "request"),
-        )
 
 
 def _turn(shape: Shape, turn: int, window_tokens: int) -> Iterator[Item]:
     question = f"{_prose(25, turn)} The code is {_code(turn)}. {_prose(20, turn + 3)}?"
     if turn == 2 and shape.document_share:
         question += f"\n\n{_prose(int(window_tokens * shape.document_share / 1.3), turn)}"
-    yield _message("user", question)
+    yield message("user", question)
     for at in range(shape.calls):
-        call_id = f"call_{turn}_{at}"
-        yield {"type": "function_call", "call_id": call_id, "name": "tool_0", "arguments": f'{{"q": {turn}}}'}
-        yield {"type": "function_call_output", "call_id": call_id, "output": _result(shape, turn, at)}
-    yield _message("assistant", _answer(turn))
-
-
-def _message(role: Any, text: str) -> Item:
-    if role == "assistant":
-        content: Any = [{"type": "output_text", "text": text, "annotations": []}]
-        return {"type": "message", "role": role, "id": "msg", "status": "completed", "content": content}
-    return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
+        yield from call_and_output(f"call_{turn}_{at}", "tool_0", {"q": turn}, _result(shape, turn, at))
+    yield answer("msg", _answer(turn))
 
 
 def _answer(turn: int) -> str:
@@ -192,12 +175,9 @@ def _result(shape: Shape, turn: int, at: int) -> str:
 
 def _tool(at: int) -> dict[str, Any]:
     properties = {name: {"type": "string", "description": _prose(6, at)} for name in ("q", "place")}
-    return {
-        "type": "function",
-        "name": f"tool_{at}",
-        "description": _prose(25, at),
-        "parameters": {"type": "object", "properties": properties, "required": ["q"]},
-    }
+    parameters = {"type": "object", "properties": properties, "required": ["q"]}
+    description = _prose(25, at)
+    return {"type": "function", "name": f"tool_{at}", "description": description, "parameters": parameters}
 
 
 def _code(turn: int) -> str:
@@ -206,3 +186,6 @@ def _code(turn: int) -> str:
 
 def _prose(words: int, seed: int) -> str:
     return " ".join(islice(cycle(_TEXT.split()), seed * 11, seed * 11 + words))
+
+
+BENCHMARKS = {"small_windows": run}

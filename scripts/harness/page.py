@@ -25,6 +25,7 @@ from open_webui_openrouter_pipe.ports import Files
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.valves import UserValves
 from open_webui_openrouter_pipe.worker import HostResources
+from scripts.harness.database import open_database
 
 Json = dict[str, Any]
 Tool = Callable[[Json], str]
@@ -80,7 +81,7 @@ class PipeInProcess:
 
     def open_database(self) -> Database:
         """A file in the directory."""
-        return Database.from_url(f"sqlite:///{self._directory / 'rows.db'}")
+        return open_database(f"sqlite:///{self._directory / 'rows.db'}")
 
     @property
     def app(self) -> App:
@@ -89,13 +90,8 @@ class PipeInProcess:
 
     def _build(self) -> App:
         self._database = self.open_database()
-        self._apps.append(
-            App(
-                HostResources(self._database, FakeRecords(), SECRET_KEY, files=self._files),
-                transport=self._transport,
-                clock=self._clock,
-            )
-        )
+        resources = HostResources(self._database, FakeRecords(), SECRET_KEY, files=self._files)
+        self._apps.append(App(resources, transport=self._transport, clock=self._clock))
         return self.app
 
     async def __aenter__(self) -> Pipe:
@@ -133,19 +129,20 @@ class Answer:
     @property
     def notices(self) -> list[str]:
         """The status lines."""
-        events = [event["event"] for event in self.events if "event" in event]
-        return [event["data"]["description"] for event in events if event["type"] == "status"]
+        return [data["description"] for data in self._data_of("status")]
 
     @property
     def pictures(self) -> list[str]:
         """The addresses of the pictures that are shown."""
+        return [file["url"] for data in self._data_of("files") for file in data["files"]]
+
+    def _data_of(self, kind: str) -> list[Json]:
         events = [event["event"] for event in self.events if "event" in event]
-        files = [file for event in events if event["type"] == "files" for file in event["data"]["files"]]
-        return [file["url"] for file in files]
+        return [event["data"] for event in events if event["type"] == kind]
 
 
 class Page:
-    """One chat of one user with one pipe."""
+    """One chat of one user with one pipe; `system` is the chat's system prompt."""
 
     def __init__(
         self,
@@ -158,6 +155,7 @@ class Page:
         valves: UserValves | None = None,
     ) -> None:
         self._pipe = pipe
+        self.system = ""
         self._valves = valves
         self._tools = tools or {}
         self.model = model
@@ -167,8 +165,7 @@ class Page:
 
     async def ask(self, text: str) -> Answer:
         """Send a message and return the answer once all its rounds are over."""
-        answer = Answer()
-        self.turns.append((text, answer))
+        answer = self._new_answer(text)
         for _ in range(_MAX_ROUNDS):
             await self._round(answer)
             if not self._run_tools(answer):
@@ -177,38 +174,32 @@ class Page:
 
     def stream(self, text: str) -> AsyncGenerator[Json]:
         """Send a message and return the pipe's own stream, which the caller closes."""
-        answer = Answer()
-        self.turns.append((text, answer))
-        return self._events(answer)
+        return self._events(self._new_answer(text))
 
     async def complete(self, text: str) -> Json:
         """Send a message without streaming and return what the pipe returns."""
-        answer = Answer()
-        self.turns.append((text, answer))
+        self._new_answer(text)
         return cast("Json", await self._call({**self.body(), "stream": False}))
 
     def messages(self) -> list[Json]:
         """The chat as the host sends it to a pipe; the last answer as far as it is written."""
-        messages: list[Json] = []
+        messages: list[Json] = [{"role": "system", "content": self.system}] if self.system else []
         for text, answer in self.turns:
             messages += [{"role": "user", "content": text}, *_messages(answer.output)]
         return messages
 
     def body(self) -> Json:
         """The request body that the pipe gets."""
-        tools = [
-            {
-                "type": "function",
-                "function": {
-                    "name": name,
-                    "description": name,
-                    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
-                },
-            }
-            for name in self._tools
-        ]
+        parameters = {"type": "object", "properties": {"city": {"type": "string"}}}
+        functions = [{"name": name, "description": name, "parameters": parameters} for name in self._tools]
+        tools = [{"type": "function", "function": function} for function in functions]
         body = {"model": f"openrouter.{self.model}", "messages": self.messages(), "stream": True}
         return {**body, **({"tools": tools} if tools else {})}
+
+    def _new_answer(self, text: str) -> Answer:
+        answer = Answer()
+        self.turns.append((text, answer))
+        return answer
 
     async def _events(self, answer: Answer) -> AsyncGenerator[Json]:
         events = await self._call(self.body())
@@ -244,15 +235,10 @@ class Page:
         for call in calls:
             arguments = json.loads(call["arguments"])
             call["arguments"] = json.dumps(arguments, separators=(",", ":"))
-            text = self._tools[call["name"]](arguments)
+            parts = [{"type": "input_text", "text": self._tools[call["name"]](arguments)}]
+            ids = {"id": f"fco_{call['call_id']}", "call_id": call["call_id"]}
             answer.output.append(
-                {
-                    "type": "function_call_output",
-                    "id": f"fco_{call['call_id']}",
-                    "call_id": call["call_id"],
-                    "output": [{"type": "input_text", "text": text}],
-                    "status": "completed",
-                }
+                {"type": "function_call_output", **ids, "output": parts, "status": "completed"}
             )
         return bool(calls)
 
@@ -302,23 +288,17 @@ def _round_messages(
     items: Sequence[Json], results: Sequence[Json], completed: AbstractSet[str]
 ) -> list[Json]:
     texts = [text for item in items if item["type"] == "message" and (text := _text_of(item))]
-    calls = [
-        {
-            "id": item["call_id"],
-            "type": "function",
-            "function": {"name": item["name"], "arguments": item["arguments"]},
-        }
+    functions = {
+        item["call_id"]: {"name": item["name"], "arguments": item["arguments"]}
         for item in items
         if item["type"] == "function_call" and item["call_id"] in completed and item["status"] == "completed"
-    ]
+    }
+    calls = [{"id": each, "type": "function", "function": function} for each, function in functions.items()]
     details = [detail for item in items for detail in item.get("reasoning_details") or []]
-    message: Json = {"role": "assistant", "content": "\n".join(texts)}
-    if calls:
-        message["tool_calls"] = calls
-    if details:
-        message["reasoning_details"] = details
+    more = {name: value for name, value in (("tool_calls", calls), ("reasoning_details", details)) if value}
+    message = {"role": "assistant", "content": "\n".join(texts), **more}
     tool_messages = [
         {"role": "tool", "tool_call_id": item["call_id"], "content": item["output"][0]["text"]}
         for item in results
     ]
-    return [message, *tool_messages] if texts or calls or details else tool_messages
+    return [message, *tool_messages] if texts or more else tool_messages

@@ -10,14 +10,11 @@ import pwd
 import signal
 import socket
 import subprocess
-import time
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 from scripts import machine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from scripts.launch.process import Program
 
 START_SECONDS = 300.0
 STOP_SECONDS = 60.0
@@ -35,55 +32,64 @@ def unused_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Server(Protocol):
+class Server(ABC):
     """A server that tests may stop and start again; its address and its data stay the same."""
 
-    @property
-    def url(self) -> str:
-        """How clients reach it."""
-
-    def start(self) -> None:
-        """Start it and wait until it accepts connections. Starting twice does no harm."""
-
-    def stop(self) -> None:
-        """Stop it and wait until it is gone. Stopping twice does no harm."""
-
-
-class RedisServer:
-    """One redis-server that keeps its data in an append-only file."""
+    stop_signal = signal.SIGTERM
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._port = unused_port()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._program: Program | None = None
         self.start()
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """How clients reach it."""
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """What runs it."""
+
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Whether it accepts connections, once it runs."""
+
+    def start(self) -> None:
+        """Start it and wait until it accepts connections. Starting twice does no harm."""
+        if self._program is None:
+            self._program = Program(
+                self.command(),
+                log=self._directory / "server.log",
+                directory=Path("/"),
+                variables=os.environ,
+                stop_signal=self.stop_signal,
+                stop_seconds=STOP_SECONDS,
+            )
+            self._program.wait_until(self.is_ready, START_SECONDS, "is not ready")
+
+    def stop(self) -> None:
+        """Stop it and wait until it is gone. Stopping twice does no harm."""
+        if self._program is not None:
+            self._program.stop()
+            self._program = None
+
+
+class RedisServer(Server):
+    """One redis-server that keeps its data in an append-only file."""
 
     @property
     def url(self) -> str:
         """A `redis://` address."""
         return f"redis://127.0.0.1:{self._port}/0"
 
-    def start(self) -> None:
-        """Start it and wait until it accepts connections. Starting twice does no harm."""
-        if self._process is not None:
-            return
+    def command(self) -> list[str]:
+        """With its port and its file."""
         words = ["--port", str(self._port), "--bind", "127.0.0.1", "--dir", str(self._directory)]
-        with (self._directory / "redis.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [_program("redis-server"), *words, "--appendonly", "yes", "--save", ""],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        _wait(self._answers, self._process, self._directory / "redis.log")
+        return [_program("redis-server"), *words, "--appendonly", "yes", "--save", ""]
 
-    def stop(self) -> None:
-        """Stop it and wait until it is gone. Stopping twice does no harm."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(STOP_SECONDS)
-            self._process = None
-
-    def _answers(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether it serves; while it reads its file again, it listens already and answers `-LOADING`."""
         try:
             with socket.create_connection(("127.0.0.1", self._port), timeout=1) as connection:
@@ -93,57 +99,38 @@ class RedisServer:
             return False
 
 
-class PostgresServer:
+class PostgresServer(Server):
     """One PostgreSQL cluster with the superuser and database `postgres`, trusting loopback connections.
 
-    Where the tests run as root the server runs as another account, which must be able to reach the directory.
+    Where the tests run as root the server runs as another account, which must be able to reach the directory. It is
+    stopped without waiting for its clients; one that is just connecting must get on with it meanwhile: within an event
+    loop, stop it in a thread.
     """
 
+    stop_signal = signal.SIGINT
+
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._port = unused_port()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._pid_file = directory / "cluster" / "postmaster.pid"
+        self._cluster = directory / "cluster"
         self._prefix = _unprivileged(directory)
-        cluster = [_program("initdb"), "-D", str(directory / "cluster"), "-U", "postgres", "-A", "trust"]
+        create = [_program("initdb"), "-D", str(self._cluster), "-U", "postgres", "-A", "trust"]
         words = ["-E", "UTF8", "--no-locale", "--no-sync"]
-        subprocess.run([*self._prefix, *cluster, *words], cwd="/", check=True, capture_output=True)
-        self.start()
+        subprocess.run([*self._prefix, *create, *words], cwd="/", check=True, capture_output=True)
+        super().__init__(directory)
 
     @property
     def url(self) -> str:
         """A `postgresql://` address."""
         return f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
 
-    def start(self) -> None:
-        """Start it and wait until it accepts connections. Starting twice does no harm."""
-        if self._process is not None:
-            return
-        words = ["-D", str(self._directory / "cluster"), "-p", str(self._port), "-h", "127.0.0.1"]
-        settings = ["-k", "", "-F"]
-        with (self._directory / "postgres.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*self._prefix, _program("postgres"), *words, *settings],
-                cwd="/",
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        _wait(self._is_ready, self._process, self._directory / "postgres.log")
+    def command(self) -> list[str]:
+        """With its port, without a socket file, and without waiting for the disk."""
+        words = ["-D", str(self._cluster), "-p", str(self._port), "-h", "127.0.0.1", "-k", "", "-F"]
+        return [*self._prefix, _program("postgres"), *words]
 
-    def stop(self) -> None:
-        """Stop it without waiting for its clients (a fast shutdown), and wait until it is gone.
-
-        A client that is just connecting must get on with it meanwhile: within an event loop, call this in a thread.
-        """
-        if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
-            self._process.wait(STOP_SECONDS)
-            self._process = None
-
-    def _is_ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether it serves; its pid file tells so in the last line, after it listened for a while already."""
         try:
-            return self._pid_file.read_text("ascii").split()[-1] == "ready"
+            return (self._cluster / "postmaster.pid").read_text("ascii").split()[-1] == "ready"
         except (FileNotFoundError, IndexError):
             return False
 
@@ -163,13 +150,3 @@ def _program(name: str) -> str:
     if found is None:
         raise FileNotFoundError(f"{name} is not installed")
     return str(found)
-
-
-def _wait(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not ready():
-        if process.poll() is not None:
-            raise RuntimeError(f"{process.args!r} ended at once:\n{log.read_text('utf-8', 'replace')}")
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not ready after {START_SECONDS} s; see {log}")
-        time.sleep(0.05)

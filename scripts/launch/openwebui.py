@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from scripts.launch.process import LaunchError, Program
+from scripts.launch.process import Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -83,11 +83,16 @@ def start(
     words = ["--host", address.host, "--port", str(address.port)]
     environment = {**_environment(address, data), **(variables or {})}
     program = Program([*command, *words], log=data / "open-webui.log", directory=data, variables=environment)
-    try:
-        _wait_until_healthy(program, address, report)
-    except BaseException:  # an interrupt too must leave nothing running
-        program.stop()
-        raise
+    reported = time.monotonic()
+
+    def answers() -> bool:
+        nonlocal reported
+        if time.monotonic() - reported > REPORT_SECONDS:
+            report("Open WebUI is starting")
+            reported = time.monotonic()
+        return _healthy(address)
+
+    program.wait_until(answers, START_SECONDS, "does not answer")
     return program
 
 
@@ -104,23 +109,6 @@ def _environment(address: Address, data: Path) -> dict[str, str]:
         "WEBUI_SECRET_KEY": login.secret_key,
     }
     return {**_QUIET, **inherited, **ours}
-
-
-def _wait_until_healthy(program: Program, address: Address, report: Callable[[str], None]) -> None:
-    started = time.monotonic()
-    reported = started
-    while not _healthy(address):
-        now = time.monotonic()
-        if not program.running:
-            raise LaunchError(
-                f"Open WebUI ended while starting; the end of {program.log}:\n{program.last_lines(30)}"
-            )
-        if now - started > START_SECONDS:
-            raise LaunchError(f"Open WebUI does not answer after {START_SECONDS:.0f} s; see {program.log}")
-        if now - reported > REPORT_SECONDS:
-            report("Open WebUI is starting")
-            reported = now
-        time.sleep(0.25)
 
 
 def _healthy(address: Address) -> bool:

@@ -38,11 +38,7 @@ def start_standin(port: int, log: Path) -> Program:
     """Start the server that stands in for OpenRouter, and wait until it listens."""
     command = [sys.executable, "-m", "scripts.standin", "--port", str(port)]
     program = Program(command, log=log, directory=ROOT, variables=os.environ)
-    try:
-        program.wait_for_port(port, STANDIN_START_SECONDS)
-    except BaseException:  # an interrupt too must leave nothing running
-        program.stop()
-        raise
+    program.wait_for_port(port, STANDIN_START_SECONDS)
     return program
 
 

@@ -7,10 +7,11 @@ import signal
 import socket
 import subprocess
 import time
-from typing import TYPE_CHECKING, Self
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 STOP_SECONDS = 10.0
@@ -35,9 +36,17 @@ class Program:
     """A running program with a process group of its own and a log file; leaving the context stops it."""
 
     def __init__(
-        self, command: Sequence[str | Path], *, log: Path, directory: Path, variables: Mapping[str, str]
+        self,
+        command: Sequence[str | Path],
+        *,
+        log: Path,
+        directory: Path,
+        variables: Mapping[str, str],
+        stop_signal: signal.Signals = signal.SIGTERM,
+        stop_seconds: float = STOP_SECONDS,
     ) -> None:
         self.log = log
+        self._stop_signal, self._stop_seconds = stop_signal, stop_seconds
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command,
@@ -70,29 +79,37 @@ class Program:
         return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-count:])
 
     def wait_for_port(self, port: int, seconds: float) -> None:
-        """Wait until it accepts connections; raise LaunchError when it ends first or takes too long."""
-        deadline = time.monotonic() + seconds
-        while not _accepts(port):
-            if not self.running:
-                raise LaunchError(f"{self._name} ended at once:\n{self.last_lines(20)}")
-            if time.monotonic() > deadline:
-                raise LaunchError(f"{self._name} does not listen on port {port} after {seconds:.0f} s")
-            time.sleep(POLL_SECONDS)
+        """Wait until it accepts connections, as `wait_until` does."""
+        self.wait_until(lambda: _accepts(port), seconds, f"does not listen on port {port}")
+
+    def wait_until(self, ready: Callable[[], bool], seconds: float, failure: str) -> None:
+        """Wait until it is ready; nothing is left running where that fails.
+
+        Raises:
+            LaunchError: It has ended first, or takes too long; `failure` says what it does not do then.
+        """
+        words: Any = self._process.args
+        name, deadline = " ".join(map(str, words[:3])), time.monotonic() + seconds
+        with ExitStack() as when_it_fails:
+            when_it_fails.callback(self.stop)  # after an interrupt, too
+            while not ready():
+                if not self.running:
+                    raise LaunchError(f"{name} ended at once; the end of {self.log}:\n{self.last_lines(30)}")
+                if time.monotonic() > deadline:
+                    raise LaunchError(f"{name} {failure} after {seconds:.0f} s; see {self.log}")
+                time.sleep(POLL_SECONDS)
+            when_it_fails.pop_all()
 
     def stop(self) -> None:
         """Ask the whole group to end, then make it; returns when the program is gone."""
-        self._signal(signal.SIGTERM)
+        self._signal(self._stop_signal)
         try:
-            self._process.wait(STOP_SECONDS)
+            self._process.wait(self._stop_seconds)
         except subprocess.TimeoutExpired:
             pass
         finally:
             self._signal(signal.SIGKILL)
             self._process.wait(STOP_SECONDS)
-
-    @property
-    def _name(self) -> str:
-        return " ".join(str(word) for word in self._process.args[:3])  # type: ignore[index]  # a sequence was given
 
     def _signal(self, number: signal.Signals) -> None:
         try:

@@ -25,7 +25,7 @@ from open_webui_openrouter_pipe.turn import bill
 from open_webui_openrouter_pipe.turn.bill import time_text
 from open_webui_openrouter_pipe.valves import UserValves
 from open_webui_openrouter_pipe.worker import HostResources
-from scripts.benchmarks._screenplay import agent_chat, plain_chat
+from scripts.benchmarks._chats import agent_chat, plain_chat
 from scripts.benchmarks.prices import forecast_errors, within_share
 from scripts.harness.page import FakeRecords, Page, PipeInProcess
 from tests.app.chat import MODEL, settings

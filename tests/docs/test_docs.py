@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
+import pytest
+
 import open_webui_openrouter_pipe
 from open_webui_openrouter_pipe.money.prices import dollars
 from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.valves import UserValves
-from scripts import errors_page, settings_page
+from scripts import pages
 from scripts.paths import ROOT
 from tests.support.pages import PAGES, anchors, links, name_of
 
@@ -38,14 +40,11 @@ STATUS_LINES = [
 """What docs/user-guide.md explains."""
 
 
-def test_the_settings_page_says_what_the_code_says() -> None:
-    """If this fails, run `python -m scripts.settings_page`."""
-    assert settings_page.PAGE.read_text("utf-8") == settings_page.render()
-
-
-def test_the_errors_page_says_what_the_code_says() -> None:
-    """If this fails, run `python -m scripts.errors_page`."""
-    assert errors_page.PAGE.read_text("utf-8") == errors_page.render()
+@pytest.mark.parametrize("name", ["settings", "errors"])
+def test_the_page_says_what_the_code_says(name: str) -> None:
+    """If this fails, run `python -m scripts.pages`."""
+    page = pages.PAGES[name].read_text("utf-8")
+    assert pages.render(name, page) == page
 
 
 def test_links_lead_somewhere() -> None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from open_webui_openrouter_pipe.openrouter.fields import _Body
-from scripts import privacy_page, privacy_session
-from scripts.privacy_page import FIELDS, PAGE, render
+from scripts import privacy_session
+from scripts.pages import PAGES, explained, privacy
 
 if TYPE_CHECKING:
     from scripts.standin.state import RecordedRequest
 
+PAGE = PAGES["privacy"].read_text("utf-8")
 NEVER_SENT = {"metadata"}
 """A field of the Responses API that the pipe knows, and that Open WebUI keeps for itself: `host/call.py`."""
 
@@ -21,15 +22,14 @@ NEVER_SENT = {"metadata"}
 @pytest.fixture(scope="module")
 def sessions() -> tuple[list[RecordedRequest], list[RecordedRequest]]:
     """The requests of the ordinary session, and of the one with everything."""
-    return privacy_page.sessions()
+    return privacy_session.sessions()
 
 
 def test_the_page_says_what_is_sent(
     sessions: tuple[list[RecordedRequest], list[RecordedRequest]],
 ) -> None:
-    """If this fails, explain in `scripts/privacy_page.py` what is new, and run `python -m scripts.privacy_page`."""
-    page = PAGE.read_text("utf-8")
-    assert render(page, *sessions) == page
+    """If this fails, explain there what is new, and run `python -m scripts.pages privacy`."""
+    assert privacy(PAGE, *sessions) == PAGE
 
 
 def test_what_is_not_explained_is_an_error(
@@ -37,19 +37,19 @@ def test_what_is_not_explained_is_an_error(
 ) -> None:
     """A field that is sent and not on the page, and a header; so the test above cannot pass beside one."""
     ordinary, everything = sessions
-    page = PAGE.read_text("utf-8")
     field = replace(ordinary[-1], body={**ordinary[-1].body, "nickname": "Ada"})
     header = replace(ordinary[-1], headers={**ordinary[-1].headers, "cookie": ""})
     for wrong, name in ((field, "nickname"), (header, "cookie")):
         with pytest.raises(ValueError, match=f"sent and not explained: .'{name}'."):
-            render(page, [*ordinary, wrong], everything)
+            privacy(PAGE, [*ordinary, wrong], everything)
     with pytest.raises(ValueError, match=r"explained and not sent: .'GET /endpoints/zdr'"):
-        render(page, ordinary, ordinary)
+        privacy(PAGE, ordinary, ordinary)
 
 
 def test_every_field_that_can_be_sent_is_on_the_page() -> None:
     """The fields of the model by which bodies are written, whatever the sessions do."""
-    named = {name.partition(".")[0].partition("[")[0] for name in FIELDS}
+    fields = explained(PAGE, "fields") | explained(PAGE, "further fields")
+    named = {name.partition(".")[0].partition("[")[0] for name in fields}
     assert named - {"stream"} == set(_Body.model_fields) - NEVER_SENT
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scripts.privacy_page import FIELDS, HEADERS, REQUESTS
+from scripts.pages import PAGES, explained
 from scripts.privacy_session import PDF, PNG, fields_of, headers_of, kind_of
 
 if TYPE_CHECKING:
@@ -36,11 +36,12 @@ def test_a_session_sends_what_the_page_names(open_webui: OpenWebUI, standin: Sta
         admin.ask(MODEL, "[[standin: call=get_current_timestamp]] And now?", after=sent, session_id=tab.id)
     me = admin.api.get("/api/v1/auths/")
     requests = standin.requests
-    assert {f"{each.method} {each.path}" for each in requests} <= {
-        name.partition("?")[0] for name in REQUESTS
-    }
-    assert set(headers_of(requests)) - set(HEADERS) == set()
-    assert set(fields_of(requests)) - set(FIELDS) == set()
+    page = PAGES["privacy"].read_text("utf-8")
+    paths = {name.partition("?")[0] for name in explained(page, "requests")}
+    assert {f"{each.method} {each.path}" for each in requests} <= paths
+    assert set(headers_of(requests)) <= explained(page, "headers").keys()
+    fields = explained(page, "fields") | explained(page, "further fields")
+    assert set(fields_of(requests)) <= fields.keys()
     assert Counter(map(kind_of, standin.responses))["answer"] == 3
     everything = "".join(each.raw.decode() + str(each.headers) for each in requests)
     private = (me["id"], me["email"], me["name"], sent.chat_id, sent.message_id, admin.api.token)

@@ -11,33 +11,28 @@ from scripts import bench
 if TYPE_CHECKING:
     from pathlib import Path
 
-BENCHMARK = """
-NAME = "{name}"
-
-def run():
-    return {{"seconds": {seconds}}}
-"""
+MODULE = 'BENCHMARKS = {{"{name}": lambda: {{"seconds": {seconds}}}}}'
 
 
 @pytest.fixture
-def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bench.Benchmark]:
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bench.Benchmarks:
     """Two benchmarks in a directory that also holds a module that is not one."""
     package = tmp_path / "measured"
     package.mkdir()
     for stem, name, seconds in (("b_file", "late", 2), ("a_file", "early", 1)):
-        (package / f"{stem}.py").write_text(BENCHMARK.format(name=name, seconds=seconds), "utf-8")
+        (package / f"{stem}.py").write_text(MODULE.format(name=name, seconds=seconds), "utf-8")
     (package / "_shared.py").write_text("raise AssertionError\n", "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     return bench.find(package, "measured")
 
 
-def test_all_benchmarks_run_in_the_order_of_their_files(found: dict[str, bench.Benchmark]) -> None:
+def test_all_benchmarks_run_in_the_order_of_their_files(found: bench.Benchmarks) -> None:
     """Without names every benchmark runs, and modules with a leading underscore are skipped."""
     assert list(bench.measure(found, []).items()) == [("early", {"seconds": 1}), ("late", {"seconds": 2})]
 
 
-def test_named_benchmarks_run_alone(found: dict[str, bench.Benchmark]) -> None:
-    """Names choose, by NAME and not by file."""
+def test_named_benchmarks_run_alone(found: bench.Benchmarks) -> None:
+    """Names choose, those of `BENCHMARKS` and not by file."""
     assert bench.measure(found, ["late"]) == {"late": {"seconds": 2}}
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import pairwise
 
 from scripts.benchmarks import compaction
-from scripts.benchmarks._screenplay import Chat, agent_chat, message
+from scripts.benchmarks._chats import Chat, agent_chat, message
 from scripts.benchmarks._stage import Sent, asks_for_summary, piped
 
 MODEL = compaction.MARKETS["no_cache"]
@@ -27,7 +27,7 @@ def questions(sent: Sent, chat: Chat) -> list[int]:
 
 def test_a_bill_counts_what_is_read_and_what_summaries_say() -> None:
     """Without a cache a token of input costs one base token, and one of a summary three at these prices."""
-    ledger = compaction.Ledger(compaction.reader(), {"no_cache": MODEL})
+    ledger = compaction.Ledger({"no_cache": MODEL})
     body = {"input": [message("user", "word " * 5_000)]}
     tokens = compaction.reader().read(body, {}).tokens
     ledger.pay(Sent(body))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scripts.launch import process
 from scripts.launch.process import LaunchError, Program, require_free_port
 
 if TYPE_CHECKING:
@@ -36,7 +35,9 @@ with socket.create_server(("127.0.0.1", int(sys.argv[1]))):
 def start(directory: Path, code: str, *words: str) -> Program:
     """A Python program with the words as its arguments."""
     command = [sys.executable, "-c", code, *words]
-    return Program(command, log=directory / "log", directory=directory, variables=os.environ)
+    return Program(
+        command, log=directory / "log", directory=directory, variables=os.environ, stop_seconds=1.0
+    )
 
 
 def child_of(program: Program) -> int:
@@ -53,11 +54,8 @@ def lives(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("manner", ["willing", "stubborn"])
-def test_stopping_takes_the_children_along(
-    tmp_path: Path, manner: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopping_takes_the_children_along(tmp_path: Path, manner: str) -> None:
     """Neither the program nor its child lives on, even when both ignore the polite request."""
-    monkeypatch.setattr(process, "STOP_SECONDS", 1.0)
     with start(tmp_path, PARENT, manner) as program:
         child = child_of(program)
         assert (program.running, lives(child)) == (True, True)
