@@ -9,9 +9,7 @@
     permission    what of a call may be sent
     worker        what one worker owns, and all its calls share
     settings      the frozen settings of a request, from the valves
-    valves        what administrators and users set
-    advanced      what only experts set, behind one valve
-    valve_fields  what holds for every valve: its text, and how it is read
+    valves        what administrators and users set, and how it is read
     engine        one request's journey over the ports
     openrouter    HTTP: client, request body, catalogue, errors
     store         sealed artifacts, summaries and the audit in the host's database
@@ -24,8 +22,7 @@
     recall        finding again what was said, by search and by a tool     (pure)
     conversation  instructions and turns, their size, the input budget     (pure)
     responses     the Responses vocabulary: items, events, stream          (pure)
-    notices       the words that users read
-    languages     these words in other languages                           (pure)
+    notices       the words that users read, from the folder `words`       (pure)
     errors        the error tree
 
 `docs/architecture.md` explains how they work together. Beside `Pipe`, the root exports the functions that turn a chat

@@ -7,12 +7,11 @@ into one `Settings` of small slices, and each part receives only its slice. The 
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.request import getproxies
 
 from .conversation.budget import ContextSettings
@@ -31,15 +30,17 @@ from .openrouter.search import SearchSettings
 from .store.sealing import is_owned, open_text, seal_text
 from .turn.admission import AdmissionSettings
 from .turn.bill import SpendingSettings
-from .turn.recorder import Persistence, ReasoningRetention
+from .turn.recorder import Persistence
 from .valves import (
     ADMIN_PROTECTIONS,
     OWN_KEY_PURPOSE,
     PROTECTIONS,
-    USER_LIMITS,
+    RULES,
+    Advanced,
+    Rule,
     UserValves,
     Valves,
-    hidden_controls,
+    refused_user_valves,
 )
 
 
@@ -48,8 +49,6 @@ class StoreSettings:
     """How artifacts are sealed and how long they are kept; without `passphrases` the host's key is used."""
 
     passphrases: tuple[str, ...]
-    encrypt_all: bool
-    accept_unsealed: bool
     cleanup_days: int
 
 
@@ -89,7 +88,6 @@ class Settings:
     client: ClientSettings
     store: StoreSettings
     persistence: Persistence
-    carrier: Carrier
     save_attachments: bool
     image_config: Mapping[str, str]
     model_rows: ModelRowSettings
@@ -109,6 +107,7 @@ class Settings:
     held_image_config: frozenset[str] = frozenset()
     refusal: str = ""
     status_lines: StatusLines = "all"
+    carrier: Carrier = "auto"
 
 
 _IMAGE_CONFIG: Final = {"aspect_ratio": "IMAGE_ASPECT_RATIO", "image_size": "IMAGE_SIZE"}
@@ -126,84 +125,104 @@ def read_settings(
 
     `unreadable` are the names of the user's valves that cannot be read.
     """
-    hidden = hidden_controls(valves)
-    user_valves, limit_notices = _permitted(valves, _visible(hidden, user_valves or UserValves()))
-    refusal, lost_notices = _lost(sorted(set(unreadable) - hidden))
-    if lost := [name for name in ADMIN_PROTECTIONS if name in valves.unreadable]:
-        refusal = notice("valves_lost", names=", ".join(lost))
-    retention, notices = _reasoning_retention(valves, user_valves)
-    wanted = {name: getattr(user_valves, valve) for name, valve in _IMAGE_CONFIG.items()}
+    refused = refused_user_valves(valves)
+    hidden = {name for name, by in refused.items() if by == "USER_CONTROLS"}
+    wanted = (user_valves or UserValves()).model_dump(exclude_defaults=True)
+    own = UserValves.model_construct(**{name: value for name, value in wanted.items() if name not in refused})
+    refusal, lost = _lost(valves, sorted(set(unreadable) - hidden))
+    ignored = [name for name in wanted if name in refused.keys() - hidden]
+    valves, advanced = _combined(valves, own)
+    reasoning = advanced.PERSIST_REASONING_TOKENS
+    notices = (
+        *(
+            [notice("reasoning_disabled")]
+            if own.PERSIST_REASONING_TOKENS not in {"inherit", reasoning}
+            else ()
+        ),
+        *([notice("user_limits_not_followed", names=", ".join(ignored))] if ignored else ()),
+        *lost,
+    )
+    pictures = {name: getattr(own, valve) for name, valve in _IMAGE_CONFIG.items()}
     return Settings(
         client=ClientSettings(
             base_url=valves.BASE_URL.strip().rstrip("/"),
             api_key=valves.API_KEY.strip() or os.environ.get("OPENROUTER_API_KEY", "").strip(),
-            referer=valves.advanced.HTTP_REFERER.strip(),
-            title=valves.advanced.APP_TITLE.strip(),
-            timeout_seconds=valves.advanced.REQUEST_TIMEOUT_SECONDS,
+            referer=advanced.HTTP_REFERER.strip(),
+            title=advanced.APP_TITLE.strip(),
+            timeout_seconds=advanced.REQUEST_TIMEOUT_SECONDS,
         ),
         store=StoreSettings(
-            passphrases=tuple(
-                passphrase
-                for part in re.split(r"[,\n]", valves.ARTIFACT_ENCRYPTION_KEY)
-                if (passphrase := part.strip())
-            ),
-            encrypt_all=valves.advanced.ENCRYPT_ALL,
-            accept_unsealed=valves.advanced.ACCEPT_UNSEALED_ARTIFACTS,
+            passphrases=tuple(_words(valves.ARTIFACT_ENCRYPTION_KEY.replace("\n", ","))),
             cleanup_days=valves.ARTIFACT_CLEANUP_DAYS,
         ),
-        persistence=Persistence(
-            reasoning=retention,
-            tools=valves.advanced.PERSIST_TOOL_RESULTS,
-            in_text=valves.advanced.MARKER_CARRIER == "text",
-        ),
-        carrier=valves.advanced.MARKER_CARRIER,
-        save_attachments=valves.advanced.SAVE_ATTACHMENTS,
-        image_config={name: value for name, value in wanted.items() if value != "auto"},
-        model_rows=_model_rows(valves),
-        offer=_offer(valves),
-        user_parameters=frozenset(_words(valves.advanced.USER_PARAMETERS)),
-        context=_context(valves, user_valves),
-        assumed_window_tokens=valves.advanced.ASSUMED_CONTEXT_TOKENS,
-        summary=SummarySettings(valves.SUMMARY_MODEL.strip(), valves.advanced.SUMMARY_TIMEOUT_SECONDS),
+        persistence=Persistence(reasoning, tools=advanced.PERSIST_TOOL_RESULTS),
+        save_attachments=advanced.SAVE_ATTACHMENTS,
+        image_config={name: value for name, value in pictures.items() if value != "auto"},
+        model_rows=_model_rows(valves, advanced),
+        offer=_offer(valves, advanced),
+        user_parameters=frozenset(_words(advanced.USER_PARAMETERS)),
+        context=_context(valves, advanced, own),
+        assumed_window_tokens=advanced.ASSUMED_CONTEXT_TOKENS,
+        summary=SummarySettings(valves.SUMMARY_MODEL.strip(), advanced.SUMMARY_TIMEOUT_SECONDS),
         attachments=AttachmentSettings(
             MediaSettings(
                 documents=valves.DOCUMENTS,
                 parses_pdf="native" not in {valves.DOCUMENTS, valves.PDF_ENGINE},
-                max_images=valves.advanced.MAX_INPUT_IMAGES_PER_REQUEST,
-                image_selection=valves.advanced.IMAGE_INPUT_SELECTION,
-                max_bytes=valves.advanced.MAX_ATTACHMENT_MB * 1024 * 1024,
-                max_total_bytes=valves.advanced.MAX_REQUEST_ATTACHMENTS_MB * 1024 * 1024,
+                max_images=advanced.MAX_INPUT_IMAGES_PER_REQUEST,
+                image_selection=advanced.IMAGE_INPUT_SELECTION,
+                max_bytes=advanced.MAX_ATTACHMENT_MB * 1024 * 1024,
+                max_total_bytes=advanced.MAX_REQUEST_ATTACHMENTS_MB * 1024 * 1024,
             ),
             valves.PDF_ENGINE,
-            tuple(_words(valves.advanced.DOWNLOAD_HOSTS)),
+            tuple(_words(advanced.DOWNLOAD_HOSTS)),
         ),
         resilience=ResilienceSettings(
-            AdmissionSettings(valves.advanced.MAX_REQUESTS, valves.advanced.MAX_REQUESTS_PER_USER),
-            valves.advanced.RETRY_SECONDS,
+            AdmissionSettings(advanced.MAX_REQUESTS, advanced.MAX_REQUESTS_PER_USER), advanced.RETRY_SECONDS
         ),
         spending=SpendingSettings(
-            cost_line=valves.COST_LINE if user_valves.COST_LINE == "inherit" else user_valves.COST_LINE,
+            cost_line=valves.COST_LINE,
             confirm_dollars=valves.CONFIRM_ABOVE_DOLLARS,
             limits=read_limits(valves.SPENDING_LIMITS),
-            near_limit=valves.advanced.NEAR_LIMIT,
-            own_key=bool(user_valves.API_KEY),
+            near_limit=advanced.NEAR_LIMIT,
+            own_key=bool(own.API_KEY),
         ),
-        notices=(*notices, *limit_notices, *lost_notices),
-        controls=_controls(valves, user_valves, user_id),
-        steady_prompt=valves.advanced.STEADY_SYSTEM_PROMPT,
-        recall_tool=valves.advanced.RECALL_TOOL,
+        notices=notices,
+        controls=_controls(valves, advanced, _own_key(own.API_KEY, user_id)),
+        steady_prompt=advanced.STEADY_SYSTEM_PROMPT,
+        recall_tool=advanced.RECALL_TOOL,
         held_image_config=frozenset(name for name, valve in _IMAGE_CONFIG.items() if valve in hidden),
         refusal=refusal,
-        status_lines=user_valves.STATUS_LINES,
+        status_lines=own.STATUS_LINES,
     )
 
 
-def _model_rows(valves: Valves) -> ModelRowSettings:
+def _combined(valves: Valves, own: UserValves) -> tuple[Valves, Advanced]:
+    """The administrator's valves with the user's choices put in place, each by the rule of its valve."""
+    set_by_admin = {**dict(valves), **dict(valves.advanced)}
+    chosen = {name: _by_rule(rule, set_by_admin[name], getattr(own, name)) for name, rule in RULES.items()}
+    of_advanced = {name: value for name, value in chosen.items() if name in Advanced.model_fields}
+    of_valves = {name: value for name, value in chosen.items() if name in Valves.model_fields}
+    return valves.model_copy(update=of_valves), valves.advanced.model_copy(update=of_advanced)
+
+
+def _by_rule(rule: Rule, admin: Any, own: Any) -> Any:
+    match rule:
+        case "either":
+            return admin or own
+        case "off_wins" if admin == "disabled":
+            return admin
+        case _ if own == "inherit":
+            return admin
+        case _:
+            return own == "on" if isinstance(admin, bool) else own
+
+
+def _model_rows(valves: Valves, advanced: Advanced) -> ModelRowSettings:
     """Names of groups are read as they are written; an empty valve opens nothing."""
     access = tuple(_words(valves.NEW_MODEL_ACCESS)) or (PRIVATE,)
     if len(access) == 1 and access[0].lower() in {PRIVATE, PUBLIC}:
         access = (access[0].lower(),)
-    return ModelRowSettings(valves.advanced.SYNC_MODEL_INFO, access, valves.MODEL_ACCESS_APPLIES_TO)
+    return ModelRowSettings(advanced.SYNC_MODEL_INFO, access, valves.MODEL_ACCESS_APPLIES_TO)
 
 
 def _words(valve: str) -> list[str]:
@@ -222,72 +241,52 @@ def has_proxy() -> bool:
     return not getproxies().keys().isdisjoint({"http", "https", "all"})
 
 
-def _permitted(valves: Valves, user_valves: UserValves) -> tuple[UserValves, tuple[str, ...]]:
-    """The user's valves without limits that the administrator does not let users set, and a line that names these."""
-    chosen = user_valves.model_dump(include=set(USER_LIMITS), exclude_defaults=True)
-    if valves.ENABLE_USER_OVERRIDE or not chosen:
-        return user_valves, ()
-    permitted = UserValves(**user_valves.model_dump(exclude=set(USER_LIMITS)))
-    return permitted, (notice("user_limits_not_followed", names=", ".join(chosen)),)
-
-
-def _visible(hidden: Collection[str], user_valves: UserValves) -> UserValves:
-    """The user's valves without those that the administrator hides."""
-    defaults = {name: UserValves.model_fields[name].default for name in hidden}
-    return user_valves.model_copy(update=defaults)
-
-
-def _controls(valves: Valves, user_valves: UserValves, user_id: str) -> ControlSettings:
-    """The user's choices go before the administrator's defaults."""
-    effort = _chosen(user_valves.REASONING_EFFORT, valves.REASONING_EFFORT)
-    summary = _chosen(user_valves.REASONING_SUMMARY, valves.advanced.REASONING_SUMMARY)
+def _controls(valves: Valves, advanced: Advanced, own_api_key: str | None) -> ControlSettings:
+    effort, summary = valves.REASONING_EFFORT, advanced.REASONING_SUMMARY
     return ControlSettings(
         reasoning={
             **({} if effort == "default" else {"effort": effort}),
             **({} if summary == "auto" else {"summary": None if summary == "off" else summary}),
         },
         search=SearchSettings(
-            mode=valves.WEB_SEARCH if user_valves.WEB_SEARCH == "inherit" else user_valves.WEB_SEARCH,
-            engine=valves.advanced.WEB_SEARCH_ENGINE,
-            max_results=valves.advanced.WEB_SEARCH_MAX_RESULTS,
-            max_searches=valves.advanced.WEB_SEARCH_MAX_SEARCHES,
-            fetches=valves.advanced.WEB_FETCH,
+            mode=valves.WEB_SEARCH,
+            engine=advanced.WEB_SEARCH_ENGINE,
+            max_results=advanced.WEB_SEARCH_MAX_RESULTS,
+            max_searches=advanced.WEB_SEARCH_MAX_SEARCHES,
+            fetches=advanced.WEB_FETCH,
             host_switch_by=valves.WEB_SEARCH_BY,
         ),
-        provider=_provider(valves, user_valves),
-        fallback_models=tuple(_words(valves.advanced.FALLBACK_MODELS)),
-        service_tier="" if valves.advanced.SERVICE_TIER == "default" else valves.advanced.SERVICE_TIER,
-        cache_lifetime=valves.advanced.CACHE_TTL,
-        interleaves_thinking=valves.advanced.INTERLEAVED_THINKING,
+        provider=_provider(valves, advanced),
+        fallback_models=tuple(_words(advanced.FALLBACK_MODELS)),
+        service_tier="" if advanced.SERVICE_TIER == "default" else advanced.SERVICE_TIER,
+        cache_lifetime=advanced.CACHE_TTL,
+        interleaves_thinking=advanced.INTERLEAVED_THINKING,
         identity=valves.SEND_IDENTITY,
-        own_api_key=_own_key(user_valves.API_KEY, user_id),
+        own_api_key=own_api_key,
     )
 
 
-def _chosen(own: str, default: str) -> str:
-    return default if own == "inherit" else own
-
-
-def _provider(valves: Valves, user_valves: UserValves) -> dict[str, object]:
+def _provider(valves: Valves, advanced: Advanced) -> dict[str, object]:
     """The provider preferences that are set, as on the wire."""
-    prices = {"prompt": valves.advanced.MAX_PRICE_INPUT, "completion": valves.advanced.MAX_PRICE_OUTPUT}
-    sort = _chosen(user_valves.PROVIDER_SORT, valves.advanced.PROVIDER_SORT)
+    prices = {"prompt": advanced.MAX_PRICE_INPUT, "completion": advanced.MAX_PRICE_OUTPUT}
     wanted: dict[str, object] = {
-        "order": _words(valves.advanced.PROVIDER_ORDER),
-        "only": _words(valves.advanced.PROVIDER_ONLY),
-        "ignore": _words(valves.advanced.PROVIDER_IGNORE),
-        "sort": "" if sort == "default" else sort,
-        "quantizations": _words(valves.advanced.QUANTIZATIONS),
+        "order": _words(advanced.PROVIDER_ORDER),
+        "only": _words(advanced.PROVIDER_ONLY),
+        "ignore": _words(advanced.PROVIDER_IGNORE),
+        "sort": "" if advanced.PROVIDER_SORT == "default" else advanced.PROVIDER_SORT,
+        "quantizations": _words(advanced.QUANTIZATIONS),
         "max_price": {name: price_text(limit) for name, limit in prices.items() if limit},
-        "data_collection": "deny" if valves.advanced.DATA_COLLECTION == "deny" else "",
-        "zdr": valves.ZDR or user_valves.ZDR,
-        "require_parameters": valves.advanced.REQUIRE_PARAMETERS,
+        "data_collection": "deny" if advanced.DATA_COLLECTION == "deny" else "",
+        "zdr": valves.ZDR,
+        "require_parameters": advanced.REQUIRE_PARAMETERS,
     }
     return {name: value for name, value in wanted.items() if value}
 
 
-def _lost(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Why nothing may be sent while valves of these names cannot be read, or else a line about them."""
+def _lost(valves: Valves, names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Why nothing may be sent while valves cannot be read, or else a line about the user's; `names` are these."""
+    if lost := [name for name in ADMIN_PROTECTIONS if name in valves.unreadable]:
+        return notice("valves_lost", names=", ".join(lost)), ()
     if not set(names).isdisjoint(PROTECTIONS):
         return notice("user_valves_lost", names=", ".join(names)), ()
     return "", (notice("user_valves_unreadable", names=", ".join(names)),) if names else ()
@@ -312,47 +311,33 @@ def _own_key(sealed: str, user_id: str) -> str | None:
         return ""
 
 
-def _offer(valves: Valves) -> OfferSettings:
-    variants, unknown_variants = read_variants(_words(valves.advanced.VARIANTS))
+def _offer(valves: Valves, advanced: Advanced) -> OfferSettings:
+    variants, unknown_variants = read_variants(_words(advanced.VARIANTS))
     return OfferSettings(
         patterns=tuple(_words(valves.MODELS)) or ("*",),
         filters=read_filters(_words(valves.MODEL_FILTERS)),
         variants=variants,
         unknown_variants=unknown_variants,
-        shows_status=valves.advanced.STATUS_ENTRY == "always",
+        shows_status=advanced.STATUS_ENTRY == "always",
     )
 
 
-def _context(valves: Valves, user_valves: UserValves) -> ContextSettings:
-    strategy = valves.CONTEXT_STRATEGY
-    if strategy == "summarize" and user_valves.SUMMARY_BYPASS:
-        strategy = "prune"
+def _context(valves: Valves, advanced: Advanced, own: UserValves) -> ContextSettings:
+    skips_summaries = valves.CONTEXT_STRATEGY == "summarize" and own.SUMMARY_BYPASS
     return ContextSettings(
-        tool_output_retention_turns=valves.advanced.TOOL_OUTPUT_RETENTION_TURNS,
-        tool_output_pruning=valves.advanced.TOOL_OUTPUT_PRUNING,
-        context_strategy=strategy,
-        context_aim=valves.CONTEXT_AIM if user_valves.CONTEXT_AIM == "inherit" else user_valves.CONTEXT_AIM,
-        context_max_output_tokens=valves.advanced.CONTEXT_MAX_OUTPUT_TOKENS,
-        summary_trigger_ratio=valves.advanced.SUMMARY_TRIGGER_RATIO,
-        summary_ahead_ratio=valves.advanced.SUMMARY_AHEAD_RATIO,
-        summary_turn_trigger=valves.advanced.SUMMARY_TURN_TRIGGER,
-        protected_recent_turns=valves.advanced.PROTECTED_RECENT_TURNS,
-        prune_trigger_ratio=valves.advanced.PRUNE_TRIGGER_RATIO,
-        clip_last_messages=valves.advanced.CLIP_LAST_MESSAGES,
-        clip_minimum_messages=valves.advanced.CLIP_MIN_MESSAGES,
-        clip_user_limit=user_valves.CLIP_LAST_MESSAGES or None,
-        clip_bypass=user_valves.CLIP_BYPASS,
-        recall=valves.RECALL if user_valves.RECALL == "inherit" else user_valves.RECALL == "on",
+        tool_output_retention_turns=advanced.TOOL_OUTPUT_RETENTION_TURNS,
+        tool_output_pruning=advanced.TOOL_OUTPUT_PRUNING,
+        context_strategy="prune" if skips_summaries else valves.CONTEXT_STRATEGY,
+        context_aim=valves.CONTEXT_AIM,
+        context_max_output_tokens=advanced.CONTEXT_MAX_OUTPUT_TOKENS,
+        summary_trigger_ratio=advanced.SUMMARY_TRIGGER_RATIO,
+        summary_ahead_ratio=advanced.SUMMARY_AHEAD_RATIO,
+        summary_turn_trigger=advanced.SUMMARY_TURN_TRIGGER,
+        protected_recent_turns=advanced.PROTECTED_RECENT_TURNS,
+        prune_trigger_ratio=advanced.PRUNE_TRIGGER_RATIO,
+        clip_last_messages=advanced.CLIP_LAST_MESSAGES,
+        clip_minimum_messages=advanced.CLIP_MIN_MESSAGES,
+        clip_user_limit=own.CLIP_LAST_MESSAGES or None,
+        clip_bypass=own.CLIP_BYPASS,
+        recall=valves.RECALL,
     )
-
-
-def _reasoning_retention(
-    valves: Valves, user_valves: UserValves
-) -> tuple[ReasoningRetention, tuple[str, ...]]:
-    """The administrator's `disabled` wins; otherwise the user's own choice does."""
-    choice = user_valves.PERSIST_REASONING_TOKENS
-    if choice == "inherit":
-        return valves.advanced.PERSIST_REASONING_TOKENS, ()
-    if valves.advanced.PERSIST_REASONING_TOKENS == "disabled" != choice:
-        return "disabled", (notice("reasoning_disabled"),)
-    return choice, ()

@@ -1,287 +1,358 @@
-"""Admin valves and user valves as Open WebUI shows them: each field's default, limits and help.
+"""Admin valves and user valves: one line each, with default and limits, and how what is stored is read.
 
-Titles begin with a group. What only experts set stands in `advanced`, behind the one valve `ADVANCED`.
+Their texts stand in `words/valves.txt`. What only experts set is in `Advanced`, behind the one valve `ADVANCED`.
 """
 
 from __future__ import annotations
 
+import difflib
+import json
+import pkgutil
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import Annotated, Any, Final, Literal
+from contextlib import suppress
+from functools import cache, lru_cache
+from typing import Annotated, Any, Final, Literal, NamedTuple, cast, get_args, get_origin
 
+from annotated_types import Ge, Gt, Le
 from pydantic import (
     AfterValidator,
+    BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     ValidationError,
     field_validator,
     model_validator,
 )
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
-from .advanced import Advanced, ReasoningSummary, gather_advanced, read_advanced, readable_advanced
-from .conversation.budget import CLIP_RANGE_MESSAGES, Strategy
+from .conversation.budget import CLIP_RANGE_MESSAGES, Pruning, Strategy
 from .conversation.commands import Aim
 from .host.model_rows import AccessFor
 from .host.platform import NotSaved, host_secret, is_saving
 from .host.wording import StatusLines
-from .media.choice import Documents, PdfEngine
+from .media.choice import Documents, ImageSelection, PdfEngine
 from .notices import notice
 from .openrouter.client import DEFAULT_BASE_URL
 from .openrouter.request import IdentityLevel
-from .openrouter.search import SearchMode
+from .openrouter.search import SearchEngine, SearchMode
 from .store.sealing import seal_text
-from .turn.bill import CostLine
-from .valve_fields import ValveFields, explain, readable
+from .turn.bill import CostLine, NearLimit
+from .turn.recorder import ReasoningRetention
 
 AspectRatio = Literal["auto", "1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"]
 ImageSize = Literal["auto", "1K", "2K", "4K"]
-
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+ReasoningSummary = Literal["auto", "concise", "detailed", "off"]
+Sort = Literal["default", "price", "throughput", "latency"]
+Quantization = Literal[
+    "int4", "int8", "fp4", "mxfp4", "nvfp4", "fp6", "fp8", "mxfp8", "fp16", "bf16", "fp32", "unknown"
+]  # fmt: skip
 
-USER_CONTROLS: Final = (
-    *("REASONING_EFFORT", "REASONING_SUMMARY", "WEB_SEARCH", "PROVIDER_SORT", "ZDR", "API_KEY"),
-    *("IMAGE_ASPECT_RATIO", "IMAGE_SIZE"),
-)
-"""The user valves of which an administrator says whether users see them."""
+Rule = Literal["inherit", "off_wins", "either"]
+"""How a user's value and the administrator's of the same name become one.
+
+`inherit`: the user's, unless it is "inherit"; `off_wins`: the same, but the administrator's "disabled" holds; `either`:
+on where one of them is.
+"""
+Permission = Literal["", "USER_CONTROLS", "ENABLE_USER_OVERRIDE"]
+"""The administrator's valve that lets users set one of theirs; "" where they always may."""
+
 OWN_KEY_PURPOSE: Final = "own API key"
-
-_PASSWORD: dict[str, Any] = {"input": {"type": "password"}}
-_AS_SET: Final = "as the administrator set it"
-
-PROTECTIONS: Final = ("ZDR", "API_KEY")
-"""The user valves without which nothing is sent, rather than by their defaults: who sees a chat, and who pays."""
-
-ADMIN_PROTECTIONS: Final = (
-    *("ZDR", "DATA_COLLECTION", "PROVIDER_ONLY", "PROVIDER_IGNORE", "SPENDING_LIMITS"),
-    "ADVANCED",  # which may hold some of these
-)
-"""The same of the administrator's."""
-
-USER_LIMITS: Final = ("CONTEXT_AIM", "RECALL", "CLIP_LAST_MESSAGES", "CLIP_BYPASS", "SUMMARY_BYPASS")
-"""The user valves by which users change what the administrator has set for their chats."""
+_EXAMPLE: Final = '{"RETRY_SECONDS": 60}'
+_EXPLAINED: Final = 5
+"""How many errors are explained: a line of more is not read."""
+_OWN_KEYS: Final = ("rule", "permission", "protects")
 
 
-def _sealed_key(key: str) -> str:
-    """Seal a key before anybody stores or shows it."""
-    key = key.strip()
-    return seal_text(key, host_secret(), purpose=OWN_KEY_PURPOSE) if key else ""
+def valve(
+    default: object,
+    *,
+    rule: Rule | None = None,
+    permission: Permission = "",
+    protects: bool = False,
+    is_password: bool = False,
+    **limits: float,
+) -> Any:
+    """Return a valve's field; `limits` are pydantic's `ge`, `gt` and `le`.
+
+    A valve `protects` if its default would let others see chats, or cost more, than was said: while what is stored of
+    it cannot be read, nothing is sent.
+    """
+    marks: dict[str, Any] = {"rule": rule, "permission": permission, "protects": protects}
+    if is_password:
+        marks["input"] = {"type": "password"}
+    return Field(default=default, json_schema_extra=marks, **cast("dict[str, Any]", limits))
+
+
+def inherited(permission: Permission = "") -> Any:
+    """Return the field of a user's valve that is as the administrator's, unless the user chooses."""
+    return valve("inherit", rule="inherit", permission=permission)
+
+
+class ValveText(NamedTuple):
+    """What people read of a valve. `stands_for` says what happens with an empty or zero default."""
+
+    title: str
+    unit: str
+    stands_for: str
+    help: str
+
+
+@cache
+def _texts() -> Mapping[str, Mapping[str, ValveText]]:
+    """The texts by the name of their class and their own."""
+    texts: dict[str, dict[str, ValveText]] = {}
+    for line in (pkgutil.get_data(__package__, "words/valves.txt") or b"").decode().splitlines():
+        if line.startswith("#"):
+            section = texts.setdefault(line.removeprefix("# "), {})
+        else:
+            name, *parts = (part.strip() for part in line.split("|", 4))
+            section[name] = ValveText(*parts)
+    return texts
+
+
+def text_of(model: type[BaseModel], name: str) -> ValveText:
+    """Return the texts of a valve."""
+    return next(_texts()[each.__name__][name] for each in model.mro() if each.__name__ in _texts())
+
+
+def _complete(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    """Have the schema that Open WebUI shows say each default and range: it shows neither by itself."""
+    for name, field in model.model_fields.items():
+        shown, text, limits = schema["properties"][name], text_of(model, name), _limits(field)
+        default = f"{default_of(model, name)}{f' ({limits})' if limits else ''}"
+        shown.update(title=text.title, description=f"{text.help} **Default:** {default}.")
+        for key in _OWN_KEYS:
+            del shown[key]
+
+
+class ValveFields(BaseModel):
+    """The base of the classes of valves."""
+
+    model_config = ConfigDict(
+        hide_input_in_errors=True,  # the host logs them, and an input may be a key
+        allow_inf_nan=False,
+        json_schema_extra=_complete,
+    )
+    _unreadable: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """The names of stored values that could not be read, and have their defaults."""
+        return self._unreadable
+
+
+def default_of(model: type[BaseModel], name: str) -> str:
+    """Return a valve's default for people to read, with its unit, such as `90 days`."""
+    value, text = model.model_fields[name].default, text_of(model, name)
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, int | float):
+        return f"{value:g} {text.unit}".strip() + (f", {text.stands_for}" if text.stands_for else "")
+    return text.stands_for.replace("{default}", str(value)) or f"`{value}`"
+
+
+def _limits(field: FieldInfo) -> str:
+    """The range of a number, "" for anything else."""
+    kinds: dict[type, Any] = {type(each): each for each in field.metadata}
+    low, above, high = kinds.get(Ge), kinds.get(Gt), kinds.get(Le)
+    if above:
+        return f"above {above.gt:g}" + (f", up to {high.le:g}" if high else "")
+    if low:
+        return f"{low.ge:g} to {high.le:g}" if high else f"{low.ge:g} or more"
+    return ""
+
+
+def allowed(field: FieldInfo) -> str:
+    """Return which values a field takes, as words."""
+    if get_origin(field.annotation) is Literal:
+        return "one of " + ", ".join(map(str, get_args(field.annotation)))
+    words = {bool: "true or false", int: "a whole number", float: "a number"}
+    limits = _limits(field)
+    return words.get(cast("type", field.annotation), "text") + (f", {limits}" if limits else "")
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> str:
+    """Return what is wrong: each field by name, with what it takes, and no value."""
+    errors = error.errors(include_url=False, include_input=False)
+    more = [f"and {len(errors) - _EXPLAINED} more"] if len(errors) > _EXPLAINED else []
+    return "; ".join([*(_wrong(each, model) for each in errors[:_EXPLAINED]), *more])
+
+
+def _wrong(error: ErrorDetails, model: type[BaseModel]) -> str:
+    name = str(error["loc"][0])
+    if error["type"] == "value_error":
+        return f"{name}: {error['ctx']['error']}"
+    if error["type"] != "extra_forbidden":
+        return f"{name} takes {allowed(model.model_fields[name])}"
+    known = difflib.get_close_matches(name[:100].upper(), model.model_fields, n=1)
+    return f"there is no {name[:100]} here" + (f", perhaps {known[0]}" if known else "")
+
+
+def _readable(model: type[BaseModel], stored: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Those of the stored values that the class takes, and the names of the others."""
+    try:
+        model.model_validate(stored)
+    except ValidationError as error:
+        wrong = tuple(dict.fromkeys(str(each["loc"][0]) for each in error.errors(include_input=False)))
+        return {name: value for name, value in stored.items() if name not in wrong}, wrong
+    return dict(stored), ()
+
+
+def _known_quantizations(value: str) -> str:
+    """Refuse a name that OpenRouter does not know: it would refuse every request."""
+    unknown = {name.strip() for name in value.split(",")} - {"", *get_args(Quantization)}
+    if unknown:
+        raise ValueError(f"unknown quantizations: {', '.join(sorted(unknown))}")
+    return value
+
+
+class Advanced(ValveFields):
+    """What `ADVANCED` may hold; a title is the group under which the documentation lists it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    SYNC_MODEL_INFO: bool = valve(default=True)
+    VARIANTS: str = valve("")
+    STATUS_ENTRY: Literal["auto", "always"] = valve("auto")
+    REASONING_SUMMARY: ReasoningSummary = valve("auto")
+    INTERLEAVED_THINKING: bool = valve(default=True)
+    FALLBACK_MODELS: str = valve("")
+    NEAR_LIMIT: NearLimit = valve("thrifty")
+    MAX_PRICE_INPUT: float = valve(0.0, ge=0)
+    MAX_PRICE_OUTPUT: float = valve(0.0, ge=0)
+    SERVICE_TIER: Literal["default", "auto", "flex", "priority"] = valve("default")
+    CACHE_TTL: Literal["auto", "5m", "1h"] = valve("auto")
+    CONTEXT_MAX_OUTPUT_TOKENS: int = valve(0, ge=0)
+    ASSUMED_CONTEXT_TOKENS: int = valve(0, ge=0)
+    SUMMARY_TRIGGER_RATIO: float = valve(0.70, gt=0, le=1)
+    SUMMARY_AHEAD_RATIO: float = valve(0.60, gt=0, le=1)
+    SUMMARY_TURN_TRIGGER: int = valve(0, ge=0)
+    SUMMARY_TIMEOUT_SECONDS: float = valve(60.0, gt=0)
+    PROTECTED_RECENT_TURNS: int = valve(4, ge=1)
+    PRUNE_TRIGGER_RATIO: float = valve(0.90, gt=0, le=1)
+    TOOL_OUTPUT_RETENTION_TURNS: int = valve(10, ge=1)
+    TOOL_OUTPUT_PRUNING: Pruning = valve("batched")
+    RECALL_TOOL: bool = valve(default=True)
+    CLIP_LAST_MESSAGES: int = valve(4, ge=CLIP_RANGE_MESSAGES[0], le=CLIP_RANGE_MESSAGES[1])
+    CLIP_MIN_MESSAGES: int = valve(5, ge=1)
+    STEADY_SYSTEM_PROMPT: bool = valve(default=True)
+    WEB_SEARCH_ENGINE: SearchEngine = valve("auto")
+    WEB_SEARCH_MAX_RESULTS: int = valve(5, ge=1, le=25)
+    WEB_SEARCH_MAX_SEARCHES: int = valve(5, ge=1)
+    WEB_FETCH: bool = valve(default=True)
+    MAX_INPUT_IMAGES_PER_REQUEST: int = valve(20, ge=0)
+    IMAGE_INPUT_SELECTION: ImageSelection = valve("conversation")
+    MAX_ATTACHMENT_MB: int = valve(20, ge=1)
+    MAX_REQUEST_ATTACHMENTS_MB: int = valve(50, ge=0)
+    DOWNLOAD_HOSTS: str = valve("")
+    SAVE_ATTACHMENTS: bool = valve(default=True)
+    USER_PARAMETERS: str = valve("")
+    PROVIDER_ORDER: str = valve("")
+    PROVIDER_ONLY: str = valve("", protects=True)
+    PROVIDER_IGNORE: str = valve("", protects=True)
+    PROVIDER_SORT: Sort = valve("default")
+    QUANTIZATIONS: Annotated[str, AfterValidator(_known_quantizations)] = valve("")
+    DATA_COLLECTION: Literal["allow", "deny"] = valve("allow", protects=True)
+    REQUIRE_PARAMETERS: bool = valve(default=False)
+    PERSIST_REASONING_TOKENS: ReasoningRetention = valve("conversation")
+    PERSIST_TOOL_RESULTS: bool = valve(default=True)
+    REQUEST_TIMEOUT_SECONDS: float = valve(300.0, gt=0)
+    RETRY_SECONDS: float = valve(30.0, ge=0)
+    MAX_REQUESTS: int = valve(500, ge=0)
+    MAX_REQUESTS_PER_USER: int = valve(0, ge=0)
+    HTTP_REFERER: str = valve("")
+    APP_TITLE: str = valve("Open WebUI")
+
+
+@lru_cache(maxsize=16)
+def read_advanced(text: str) -> Advanced:
+    """Read the JSON text. Raises ValueError that says what is wrong, without values."""
+    try:
+        return Advanced.model_validate(_read_object(text))
+    except ValidationError as error:
+        raise ValueError(explain(error, Advanced)) from None
+
+
+def gather_advanced(valves: Mapping[str, Any]) -> dict[str, Any]:
+    """Move what `ADVANCED` may hold, and is given by its own name, into it; what it has already stays.
+
+    An `ADVANCED` that is not such a text stays as it is.
+    """
+    by_name = {name: value for name, value in valves.items() if name in Advanced.model_fields}
+    others = {name: value for name, value in valves.items() if name not in by_name}
+    text = others.get("ADVANCED", "")
+    if by_name and isinstance(text, str):
+        with suppress(ValueError):
+            others["ADVANCED"] = _write_object({**by_name, **_read_object(text)})
+    return others
+
+
+def readable_advanced(stored: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Gather what is stored, and leave out of `ADVANCED` what cannot be read; also return the names of that."""
+    lost: tuple[str, ...] = ()
+    try:
+        _read_object(stored.get("ADVANCED", ""))
+    except (AttributeError, ValueError):
+        stored, lost = {name: value for name, value in stored.items() if name != "ADVANCED"}, ("ADVANCED",)
+    gathered = gather_advanced(stored)
+    kept, unreadable = _readable(Advanced, _read_object(gathered.get("ADVANCED", "")))
+    if unreadable:
+        gathered["ADVANCED"] = _write_object(kept)
+    return gathered, (*lost, *unreadable)
+
+
+def _read_object(text: str) -> dict[str, Any]:
+    """Read a JSON object, {} from an empty text. Raises ValueError that says where it ends being one."""
+    try:
+        value = json.loads(text) if text.strip() else {}
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise ValueError(f"this is not JSON like {_EXAMPLE}: {error.msg}, {where}") from None
+    except (ValueError, RecursionError):
+        raise ValueError("this JSON has numbers too long or levels too deep") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"names and values are needed, such as {_EXAMPLE}")  # noqa: TRY004 - pydantic reports this one
+    return value
+
+
+def _write_object(values: Mapping[str, Any]) -> str:
+    """Write a JSON object for people to read; "" for none."""
+    return json.dumps(values, ensure_ascii=False, indent=2, default=str) if values else ""
 
 
 class Valves(ValveFields):
     """What an administrator sets, for all users. What `ADVANCED` may hold may also be given by its own name."""
 
-    API_KEY: str = Field(
-        default="",
-        title="OpenRouter · API Key",
-        description="Your key from https://openrouter.ai/settings/keys. Nothing else has to be set.",
-        json_schema_extra={**_PASSWORD, "stands_for": "the environment variable `OPENROUTER_API_KEY`"},
+    API_KEY: str = valve("", is_password=True)
+    MODELS: str = valve("*")
+    MODEL_FILTERS: str = valve("")
+    NEW_MODEL_ACCESS: str = valve("private")
+    MODEL_ACCESS_APPLIES_TO: AccessFor = valve("new")
+    REASONING_EFFORT: Literal["default", Effort] = valve("default")
+    SPENDING_LIMITS: str = valve("", protects=True)
+    CONFIRM_ABOVE_DOLLARS: float = valve(0.0, ge=0)
+    COST_LINE: CostLine = valve("forecast")
+    CONTEXT_STRATEGY: Strategy = valve("summarize")
+    CONTEXT_AIM: Aim = valve("faithful")
+    SUMMARY_MODEL: str = valve("")
+    RECALL: bool = valve(default=True)
+    WEB_SEARCH: SearchMode = valve("off")
+    WEB_SEARCH_BY: Literal["host", "openrouter"] = valve("host")
+    DOCUMENTS: Documents = valve("auto")
+    PDF_ENGINE: PdfEngine = valve("auto")
+    ZDR: bool = valve(default=False, protects=True)
+    SEND_IDENTITY: IdentityLevel = valve("session")
+    USER_CONTROLS: str = valve(
+        "REASONING_EFFORT, REASONING_SUMMARY, WEB_SEARCH, PROVIDER_SORT, ZDR, API_KEY, IMAGE_ASPECT_RATIO, IMAGE_SIZE"
     )
-    MODELS: str = Field(
-        default="*",
-        title="Models · Offered Models",
-        description=(
-            "Which models are offered: patterns separated by commas, such as `anthropic/*, openai/gpt-5*`. "
-            "A pattern that begins with `!` excludes models."
-        ),
-        json_schema_extra={"stands_for": "`*`, all models"},
-    )
-    MODEL_FILTERS: str = Field(
-        default="",
-        title="Models · Filters",
-        description=(
-            "What every offered model must fulfil, separated by commas: `free`, `tools`, `vision` (reads images), "
-            "`zdr` (some provider of it keeps no data), `newest` (of each family), `no-expiring`, `context>=128k` "
-            "(tokens), `price<=2` (dollars per million input tokens). With an unknown word no model is offered."
-        ),
-        json_schema_extra={"stands_for": "no conditions"},
-    )
-    NEW_MODEL_ACCESS: str = Field(
-        default="private",
-        title="Models · New Model Access",
-        description=(
-            "Who may use a model that is new in the list: `private` (administrators), `public` (everybody), or the "
-            "names of groups separated by commas."
-        ),
-    )
-    MODEL_ACCESS_APPLIES_TO: AccessFor = Field(
-        default="new",
-        title="Models · Model Access Applies To",
-        description=(
-            "`new`: New Model Access is set once, when a model first appears, and what an administrator sets for a "
-            "model afterwards stays. `all`: all offered models have that access, and what was set for single models "
-            "is replaced."
-        ),
-    )
-    REASONING_EFFORT: Literal["default", Effort] = Field(
-        default="default",
-        title="Models · Reasoning Effort",
-        description=(
-            "How much models think where neither the chat nor the user says so; a model that does not support this "
-            "effort gets the nearest one. `default`: as each model does by itself."
-        ),
-    )
-    SPENDING_LIMITS: str = Field(
-        default="",
-        title="Cost · Spending Limits",
-        description=(
-            "What may be spent, in US dollars, such as `user: 2/day 20/month; each of Students: 0.5/day; group Staff: "
-            "50/month; all: 100/month`. `user` is every user alone, `each of` every member of a group alone, `group` "
-            "its members together, `all` everybody together. Days and months begin at midnight UTC. As long as it "
-            "cannot be read, users cannot chat."
-        ),
-        json_schema_extra={"stands_for": "no limits"},
-    )
-    CONFIRM_ABOVE_DOLLARS: float = Field(
-        default=0.0,
-        ge=0,
-        title="Cost · Confirm Above Dollars",
-        description=(
-            "In a chat on the page, ask before a message whose input costs more than this, or a switch of model that "
-            "costs so much more because the other model has the chat in its cache."
-        ),
-        json_schema_extra={"unit": "US dollars", "stands_for": "never ask"},
-    )
-    COST_LINE: CostLine = Field(
-        default="forecast",
-        title="Cost · Status Line",
-        description=(
-            "What the status line of an answer names. `cost`: what it has cost, its tokens, time and speed. "
-            "`forecast`: also what the input of the next message will cost, and until when the provider has the chat "
-            "in its cache. `off`: no such line."
-        ),
-    )
-    CONTEXT_STRATEGY: Strategy = Field(
-        default="summarize",
-        title="Context · Strategy",
-        description=(
-            "What happens when a chat outgrows the model's window. `summarize`: old turns are replaced by summaries, "
-            "which are kept. `prune`: old turns are shortened, then dropped, oldest first. `clip`: only the last "
-            "messages are sent, always. `refuse`: an error says what uses up the context. `off`: everything is sent, "
-            "and the provider decides."
-        ),
-    )
-    CONTEXT_AIM: Aim = Field(
-        default="faithful",
-        title="Context · Aim",
-        description=(
-            "How far chats are shortened. `faithful`: what fits is sent, and old turns are shortened only when a chat "
-            "is large for the model's window. `thrifty`: summaries replace old turns at the size at which the chat "
-            "costs least at the model's prices, often far below that. With strategies other than `summarize`, it "
-            "is about old tool results alone."
-        ),
-    )
-    SUMMARY_MODEL: str = Field(
-        default="",
-        title="Context · Summary Model",
-        description="OpenRouter id of a model that writes the summaries, such as `openai/gpt-5-mini`.",
-        json_schema_extra={"stands_for": "the chat's own model, which reads the chat from its cache"},
-    )
-    RECALL: bool = Field(
-        default=True,
-        title="Context · Recall",
-        description=(
-            "Look up each question in the parts of the chat that are no longer sent word for word. What fits is quoted "
-            "beside it, in at most 900 tokens. No model is asked."
-        ),
-    )
-    WEB_SEARCH: SearchMode = Field(
-        default="off",
-        title="Search · Web Search",
-        description=(
-            "Web search by OpenRouter, unless a user chooses; each search costs extra. `auto`: the model searches when "
-            "it wants to. `on`: it has to. Models of Anthropic cannot be forced, and those without tools search with "
-            "`on` alone."
-        ),
-    )
-    WEB_SEARCH_BY: Literal["host", "openrouter"] = Field(
-        default="host",
-        title="Search · Who Searches",
-        description=(
-            "Who searches where a user switches on Open WebUI's own web search: Open WebUI (`host`), or OpenRouter in "
-            "its place. The web is never searched twice. With legacy function calling, Open WebUI searches in any case."
-        ),
-    )
-    DOCUMENTS: Documents = Field(
-        default="auto",
-        title="Attachments · Documents",
-        description=(
-            "How documents that users attach to a message reach the model. `auto`: as they are, wherever the model or "
-            "OpenRouter's parser reads them. `native`: as they are, only where the model itself reads them. `host`: "
-            "never as they are. What is not sent as it is, Open WebUI gives to the model in excerpts."
-        ),
-    )
-    PDF_ENGINE: PdfEngine = Field(
-        default="auto",
-        title="Attachments · PDF Engine",
-        description=(
-            "What reads PDFs. `native`: the model, for the price of its input. `cloudflare-ai`: free, text only. "
-            "`mistral-ocr`: also scanned pages, for about 2 dollars per 1,000 pages. `auto`: the model where it reads "
-            "files, and otherwise `cloudflare-ai`."
-        ),
-    )
-    ZDR: bool = Field(
-        default=False,
-        title="Privacy · Zero Data Retention",
-        description="Only providers that keep nothing of a request.",
-    )
-    SEND_IDENTITY: IdentityLevel = Field(
-        default="session",
-        title="Privacy · Send Identity",
-        description=(
-            "What OpenRouter learns of who asks, always as pseudonyms. `none`: nothing, and caches are found less "
-            "often. `session`: which chat. `user`: which user too. `trace`: which message and which task too."
-        ),
-    )
-    USER_CONTROLS: str = Field(
-        default=", ".join(USER_CONTROLS),
-        title="Users · Controls",
-        description=(
-            "Which of their own valves users see, separated by commas; those that are not named are neither shown nor "
-            "followed. `none`: none of these. The valves of the group Context are for Enable Override below."
-        ),
-        json_schema_extra={"stands_for": f"all of them, `{', '.join(USER_CONTROLS)}`"},
-    )
-    ENABLE_USER_OVERRIDE: bool = Field(
-        default=False,
-        title="Users · Enable Override",
-        description=(
-            "Let users decide how far their own chats are shortened, by their valves of the group Context. Off: their "
-            "form does not have these, and what they had set before is not followed, as a status line says."
-        ),
-    )
-    ARTIFACT_CLEANUP_DAYS: int = Field(
-        default=90,
-        ge=0,
-        title="Storage · Cleanup Days",
-        description=(
-            "How long after its last use something that is stored beside a chat (encrypted reasoning, tool results, "
-            "summaries) is deleted. 0: never."
-        ),
-        json_schema_extra={"unit": "days"},
-    )
-    ARTIFACT_ENCRYPTION_KEY: str = Field(
-        default="",
-        title="Storage · Encryption Key",
-        description=(
-            "Passphrase that encrypts what is stored, of 16 characters or more. Several, separated by commas or lines: "
-            "the first encrypts, the others still read older items."
-        ),
-        json_schema_extra={**_PASSWORD, "stands_for": "Open WebUI's secret key"},
-    )
-    BASE_URL: str = Field(
-        default=DEFAULT_BASE_URL,
-        title="Requests · Base URL",
-        description="Address of the OpenRouter API, without the trailing slash.",
-    )
-    ADVANCED: str = Field(
-        default="",
-        title="Advanced · More Settings",
-        description=(
-            'What few ever change, as JSON, such as `{"RETRY_SECONDS": 60, "WEB_FETCH": false}`. The page "Settings" '
-            "of the documentation lists all names with their defaults and limits."
-        ),
-        json_schema_extra={"stands_for": "none"},
-    )
+    ENABLE_USER_OVERRIDE: bool = valve(default=False)
+    ARTIFACT_CLEANUP_DAYS: int = valve(90, ge=0)
+    ARTIFACT_ENCRYPTION_KEY: str = valve("", is_password=True)
+    BASE_URL: str = valve(DEFAULT_BASE_URL)
+    ADVANCED: str = valve("", protects=True)  # as it may hold valves that do
 
     @model_validator(mode="before")
     @classmethod
@@ -300,122 +371,54 @@ class Valves(ValveFields):
         return read_advanced(self.ADVANCED)
 
 
+def _sealed_key(key: str) -> str:
+    """Seal a key before anybody stores or shows it."""
+    key = key.strip()
+    return seal_text(key, host_secret(), purpose=OWN_KEY_PURPOSE) if key else ""
+
+
 class UserValves(ValveFields):
     """What each user may set, for their own chats."""
 
-    REASONING_EFFORT: Literal["inherit", Effort] = Field(
-        default="inherit",
-        title="Models · Reasoning Effort",
-        description="How much models think for me, as far as they support it. `inherit`: as the administrator set it.",
+    REASONING_EFFORT: Literal["inherit", Effort] = inherited("USER_CONTROLS")
+    REASONING_SUMMARY: Literal["inherit", ReasoningSummary] = inherited("USER_CONTROLS")
+    WEB_SEARCH: Literal["inherit", SearchMode] = inherited("USER_CONTROLS")
+    COST_LINE: Literal["inherit", CostLine] = inherited()
+    STATUS_LINES: StatusLines = valve("all")
+    IMAGE_ASPECT_RATIO: AspectRatio = valve("auto", permission="USER_CONTROLS")
+    IMAGE_SIZE: ImageSize = valve("auto", permission="USER_CONTROLS")
+    CONTEXT_AIM: Literal["inherit", Aim] = inherited("ENABLE_USER_OVERRIDE")
+    RECALL: Literal["inherit", "on", "off"] = inherited("ENABLE_USER_OVERRIDE")
+    CLIP_LAST_MESSAGES: int = valve(0, ge=0, le=CLIP_RANGE_MESSAGES[1], permission="ENABLE_USER_OVERRIDE")
+    CLIP_BYPASS: bool = valve(default=False, permission="ENABLE_USER_OVERRIDE")
+    SUMMARY_BYPASS: bool = valve(default=False, permission="ENABLE_USER_OVERRIDE")
+    ZDR: bool = valve(default=False, rule="either", permission="USER_CONTROLS", protects=True)
+    PROVIDER_SORT: Literal["inherit", Sort] = inherited("USER_CONTROLS")
+    PERSIST_REASONING_TOKENS: Literal["inherit", ReasoningRetention] = valve("inherit", rule="off_wins")
+    API_KEY: Annotated[str, AfterValidator(_sealed_key)] = valve(
+        "", permission="USER_CONTROLS", protects=True, is_password=True
     )
-    REASONING_SUMMARY: Literal["inherit", ReasoningSummary] = Field(
-        default="inherit",
-        title="Models · Reasoning Summary",
-        description="How models sum up what they think. `off`: not at all. `inherit`: as the administrator set it.",
-    )
-    WEB_SEARCH: Literal["inherit", SearchMode] = Field(
-        default="inherit",
-        title="Search · Web Search",
-        description=(
-            "Web search by OpenRouter, which costs extra. `auto`: the model searches when it wants to. `on`: it has "
-            "to, where it can be forced. `inherit`: as the administrator set it."
-        ),
-    )
-    COST_LINE: Literal["inherit", "off", "cost", "forecast"] = Field(
-        default="inherit",
-        title="Cost · Status Line",
-        description=(
-            "What the status line of an answer names. `cost`: what it has cost. `forecast`: also what the input of my "
-            "next message will cost. `inherit`: as the administrator set it."
-        ),
-    )
-    STATUS_LINES: StatusLines = Field(
-        default="all",
-        title="Status · Lines",
-        description=(
-            "Which status lines I see above answers. `all`: also waits, searches and costs. `important`: only what was "
-            "cut, lost or not as I wanted it. `none`: none. Errors are always shown."
-        ),
-    )
-    IMAGE_ASPECT_RATIO: AspectRatio = Field(
-        default="auto",
-        title="Pictures · Aspect Ratio",
-        description="Width to height of the pictures that models draw for me. `auto`: the model chooses.",
-    )
-    IMAGE_SIZE: ImageSize = Field(
-        default="auto",
-        title="Pictures · Size",
-        description="Size of the pictures that models draw for me; larger ones cost more. `auto`: the model chooses.",
-    )
-    CONTEXT_AIM: Literal["inherit", "faithful", "thrifty"] = Field(
-        default="inherit",
-        title="Context · Aim",
-        description=(
-            "How far my chats are shortened. `faithful`: not before they are large for the model's window. "
-            "`thrifty`: to the size at which they cost least. `inherit`: as the administrator set it."
-        ),
-    )
-    RECALL: Literal["inherit", "on", "off"] = Field(
-        default="inherit",
-        title="Context · Recall",
-        description=(
-            "Whether my questions are looked up in the parts of a chat that are no longer sent word for word, and what "
-            "fits is quoted beside them. `inherit`: as the administrator set it."
-        ),
-    )
-    CLIP_LAST_MESSAGES: int = Field(
-        default=0,
-        ge=0,
-        le=CLIP_RANGE_MESSAGES[1],
-        title="Context · Clip Last Messages",
-        description="Where only the last messages of a chat are sent: how many.",
-        json_schema_extra={"unit": "messages", "stands_for": _AS_SET},
-    )
-    CLIP_BYPASS: bool = Field(
-        default=False,
-        title="Context · Clip Bypass",
-        description="Send my chats whole where otherwise only their last messages would be sent.",
-    )
-    SUMMARY_BYPASS: bool = Field(
-        default=False,
-        title="Context · Summary Bypass",
-        description="Do not summarize my chats; what does not fit is shortened instead.",
-    )
-    ZDR: bool = Field(
-        default=False,
-        title="Privacy · Zero Data Retention",
-        description="Only providers that keep nothing of my requests; some models have none.",
-    )
-    PROVIDER_SORT: Literal["inherit", "default", "price", "throughput", "latency"] = Field(
-        default="inherit",
-        title="Providers · Sort",
-        description=(
-            "Which providers come first: the cheapest, the fastest, or those that begin soonest. `default`: OpenRouter "
-            "balances the load. `inherit`: as the administrator set it."
-        ),
-    )
-    PERSIST_REASONING_TOKENS: Literal["inherit", "disabled", "next_reply", "conversation"] = Field(
-        default="inherit",
-        title="Storage · Persist Reasoning Tokens",
-        description=(
-            "How long a model's encrypted reasoning is kept, to be sent to it again: not at all (`disabled`), until "
-            "the next reply is complete, or as long as the chat. `inherit`: as the administrator set it."
-        ),
-    )
-    API_KEY: Annotated[str, AfterValidator(_sealed_key)] = Field(
-        default="",
-        title="OpenRouter · My Own API Key",
-        description=(
-            "An OpenRouter key that pays for my requests in place of the administrator's. It is stored encrypted, and "
-            "only its encrypted form is ever shown again."
-        ),
-        json_schema_extra={**_PASSWORD, "stands_for": "the administrator's key"},
-    )
+
+
+def _marked(model: type[BaseModel], mark: str) -> dict[str, Any]:
+    """What the valves of a class have as this mark, by their names, without those that have none."""
+    marks = {name: cast("Any", field.json_schema_extra)[mark] for name, field in model.model_fields.items()}
+    return {name: value for name, value in marks.items() if value}
+
+
+RULES: Final[Mapping[str, Rule]] = _marked(UserValves, "rule")
+"""How users' values are combined with the administrator's, by their names."""
+USER_PERMISSIONS: Final[Mapping[str, Permission]] = _marked(UserValves, "permission")
+"""The administrator's valve that lets users set one of theirs, by the name of that."""
+PROTECTIONS: Final = tuple(_marked(UserValves, "protects"))
+"""The user valves without which nothing is sent, rather than by their defaults: who sees a chat, and who pays."""
+ADMIN_PROTECTIONS: Final = (*_marked(Valves, "protects"), *_marked(Advanced, "protects"))
+"""The same of the administrator's."""
 
 
 def read_user_valves(stored: Mapping[str, Any]) -> tuple[UserValves, tuple[str, ...]]:
     """Read a user's valves as they are stored; what cannot be read has its default, and its names are returned."""
-    values, unreadable = readable(UserValves, stored)
+    values, unreadable = _readable(UserValves, stored)
     return UserValves.model_validate(values), unreadable
 
 
@@ -435,7 +438,7 @@ class HostValves(Valves):
         if is_saving():
             _refuse_unreadable(Valves, values)
         gathered, lost = readable_advanced(values)
-        readable_values, unreadable = readable(Valves, gathered)
+        readable_values, unreadable = _readable(Valves, gathered)
         super().__init__(**readable_values)
         self._unreadable = (*unreadable, *lost)
 
@@ -450,7 +453,7 @@ def _shown_user_valves(hidden: frozenset[str]) -> type[UserValves]:
         def __init__(self, /, **values: Any) -> None:
             if is_saving():
                 _refuse_unreadable(UserValves, values)
-            readable_values, unreadable = readable(UserValves, values)
+            readable_values, unreadable = _readable(UserValves, values)
             super().__init__(**readable_values)
             self._unreadable = unreadable
 
@@ -465,12 +468,16 @@ def _shown_user_valves(hidden: frozenset[str]) -> type[UserValves]:
     return _ShownUserValves
 
 
-def hidden_controls(valves: Valves) -> frozenset[str]:
-    """Return the names of the user valves that these valves hide."""
-    return frozenset(USER_CONTROLS) - {name.strip().upper() for name in valves.USER_CONTROLS.split(",")}
+def refused_user_valves(valves: Valves) -> dict[str, Permission]:
+    """Return the names of the user valves that these valves do not let users set, with which of them refuses it."""
+    shown = {name.strip().upper() for name in valves.USER_CONTROLS.split(",")}
+    return {
+        name: by
+        for name, by in USER_PERMISSIONS.items()
+        if not (name in shown if by == "USER_CONTROLS" else valves.ENABLE_USER_OVERRIDE)
+    }
 
 
 def user_valves_class(valves: Valves) -> type[UserValves]:
     """Return the class that describes the user's valves as these valves have them."""
-    without_effect = () if valves.ENABLE_USER_OVERRIDE else USER_LIMITS
-    return _shown_user_valves(hidden_controls(valves).union(without_effect))
+    return _shown_user_valves(frozenset(refused_user_valves(valves)))

@@ -220,8 +220,7 @@ class Worker:
                 has_key = bool(passphrases or secret)
                 found = (secret if has_key else secrets.token_hex(),)
                 keyring = await asyncio.to_thread(Keyring, found, passphrases=passphrases)
-                # A key for this worker alone must replace nothing that is stored.
-                sealing = Sealing(keyring, settings.encrypt_all, settings.accept_unsealed and has_key)
+                sealing = Sealing(keyring)
                 own = self.own
                 stores = Stores(
                     durable=SealedArtifacts(own.rows, sealing),

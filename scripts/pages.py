@@ -13,11 +13,17 @@ import re
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from open_webui_openrouter_pipe.advanced import Advanced
 from open_webui_openrouter_pipe.notices import admin_notice, notice
 from open_webui_openrouter_pipe.openrouter.errors import RULES, UNKNOWN
-from open_webui_openrouter_pipe.valve_fields import allowed, default_of
-from open_webui_openrouter_pipe.valves import ADMIN_PROTECTIONS, UserValves, Valves
+from open_webui_openrouter_pipe.valves import (
+    ADMIN_PROTECTIONS,
+    Advanced,
+    UserValves,
+    Valves,
+    allowed,
+    default_of,
+    text_of,
+)
 from scripts import privacy_session
 from scripts.paths import ROOT
 
@@ -26,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from pydantic import BaseModel
-    from pydantic.fields import FieldInfo
 
     from open_webui_openrouter_pipe.openrouter.errors import Rule
     from scripts.standin.state import RecordedRequest
@@ -77,18 +82,18 @@ def settings(text: str) -> str:
 
 def _tables(model: type[BaseModel]) -> Iterator[str]:
     """One table for each group of fields, under its title."""
-    groups = groupby(model.model_fields.items(), lambda each: _title(each[1])[0])
+    groups = groupby(model.model_fields.items(), lambda each: _title(model, each[0])[0])
     for number, (group, fields) in enumerate(groups):
         yield from [""] * bool(number)
         yield from (f"### {group}\n", "| name | takes | default | what it does |", "|---|---|---|---|")
         for name, field in fields:
-            title = _title(field)[1]
+            title, text = _title(model, name)[1], text_of(model, name).help
             shown = f"`{name}`" + (f"<br>{title}" if title else "")
-            yield f"| {shown} | {allowed(field)} | {default_of(field)} | {field.description} |"
+            yield f"| {shown} | {allowed(field)} | {default_of(model, name)} | {text} |"
 
 
-def _title(field: FieldInfo) -> tuple[str, str]:
-    group, _, title = (field.title or "").partition(" · ")
+def _title(model: type[BaseModel], name: str) -> tuple[str, str]:
+    group, _, title = text_of(model, name).title.partition(" · ")
     return group, title
 
 

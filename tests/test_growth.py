@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import open_webui_openrouter_pipe
-from open_webui_openrouter_pipe.advanced import gather_advanced, readable_advanced
 from open_webui_openrouter_pipe.context.page import context_page
 from open_webui_openrouter_pipe.context.report import plain
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
@@ -65,6 +64,7 @@ from open_webui_openrouter_pipe.responses.failure import read_failure
 from open_webui_openrouter_pipe.summaries.completion import group_tool_lines, judge_content
 from open_webui_openrouter_pipe.summaries.details import mark_ungrounded, missing_details
 from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, parse_model_summary
+from open_webui_openrouter_pipe.valves import gather_advanced, readable_advanced
 from scripts.paths import PACKAGE
 from tests.support.chats import call, history, output, planned, system, user
 from tests.support.context_reports import SMALL

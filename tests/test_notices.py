@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 from string import Formatter
 
 import pytest
 
-import open_webui_openrouter_pipe
-from open_webui_openrouter_pipe import notices
-from open_webui_openrouter_pipe.notices import admin_notice, notice
+from open_webui_openrouter_pipe.notices import ENGLISH, admin_notice, is_important, notice
+from scripts.paths import PACKAGE
+from tests.test_words import FORMS
 
 SPEAKERS = {"notice", "admin_notice", "say"}
 """Under these names the two functions that return a line are called."""
 IN_ONE_LANGUAGE = {"context/report.py", "context/page.py"}
 """Where whole texts are put together of lines that a `speaker` has said in the user's language."""
-PACKAGE = Path(open_webui_openrouter_pipe.__file__).parent
-TEMPLATES = notices._ENGLISH
+TEMPLATES = {name: text for name, text in ENGLISH.lines.items() if name not in FORMS}
 NODES = [
     (path.relative_to(PACKAGE), node)
     for path in sorted(PACKAGE.rglob("*.py"))
-    if path.name != "notices.py" and path.parent.name != "languages"
+    if path.name != "notices.py"
     for node in ast.walk(ast.parse(path.read_text("utf-8")))
 ]
 CALLS = [
@@ -80,15 +78,18 @@ def test_a_singular_needs_no_other_values_than_its_plural() -> None:
     )
 
 
-def test_lines_are_single_lines_of_plain_text() -> None:
-    """The host shows one line without markup."""
-    assert [text for text in TEMPLATES.values() if text != " ".join(text.split()) or not text] == []
+def test_waits_and_what_went_well_are_not_important() -> None:
+    """By the heads of their sections; what was cut, lost or is not as wanted is important, and so is any other text."""
+    routine = (notice("summarizing", tokens=1), notice("place_found"), notice("cost_line", line="$1"))
+    assert not any(map(is_important, routine))
+    assert all(map(is_important, (notice("answer_filtered"), notice("search_failed"), "another text")))
+    assert {name for name in TEMPLATES if TEMPLATES[name].endswith("...")} <= ENGLISH.routine
 
 
 def test_the_singular_is_used_for_one() -> None:
     """And only where the line has one."""
-    lines = [notice("artifacts_unavailable", count=count) for count in (1, 2)]
-    assert [line.split(" could")[0] for line in lines] == ["1 stored item", "2 stored items"]
+    waits = [notice("wait_seconds", count=count).removeprefix("Please try again in ") for count in (1, 2)]
+    assert waits == ["1 second", "2 seconds"]
     assert notice("artifacts_too_large", count=1) == "1 over the size limit"
 
 

@@ -295,13 +295,12 @@ def _input_bytes(raw: bytes) -> bytes:
     return raw[start : start + len(raw[start - 1 :].decode()[: end - 1].encode()) - 1]
 
 
-@pytest.mark.parametrize("carrier", ["text", "auto"])
 @pytest.mark.parametrize("model", FAMILIES)
 async def test_each_request_begins_with_the_bytes_of_the_one_before(
-    standin: StandIn, tmp_path: Path, model: str, carrier: str
+    standin: StandIn, tmp_path: Path, model: str
 ) -> None:
     """Six turns with thinking and tools: all accepted, each input a prefix of the next, and the cache grows."""
-    async with PipeInProcess(tmp_path, base_url=standin.base_url, MARKER_CARRIER=carrier) as pipe:
+    async with PipeInProcess(tmp_path, base_url=standin.base_url) as pipe:
         page = Page(pipe, model, tools=TOOLS)
         answers = await _ask_all(
             page,

@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import pytest
 from fastapi import HTTPException
-from pydantic import BaseModel, Field
 
-from open_webui_openrouter_pipe.advanced import Advanced, read_advanced
 from open_webui_openrouter_pipe.host.platform import NotSaved
 from open_webui_openrouter_pipe.settings import read_settings
-from open_webui_openrouter_pipe.valve_fields import ValveFields
 from open_webui_openrouter_pipe.valves import (
     ADMIN_PROTECTIONS,
+    RULES,
+    USER_PERMISSIONS,
+    Advanced,
     HostValves,
     UserValves,
+    ValveFields,
     Valves,
+    _texts,
+    read_advanced,
+    text_of,
     user_valves_class,
 )
 from scripts.paths import ROOT
@@ -31,6 +35,13 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 CLASSES: tuple[type[ValveFields], ...] = (Valves, Advanced, UserValves)
+ADMIN_FIELDS = {**Valves.model_fields, **Advanced.model_fields}
+KEPT: dict[type[ValveFields], tuple[str, object]] = {
+    Valves: ("MODELS", "a/*"),
+    Advanced: ("WEB_FETCH", False),
+    UserValves: ("IMAGE_SIZE", "4K"),
+}
+"""A value of each class that can be read."""
 SECRET = "sk-or-v1-secret"
 MOST_ADMIN_VALVES = 25
 ARCANE = re.compile(r"\b(seal\w*|told|carrier|input budget|Empty:|artifacts?)\b", re.IGNORECASE)
@@ -47,16 +58,25 @@ def wrong_values(field: FieldInfo) -> Iterator[object]:
                 yield getattr(limit, name) + step
 
 
-def each_wrong_value(model: type[BaseModel]) -> list[Any]:
-    """Each field with each of its wrong values."""
-    return [
-        pytest.param(name, value, id=f"{name}-{number}")
+each_wrong_value = pytest.mark.parametrize(
+    ("model", "name", "value"),
+    [
+        pytest.param(model, name, value, id=f"{model.__name__}-{name}-{number}")
+        for model in CLASSES
         for name, field in model.model_fields.items()
         for number, value in enumerate(wrong_values(field))
-    ]
+    ],
+)
 
 
-async def update_function_valves_by_id(**form: object) -> dict[str, Any]:
+def loaded(model: type[ValveFields], **stored: object) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What the host's class makes of stored values, and the names of those that it could not read."""
+    valves = user_valves_class(Valves())(**stored) if model is UserValves else HostValves(**stored)
+    advanced = valves.advanced.model_dump() if isinstance(valves, Valves) else {}
+    return {**valves.model_dump(exclude={"ADVANCED"}), **advanced}, valves.unreadable
+
+
+def update_function_valves_by_id(**form: object) -> dict[str, Any]:
     """What the host's function of this name does with a form of the administrator's."""
     return HostValves(**form).model_dump(exclude_unset=True)
 
@@ -66,44 +86,33 @@ def update_function_user_valves_by_id(**form: object) -> dict[str, Any]:
     return user_valves_class(Valves())(**form).model_dump(exclude_unset=True)
 
 
-def save(**form: object) -> dict[str, Any]:
-    """Save the administrator's form without an event loop."""
-    saving = update_function_valves_by_id(**form)
-    try:
-        saving.send(None)
-    except StopIteration as done:
-        stored: dict[str, Any] = done.value
-        return stored
-    raise AssertionError
+save = update_function_valves_by_id
 
 
-@pytest.mark.parametrize(("name", "value"), each_wrong_value(Valves))
-def test_a_stored_valve_that_cannot_be_read_has_its_default(name: str, value: object) -> None:
-    """All others stay as they are stored, and its name is known."""
-    others = {"MODELS": "a/*"} if name != "MODELS" else {"SUMMARY_MODEL": "a/b"}
-    valves = HostValves(**others, **{name: value})
-    assert (valves.model_dump(), valves.unreadable) == (Valves(**others).model_dump(), (name,))
+@each_wrong_value
+def test_a_stored_valve_that_cannot_be_read_has_its_default(
+    model: type[ValveFields], name: str, value: object
+) -> None:
+    """All others stay as they are stored, and its name is known; in `ADVANCED`, and beside it by its own name."""
+    kept = dict([KEPT[model]] if KEPT[model][0] != name else [])
+    expected = (loaded(model, **kept)[0], (name,))
+    assert loaded(model, **kept, **{name: value}) == expected
+    if model is Advanced:
+        assert loaded(model, ADVANCED=json.dumps({**kept, name: value})) == expected
 
 
-@pytest.mark.parametrize(("name", "value"), each_wrong_value(Advanced))
-def test_a_stored_name_of_advanced_that_cannot_be_read_has_its_default(name: str, value: object) -> None:
-    """In `ADVANCED`, and where it is still stored as a valve of its own."""
-    kept = ("WEB_FETCH", False) if name != "WEB_FETCH" else ("RECALL_TOOL", False)
-    expected = Advanced.model_validate(dict([kept]))
-    for stored in ({"ADVANCED": json.dumps(dict([kept, (name, value)]))}, dict([kept, (name, value)])):
-        valves = HostValves(**stored)
-        assert (valves.advanced, valves.unreadable) == (expected, (name,))
-
-
-@pytest.mark.parametrize(("name", "value"), each_wrong_value(UserValves))
-def test_a_user_s_stored_valve_that_cannot_be_read_has_its_default(name: str, value: object) -> None:
-    """All others stay as they are stored, and its name is known."""
-    others = {"IMAGE_SIZE": "4K"} if name != "IMAGE_SIZE" else {"CLIP_BYPASS": True}
-    valves = user_valves_class(Valves())(**others, **{name: value})
-    assert (valves.model_dump(), valves.unreadable) == (
-        UserValves.model_validate(others).model_dump(),
-        (name,),
-    )
+@each_wrong_value
+def test_a_wrong_value_is_not_saved(model: type[ValveFields], name: str, value: object) -> None:
+    """The line names the valve and what it takes, never the value."""
+    form = {"ADVANCED": json.dumps({name: value})} if model is Advanced else {name: value}
+    with pytest.raises(NotSaved) as refused:
+        (update_function_user_valves_by_id if model is UserValves else save)(**form)
+    line = str(refused.value)
+    where = "ADVANCED: " if model is Advanced else ""
+    assert re.match(rf"Not saved\. {where}{name} takes (one of|true|a whole|a number|text)", line)
+    assert SECRET not in line
+    if get_origin(model.model_fields[name].annotation) is not None:
+        assert ", ".join(get_args(model.model_fields[name].annotation)) in line
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '"x"', "[" * 100_000, '{"A": ' + "9" * 5_000 + "}", 5, None, {}])
@@ -117,28 +126,6 @@ def test_unknown_stored_names_have_no_effect() -> None:
     """In `ADVANCED` they are named; beside it they may be of another version."""
     valves = HostValves(ADVANCED='{"FOO": 1, "WEB_FETCH": false}', BAR=2)
     assert (valves.advanced, valves.unreadable) == (Advanced(WEB_FETCH=False), ("FOO",))
-
-
-@pytest.mark.parametrize(("name", "value"), [*each_wrong_value(Valves), *each_wrong_value(Advanced)])
-def test_a_wrong_value_is_not_saved(name: str, value: object) -> None:
-    """The line names the valve and what it takes, never the value."""
-    field = {**Valves.model_fields, **Advanced.model_fields}[name]
-    form = {name: value} if name in Valves.model_fields else {"ADVANCED": json.dumps({name: value})}
-    with pytest.raises(NotSaved) as refused:
-        save(**form)
-    line = str(refused.value)
-    assert re.match(rf"Not saved\. (ADVANCED: )?{name} takes (one of|true|a whole|a number|text)", line)
-    assert SECRET not in line
-    if get_origin(field.annotation) is not None:
-        assert ", ".join(get_args(field.annotation)) in line
-
-
-@pytest.mark.parametrize(("name", "value"), each_wrong_value(UserValves))
-def test_a_user_s_wrong_value_is_not_saved(name: str, value: object) -> None:
-    """The line names the valve and what it takes, never the value."""
-    with pytest.raises(NotSaved, match=rf"Not saved\. {name} takes ") as refused:
-        update_function_user_valves_by_id(**{name: value})
-    assert SECRET not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -180,24 +167,20 @@ def test_a_refusal_is_the_answer_of_the_host() -> None:
     assert (answer.value.status_code, answer.value.detail) == (400, "Not saved. ZDR takes true or false.")
 
 
-def test_what_was_a_valve_of_its_own_moves_into_advanced() -> None:
+def test_what_is_given_by_its_own_name_moves_into_advanced() -> None:
     """It holds at once, and is stored there with the next saving; what stands there already goes before."""
     stored = {"MODELS": "a/*", "RECALL_TOOL": False, "RETRY_SECONDS": 5.0}
-    assert (HostValves(**stored).advanced, HostValves(**stored).unreadable) == (
-        Advanced(RECALL_TOOL=False, RETRY_SECONDS=5.0),
-        (),
-    )
+    assert HostValves(**stored).advanced == Advanced(RECALL_TOOL=False, RETRY_SECONDS=5.0)
     saved = save(**stored, ADVANCED='{"RETRY_SECONDS": 60}')
     assert saved == {"MODELS": "a/*", "ADVANCED": '{\n  "RECALL_TOOL": false,\n  "RETRY_SECONDS": 60\n}'}
-    assert save(**saved) == saved
 
 
-def test_what_is_saved_is_what_was_typed() -> None:
+@pytest.mark.parametrize(
+    "form", [{"MODELS": "a/*", "ADVANCED": '{ "RETRY_SECONDS":60 }'}, {}, {"ADVANCED": " "}]
+)
+def test_what_is_saved_is_what_was_typed(form: dict[str, object]) -> None:
     """Only what is set, and `ADVANCED` as it is written."""
-    form = {"MODELS": "a/*", "ADVANCED": '{ "RETRY_SECONDS":60 }'}
     assert save(**form) == form
-    assert save() == {}
-    assert save(ADVANCED=" ") == {"ADVANCED": " "}
 
 
 @pytest.mark.parametrize("name", ADMIN_PROTECTIONS)
@@ -208,68 +191,66 @@ def test_nothing_is_sent_while_a_protection_cannot_be_read(name: str) -> None:
     assert read_settings(HostValves(COST_LINE=[1])).refusal == ""
 
 
-def schema_of(model: type[ValveFields]) -> dict[str, Any]:
-    """What the host shows of each field."""
-    properties: dict[str, Any] = model.model_json_schema()["properties"]
-    return properties
+def test_what_protects_chats_and_money_is_known() -> None:
+    """Who may see a chat, and what may be spent."""
+    money, data = {"SPENDING_LIMITS"}, {"ZDR", "DATA_COLLECTION", "PROVIDER_ONLY", "PROVIDER_IGNORE"}
+    assert set(ADMIN_PROTECTIONS) == money | data | {"ADVANCED"}
 
 
-def test_every_text_ends_with_default_unit_and_range() -> None:
-    """The host shows none of them; they come from the field itself."""
-
-    class Example(ValveFields):
-        DAYS: int = Field(default=90, ge=0, description="When.", json_schema_extra={"unit": "days"})
-        SHARE: float = Field(default=0.70, gt=0, le=1, description="How much.")
-        LAST: int = Field(
-            default=4, ge=1, le=50, description="Which.", json_schema_extra={"unit": "messages"}
-        )
-        PRICE: float = Field(
-            default=0,
-            ge=0,
-            description="The most.",
-            json_schema_extra={"unit": "$", "stands_for": "no limit"},
-        )
-        TIMEOUT: float = Field(default=300.0, gt=0, description="How long.")
-        NAME: str = Field(default="x", description="Who.")
-        OTHERS: str = Field(default="", description="Whom.", json_schema_extra={"stands_for": "nobody"})
-        ASK: bool = Field(default=True, description="Whether.")
-
-    shown = schema_of(Example)
-    assert [each["description"] for each in shown.values()] == [
-        "When. **Default:** 90 days (0 or more).",
-        "How much. **Default:** 0.7 (above 0, up to 1).",
-        "Which. **Default:** 4 messages (1 to 50).",
-        "The most. **Default:** 0 $, no limit (0 or more).",
-        "How long. **Default:** 300 (above 0).",
-        "Who. **Default:** `x`.",
-        "Whom. **Default:** nobody.",
-        "Whether. **Default:** on.",
-    ]
-    assert not {"unit", "stands_for"} & {key for each in shown.values() for key in each}
-    for model in (HostValves, Advanced, user_valves_class(Valves(ENABLE_USER_OVERRIDE=True))):
-        assert all(
-            re.search(r" \*\*Default:\*\* .+\.$", each["description"]) for each in schema_of(model).values()
-        )
+@pytest.mark.parametrize(
+    ("model", "name", "default"),
+    [
+        (Valves, "ARTIFACT_CLEANUP_DAYS", "90 days (0 or more)"),
+        (Valves, "CONFIRM_ABOVE_DOLLARS", "0 US dollars, never ask (0 or more)"),
+        (Valves, "NEW_MODEL_ACCESS", "`private`"),
+        (Valves, "MODEL_FILTERS", "no conditions"),
+        (Valves, "USER_CONTROLS", f"all of them, `{Valves().USER_CONTROLS}`"),
+        (Valves, "RECALL", "on"),
+        (Advanced, "SUMMARY_TRIGGER_RATIO", "0.7 (above 0, up to 1)"),
+        (Advanced, "CLIP_LAST_MESSAGES", "4 messages (1 to 50)"),
+        (Advanced, "REQUEST_TIMEOUT_SECONDS", "300 seconds (above 0)"),
+        (UserValves, "ZDR", "off"),
+    ],
+)
+def test_every_text_ends_with_default_unit_and_range(
+    model: type[ValveFields], name: str, default: str
+) -> None:
+    """The host shows none of them; they come from the field itself, and nothing else of ours is shown."""
+    properties = model.model_json_schema()["properties"]
+    shown = f"{text_of(model, name).help} **Default:** {default}."
+    assert (properties[name]["title"], properties[name]["description"]) == (text_of(model, name).title, shown)
+    keys = {"default", "description", "title", "type", "enum", "input"}
+    limits = {"minimum", "maximum", "exclusiveMinimum"}
+    assert {key for each in properties.values() for key in each} <= keys | limits
 
 
 @pytest.mark.parametrize("model", CLASSES)
-def test_every_default_says_what_it_is(model: type[ValveFields]) -> None:
-    """A number has its unit unless it is a share, and what is empty says what happens then."""
+def test_every_valve_has_its_texts(model: type[ValveFields]) -> None:
+    """In their order and in plain words; a number has its unit unless it is a share, and what is empty says so."""
+    assert list(_texts()[model.__name__]) == list(model.model_fields)
     for name, field in model.model_fields.items():
-        extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+        text = text_of(model, name)
+        assert text.help, name
+        assert not ARCANE.search(re.sub(r"`[^`]*`", "", text.help)), name
         if field.default == "":
-            assert extra.get("stands_for"), name
+            assert text.stands_for, name
         if field.annotation in (int, float) and not name.endswith("_RATIO"):
-            assert extra.get("unit"), name
+            assert text.unit, name
 
 
 @pytest.mark.parametrize("model", CLASSES)
 def test_valves_are_in_groups(model: type[ValveFields]) -> None:
-    """Titles begin with them, and each group stands in one place; in `ADVANCED` nobody sees more of a title."""
-    titles = [(field.title or "").split(" · ") for field in model.model_fields.values()]
+    """Titles begin with them, and each group stands in one place; in `ADVANCED` nobody sees more of a title.
+
+    Each word begins with a capital, as in the titles that the host makes of the names.
+    """
+    titles = [text_of(model, name).title.split(" · ") for name in model.model_fields]
     assert {len(title) for title in titles} == ({1} if model is Advanced else {2})
     groups = [title[0] for title in titles]
     assert len(list(groupby(groups))) == len(set(groups))
+    assert [
+        word for title in titles for part in title for word in part.split() if not word[0].isupper()
+    ] == []
 
 
 def test_an_administrator_can_read_all_valves() -> None:
@@ -280,16 +261,28 @@ def test_an_administrator_can_read_all_valves() -> None:
     assert not Valves.model_fields.keys() & Advanced.model_fields.keys()
 
 
-@pytest.mark.parametrize("model", CLASSES)
-def test_texts_are_plain(model: type[ValveFields]) -> None:
-    """No word of our own house, and none for an emptiness that the host's form does not allow."""
-    texts = [re.sub(r"`[^`]*`", "", field.description or "") for field in model.model_fields.values()]
-    assert [text for text in texts if ARCANE.search(text)] == []
+def test_each_valve_that_both_have_says_how_they_are_combined() -> None:
+    """The others are the user's alone: a key of their own, and a limit that the chat's own is held against."""
+    shared = UserValves.model_fields.keys() & ADMIN_FIELDS.keys()
+    assert shared - RULES.keys() == {"API_KEY", "CLIP_LAST_MESSAGES"}
+    assert set(RULES) <= shared
+
+
+def test_what_lets_users_set_a_valve_is_said_to_the_administrator() -> None:
+    """The controls by their names, in the default of the valve that names them; the limits by their group."""
+    controls = {name for name, by in USER_PERMISSIONS.items() if by == "USER_CONTROLS"}
+    assert set(Valves().USER_CONTROLS.split(", ")) == controls
+    limits = {name for name, by in USER_PERMISSIONS.items() if by == "ENABLE_USER_OVERRIDE"}
+    grouped = {
+        name for name in UserValves.model_fields if text_of(UserValves, name).title.startswith("Context ")
+    }
+    assert limits == grouped
+    assert "the group Context" in text_of(Valves, "ENABLE_USER_OVERRIDE").help
 
 
 def test_the_examples_can_be_saved() -> None:
     """The one in the form, and the one in the documentation."""
-    (shown,) = re.findall(r"`(\{.*\})`", Valves.model_fields["ADVANCED"].description or "")
+    (shown,) = re.findall(r"`(\{.*\})`", text_of(Valves, "ADVANCED").help)
     page = (ROOT / "docs" / "settings.md").read_text("utf-8")
     (documented,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     for text in (shown, documented):

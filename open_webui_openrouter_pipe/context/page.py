@@ -1,20 +1,22 @@
 """The answer to `/context` as a page: a report drawn as HTML for Open WebUI's embeds. Pure.
 
 One text without external resources, which says all of it without its script too. Whatever comes from a chat is escaped,
-and no other script than the page's own runs. Owns the page's structure; its looks are `context_style`'s, its words
-`notices`'.
+and no other script than the page's own runs. Owns the page's structure; how it looks is said in `page.css`, its words
+in `words`. `page.js` shows the buttons only where somebody hears them, and follows Open WebUI's own theme where the
+page is an embed of the same origin; elsewhere the browser's theme decides. Source of what Open WebUI hears of an embed
+(`iframe:height`, `input:prompt:submit`): `FullHeightIframe.svelte` and `Chat.svelte` of Open WebUI 0.12.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import pkgutil
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Final
 
-from ..host.context_style import SCRIPT, STYLE
 from ..money.prices import dollars
 from ..notices import Say, notice
 from .report import (
@@ -34,7 +36,9 @@ from .report import (
 _NEWEST_TURNS: Final = 8
 """As many are seen at once, and what follows them is still in sight; the earlier ones are opened."""
 
-_SCRIPT_DIGEST: Final = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+_STYLE: Final = (pkgutil.get_data(__package__, "page.css") or b"").decode()
+_SCRIPT: Final = (pkgutil.get_data(__package__, "page.js") or b"").decode()
+_SCRIPT_DIGEST: Final = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
 _POLICY: Final = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; "
     f"script-src 'sha256-{_SCRIPT_DIGEST}'"
@@ -68,8 +72,8 @@ def context_page(report: ContextReport, say: Say = notice) -> str:
         f'<!doctype html><html lang="{_text(say("context_page_language"))}"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{STYLE}</style></head>"
-        f"<body><main><h1>{title}</h1>{content}</main><script>{SCRIPT}</script></body></html>"
+        f"<title>{title}</title><style>{_STYLE}</style></head>"
+        f"<body><main><h1>{title}</h1>{content}</main><script>{_SCRIPT}</script></body></html>"
     )
 
 
@@ -171,7 +175,7 @@ def _summaries(summaries: Sequence[ReportedSummary], say: Say) -> str:
     """Draw each summary, to be opened, with buttons that send the commands about it."""
     if not summaries:
         return ""
-    return _heading(say("context_page_summaries")) + "".join(_summary(each, say) for each in summaries)
+    return _heading(say("context_part_summaries")) + "".join(_summary(each, say) for each in summaries)
 
 
 def _summary(summary: ReportedSummary, say: Say) -> str:

@@ -14,8 +14,7 @@ from typing import Any, Literal
 from ..errors import InvalidHistory
 from ..history.markers import erase_markers
 from ..history.reading import erase_commands, find_commands
-from ..languages.language import Language
-from ..notices import notice
+from ..notices import Language, notice
 from ..responses.values import as_count, as_list, as_object, as_text
 
 _CHANNEL_PREFIX = "channel:"

@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from ..languages.language import Language
-from ..notices import ENGLISH, find_language, in_language, is_cost, is_important, without_button
+from ..notices import ENGLISH, Language, find_language, in_language, is_cost, is_important, without_button
 from ..ports import Failed, Notice, Output
 from ..responses.values import as_object, as_text
 from .call import Call

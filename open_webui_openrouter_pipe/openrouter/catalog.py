@@ -28,7 +28,7 @@ from ..ports import Model
 from ..responses.values import as_list, as_number, as_object, as_text
 
 KEY_PATH: Final = "/key"
-_RESETS: Final = {"daily": "resets_daily", "weekly": "resets_weekly", "monthly": "resets_monthly"}
+_PERIODS: Final = {"daily": "period_day", "weekly": "period_week", "monthly": "period_month"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class KeyFacts:
 
 
 def _period(resets: str) -> str:
-    name = _RESETS.get(resets)
+    name = _PERIODS.get(resets)
     return notice(name) if name else resets
 
 

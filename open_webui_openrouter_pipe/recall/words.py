@@ -8,13 +8,13 @@ no blanks between words, each pair of characters is a term.
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from operator import add
-
-from .stop_words import STOP_PAIRS, STOP_WORDS
 
 STEM_CHARACTERS = 5
 COMPOUND_CHARACTERS = 12
@@ -121,17 +121,31 @@ def _pairs(run: str) -> Iterator[str]:
     return map(add, run, run[1:]) if len(run) > 1 else iter((run,))
 
 
+@cache
+def _stop_words() -> tuple[frozenset[str], frozenset[str]]:
+    """The words of a question that count for nothing, and the pairs of characters of those in scripts without blanks.
+
+    The index has them all. Of a language that is not among them, what many passages have counts for little all the
+    same.
+    """
+    text = (pkgutil.get_data(__package__, "stop_words.txt") or b"").decode()
+    words = {word for line in text.splitlines() if not line.startswith("#") for word in line.split()}
+    runs = {word for word in words if _UNSPACED_RUN.fullmatch(word)}
+    return frozenset(words - runs), frozenset(chain.from_iterable(map(_pairs, runs)))
+
+
 def query_terms(text: str) -> dict[str, float]:
     """Return the terms of a question in their order, with weights: less for a long word's parts; no stop words."""
+    stop_words, stop_pairs = _stop_words()
     weights: dict[str, float] = {}
     for word in _words(text):
         folded = fold_word(word)
-        if folded in STOP_WORDS or (len(folded) == 1 and not folded.isdigit()):
+        if folded in stop_words or (len(folded) == 1 and not folded.isdigit()):
             continue
         weights[word_term(word)] = 1.0
         for part in [*word_parts(word)][-LAST_PARTS:]:
             weights.setdefault(part, PART_WEIGHT)
     for run in _UNSPACED_RUN.findall(text):
         pairs = _pairs(unicodedata.normalize("NFKC", run))
-        weights.update((pair, 1.0) for pair in pairs if pair not in STOP_PAIRS)
+        weights.update((pair, 1.0) for pair in pairs if pair not in stop_pairs)
     return weights

@@ -20,7 +20,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..advanced import Advanced
 from ..conversation.budget import ContextSettings
 from ..conversation.conversation import ContentCache
 from ..conversation.media import family_of
@@ -36,8 +35,7 @@ from ..planning.simulate import CachePrices
 from ..responses.items import Item, is_function_call, is_function_call_output, is_message
 from ..settings import read_settings
 from ..summaries.summary import message_text
-from ..valve_fields import explain
-from ..valves import Valves
+from ..valves import Advanced, Valves, explain
 from .conformance import Issue, sdk_judge
 from .exports import (
     Chat,

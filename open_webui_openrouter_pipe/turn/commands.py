@@ -28,9 +28,8 @@ from ..conversation.commands import (
 )
 from ..conversation.conversation import Conversation
 from ..history.reading import ANSWER_MARK
-from ..languages.language import Language
 from ..money.prices import dollars
-from ..notices import ENGLISH, Say, in_language, notice, speaker
+from ..notices import ENGLISH, Language, Say, in_language, notice, speaker
 from ..planning.detail import DetailLevel
 from ..planning.plan import Plan
 from ..ports import Embed, Notice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -32,7 +32,13 @@ MODEL = "openai/gpt-5.2"
 def settings(standin: StandIn, **valves: Any) -> Settings:
     """Settings for the stand-in, with these valves; a `Chat` keeps markers in the text."""
     fixed = {"API_KEY": "sk-or-test", "BASE_URL": standin.base_url, "COST_LINE": "off"}
-    return read_settings(Valves(**{**fixed, "MARKER_CARRIER": "text", **valves}))
+    read = read_settings(Valves(**{**fixed, **valves}))
+    return replace(read, persistence=replace(read.persistence, in_text=True))
+
+
+def beside_text(read: Settings) -> Settings:
+    """Return the same settings with no marker in the text, as on Open WebUI's page."""
+    return replace(read, persistence=replace(read.persistence, in_text=False))
 
 
 class WithoutCatalogue(httpx.AsyncBaseTransport):

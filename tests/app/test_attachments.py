@@ -110,5 +110,5 @@ async def test_that_a_model_reads_no_images_is_said_once(tmp_path: Path, standin
                 ]
                 answers.append(await chat.ask(text))
     assert [answer.error for answer in answers] == [None] * 4
-    line = "1 image was not sent: this model does not read images."
+    line = "Images not sent: 1. This model does not read images."
     assert [answer.notices for answer in answers] == [(line,), ()] * 2

@@ -51,7 +51,7 @@ async def test_a_summary_is_written_when_it_is_commanded(standin: StandIn, tmp_p
         answer = await chat.ask("/compact the numbers")
         assert answer.error is None
         assert answer.text.startswith(
-            f"{ANSWER_MARK}The first 18 turns are summarized: the next request has about "
+            f"{ANSWER_MARK}The chat is summarized up to turn 18: the next request has about "
         )
         assert "The summaries cost $" in answer.text
         assert answer.notices[0].endswith(" This takes up to 60 seconds.")
@@ -74,7 +74,7 @@ async def test_a_summary_is_written_again_to_keep_something(standin: StandIn, tm
         await chat.ask("/compact")
         before = len(summary_requests(standin))
         answer = await chat.ask("/compact the names")
-    assert answer.text.startswith(f"{ANSWER_MARK}The first 18 turns are summarized")
+    assert answer.text.startswith(f"{ANSWER_MARK}The chat is summarized up to turn 18")
     assert len(summary_requests(standin)) == before + 1
     assert "<user_request>\nthe names\n</user_request>" in input_texts(summary_requests(standin)[-1])[-1]
 
@@ -83,7 +83,9 @@ async def test_a_summary_of_omitted_turns_saves_nothing(standin: StandIn, tmp_pa
     """A request that had no room for them is not smaller with their summary, so the answer compares nothing."""
     async with worker_in(tmp_path, standin) as pipe:
         answer = await LongChat(pipe, SMALL).grow(120).ask("/compact the names")
-    assert re.search(r"turns are summarized: the next request has about [\d,]+ tokens\. The", answer.text)
+    assert re.search(
+        r"is summarized up to turn \d+: the next request has about [\d,]+ tokens\. The", answer.text
+    )
 
 
 async def test_another_worker_goes_by_the_same_commands(standin: StandIn, tmp_path: Path) -> None:
@@ -120,7 +122,7 @@ async def test_a_discarded_summary_is_written_again(standin: StandIn, tmp_path: 
         chat = LongChat(pipe, SMALL).grow(TURNS)
         await chat.ask("/compact")
         answer = await chat.ask("/discard 3")
-        assert "1 summary is discarded." in answer.text
+        assert "Summaries discarded: 1." in answer.text
         assert "No summary stands" in (await chat.ask("/discard 19-20")).text
         assert len(await stored_summaries(address)) == 1
         assert len(standin.responses) == 2
@@ -138,7 +140,7 @@ async def test_a_summary_that_fails_is_said_and_tried_again(standin: StandIn, tm
         assert "was not written: the model's answer did not have the expected form." in answer.text
         standin.summarizer = "keep"
         again = await chat.ask("/compact")
-        assert "The first 18 turns are summarized" in again.text
+        assert "The chat is summarized up to turn 18" in again.text
         assert answer.error is again.error is None
 
 
@@ -201,7 +203,7 @@ async def test_a_report_knows_what_is_cached_and_what_it_has_cost(standin: Stand
     assert [row[-1] for row in rows[:TURNS]] == ["yes |"] * TURNS
     assert rows[-1][-1] == "no |"
     assert "This chat has cost $" in text
-    assert " in 2 requests." in text
+    assert "(requests: 2)" in text
 
 
 async def test_a_model_that_only_draws_says_what_holds(standin: StandIn, tmp_path: Path) -> None:

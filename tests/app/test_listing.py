@@ -86,7 +86,7 @@ async def test_all_is_well(tmp_path: Path, standin: StandIn, caplog: pytest.LogC
     assert {entry["id"] for entry in entries} == LISTED
     providers = [entry["name"].partition(": ")[0].casefold() for entry in entries if ": " in entry["name"]]
     assert providers == sorted(providers)
-    assert "Its limit is $50.00 (monthly); $50.00 are left." in caplog.text
+    assert "Its limit is $50.00 a month; $50.00 are left." in caplog.text
     assert "sk-or-test" not in caplog.text
 
 
@@ -289,7 +289,7 @@ async def test_a_user_falls_back_to_offered_models_alone(tmp_path: Path, standin
     [
         ("admin", "", ["No API key is set.", "https://openrouter.ai/settings/keys"]),
         ("admin", "sk-or-bad", ["OpenRouter refuses the API key"]),
-        ("admin", "sk-or-1", ["Everything is in order.", "Its limit is $50.00 (monthly); $50.00 are left."]),
+        ("admin", "sk-or-1", ["Everything is in order.", "Its limit is $50.00 a month; $50.00 are left."]),
         ("admin", "sk-or-poor", ["No credits have been bought yet"]),
         ("user", "", ["An administrator has to set it up"]),
         ("user", "sk-or-1", ["OpenRouter is ready. Choose one of its models."]),

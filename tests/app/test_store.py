@@ -18,14 +18,11 @@ from redis.asyncio import Redis
 
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.responses.items import FunctionCall, Item, Reasoning
-from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
-from open_webui_openrouter_pipe.store.cache import GuardedRedis, build_rows
+from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing, encode_item
-from open_webui_openrouter_pipe.store.table import SealedRow
+from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing
 from open_webui_openrouter_pipe.turn.recorder import Persistence, Recorder, RequestOrigin
-from open_webui_openrouter_pipe.valves import Valves
 from open_webui_openrouter_pipe.worker import HostResources
 from scripts.harness.page import FakeRecords
 from tests.app.chat import Answer, Chat, received_reasoning_ids, sent_reasoning_ids, settings
@@ -42,10 +39,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-UNAVAILABLE = "2 stored items could not be reloaded: the database is unavailable."
+UNAVAILABLE = "Stored items that could not be reloaded: 2. The database is unavailable."
 KEPT = 2
 """What an answer of the stand-in leaves in the store: its reasoning, and the phase of its message."""
-UNREADABLE = "2 stored items could not be reloaded (2 encrypted with another key, or damaged)."
+UNREADABLE = "Stored items that could not be reloaded: 2 (2 encrypted with another key, or damaged)."
 NO_KEY = (
     "Reasoning and tool results are not kept, because there is no key to encrypt them with. An administrator can set "
     "the function's valve ARTIFACT_ENCRYPTION_KEY."
@@ -202,24 +199,6 @@ async def test_a_host_with_an_odd_secret_answers(
         (kept, (), None),
     ]
     assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[: bool(kept)]
-
-
-async def test_without_a_key_nothing_that_is_stored_is_replaced(tmp_path: Path) -> None:
-    """What a worker seals with a key of its own alone would be lost when it ends."""
-    item = FunctionCall(type="function_call", call_id="c", name="look", arguments="{}")
-    unsealed = SealedRow(
-        "ada", "0" * 20, "chat", "m", "function_call", "openai/x", "", 0, encode_item(item), 1, 2_000_000_000
-    )
-    found = []
-    for secret in ("", "secret"):
-        database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
-        if not secret:
-            await build_rows(database).put([unsealed])
-        async with aclosing(App(HostResources(database, FakeRecords(), secret))) as app:
-            store = read_settings(Valves(ACCEPT_UNSEALED_ARTIFACTS=True)).store
-            artifacts = (await app.worker.stores(store)).durable
-            found.append(list((await artifacts.load("ada", [unsealed.id])).artifacts))
-    assert found == [[], [unsealed.id]]
 
 
 async def age(folder: Path, days: float) -> None:

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.advanced import read_advanced
 from open_webui_openrouter_pipe.history.steady import steady_prompt
 from open_webui_openrouter_pipe.money.limits import read_limits
 from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.valves import Valves
+from open_webui_openrouter_pipe.valves import Valves, read_advanced
 from scripts import bench
 from scripts.paths import ROOT
 from tests.support.pages import Block, blocks, inline_code

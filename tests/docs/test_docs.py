@@ -10,8 +10,8 @@ import pytest
 import open_webui_openrouter_pipe
 from open_webui_openrouter_pipe.money.prices import dollars
 from open_webui_openrouter_pipe.notices import notice
-from open_webui_openrouter_pipe.valves import UserValves
 from scripts import pages
+from open_webui_openrouter_pipe.valves import UserValves, text_of
 from scripts.paths import ROOT
 from tests.support.pages import PAGES, anchors, links, name_of
 
@@ -90,7 +90,7 @@ def test_the_user_guide_names_settings_as_the_form_does() -> None:
     """Each in its table is the title of one of the user's valves, without the group before it."""
     page = (ROOT / "docs" / "user-guide.md").read_text("utf-8").partition("## Your own settings")[2]
     named = re.findall(r"^\| ([A-Z][\w ,]+) \|", page.partition("\n## ")[0], re.MULTILINE)
-    titles = {str(field.title).partition(" · ")[2] for field in UserValves.model_fields.values()}
+    titles = {text_of(UserValves, name).title.partition(" · ")[2] for name in UserValves.model_fields}
     assert len(named) > 5
     assert {name for names in named for name in names.split(", ")} - titles == set()
 

@@ -261,7 +261,7 @@ async def test_omitted_tools_are_reported_once_in_a_chat() -> None:
         plan = await fit(fitter, long_chat(2), screen)
         assert plan.omitted_tools == {"get_time", "search"}
     (line,) = screen.lines
-    assert line.startswith("2 built-in tools of Open WebUI were omitted")
+    assert line.startswith("Built-in tools of Open WebUI omitted to fit the model's window: 2,")
 
 
 async def test_what_cannot_fit_is_refused_and_recorded() -> None:

@@ -113,11 +113,8 @@ ROUNDS = {
 }
 
 
-@pytest.mark.parametrize("carrier", ["text", "auto"])
 @pytest.mark.parametrize("items", ROUNDS.values(), ids=ROUNDS)
-async def test_the_next_turn_begins_with_the_same_bytes(
-    tmp_path: Path, items: list[Json], carrier: str
-) -> None:
+async def test_the_next_turn_begins_with_the_same_bytes(tmp_path: Path, items: list[Json]) -> None:
     """What the pipe has sent of its own rounds is what the host's chat becomes, so that the provider finds it."""
     router = small_window(
         *FIRST_TURN,
@@ -126,7 +123,7 @@ async def test_the_next_turn_begins_with_the_same_bytes(
         stream(reasoning("rs_9"), message("It is 399.")),
         stream(message("Yes.")),
     )
-    await chat(tmp_path, router, "1", "2", "3", **CAPPED, MARKER_CARRIER=carrier)
+    await chat(tmp_path, router, "1", "2", "3", **CAPPED)
     sent = [json.dumps(items)[:-1] for items in router.inputs[2:]]
     assert [later.startswith(earlier) for earlier, later in pairwise(sent)] == [True] * 3
     looked_up = 1 + sum(item.get("name") == RECALL_NAME for item in items)

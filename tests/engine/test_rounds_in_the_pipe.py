@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from open_webui_openrouter_pipe.history.markers import erase_markers
+from open_webui_openrouter_pipe.history.markers import erase_markers, serialize_marker
 from open_webui_openrouter_pipe.notices import notice
 from scripts.harness.page import Answer, Page, PipeInProcess
 from tests.support.files import PICTURES
@@ -185,15 +186,15 @@ async def test_a_call_that_the_limit_cut_off_is_not_run(tmp_path: Path) -> None:
 
 
 async def test_reasoning_is_sent_once_however_often_it_is_marked(tmp_path: Path) -> None:
-    """A user who edits an answer may copy its marker."""
+    """A marker may stand in the text as well as beside the reasoning."""
     router = Router(stream(reasoning("rs_1"), message("one")), stream(message("two")))
-    async with open_pipe(tmp_path, router, MARKER_CARRIER="text") as pipe:
+    async with open_pipe(tmp_path, router) as pipe:
         page = Page(pipe, MODEL)
-        part = (await page.ask("1")).output[-1]["content"][0]
-        marker = part["text"].splitlines()[0]
-        part["text"] = f"{marker}\n{part['text']}"
+        output = (await page.ask("1")).output
+        (ulid,) = re.findall(r'"id": "(\w{20})"', json.dumps(output))
+        part = output[-1]["content"][0]
+        part["text"] = f"{serialize_marker(ulid)}\n{part['text']}"
         await page.ask("2")
-    assert marker.endswith("]: #")
     assert [item["id"] for item in router.sent("reasoning")[1]] == ["rs_1"]
 
 
@@ -201,7 +202,7 @@ async def test_a_repeated_call_id_is_compared_with_the_whole_chat(tmp_path: Path
     """The host keeps a call that the request leaves out, and would take the new one for it."""
     text = stream(message("word"))
     router = Router(stream(call()), text, text, text, stream(call()), stream(message("end")))
-    clip = {"CONTEXT_STRATEGY": "clip", "CLIP_LAST_MESSAGES": 2, "MARKER_CARRIER": "text"}
+    clip = {"CONTEXT_STRATEGY": "clip", "CLIP_LAST_MESSAGES": 2, "PERSIST_TOOL_RESULTS": False}
     answers = await ask(tmp_path, router, "1", "2", "3", "4", **clip)
     assert router.sent("function_call")[4] == []
     ids = [call_id for answer in answers for call_id, _ in calls_of(answer)]

@@ -511,7 +511,7 @@ async def test_an_unexpected_error_is_one_line_without_details() -> None:
 
 UNSAVED = Notice(notice("answer_not_saved"))
 UNAVAILABLE = Notice(notice("artifacts_unavailable", count=1))
-UNREADABLE = Notice("1 stored item could not be reloaded (1 encrypted with another key, or damaged).")
+UNREADABLE = Notice("Stored items that could not be reloaded: 1 (1 encrypted with another key, or damaged).")
 
 
 def notices(outputs: Sequence[Output]) -> list[Notice]:

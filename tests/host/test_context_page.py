@@ -144,7 +144,7 @@ def test_an_overfull_window_shows_its_end() -> None:
     """The bar holds all, says how much is too many, and marks where the window ends."""
     document = read(OVERFULL)
     taken = sum(OVERFULL.parts.values())
-    assert f"{taken - 48_000:,} tokens more than fit into the window." in document.texts
+    assert f"Tokens more than fit into the window: {taken - 48_000:,}." in document.texts
     (end,) = document.of_class("end")
     assert end["style"] == f"width:{48_000 / taken:.1%}"
     assert document.of_class("free") == []
@@ -173,7 +173,7 @@ def test_of_a_long_chat_the_newest_turns_are_seen_at_once() -> None:
     opened, seen = re.findall(r'<table class="turns".*?</table>', page, re.DOTALL)
     numbers = [re.findall(r'<tr><th scope="row">(\d+)', table) for table in (opened, seen)]
     assert [list(map(int, each)) for each in numbers] == [[*range(1, 993)], [*range(993, 1_001)]]
-    assert page.index("<details><summary>992 earlier turns</summary>") < page.index(opened)
+    assert page.index("<details><summary>Earlier turns: 992</summary>") < page.index(opened)
     assert len(page) < 220_000
 
 
@@ -181,7 +181,7 @@ def test_costs_are_said_where_they_are_counted() -> None:
     """Without a cache there is nothing to say of it, and a chat for which it was dearer has saved nothing."""
     said = {text for text in read(SMALL).texts if "$" in text}
     assert said == {
-        "This chat has cost $0.42 so far, in 14 requests.",
+        "This chat has cost $0.42 so far (requests: 14).",
         "76% of its input was read from the provider's cache, for $0.031.",
         "Sending the whole chat without a cache would have cost $0.97 more.",
         "$0.012",
@@ -190,7 +190,7 @@ def test_costs_are_said_where_they_are_counted() -> None:
     assert SMALL.cost is not None
     plain = replace(SMALL.cost, requests=1, cached_tokens=0, saved=-1)
     shown = read(replace(SMALL, cost=plain, breaks=())).texts
-    assert [text for text in shown if "$" in text] == ["This chat has cost $0.42 so far, in 1 request."]
+    assert [text for text in shown if "$" in text] == ["This chat has cost $0.42 so far (requests: 1)."]
     assert "Cost" not in read(replace(SMALL, cost=None, breaks=())).texts
 
 

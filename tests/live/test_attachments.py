@@ -171,7 +171,7 @@ def test_what_a_model_does_not_read_is_named(open_webui: OpenWebUI, standin: Sta
     assert json.dumps(one.body["input"][0]) == json.dumps(two.body["input"][0])
     assert one.body["plugins"] == [{"id": "file-parser", "pdf": {"engine": "cloudflare-ai"}}]
     assert [each.status for each in (one, two, three)] == [200] * 3
-    said = [f"1 image was not sent: {NO_IMAGES}.", f"talk.wav was not sent: {NO_WAV}."]
+    said = [f"Images not sent: 1. {NO_IMAGES.capitalize()}.", f"talk.wav was not sent: {NO_WAV}."]
     assert (lines(answer), lines(later), lines(elsewhere)) == (said, [], said)
 
 
@@ -192,7 +192,7 @@ def test_a_document_that_the_model_does_not_read_stays_with_the_host(
     assert ">The first word is heron.</source>" in excerpts
     said = [
         f"report.pdf reaches this model in excerpts by Open WebUI: {NO_PDF}.",
-        f"1 image was not sent: {NO_IMAGES}.",
+        f"Images not sent: 1. {NO_IMAGES.capitalize()}.",
     ]
     assert (lines(answer), lines(later), lines(elsewhere)) == (said, [], said)
 
@@ -223,8 +223,8 @@ def test_of_thirty_images_the_newest_are_sent(open_webui: OpenWebUI, standin: St
     assert [len(set(each)) for each in notes] == [25, 29]
     assert notes[1][:25] == notes[0]
     assert [lines(answer), lines(later)] == [
-        ["25 images were not sent: a request holds at most 5."],
-        ["4 earlier images are no longer shown to the model."],
+        ["Images not sent: 25. A request holds at most 5."],
+        ["Earlier images no longer shown to the model: 4."],
     ]
 
 
@@ -360,7 +360,7 @@ def test_the_page_names_what_was_not_sent(page: Browser, standin: StandIn, paths
     page.wait(lambda: f"talk.wav was not sent: {NO_WAV}." in page.last_message())
     page.screenshot("attachments-not-sent")
     page.show_statuses()
-    page.wait(lambda: f"1 image was not sent: {NO_IMAGES}." in page.last_message())
+    page.wait(lambda: f"Images not sent: 1. {NO_IMAGES.capitalize()}." in page.last_message())
     page.screenshot("attachments-not-sent-history")
     page.send("And now?")
     page.wait_for_answer()

@@ -115,7 +115,7 @@ def test_the_hosts_own_tools_do_not_keep_a_small_model_from_answering(
     page.pick_model("Mistral: Small 8k")
     page.send("Hello small model. " + "It is late. " * 500)
     answer = page.wait_for_answer()
-    page.wait(lambda: "built-in tools of Open WebUI were omitted" in page.last_message())
+    page.wait(lambda: "Built-in tools of Open WebUI omitted" in page.last_message())
     page.screenshot("tools-omitted")
     assert "You said: Hello small model." in answer
     (request,) = [each for each in standin.responses if b"### Task:" not in each.raw]

@@ -211,35 +211,30 @@ def as_it_is(_admin: Account, chat: Sent) -> Sent:
     return chat
 
 
-WHOLE, REASONING, CALLS, NOTHING = "reasoning and calls", "reasoning", "calls", ""
-ACTIONS: dict[str, tuple[Callable[[Account, Sent], Sent], str, str, str]] = {
-    "next turn": (as_it_is, MODEL, WHOLE, WHOLE),
-    "another model of the family": (as_it_is, SIBLING, WHOLE, CALLS),
-    "another family": (as_it_is, CLAUDE, CALLS, CALLS),
-    "edit": (edited, MODEL, WHOLE, WHOLE),
-    "regenerate": (regenerated, MODEL, WHOLE, WHOLE),
-    "continue": (continued, MODEL, WHOLE, WHOLE),
-    "clone": (copied("clone"), MODEL, WHOLE, WHOLE),
-    "fork": (copied("fork"), MODEL, WHOLE, WHOLE),
-    "export and import": (imported, MODEL, WHOLE, WHOLE),
+WHOLE, CALLS, NOTHING = "reasoning and calls", "calls", ""
+ACTIONS: dict[str, tuple[Callable[[Account, Sent], Sent], str, str]] = {
+    "next turn": (as_it_is, MODEL, WHOLE),
+    "another model of the family": (as_it_is, SIBLING, CALLS),
+    "another family": (as_it_is, CLAUDE, CALLS),
+    "edit": (edited, MODEL, WHOLE),
+    "regenerate": (regenerated, MODEL, WHOLE),
+    "continue": (continued, MODEL, WHOLE),
+    "clone": (copied("clone"), MODEL, WHOLE),
+    "fork": (copied("fork"), MODEL, WHOLE),
+    "export and import": (imported, MODEL, WHOLE),
     "import of the text alone": (
         lambda admin, chat: imported(admin, chat, without_items),
         MODEL,
-        REASONING,
         NOTHING,
     ),
 }
-"""What is done with a chat, the model that is asked next, and what of its artifacts that one gets by each carrier."""
+"""What is done with a chat, the model that is asked next, and what of its artifacts that one gets."""
 
 
-@pytest.mark.parametrize("carrier", ["text", "auto"])
 @pytest.mark.parametrize("action", ACTIONS)
-def test_what_survives(
-    admin: Account, standin: StandIn, valves: Callable[[Json], None], action: str, carrier: str
-) -> None:
+def test_what_survives(admin: Account, standin: StandIn, action: str) -> None:
     """The table of docs/inside.md."""
-    valves({"MARKER_CARRIER": carrier})
-    act, model, *survives = ACTIONS[action]
+    act, model, survives = ACTIONS[action]
     chat, _ = admin.ask(MODEL, f'[[standin: say="I look."]] {CALL} one', tool_ids=[TOOL])
     given = given_by(standin.responses)
     chat = act(admin, chat)
@@ -250,7 +245,7 @@ def test_what_survives(
         <= set(bytes_of(now)),
         "calls": arguments_of(given) == arguments_of(now)[: len(arguments_of(given))] != [],
     }
-    assert " and ".join(kind for kind, is_found in found.items() if is_found) == survives[carrier == "auto"]
+    assert " and ".join(kind for kind, is_found in found.items() if is_found) == survives
 
 
 def test_the_models_own_details_come_back_with_it(admin: Account, standin: StandIn) -> None:

@@ -151,19 +151,6 @@ def test_the_stored_answer_holds_nothing_sealed(open_webui: OpenWebUI) -> None:
     assert types_of(answer["output"]) == ["reasoning", "message"]
 
 
-def test_the_text_carries_markers_as_well(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """References in the text bring back the reasoning and the phase, and tasks see none of them."""
-    api = open_webui.admin.api
-    api.set_valves("openrouter", {"MARKER_CARRIER": "text"})
-    try:
-        first, answer = open_webui.admin.ask(MODEL, "one")
-        open_webui.admin.ask(MODEL, "two", after=first)
-    finally:
-        api.set_valves("openrouter", {"MARKER_CARRIER": None})
-    assert markers_in(answer["content"]) == 2
-    assert types_of(sent_items(standin)) == ["message", "reasoning", "message", "message"]
-
-
 def test_retention_follows_the_valves(open_webui: OpenWebUI, standin: StandIn) -> None:
     """A user may keep less; what the administrator forbids is not kept, and a status line says so."""
     user = open_webui.add_user("keeper")
@@ -282,16 +269,11 @@ def test_a_user_cannot_replace_what_the_administrator_set(open_webui: OpenWebUI,
 def test_tasks_see_no_marker_and_answer_plainly(open_webui: OpenWebUI, standin: StandIn) -> None:
     """Title, tags and follow-ups are made from a text without markers, without tools and at low effort."""
     tasks = {"title_generation": True, "tags_generation": True, "follow_up_generation": True}
-    open_webui.admin.api.set_valves("openrouter", {"MARKER_CARRIER": "text"})
-    try:
-        with open_webui.admin.session() as session:
-            sent, answer = open_webui.admin.ask(MODEL, "one", session_id=session.id, background_tasks=tasks)
-            session.wait_for("chat:message:follow_ups")
-            session.wait_for("chat:tags")
-    finally:
-        open_webui.admin.api.set_valves("openrouter", {"MARKER_CARRIER": None})
+    with open_webui.admin.session() as session:
+        sent, _ = open_webui.admin.ask(MODEL, "one", session_id=session.id, background_tasks=tasks)
+        session.wait_for("chat:message:follow_ups")
+        session.wait_for("chat:tags")
     prompts = [r.body for r in standin.responses if "### Task" in json.dumps(r.body["input"][-1])]
-    assert markers_in(answer["content"]) == 2
     assert len(prompts) == 3
     for body in prompts:
         text = body["input"][-1]["content"][0]["text"]

@@ -109,7 +109,7 @@ def test_an_administrator_sees_what_the_key_may_spend(open_webui: OpenWebUI, pag
     page.send("How much is left?")
     answer = page.wait_for_answer()
     page.screenshot("status-ready-answer")
-    assert "Its limit is $50.00 (monthly)" in answer
+    assert "Its limit is $50.00 a month" in answer
 
 
 @pytest.mark.usefixtures("valves_afterwards")

@@ -76,7 +76,7 @@ def host(
     try:
         api.install_function("old_id", "OpenRouter", (release / "openrouter.py").read_text("utf-8"))
         valves = {"API_KEY": pipe.STANDIN_KEY, "BASE_URL": standin_session.base_url, "COST_LINE": "off"}
-        api.set_valves("old_id", {**valves, "NEW_MODEL_ACCESS": "public", "MARKER_CARRIER": "text"})
+        api.set_valves("old_id", {**valves, "NEW_MODEL_ACCESS": "public"})
         api.install_function("other", "Another pipe", OTHER_PIPE)
         api.install_function(
             MAINTENANCE, "OpenRouter maintenance", (release / f"{MAINTENANCE}.py").read_text("utf-8")

@@ -12,7 +12,6 @@ import psycopg
 import pytest
 from redis import Redis
 
-from open_webui_openrouter_pipe.store.sealing import SIGNATURE_BYTES
 from scripts import build
 from scripts.harness.openwebui import OpenWebUI, Sent
 from tests.support.fixtures import SERVED_SCHEMA
@@ -81,23 +80,6 @@ def test_rows_are_sealed_in_the_database_file(open_webui: OpenWebUI, standin: St
 
 
 @pytest.mark.usefixtures("live_pipe")
-def test_calls_are_readable_where_only_reasoning_is_sealed(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """With ENCRYPT_ALL off a call is legible JSON, in the provider's own words; reasoning stays sealed."""
-    api = open_webui.admin.api
-    open_webui.add_tool("clock", CLOCK)
-    api.set_valves("openrouter", {"ENCRYPT_ALL": False})
-    try:
-        sent, _ = open_webui.admin.ask(MODEL, f"{CALL} time?", tool_ids=["clock"])
-    finally:
-        api.set_valves("openrouter", {"ENCRYPT_ALL": None})
-    rows = rows_in_sqlite(open_webui, sent.chat_id)
-    sealed = [(kind, packing & 1) for kind, _, packing, _, _ in rows]
-    assert sealed == [("reasoning", 1), ("function_call", 0), ("reasoning", 1)]
-    [given] = [item for item in standin.responses[0].output if item["type"] == "function_call"]
-    assert json.loads(rows[1][4][SIGNATURE_BYTES:]) == given
-
-
-@pytest.mark.usefixtures("live_pipe")
 def test_a_changed_key_makes_artifacts_missing_until_it_is_back(
     open_webui: OpenWebUI, standin: StandIn
 ) -> None:
@@ -118,7 +100,7 @@ def test_a_changed_key_makes_artifacts_missing_until_it_is_back(
         [status["description"] for status in answer.get("statusHistory", [])]
         for answer in (second, third, fourth)
     ]
-    line = "1 stored item could not be reloaded (1 encrypted with another key, or damaged)."
+    line = "Stored items that could not be reloaded: 1 (1 encrypted with another key, or damaged)."
     assert said == [[line], [], []]
     assert without == []
     assert sent_reasoning(standin) == given_reasoning(standin, 0, 1, 2)

@@ -239,9 +239,9 @@ async def test_what_the_model_does_not_read_becomes_a_note() -> None:
     assert texts[2].endswith(" not sent: this model does not read video]")
     assert texts[3] == "[Image: file f1 not sent: this model does not read images]"
     assert lines(filled) == [
-        "2 images were not sent: this model does not read images.",
-        "1 recording was not sent: this model does not read audio.",
-        "1 video was not sent: this model does not read video.",
+        "Images not sent: 2. This model does not read images.",
+        "Recordings not sent: 1. This model does not read audio.",
+        "Videos not sent: 1. This model does not read video.",
     ]
     assert cast("FakeFiles", text_model.files).read_ids == []
     alone, numbers = chat(parts)
@@ -256,7 +256,7 @@ async def test_of_many_images_the_newest_are_sent() -> None:
     parts = sent(filled)
     assert [part["type"] for part in parts] == ["input_text"] * 27 + ["input_image"] * 3
     assert parts[26]["text"] == "[Image: file f26 no longer shown]"
-    assert lines(filled) == ["27 earlier images are no longer shown to the model."]
+    assert lines(filled) == ["Earlier images no longer shown to the model: 27."]
     assert sorted(files.read_ids) == [f"f{number}" for number in range(27, 30)]
     everything = await library(files, max_images=0).fill(items, turns)
     assert sum("image_url" in part for part in sent(everything)) == 30

@@ -53,7 +53,7 @@ async def test_images_go_in_batches() -> None:
         if (new := memory.new_lines("ada", "chat", request.notices))
     }
     assert said == {
-        turn: [f"{count} earlier images are no longer shown to the model."]
+        turn: [f"Earlier images no longer shown to the model: {count}."]
         for turn, count in zip(breaks, (11, 22, 33, 44), strict=True)
     }
     shown = [sum("image_url" in part for part in sent(request)) for request in requests]
@@ -115,7 +115,7 @@ async def test_more_images_than_allowed_in_one_message() -> None:
         *(f"[Image: file f{number} not sent: a request holds at most 5 images]" for number in (0, 1)),
         *[None] * 5,
     ]
-    assert lines(filled) == ["2 images were not sent: a request holds at most 5."]
+    assert lines(filled) == ["Images not sent: 2. A request holds at most 5."]
     assert sorted(files.read_ids) == [f"f{number}" for number in range(2, 7)]
 
 
@@ -167,9 +167,9 @@ async def test_what_is_too_large_together_is_named() -> None:
     both = await limited.fill(*chat(parts, [image(data_url(large))]))
     assert cast("Any", sent(both)[0])["text"] == "[File: a.pdf, file f1 no longer shown]"
     assert [part["type"] for part in sent(both)] == ["input_text", "input_image"]
-    assert lines(both) == ["1 earlier attachment is no longer sent: all together are larger than 3 MB."]
+    assert lines(both) == ["Earlier attachments no longer sent: 1. All together are larger than 3 MB."]
     await limited.fill(*chat(parts, [image(data_url(large))], []))
     assert files.read_ids == ["f1"]
     at_once = await limited.fill(*chat([*parts, image(data_url(large))]))
     assert cast("Any", sent(at_once)[0])["text"].endswith(" not sent: all together are larger than 3 MB]")
-    assert lines(at_once) == ["1 attachment was not sent: all together are larger than 3 MB."]
+    assert lines(at_once) == ["Attachments not sent: 1. All together are larger than 3 MB."]

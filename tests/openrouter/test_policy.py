@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.advanced import Advanced
 from open_webui_openrouter_pipe.openrouter.catalog import read_models
 from open_webui_openrouter_pipe.openrouter.controls import (
     RESTRICTED,
@@ -28,6 +27,7 @@ from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.ports import Model
 from open_webui_openrouter_pipe.summaries.prompt import SUMMARY_SCHEMA
+from open_webui_openrouter_pipe.valves import Advanced, text_of
 
 CHEAP_READS = CachePrices(read=0.1, write=1.25)
 EPHEMERAL = {"cache_control": {"type": "ephemeral"}}
@@ -164,7 +164,7 @@ def test_what_users_may_set(
 @pytest.mark.parametrize("name", sorted(RESTRICTED))
 def test_the_valve_names_every_restricted_parameter(name: str) -> None:
     """So that an administrator knows what there is to allow."""
-    assert f"`{name}`" in (Advanced.model_fields["USER_PARAMETERS"].description or "")
+    assert f"`{name}`" in text_of(Advanced, "USER_PARAMETERS").help
 
 
 def test_a_task_takes_over_little() -> None:

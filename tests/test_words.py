@@ -1,0 +1,213 @@
+"""The files of words: complete, with the same values and names as the English lines, and formed alike."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from datetime import date
+from pathlib import Path
+from string import Formatter
+
+import pytest
+
+from open_webui_openrouter_pipe.money.prices import dollars
+from open_webui_openrouter_pipe.notices import (
+    ENGLISH,
+    LANGUAGES,
+    Language,
+    find_language,
+    in_language,
+    notice,
+)
+from scripts.paths import PACKAGE
+
+# ruff: noqa: RUF001 - the lines below are meant to be in these languages
+
+OTHERS = [language for language in LANGUAGES.values() if language is not ENGLISH]
+FORMS = {"number", "singular", "day", "months"}
+SECTIONS = {
+    section.partition("\n")[0]: set(re.findall(r"^([\w.]+) = ", section, re.MULTILINE))
+    for section in re.split(r"^# ", (PACKAGE / "words" / "en.txt").read_text("utf-8"), flags=re.MULTILINE)
+}
+"""The names of the English lines by the heads of their sections."""
+ENGLISH_ONLY = SECTIONS["the list of models, which is English for all users"]
+ALIKE = {"part_instructions", "context_tokens", "context_no", "cost_seconds", "cost_speed", "sentences"}
+"""Lines that several languages share."""
+LONGEST_CHARACTERS = 300
+NAMES = re.compile(r"https://[a-z0-9./-]*[a-z0-9]|`[^`]+`|\b[A-Z][A-Z_]{3,}[A-Z]\b|max_tokens", re.ASCII)
+"""What is called the same in every language: addresses, code, and the names of valves."""
+
+each_language = pytest.mark.parametrize("language", OTHERS, ids=lambda language: language.code)
+
+
+def fields(template: str) -> set[str]:
+    """The values of a template with their forms, also of values within forms."""
+    found = set()
+    for _, name, form, _ in Formatter().parse(template):
+        if name is not None:
+            separates = name in {"lines", "details"}
+            found |= {name if separates else f"{name}:{form}", *fields(form or "")}
+    return found
+
+
+def has_words(template: str) -> bool:
+    """Whether there is anything to translate."""
+    return any(letter.isalpha() for text, *_ in Formatter().parse(template) for letter in text)
+
+
+def test_each_line_of_a_file_has_a_name_and_a_text() -> None:
+    """Nothing stands twice, and a comment begins its line."""
+    for path in sorted((PACKAGE / "words").glob("??.txt")):
+        lines = [line for line in path.read_text("utf-8").split("\n")[:-1] if not line.startswith("# ")]
+        names = [
+            re.fullmatch(r"([a-z_]+(?:\.one|\.admin|\.no_button)?) = \S(?:.*\S)?", line) for line in lines
+        ]
+        assert [line for line, name in zip(lines, names, strict=True) if not name] == []
+        assert len({name[1] for name in names if name}) == len(lines)
+    assert {path.stem for path in (PACKAGE / "words").glob("??.txt")} == set(LANGUAGES)
+
+
+@each_language
+def test_a_file_has_every_line_that_can_be_said_in_its_language(language: Language) -> None:
+    """And a singular where the language has one."""
+    expected = {name for name in ENGLISH.lines if language.singular or not name.endswith(".one")}
+    missing = expected - ENGLISH_ONLY - language.lines.keys()
+    assert {name for name in missing if has_words(ENGLISH.lines[name])} == set()
+    assert set(language.lines) <= expected - ENGLISH_ONLY
+
+
+@each_language
+def test_a_line_is_one_like_the_english_one_in_its_own_words(language: Language) -> None:
+    """The same values in the same forms, the same names, the same ending; short, and nowhere left in English."""
+
+    def ending(line: str) -> str:
+        """A wait ends in dots, a sentence in a period, and a name with its value in neither."""
+        found = re.search(r"(\.\.\.|[.。?？]|)(?:\{quote\}| \{quote\}| )?$", line)
+        assert found
+        return found[1].replace("。", ".").replace("？", "?")
+
+    for name in language.lines.keys() - FORMS:
+        line, english = language.lines[name], ENGLISH.lines[name]
+        assert fields(line) == fields(english), name
+        assert set(NAMES.findall(line)) == set(NAMES.findall(english)), name
+        assert line == re.sub(r"[ \t]+", " ", line), name
+        assert len(line) <= LONGEST_CHARACTERS, name
+        assert line != english or name in ALIKE, name
+        assert ending(line) == ending(english) or name in ALIKE, name
+
+
+@each_language
+def test_the_button_has_the_hosts_own_name(language: Language) -> None:
+    """As the installed page shows it, under which the user looks for it."""
+    host = importlib.util.find_spec("open_webui")
+    if host is None or host.origin is None:
+        pytest.skip("Open WebUI is not installed")
+    texts = (
+        path.read_text("utf-8")
+        for path in Path(host.origin).parent.glob("frontend/_app/immutable/chunks/*.js")
+    )
+    names = {found[1] for text in texts if (found := re.search(r'"Continue Response":"([^"]+)"', text))}
+    for line in ("answer_at_output_limit", "answer_cut_off"):
+        assert any(name in language.lines[line] for name in names)
+        assert not any(name in language.lines[f"{line}.no_button"] for name in names)
+
+
+SAID = {
+    "en": ("about 12,345 tokens less", "$1,234.50", "$0.0095", "tomorrow at 08:00", "3 November at 08:00"),
+    "de": (
+        *("etwa 12.345 Token weniger", "1.234,50\u00a0$", "0,0095\u00a0$"),
+        *("morgen um 08:00", "3. November um 08:00"),
+    ),
+    "fr": (
+        *("environ 12\u202f345 tokens de moins", "1\u202f234,50\u00a0$US", "0,0095\u00a0$US"),
+        *("demain à 08:00", "le 3 novembre à 08:00"),
+    ),
+    "es": (
+        *("unos 12.345 tokens menos", "1.234,50\u00a0US$", "0,0095\u00a0US$"),
+        *("mañana a las 08:00", "3 de noviembre a las 08:00"),
+    ),
+    "pt": (
+        *("cerca de 12.345 tokens a menos", "US$\u00a01.234,50", "US$\u00a00,0095"),
+        *("amanhã às 08:00", "3 de novembro às 08:00"),
+    ),
+    "zh": ("约减少 12,345 个令牌", "US$1,234.50", "US$0.0095", "明天 08:00", "11月3日 08:00"),
+    "ja": ("約 12,345 トークン削減", "$1,234.50", "$0.0095", "明日 08:00", "11月3日 08:00"),
+}
+
+
+@pytest.mark.parametrize("code", SAID)
+def test_numbers_money_and_days_have_the_languages_form(code: str) -> None:
+    """Also where they stand in another line, which is English wherever nobody asks for another language."""
+    language, (tokens, *forms) = LANGUAGES[code], SAID[code]
+    cut = notice("turns_shortened", count=3, of=1200, tokens=12_345)
+    assert tokens in in_language(cut, language)
+    assert SAID["en"][0] in cut
+    when = notice("on_day_at", day=date(2026, 11, 3), clock="08:00")
+    lines = (dollars(1234.5), dollars(0.0095), notice("tomorrow_at", clock="08:00"), when)
+    assert [in_language(line, language) for line in lines] == forms
+    until = in_language(notice("next_cost_until", cached=lines[0], cold=lines[1], when=when), language)
+    assert all(part in until for part in (forms[0], forms[1], forms[3]))
+
+
+@pytest.mark.parametrize(
+    ("code", "singular"),
+    [("en", {1}), ("de", {1}), ("fr", {0, 1}), ("es", {1}), ("pt", {0, 1}), ("zh", set()), ("ja", set())],
+)
+def test_counts_take_the_languages_plural(code: str, singular: set[int]) -> None:
+    """Nothing is singular in French and Brazilian Portuguese, and nothing at all has one in Chinese and Japanese."""
+    language = LANGUAGES[code]
+    for count in (0, 1, 2):
+        line = in_language(notice("wait_seconds", count=count), language)
+        template = language.lines["wait_seconds.one" if count in singular else "wait_seconds"]
+        assert line == template.format(count=count)
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_lines_within_lines_are_in_the_same_language(code: str) -> None:
+    """A list of reasons, a wait within an error with its reference, and lines that have no words of their own."""
+    language = LANGUAGES[code]
+    details = (notice("artifacts_not_found", count=2), notice("artifacts_too_large", count=3))
+    said = in_language(notice("artifacts_missing", count=5, details=details), language)
+    assert all(in_language(detail, language) in said for detail in details)
+    wait = notice("wait_seconds", count=20)
+    error = notice("provider_slow", provider=notice("the_provider", name="Acme"), wait=wait)
+    said = in_language(notice("with_reference", line=error, reference="BCDFGH"), language)
+    assert in_language(wait, language) in said
+    assert in_language(notice("the_provider", name="Acme"), language) in said
+    size = notice("context_page_number", number=12_345)
+    assert in_language(notice("list_item", line=size), language) == f"- {language.number(12_345, ',')}"
+
+
+def test_a_line_without_a_translation_is_english() -> None:
+    """Such as those of the list of models; and a text that is not a line stays as it is."""
+    german = LANGUAGES["de"]
+    assert in_language(notice("preset", preset="team"), german) == "Preset: team"
+    assert in_language("plain {text}", german) == "plain {text}"
+
+
+def test_values_are_not_read_as_templates() -> None:
+    """What a provider or a user wrote stays as it is."""
+    line = notice("searched_for", query="{count} {0.__class__} 1,5")
+    assert in_language(line, LANGUAGES["de"]) == "Im Web gesucht: {count} {0.__class__} 1,5"
+
+
+@pytest.mark.parametrize(
+    ("tags", "code"),
+    [
+        (["de-DE"], "de"),
+        (["de_CH"], "de"),
+        (["fr-CA"], "fr"),
+        (["pt-PT"], "pt"),
+        (["zh-CN"], "zh"),
+        (["zh"], "zh"),
+        (["zh-TW"], "en"),
+        (["zh-Hant-HK"], "en"),
+        (["pl-PL"], "en"),
+        (["pl-PL", "JA"], "ja"),
+        (["", "*"], "en"),
+        ([], "en"),
+    ],
+)
+def test_a_language_is_found_by_its_tag(tags: list[str], code: str) -> None:
+    """Whatever its region; traditional Chinese has no file, and English stands in for what has none."""
+    assert find_language(tags).code == code
