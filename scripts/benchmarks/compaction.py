@@ -35,9 +35,8 @@ from scripts.benchmarks._chats import Chat, agent_chat, message, plain_chat, tex
 from scripts.benchmarks._stage import Pay, Sent, hosted, piped
 from scripts.benchmarks.context import SECONDS_BETWEEN_REQUESTS, vocabulary
 from scripts.standin import catalogue
-from scripts.standin.cache import PromptCache
-from scripts.standin.prompt import PromptReader
-from scripts.standin.tokens import local_tokenizer
+from scripts.standin.cache import CachedModel, PromptCache
+from scripts.standin.prompt import PromptReader, local_tokenizer
 
 if TYPE_CHECKING:
     from open_webui_openrouter_pipe.responses.items import Item

@@ -12,14 +12,17 @@ entry.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
+SEARCH_DOLLARS = Decimal("0.01")
 LOOKBACK_SEGMENTS = 20
 MAX_BREAKPOINTS = 4
 SHORT_TTL_SECONDS = 300.0
@@ -96,24 +99,17 @@ class PromptCache:
             segments: The prompt in the provider's order: tools, instructions, input items.
             now: The time in seconds, on any clock that never runs backwards.
         """
-        entries = self._live(model.id, session, now)
-        look = {"automatic": _automatic, "explicit": _explicit, "none": _nothing}[model.rule.kind]
-        found = look(model.rule, segments, entries)
+        known = self._expiry.get((model.id, session), {})
+        entries = {digest: expiry for digest, expiry in known.items() if expiry > now}
+        found = _LOOKS[model.rule.kind](model.rule, segments, entries)
         total = sum(len(segment.tokens) for segment in segments)
-        entries.update(dict.fromkeys(found.renewed, now + model.rule.ttl_seconds))
+        self._expiry[model.id, session] = entries | dict.fromkeys(found.renewed, now + model.rule.ttl_seconds)
         written = found.written if model.rule.writes_billed else 0
-        cost = _input_cost(model, total, found.cached, written)
-        return Usage(total, found.cached, written, cost)
+        return Usage(total, found.cached, written, _input_cost(model, total, found.cached, written))
 
     def clear(self) -> None:
         """Forget everything."""
         self._expiry.clear()
-
-    def _live(self, model: str, session: str, now: float) -> dict[bytes, float]:
-        entries = self._expiry.setdefault((model, session), {})
-        for digest in [digest for digest, expiry in entries.items() if expiry <= now]:
-            del entries[digest]
-        return entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +119,8 @@ class _Found:
     renewed: tuple[bytes, ...] = ()
 
 
-def _nothing(_rule: CacheRule, _segments: Sequence[Segment], _entries: dict[bytes, float]) -> _Found:
-    return _Found()
-
-
 def _automatic(rule: CacheRule, segments: Sequence[Segment], entries: dict[bytes, float]) -> _Found:
-    tokens = array("Q")
-    for segment in segments:
-        tokens.extend(segment.tokens)
+    tokens = array("Q", itertools.chain.from_iterable(segment.tokens for segment in segments))
     if len(tokens) < rule.minimum_tokens:
         return _Found()
     size = rule.block_tokens
@@ -142,7 +132,7 @@ def _automatic(rule: CacheRule, segments: Sequence[Segment], entries: dict[bytes
 
 def _explicit(rule: CacheRule, segments: Sequence[Segment], entries: dict[bytes, float]) -> _Found:
     digests = list(_chain(segment.keyed_with + array("Q", segment.tokens).tobytes() for segment in segments))
-    ends = _ends(segments)
+    ends = list(itertools.accumulate(len(segment.tokens) for segment in segments))
     marks = [at for at, segment in enumerate(segments) if segment.breakpoint][-MAX_BREAKPOINTS:]
     reachable = {at for mark in marks for at in range(max(0, mark - LOOKBACK_SEGMENTS), mark + 1)}
     hit = max((at for at in reachable if digests[at] in entries), default=None)
@@ -160,13 +150,6 @@ def _chain(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield running.copy().digest()
 
 
-def _ends(segments: Sequence[Segment]) -> list[int]:
-    ends: list[int] = []
-    for segment in segments:
-        ends.append(len(segment.tokens) + (ends[-1] if ends else 0))
-    return ends
-
-
 def _input_cost(model: CachedModel, total: int, cached: int, written: int) -> Decimal:
     prices = model.prices
     long_lived = model.rule.ttl_seconds >= LONG_TTL_SECONDS
@@ -175,3 +158,10 @@ def _input_cost(model: CachedModel, total: int, cached: int, written: int) -> De
     write_price = prices.prompt if write is None else write
     plain = total - cached - written
     return plain * prices.prompt + cached * read_price + written * write_price
+
+
+_LOOKS: dict[str, Callable[[CacheRule, Sequence[Segment], dict[bytes, float]], _Found]] = {
+    "automatic": _automatic,
+    "explicit": _explicit,
+    "none": lambda *_: _Found(),
+}

@@ -1,8 +1,9 @@
 """The models on offer, their prices and caching rules, and the catalogue's answers.
 
-Reads ``catalogue.json`` and owns its wire form for /models, /model, /endpoints and the like. The slugs of real
-families carry realistic numbers, not promises; ``standin/*`` models choose a behaviour by name. It must not know
-requests.
+Reads ``catalogue.json`` and owns its wire form for /models and /endpoints/zdr, and whether a model's
+one provider may serve a request with its preferences (sources: OpenRouter's documentation of provider routing and
+of its errors, with their texts). The slugs of real families carry realistic numbers, not promises; ``standin/*``
+models choose a behaviour by name.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from .billing import SEARCH_DOLLARS
-from .cache import CachedModel, CacheRule, Prices
+from .cache import SEARCH_DOLLARS, CachedModel, CacheRule, Prices
+from .errors import Refusal, router_error
 
 Family = Literal["openai", "anthropic", "google", "xai", "raw"]
 
-CREATED = 1_780_000_000
+DATA: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+DATE = "20260709"
 DEFAULT_MODEL = "openai/gpt-5.2"
-IMPLICIT_COMPRESSION_TOKENS = 8192
 MILLION = Decimal(1_000_000)
 SEARCHING_FAMILIES: frozenset[Family] = frozenset({"openai", "anthropic", "google", "xai"})
 """Whose providers search the web themselves."""
@@ -31,7 +32,11 @@ PRESETS = {"preset/team": DEFAULT_MODEL, "preset/thrifty": "openai/gpt-4.1-mini"
 """The account's presets, as they stand after the `@` of an id, each with the model that it names."""
 ROUTING_VARIANTS = frozenset({"nitro", "floor", "exacto", "online"})
 """Variants of any model; others, such as ":free", are models of the catalogue."""
-EFFORTS = ("xhigh", "high", "medium", "low", "minimal")
+ZDR_FAMILIES: frozenset[Family] = frozenset({"anthropic", "google"})
+COLLECTING_PROVIDERS = frozenset({"deepseek"})
+NO_PROVIDER = "No allowed providers are available for the selected model."
+NO_POLICY = "No endpoints found matching your data policy. Configure: https://openrouter.ai/settings/privacy"
+NO_ENDPOINT = "No endpoints found that meet the routing requirements"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +48,6 @@ class Rates:
     read: str = ""
     write: str = ""
     write_long: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Thinking:
-    """The reasoning information of a model."""
-
-    mandatory: bool = False
-    efforts: tuple[str, ...] | None = EFFORTS
-    default_effort: str | None = "medium"
-    budget: bool = False
-
-    def wire(self) -> dict[str, Any]:
-        """As the catalogue shows it."""
-        shown: dict[str, Any] = {
-            "mandatory": self.mandatory,
-            "supported_efforts": None if self.efforts is None else list(self.efforts),
-            "default_effort": self.default_effort,
-            "default_enabled": True,
-        }
-        return {**shown, "supports_max_tokens": True} if self.budget else shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +68,7 @@ class Model:
     inputs: tuple[str, ...] = ("text",)
     outputs: tuple[str, ...] = ("text",)
     parameters: tuple[str, ...] = ()
-    thinking: Thinking | None = None
+    thinking: dict[str, Any] | None = None
     tokenizer: str = "Other"
     wire_extra: dict[str, Any] = field(default_factory=dict)
     omitted: tuple[str, ...] = ()
@@ -105,87 +90,74 @@ class Model:
         return CachedModel(self.id, prices, self.rule)
 
     @property
-    def compresses_unasked(self) -> bool:
-        """Whether the context-compression plugin is on unless a request switches it off."""
-        return self.context_tokens <= IMPLICIT_COMPRESSION_TOKENS
+    def slug(self) -> str:
+        """The provider's name in preferences."""
+        return self.provider.lower().replace(" ", "-")
+
+    def refusal_by(self, preferences: dict[str, Any]) -> Refusal | None:
+        """Why the provider may not serve a request with these preferences; None when it may."""
+        only, ignored = (
+            {name.lower().partition("/")[0] for name in preferences.get(key) or []}
+            for key in ("only", "ignore")
+        )
+        if (only and self.slug not in only) or self.slug in ignored:
+            return router_error(404, NO_PROVIDER)
+        wants_none_kept = preferences.get("zdr") is True and self.family not in ZDR_FAMILIES
+        collects = preferences.get("data_collection") == "deny" and self.slug in COLLECTING_PROVIDERS
+        if wants_none_kept or collects:
+            return router_error(404, NO_POLICY)
+        precision, most = preferences.get("quantizations"), preferences.get("max_price") or {}
+        too_dear = any(
+            Decimal(rate) > Decimal(str(most.get(name) or rate))
+            for name, rate in (("prompt", self.rates.prompt), ("completion", self.rates.completion))
+        )
+        if too_dear or (precision and "unknown" not in precision):
+            return router_error(404, NO_ENDPOINT)
+        return None
 
     def wire(self) -> dict[str, Any]:
         """The model as an entry of /models."""
-        slug = self.id.partition(":")[0]
         shown: dict[str, Any] = {
+            **DATA["entry"],
             "id": self.id,
-            "canonical_slug": f"{slug}-20260709",
-            "hugging_face_id": None,
+            "canonical_slug": f"{self.id.partition(':')[0]}-{DATE}",
             "name": self.name,
-            "created": CREATED,
             "description": f"{self.name}, as the stand-in plays it.",
             "context_length": self.context_tokens,
-            "architecture": self._architecture(),
+            "architecture": {
+                "modality": f"{'+'.join(self.inputs)}->{'+'.join(self.outputs)}",
+                "input_modalities": list(self.inputs),
+                "output_modalities": list(self.outputs),
+                "tokenizer": self.tokenizer,
+                "instruct_type": None,
+            },
             "pricing": self._pricing(),
             "top_provider": {
                 "context_length": self.context_tokens,
                 "max_completion_tokens": self.max_output_tokens,
                 "is_moderated": self.family == "openai",
             },
-            "per_request_limits": None,
             "supported_parameters": list(self.parameters),
-            "default_parameters": {"temperature": None, "top_p": None, "frequency_penalty": None},
-            "supported_voices": None,
-            "knowledge_cutoff": None,
-            "expiration_date": None,
             "links": {"details": f"/api/v1/models/{self.id}/endpoints"},
         }
-        if self.thinking:
-            shown["reasoning"] = self.thinking.wire()
+        if self.thinking is not None:
+            shown["reasoning"] = {**DATA["thinking"], **self.thinking}
         return {key: value for key, value in {**shown, **self.wire_extra}.items() if key not in self.omitted}
 
     def endpoint(self) -> dict[str, Any]:
         """The model's one endpoint, as /models/{author}/{slug}/endpoints shows it."""
         return {
+            **DATA["endpoint"],
             "name": f"{self.provider} | {self.id}",
             "model_id": self.id,
             "model_name": self.name,
             "context_length": self.context_tokens,
             "pricing": {**self._pricing(), "discount": 0},
             "provider_name": self.provider,
-            "tag": self.provider.lower().replace(" ", "-"),
-            "quantization": "unknown",
+            "tag": self.slug,
             "max_completion_tokens": self.max_output_tokens,
-            "max_prompt_tokens": None,
             "supported_parameters": list(self.parameters),
-            "status": 0,
-            "uptime_last_5m": 100,
-            "uptime_last_30m": 99.9,
-            "uptime_last_1d": 99.8,
             "supports_implicit_caching": self.rule.kind == "automatic",
-            "latency_last_30m": None,
-            "throughput_last_30m": None,
-            "native_tools": {},
-            "service_tier": None,
-            "supports_diarization": False,
-            "supports_tool_choice": dict.fromkeys(("auto", "none", "required", "function"), True),
-        }
-
-    def endpoints(self) -> dict[str, Any]:
-        """The answer of /models/{author}/{slug}/endpoints."""
-        details = {
-            "id": self.id,
-            "name": self.name,
-            "created": CREATED,
-            "description": f"{self.name}, as the stand-in plays it.",
-            "architecture": {**self._architecture(), "instruct_type": None},
-            "endpoints": [self.endpoint()],
-        }
-        return {"data": details}
-
-    def _architecture(self) -> dict[str, Any]:
-        modality = f"{'+'.join(self.inputs)}->{'+'.join(self.outputs)}"
-        return {
-            "modality": modality,
-            "input_modalities": list(self.inputs),
-            "output_modalities": list(self.outputs),
-            "tokenizer": self.tokenizer,
-            "instruct_type": None,
         }
 
     def _pricing(self) -> dict[str, str]:
@@ -198,10 +170,10 @@ class Model:
             "input_cache_write_1h": rates.write_long,
         }
         by_search = {"web_search": f"{SEARCH_DOLLARS}"} if self.family in SEARCHING_FAMILIES else {}
-        return {key: per_token(rate) for key, rate in shown.items() if rate} | by_search
+        return {key: _per_token(rate) for key, rate in shown.items() if rate} | by_search
 
 
-def per_token(rate: str) -> str:
+def _per_token(rate: str) -> str:
     """Dollars per million tokens as the catalogue's decimal text of dollars per token."""
     text = f"{Decimal(rate) / MILLION:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
@@ -209,11 +181,10 @@ def per_token(rate: str) -> str:
 
 def _read_models() -> Iterator[dict[str, Any]]:
     """The entries of the file, their rule and their groups of parameters written out."""
-    data = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
-    groups: dict[str, list[str]] = data["parameter_groups"]
-    for entry in data["models"]:
-        parameters = [name for group in entry["parameters"] for name in groups.get(group, [group])]
-        yield {**entry, "parameters": parameters, "rule": data["rules"][entry["rule"]]}
+    for entry in DATA["models"]:
+        groups = [DATA["parameter_groups"].get(group, [group]) for group in entry["parameters"]]
+        parameters = [name for group in groups for name in group]
+        yield {**entry, "parameters": parameters, "rule": DATA["rules"][entry["rule"]]}
 
 
 MODELS = TypeAdapter(tuple[Model, ...]).validate_python(tuple(_read_models()))
@@ -232,7 +203,7 @@ def find(model_id: str) -> Model | None:
     base, _, variant = plain.partition(":")
     if variant in ROUTING_VARIANTS:
         return BY_ID.get(base)
-    return BY_ID.get(base.removesuffix("-20260709")) if not variant else None
+    return BY_ID.get(base.removesuffix(f"-{DATE}")) if not variant else None
 
 
 def listing(

@@ -23,38 +23,26 @@ Item = dict[str, Any]
 
 WORD = re.compile(r"\s*\S+|\s+")
 ARGUMENT_PIECE_CHARS = 8
-ECHOED = (
-    "max_output_tokens",
-    "temperature",
-    "top_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "top_logprobs",
-    "max_tool_calls",
-    "metadata",
-    "background",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_options",
-    "instructions",
-    "tool_choice",
-    "parallel_tool_calls",
-    "truncation",
-    "text",
-)
-DEFAULTS: dict[str, Any] = {
+ECHOED: dict[str, Any] = {
+    "max_output_tokens": None,
     "temperature": 1,
     "top_p": 1,
     "presence_penalty": 0,
     "frequency_penalty": 0,
     "top_logprobs": 0,
+    "max_tool_calls": None,
     "metadata": {},
     "background": False,
+    "safety_identifier": None,
+    "prompt_cache_key": None,
+    "prompt_cache_options": None,
+    "instructions": None,
     "tool_choice": "auto",
     "parallel_tool_calls": True,
     "truncation": "disabled",
     "text": {"format": {"type": "text"}},
 }
+"""The fields of a request that its response shows, as they are where the request does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +72,11 @@ class Response:
             "error": None,
             "incomplete_details": None,
             "tools": [
-                _shown_tool(tool)
+                {**tool, "strict": tool.get("strict")} if tool["type"] == "function" else tool
                 for tool in self.body.get("tools") or []
                 if not tool["type"].startswith("openrouter:")  # a capture and the SDK show none of these
             ],
-            **dict.fromkeys(ECHOED),
-            **DEFAULTS,
+            **ECHOED,
             **given,
             "previous_response_id": None,
             "service_tier": "auto" if status == "in_progress" else "default",
@@ -144,11 +131,21 @@ def _unnumbered(response: Response) -> Iterator[Event]:
             break
         deltas += is_delta(event)
         yield event
-    if cut:
-        yield from BREAKS[cut.kind](response, cut)
-        return
     terminal = "response.completed" if response.plan.ending == "completed" else "response.incomplete"
-    yield {"type": terminal, "response": response.finished()}
+    yield from _breaking(response, cut) if cut else [{"type": terminal, "response": response.finished()}]
+
+
+def _breaking(response: Response, cut: Break) -> Iterator[Event]:
+    """How a stream breaks: with one event, numbered or not, or with none."""
+    error: Event = {"code": cut.code, "message": cut.message}
+    events: dict[str, Event] = {
+        "failed": {"type": "response.failed", "response": response.failed(cut)},
+        "response.error": {"type": "response.error", "error": error, "unnumbered": True},
+        "nested": {"type": "error", "error": error, "unnumbered": True},
+        "flat": {"type": "error", **error, "param": None},
+    }
+    if cut.kind in events:
+        yield events[cut.kind]
 
 
 def is_delta(event: Event) -> bool:
@@ -160,7 +157,7 @@ def _body(response: Response) -> Iterator[Event]:
     delivery = response.plan.delivery
     for index, item in enumerate(response.output):
         shown = item if delivery.late_seals else response.sealed(item)
-        for event in ITEMS.get(item["type"], _plain)(shown, delivery):
+        for event in ITEMS.get(item["type"], _unknown)(shown, delivery):
             head = {"type": event.pop("type"), "output_index": index}
             yield {**head, **event}
 
@@ -168,98 +165,79 @@ def _body(response: Response) -> Iterator[Event]:
 # --- how each item comes to be; the events lack their output_index ---
 
 
-def _reasoning(item: Item, _delivery: Delivery) -> Iterator[Event]:
-    bare = {"id": item["id"], "type": "reasoning", "status": "in_progress", "summary": []}
-    yield {"type": "response.output_item.added", "item": bare}
-    for index, part in enumerate(item["summary"]):
-        yield from _summary_part(item["id"], index, part["text"])
-    for index, part in enumerate(item.get("content", [])):
-        at = {"item_id": item["id"], "content_index": index}
-        yield {"type": "response.content_part.added", **at, "part": {"type": "reasoning_text", "text": ""}}
-        for piece in WORD.findall(part["text"]):
-            yield {"type": "response.reasoning_text.delta", **at, "delta": piece}
-        yield {"type": "response.reasoning_text.done", **at, "text": part["text"]}
-        yield {"type": "response.content_part.done", **at, "part": part}
+def _whole(item: Item, begun: Item, *between: Event) -> Iterator[Event]:
+    """The item as it begins, the events in between, and the item at its end."""
+    yield {"type": "response.output_item.added", "item": {**begun, "status": "in_progress"}}
+    yield from ({**event, "type": f"response.{event['type']}"} for event in between)
     yield {"type": "response.output_item.done", "item": item}
 
 
-def _summary_part(item_id: str, index: int, text: str) -> Iterator[Event]:
-    at = {"item_id": item_id, "summary_index": index}
-    kind = "response.reasoning_summary"
-    yield {"type": f"{kind}_part.added", **at, "part": {"type": "summary_text", "text": ""}}
-    for piece in WORD.findall(text):
-        yield {"type": f"{kind}_text.delta", **at, "delta": piece}
-    yield {"type": f"{kind}_text.done", **at, "text": text}
-    yield {"type": f"{kind}_part.done", **at, "part": {"type": "summary_text", "text": text}}
+def _bare(item: Item) -> Item:
+    return {"id": item["id"], "type": item["type"]}
+
+
+def _part(part: Item, at: Item, part_event: str, text_event: str) -> Iterator[Event]:
+    """A part of an item: its text in deltas, then its annotations."""
+    field = "refusal" if part["type"] == "refusal" else "text"
+    probabilities: Event = {"logprobs": []} if "logprobs" in part else {}
+    empty = {key: [] if isinstance(value, list) else "" for key, value in part.items()}
+    yield {"type": f"{part_event}.added", **at, "part": {**empty, "type": part["type"]}}
+    for piece in WORD.findall(part[field]):
+        yield {"type": f"{text_event}.delta", **at, "delta": piece, **probabilities}
+    for index, annotation in enumerate(part.get("annotations", [])):
+        shown = {"annotation_index": index, "annotation": annotation}
+        yield {"type": f"{text_event}.annotation.added", **at, **shown}
+    yield {"type": f"{text_event}.done", **at, field: part[field], **probabilities}
+    yield {"type": f"{part_event}.done", **at, "part": part}
+
+
+def _reasoning(item: Item, _delivery: Delivery) -> Iterator[Event]:
+    events: list[Event] = []
+    for index, part in enumerate(item["summary"]):
+        at = {"item_id": item["id"], "summary_index": index}
+        events += _part(part, at, "reasoning_summary_part", "reasoning_summary_text")
+    for index, part in enumerate(item.get("content", [])):
+        events += _part(
+            part, {"item_id": item["id"], "content_index": index}, "content_part", "reasoning_text"
+        )
+    return _whole(item, {**_bare(item), "summary": []}, *events)
 
 
 def _message(item: Item, _delivery: Delivery) -> Iterator[Event]:
-    yield {"type": "response.output_item.added", "item": {**item, "status": "in_progress", "content": []}}
-    part = item["content"][0]
-    at = {"item_id": item["id"], "content_index": 0}
-    yield from (_refusal if part["type"] == "refusal" else _text)(part, at)
-    yield {"type": "response.content_part.done", **at, "part": part}
-    yield {"type": "response.output_item.done", "item": item}
-
-
-def _text(part: Item, at: Item) -> Iterator[Event]:
-    empty = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-    yield {"type": "response.content_part.added", **at, "part": empty}
-    for piece in WORD.findall(part["text"]):
-        yield {"type": "response.output_text.delta", **at, "delta": piece, "logprobs": []}
-    for index, annotation in enumerate(part["annotations"]):
-        kind = "response.output_text.annotation.added"
-        yield {"type": kind, **at, "annotation_index": index, "annotation": annotation}
-    yield {"type": "response.output_text.done", **at, "text": part["text"], "logprobs": []}
-
-
-def _refusal(part: Item, at: Item) -> Iterator[Event]:
-    yield {"type": "response.content_part.added", **at, "part": {"type": "refusal", "refusal": ""}}
-    for piece in WORD.findall(part["refusal"]):
-        yield {"type": "response.refusal.delta", **at, "delta": piece}
-    yield {"type": "response.refusal.done", **at, "refusal": part["refusal"]}
+    part, at = item["content"][0], {"item_id": item["id"], "content_index": 0}
+    return _whole(item, {**item, "content": []}, *_part(part, at, "content_part", part["type"]))
 
 
 def _call(item: Item, delivery: Delivery) -> Iterator[Event]:
-    yield {"type": "response.output_item.added", "item": {**item, "status": "in_progress", "arguments": ""}}
     arguments = "" if delivery.late_arguments else item["arguments"]
-    kind = "response.function_call_arguments"
-    for start in range(0, len(arguments), ARGUMENT_PIECE_CHARS):
-        piece = arguments[start : start + ARGUMENT_PIECE_CHARS]
-        yield {"type": f"{kind}.delta", "item_id": item["id"], "delta": piece}
-    yield {"type": f"{kind}.done", "item_id": item["id"], "name": item["name"], "arguments": arguments}
-    yield {"type": "response.output_item.done", "item": {**item, "arguments": arguments}}
+    kind = "function_call_arguments"
+    deltas = [
+        {"type": f"{kind}.delta", "item_id": item["id"], "delta": arguments[at : at + ARGUMENT_PIECE_CHARS]}
+        for at in range(0, len(arguments), ARGUMENT_PIECE_CHARS)
+    ]
+    done = {"type": f"{kind}.done", "item_id": item["id"], "name": item["name"], "arguments": arguments}
+    return _whole({**item, "arguments": arguments}, {**item, "arguments": ""}, *deltas, done)
 
 
 def _native_search(item: Item, _delivery: Delivery) -> Iterator[Event]:
-    bare = {key: value for key, value in item.items() if key != "action"} | {"status": "in_progress"}
-    yield {"type": "response.output_item.added", "item": bare}
-    for stage in ("in_progress", "searching", "completed"):
-        yield {"type": f"response.web_search_call.{stage}", "item_id": item["id"]}
-    yield {"type": "response.output_item.done", "item": item}
+    stages = [f"web_search_call.{stage}" for stage in ("in_progress", "searching", "completed")]
+    return _whole(item, _bare(item), *({"type": stage, "item_id": item["id"]} for stage in stages))
 
 
 def _server_tool(item: Item, _delivery: Delivery) -> Iterator[Event]:
-    bare = {"id": item["id"], "type": item["type"], "status": "in_progress"}
-    yield {"type": "response.output_item.added", "item": bare}
-    yield {"type": "response.output_item.done", "item": item}
+    return _whole(item, _bare(item))
 
 
 def _image(item: Item, _delivery: Delivery) -> Iterator[Event]:
-    bare = {"id": item["id"], "type": item["type"], "status": "in_progress", "result": None}
-    kind = "response.image_generation_call"
-    yield {"type": "response.output_item.added", "item": bare}
-    yield {"type": f"{kind}.in_progress", "item_id": item["id"]}
-    yield {"type": f"{kind}.generating", "item_id": item["id"]}
-    partial = {"partial_image_b64": item["result"], "partial_image_index": 0}
-    yield {"type": f"{kind}.partial_image", "item_id": item["id"], **partial}
-    yield {"type": f"{kind}.completed", "item_id": item["id"]}
-    yield {"type": "response.output_item.done", "item": item}
+    partial = {"partial_image": {"partial_image_b64": item["result"], "partial_image_index": 0}}
+    stages = ("in_progress", "generating", "partial_image", "completed")
+    kind = "image_generation_call"
+    events = [{"type": f"{kind}.{one}", "item_id": item["id"], **partial.get(one, {})} for one in stages]
+    return _whole(item, {**_bare(item), "result": None}, *events)
 
 
-def _plain(item: Item, _delivery: Delivery) -> Iterator[Event]:
-    yield {"type": "response.output_item.added", "item": {**item, "status": "in_progress"}}
-    yield {"type": "response.output_item.done", "item": item}
+def _unknown(item: Item, _delivery: Delivery) -> Iterator[Event]:
+    return _whole(item, item)
 
 
 ITEMS: dict[str, Callable[[Item, Delivery], Iterator[Event]]] = {
@@ -271,38 +249,3 @@ ITEMS: dict[str, Callable[[Item, Delivery], Iterator[Event]]] = {
     "openrouter:web_fetch": _server_tool,
     "image_generation_call": _image,
 }
-
-# --- how a stream breaks ---
-
-
-def _failed(response: Response, cut: Break) -> Iterator[Event]:
-    yield {"type": "response.failed", "response": response.failed(cut)}
-
-
-def _response_error(_response: Response, cut: Break) -> Iterator[Event]:
-    yield {"type": "response.error", "error": {"code": cut.code, "message": cut.message}, "unnumbered": True}
-
-
-def _nested(_response: Response, cut: Break) -> Iterator[Event]:
-    yield {"type": "error", "error": {"code": cut.code, "message": cut.message}, "unnumbered": True}
-
-
-def _flat(_response: Response, cut: Break) -> Iterator[Event]:
-    yield {"type": "error", "code": cut.code, "message": cut.message, "param": None}
-
-
-def _eof(_response: Response, _cut: Break) -> Iterator[Event]:
-    yield from ()
-
-
-BREAKS: dict[str, Callable[[Response, Break], Iterator[Event]]] = {
-    "failed": _failed,
-    "response.error": _response_error,
-    "nested": _nested,
-    "flat": _flat,
-    "eof": _eof,
-}
-
-
-def _shown_tool(tool: Item) -> Item:
-    return {**tool, "strict": tool.get("strict")} if tool["type"] == "function" else tool

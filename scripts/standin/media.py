@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from .catalogue import Model
 
-MAX_IMAGE_BYTES = 20 * 1024 * 1024
-MAX_FILE_BYTES = 50 * 1024 * 1024
+MAX_BYTES = {"image": 20 * 1024 * 1024, "file": 50 * 1024 * 1024, "video": 50 * 1024 * 1024}
+SOURCES = {"image": ("image_url",), "file": ("file_data", "file_url"), "video": ("video_url",), "audio": ()}
+"""The kinds of parts behind ``input_``, and the fields that may hold what they show; audio has its own form."""
 ASPECT_RATIOS = ("1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9")
 IMAGE_SIZES = ("1K", "2K", "4K")
-PARSER_ENGINES = ("mistral-ocr", "cloudflare-ai", "native", "pdf-text")
 PDF = "application/pdf"
 DRAWN = ("image_generation_call", "openrouter:image_generation")
 DRAWN_FIELDS = ("result", "imageUrl", "imageB64")
@@ -56,12 +56,15 @@ def check_media(body: dict[str, Any], model: Model) -> None:
     parses = _parses_pdfs(body)
     for item in input_items(body):
         for part in parts_of(item):
-            if kind := _medium(part):
-                if kind not in model.inputs and not (parses and _is_pdf(part)):
-                    raise RefusalError(router_error(404, f"No endpoints found that support {kind} input"))
-                JUDGES[kind](part, model)
-        if item.get("type") in DRAWN:
-            _check_drawn(item, model)
+            kind = part["type"].removeprefix("input_")
+            if kind == part["type"] or kind not in SOURCES:
+                continue
+            if kind not in model.inputs and not (parses and _is_pdf(part)):
+                raise RefusalError(router_error(404, f"No endpoints found that support {kind} input"))
+            _check_part(part, kind, model)
+        for name in DRAWN_FIELDS if item.get("type") in DRAWN else ():
+            if (value := item.get(name)) and not _is_picture(_decoded(value) or b""):
+                _check_source(value, "image", model)
 
 
 def parts_of(item: dict[str, Any]) -> list[dict[str, Any]]:
@@ -110,20 +113,12 @@ def _check_output(body: dict[str, Any], model: Model) -> None:
 # --- what it reads ---
 
 
-def _medium(part: dict[str, Any]) -> str:
-    kind = part["type"].removeprefix("input_")
-    return kind if kind in JUDGES and kind != part["type"] else ""
-
-
 def _parses_pdfs(body: dict[str, Any]) -> bool:
     """Whether the router's parser reads PDFs: for every model, unless it is off or the engine is the model's own."""
     plugin: dict[str, Any] = next(
         (one for one in body.get("plugins") or [] if one["id"] == "file-parser"), {}
     )
-    engine = (plugin.get("pdf") or {}).get("engine", "mistral-ocr")
-    if engine not in PARSER_ENGINES:
-        raise RefusalError(router_error(400, f"file-parser: unknown PDF engine {engine}"))
-    return plugin.get("enabled", True) is True and engine != "native"
+    return plugin.get("enabled", True) is True and (plugin.get("pdf") or {}).get("engine") != "native"
 
 
 def _is_pdf(part: dict[str, Any]) -> bool:
@@ -133,54 +128,39 @@ def _is_pdf(part: dict[str, Any]) -> bool:
     return source.startswith(f"data:{PDF};") or source.partition("?")[0].lower().endswith(".pdf")
 
 
-def _check_image(part: dict[str, Any], model: Model) -> None:
-    _check_source(part.get("image_url"), "image", model, MAX_IMAGE_BYTES)
+def _is_picture(content: bytes) -> bool:
+    return any(is_one(content) for kind, is_one in MAGIC.items() if kind.startswith("image/"))
 
 
-def _check_file(part: dict[str, Any], model: Model) -> None:
-    data = part.get("file_data")
-    _check_source(data or part.get("file_url"), "file", model, MAX_FILE_BYTES)
-    if data and not part.get("filename"):
+def _check_part(part: dict[str, Any], medium: str, model: Model) -> None:
+    if medium == "audio":
+        audio = part["input_audio"]
+        is_one = MAGIC.get(f"audio/{audio['format']}")
+        if not is_one or not is_one(_decoded(audio["data"]) or b""):
+            raise RefusalError(
+                provider_error(model.provider, f"The audio is not {audio['format']} in base64.")
+            )
+        return
+    _check_source(next((part[name] for name in SOURCES[medium] if part.get(name)), ""), medium, model)
+    if part.get("file_data") and not part.get("filename"):
         raise RefusalError(provider_error(model.provider, "Missing required parameter: 'filename'."))
 
 
-def _check_audio(part: dict[str, Any], model: Model) -> None:
-    audio = part["input_audio"]
-    kind, content = f"audio/{audio['format']}", _decoded(audio["data"])
-    if not content or kind not in MAGIC or not MAGIC[kind](content):
-        raise RefusalError(provider_error(model.provider, f"The audio is not {audio['format']} in base64."))
-
-
-def _check_video(part: dict[str, Any], model: Model) -> None:
-    _check_source(part.get("video_url"), "video", model, MAX_FILE_BYTES)
-
-
-def _check_drawn(item: dict[str, Any], model: Model) -> None:
-    """A picture that comes back is base64, a data URL or a remote URL."""
-    for name in DRAWN_FIELDS:
-        if value := item.get(name):
-            plain = _decoded(value)
-            known = plain and any(MAGIC[kind](plain) for kind in MAGIC if kind.startswith("image/"))
-            if not known:
-                _check_source(value, "image", model, MAX_IMAGE_BYTES)
-
-
-def _check_source(source: str | None, medium: str, model: Model, max_bytes: int) -> None:
+def _check_source(source: str, medium: str, model: Model) -> None:
     """An https URL, or a data URL of a known type whose content is of that type and not too large."""
-    if source and source.startswith("https://"):
+    if source.startswith("https://"):
         return
-    head = DATA_URL.match(source or "")
-    if not source or not head:
+    if not (head := DATA_URL.match(source)):
         message = f"The {medium} is neither an https URL nor a base64 data URL."
         raise RefusalError(provider_error(model.provider, message))
     kind, content = head[1], _decoded(source[head.end() :])
-    is_known = kind in MAGIC if medium != "file" else True
-    if not content or not is_known or (medium != "file" and not kind.startswith(f"{medium}/")):
+    is_known = medium == "file" or (kind in MAGIC and kind.startswith(f"{medium}/"))
+    if not content or not is_known:
         raise RefusalError(provider_error(model.provider, f"Unsupported or empty {medium}: {kind}"))
     if kind in MAGIC and not MAGIC[kind](content):
         raise RefusalError(provider_error(model.provider, f"The content of the {medium} is not {kind}."))
-    if len(content) > max_bytes:
-        raise RefusalError(router_error(413, f"The {medium} is larger than {max_bytes} bytes"))
+    if len(content) > MAX_BYTES[medium]:
+        raise RefusalError(router_error(413, f"The {medium} is larger than {MAX_BYTES[medium]} bytes"))
 
 
 def _decoded(text: str) -> bytes | None:
@@ -188,11 +168,3 @@ def _decoded(text: str) -> bytes | None:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return None
-
-
-JUDGES: dict[str, Callable[[dict[str, Any], Model], None]] = {
-    "image": _check_image,
-    "file": _check_file,
-    "audio": _check_audio,
-    "video": _check_video,
-}

@@ -10,24 +10,21 @@ import base64
 import math
 import uuid
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from . import billing, events
-from .cache import LONG_TTL_SECONDS
+from . import events
+from .cache import LONG_TTL_SECONDS, SEARCH_DOLLARS
 from .drawing import draw
-from .plan import Call, Document, Fetch, Image, Message, Plan, Reasoning, Search, Unknown
+from .plan import Call, Document, Fetch, Image, Message, Reasoning, Search, Unknown
 from .prompt import conversation
 from .seal import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .cache import CachedModel
+    from .cache import CachedModel, Usage
     from .catalogue import Model
     from .plan import Plan, Step
+    from .prompt import Tokenizer
     from .state import RecordedRequest, Service
-    from .tokens import Tokenizer
     from .validate import Accepted
 
 Item = dict[str, Any]
@@ -36,55 +33,66 @@ ENCRYPTED_TOKENS = 64
 IMAGE_OUTPUT_TOKENS = 1290
 CALL_OVERHEAD_TOKENS = 8
 ENCRYPTED_CONTENT = "reasoning.encrypted_content"
-SEARCHES = frozenset({"web_search_call", "openrouter:web_search"})
+SEARCHES = ("web_search_call", "openrouter:web_search")
 ID_CHARS = 24
 RESPONSE_ID_CHARS = 20
 
 
 def answer(service: Service, record: RecordedRequest, accepted: Accepted, plan: Plan) -> events.Response:
-    """Build the response that a plan describes; its reasoning is sealed and its generation recorded."""
-    builder = ItemBuilder(accepted.model, _new_id, service.tokenizer)
-    plan = builder.limit(plan, accepted.body.get("max_output_tokens"))
-    output, tokens = _build_items(builder, plan)
-    seals = service.sealer.seal(output, accepted.model, tokens)
-    wanted = ENCRYPTED_CONTENT in (accepted.body.get("include") or [])
-    session = conversation(accepted.body, record.headers.get("x-session-id", ""))
-    now = service.now()
-    response = events.Response(
+    """Build the response that a plan describes; its reasoning is sealed and its prompt cached."""
+    body, model, now = accepted.body, accepted.model, service.now()
+    builder = ItemBuilder(model, service.tokenizer)
+    plan = builder.limit(plan, body.get("max_output_tokens"))
+    ends = ["completed"] * len(plan.steps)
+    if ends and plan.ending != "completed":
+        ends[-1:] = ["incomplete"]
+    output = [builder.build(step, end) for step, end in zip(plan.steps, ends, strict=True)]
+    tokens = {item["id"]: builder.tokens(step) for item, step in zip(output, plan.steps, strict=True)}
+    seals = service.sealer.seal(output, model, tokens)
+    wanted = ENCRYPTED_CONTENT in (body.get("include") or [])
+    session = conversation(body, record.headers.get("x-session-id", ""))
+    used = service.cache.account(
+        _caching_rule(accepted), f"{record.account}/{session}", accepted.prompt.segments, now
+    )
+    return events.Response(
         id=f"gen-{int(now)}-{uuid.uuid4().hex[:RESPONSE_ID_CHARS]}",
         created_at=int(now),
-        body=accepted.body,
-        model=accepted.model.id,
+        body=body,
+        model=model.id,
         output=tuple(output),
         seals={name: seal for name, seal in seals.items() if wanted or "signature" in seal},
-        usage=_bill(service, accepted, f"{record.account}/{session}", _count_output(output, tokens)),
+        usage=_bill(used, model, output, tokens),
         plan=plan,
     )
-    created_at = datetime.fromtimestamp(now, UTC).isoformat()
-    service.generations[response.id] = billing.generation(response, accepted.model, created_at, session)
-    return response
 
 
-def _build_items(builder: ItemBuilder, plan: Plan) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """The items of a plan, the last one incomplete where the plan ends early, and their tokens by id."""
-    last = len(plan.steps) - 1 if plan.ending != "completed" else -1
-    output = [
-        builder.build(step, "incomplete" if at == last else "completed") for at, step in enumerate(plan.steps)
-    ]
-    return output, {item["id"]: builder.tokens(step) for item, step in zip(output, plan.steps, strict=True)}
-
-
-def _count_output(output: list[dict[str, Any]], tokens: dict[str, int]) -> billing.Output:
+def _bill(used: Usage, model: Model, output: list[Item], tokens: dict[str, int]) -> dict[str, Any]:
+    """The ``usage`` object of a response; costs are dollars."""
+    kinds = [item["type"] for item in output]
+    searches, fetches = sum(map(kinds.count, SEARCHES)), kinds.count("openrouter:web_fetch")
+    output_tokens = sum(tokens.values())
+    output_cost, tool_cost = output_tokens * model.cached.prices.completion, searches * SEARCH_DOLLARS
+    writes = {"cache_write_tokens": used.cache_write_tokens} if model.rule.writes_billed else {}
     thought = sum(tokens[item["id"]] for item in output if item["type"] == "reasoning")
-    searches = sum(item["type"] in SEARCHES for item in output)
-    fetches = sum(item["type"] == "openrouter:web_fetch" for item in output)
-    return billing.Output(sum(tokens.values()), thought, searches, fetches)
-
-
-def _bill(service: Service, accepted: Accepted, session: str, output: billing.Output) -> dict[str, Any]:
-    cached = _caching_rule(accepted)
-    usage = service.cache.account(cached, session, accepted.prompt.segments, service.now())
-    return billing.bill(usage, accepted.model, output)
+    shown: dict[str, Any] = {
+        "input_tokens": used.input_tokens,
+        "input_tokens_details": {"cached_tokens": used.cached_tokens, **writes},
+        "output_tokens": output_tokens,
+        "output_tokens_details": {"reasoning_tokens": thought},
+        "total_tokens": used.input_tokens + output_tokens,
+        "cost": float(used.input_cost + output_cost + tool_cost),
+        "is_byok": False,
+        "cost_details": {
+            "upstream_inference_cost": None,
+            "upstream_inference_input_cost": float(used.input_cost),
+            "upstream_inference_output_cost": float(output_cost),
+        },
+    }
+    if calls := searches + fetches:
+        shown["cost_details"]["server_tool_cost"] = float(tool_cost)
+        counts = dict.fromkeys(("tool_calls_requested", "tool_calls_executed"), calls)
+        shown["server_tool_use_details"] = {"web_search_requests": searches, **counts}
+    return shown
 
 
 def _caching_rule(accepted: Accepted) -> CachedModel:
@@ -104,15 +112,51 @@ def _new_id(prefix: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ItemBuilder:
-    """Builds items for one model; ``new_id`` returns a fresh id for a prefix."""
+    """Builds items for one model."""
 
     model: Model
-    new_id: Callable[[str], str]
     tokenizer: Tokenizer
 
     def build(self, step: Step, status: str) -> Item:
         """The item as it stands in ``response.output``, its reasoning not yet sealed."""
-        return BUILDERS[type(step)](self, step, status)
+        family = self.model.family
+        more: Item
+        match step:
+            case Reasoning(kind, parts):
+                prefix, name = "rs_" if family == "openai" else "rs_tmp_", "reasoning"
+                raw = {"content": [{"type": "reasoning_text", "text": text} for text in parts]}
+                summary = [{"type": "summary_text", "text": text} for text in parts if kind == "summary"]
+                more = {"summary": summary, **(raw if kind == "raw" else {}), "format": FORMATS[family]}
+            case Message(text, refused=refused, phase=phase):
+                prefix, name = "msg_tmp_", "message"
+                part = {
+                    "type": "output_text",
+                    "text": text,
+                    "annotations": citations_of(step),
+                    "logprobs": [],
+                }
+                refusal = {"type": "refusal", "refusal": text}
+                more = {"role": "assistant", "content": [refusal if refused else part], "phase": phase}
+            case Call(called, arguments):
+                prefix, name = "fc_tmp_", "function_call"
+                call_id = _new_id("toolu_" if family == "anthropic" else "call_")
+                more = {"call_id": call_id, "name": called, "arguments": arguments}
+            case Search(query, kind, url):
+                native, status = kind == "native", "completed"
+                prefix, name = ("ws_", "web_search_call") if native else ("st_tmp_", "openrouter:web_search")
+                sources = {} if native else {"sources": [{"type": "url", "url": url}]}
+                more = {"action": {"type": "search", "query": query, **sources}}
+            case Fetch(url):
+                prefix, name, status = "st_tmp_", "openrouter:web_fetch", "completed"
+                page = {"title": "A page", "content": f"The text of {url}."}
+                more = {"url": url, **page, "httpStatus": 200}
+            case Image(prompt, edited, ratio):
+                prefix, name, status = "ig_", "image_generation_call", "completed"
+                picture = base64.b64encode(draw(prompt, edited, ratio)).decode()
+                more = {"prompt": prompt, "result": picture}
+            case Unknown(novel):
+                prefix, name, more = "new_", novel, {"novelty": {"unforeseen": True}}
+        return {"id": _new_id(prefix), "type": name, "status": status, **more}
 
     def tokens(self, step: Step) -> int:
         """The output tokens that a step is billed at."""
@@ -172,99 +216,3 @@ def _parsed(document: Document) -> Item:
     texts = [f'<file name="{document.name}">', f"The text of {document.name}.", "</file>"]
     content = [{"type": "text", "text": text} for text in texts]
     return {"type": "file", "file": {"hash": document.digest, "name": document.name, "content": content}}
-
-
-def _reasoning(builder: ItemBuilder, step: Reasoning, status: str) -> Item:
-    native = "rs_" if builder.model.family == "openai" else "rs_tmp_"
-    item: Item = {"id": builder.new_id(native), "type": "reasoning", "status": status, "summary": []}
-    if step.kind == "summary":
-        item["summary"] = [{"type": "summary_text", "text": text} for text in step.parts]
-    if step.kind == "raw":
-        item["content"] = [{"type": "reasoning_text", "text": text} for text in step.parts]
-    return {**item, "format": FORMATS[builder.model.family]}
-
-
-def _message(builder: ItemBuilder, step: Message, status: str) -> Item:
-    part: Item = {"type": "output_text", "text": step.text, "annotations": citations_of(step), "logprobs": []}
-    if step.refused:
-        part = {"type": "refusal", "refusal": step.text}
-    return {
-        "id": builder.new_id("msg_tmp_"),
-        "type": "message",
-        "status": status,
-        "role": "assistant",
-        "content": [part],
-        "phase": step.phase,
-    }
-
-
-def _call(builder: ItemBuilder, step: Call, status: str) -> Item:
-    prefix = "toolu_" if builder.model.family == "anthropic" else "call_"
-    return {
-        "id": builder.new_id("fc_tmp_"),
-        "type": "function_call",
-        "status": status,
-        "call_id": builder.new_id(prefix),
-        "name": step.name,
-        "arguments": step.arguments,
-    }
-
-
-def _search(builder: ItemBuilder, step: Search, _status: str) -> Item:
-    action: Item = {"type": "search", "query": step.query}
-    if step.kind == "native":
-        return {
-            "id": builder.new_id("ws_"),
-            "type": "web_search_call",
-            "status": "completed",
-            "action": action,
-        }
-    action["sources"] = [{"type": "url", "url": step.url}]
-    return {
-        "id": builder.new_id("st_tmp_"),
-        "type": "openrouter:web_search",
-        "status": "completed",
-        "action": action,
-    }
-
-
-def _fetch(builder: ItemBuilder, step: Fetch, _status: str) -> Item:
-    return {
-        "id": builder.new_id("st_tmp_"),
-        "type": "openrouter:web_fetch",
-        "status": "completed",
-        "url": step.url,
-        "title": "A page",
-        "content": f"The text of {step.url}.",
-        "httpStatus": 200,
-    }
-
-
-def _image(builder: ItemBuilder, step: Image, _status: str) -> Item:
-    return {
-        "id": builder.new_id("ig_"),
-        "type": "image_generation_call",
-        "status": "completed",
-        "prompt": step.prompt,
-        "result": base64.b64encode(draw(step.prompt, step.edited, step.aspect_ratio)).decode(),
-    }
-
-
-def _unknown(builder: ItemBuilder, step: Unknown, status: str) -> Item:
-    return {
-        "id": builder.new_id("new_"),
-        "type": step.type,
-        "status": status,
-        "novelty": {"unforeseen": True},
-    }
-
-
-BUILDERS: dict[type, Callable[[ItemBuilder, Any, str], Item]] = {
-    Reasoning: _reasoning,
-    Message: _message,
-    Call: _call,
-    Search: _search,
-    Fetch: _fetch,
-    Image: _image,
-    Unknown: _unknown,
-}

@@ -2,7 +2,7 @@
 
 Owns the meaning of directives, of the ``standin/...`` model names and of natural chat ("call get_weather"),
 and what comes before what: queued directives, a summary, Open WebUI's own prompts, the directives of the
-text, natural chat. It sends nothing. The directives (syntax: ``directives``):
+text, natural chat. It sends nothing. The directives (syntax: ``plan``):
 
     reasoning=summary|raw|encrypted   text= parts= items=     reasoning before calls and before the answer
     text="..."                                                the final answer
@@ -42,36 +42,40 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from . import directives, host_prompts
 from .errors import documented, own_rate_limit, unsupported
 from .media import documents_of, pictures_of
 from .plan import (
     Break,
+    BreakKind,
     Call,
     Citation,
     Delivery,
+    Directive,
+    DirectiveError,
     Document,
+    Ending,
     Fetch,
     Image,
     Message,
     Plan,
     Reasoning,
+    ReasoningKind,
     Search,
+    SearchKind,
     Unknown,
+    bracketed,
+    parse,
+    plain_text,
 )
-from .prompt import input_items, text_of
-from .summaries import KINDS, SummaryRequest, SummaryTask
-from .tokens import ByteTokenizer
+from .prompt import ByteTokenizer, input_items, last_user, text_of
+from .summaries import KINDS, SummaryRequest, SummaryTask, task_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .catalogue import Family, Model
-    from .directives import Directive
-    from .plan import BreakKind, Ending, Newline, ReasoningKind, SearchKind, Step
-    from .tokens import Tokenizer
+    from .catalogue import Model
+    from .plan import Step
+    from .prompt import Tokenizer
 
 PLAIN_MODEL = "standin/plain"
 SLOW_MODEL_SECONDS = 20.0
@@ -80,110 +84,90 @@ QUOTED_OUTPUT_CHARS = 2000
 NATURAL_DRAWING = re.compile(r"\b(?:draw|paint|picture|image|make it)\b", re.IGNORECASE)
 NATURAL_SEARCH = re.compile(r"\b(?:search(?: the web)? for|look up)\s+(.+)", re.IGNORECASE)
 NATURAL_FETCH = re.compile(r"\bread\s+(https?://\S+)", re.IGNORECASE)
+NATURAL_CALL = re.compile(r"\bcall\s+`?([A-Za-z0-9_-]+)`?", re.IGNORECASE)
 SEARCH_TOOL, FETCH_TOOL = "openrouter:web_search", "openrouter:web_fetch"
 FOUND_URL, FOUND_TITLE = "https://example.org/found", "What was found"
 REFERENCE = re.compile(r"#\d{6}\b")
-NATURAL_CALL = re.compile(r"\bcall\s+`?([A-Za-z0-9_-]+)`?", re.IGNORECASE)
 INPUT_ROLES = ("user", "system", "developer")
-KIND_OF_FAMILY: dict[Family, ReasoningKind] = {"anthropic": "raw", "raw": "raw"}
-REASONING_KINDS: tuple[ReasoningKind, ...] = ("summary", "raw", "encrypted")
-SEARCH_KINDS: tuple[SearchKind, ...] = ("server", "native")
-ENDINGS: tuple[Ending, ...] = ("max_output_tokens", "content_filter")
-BREAK_KINDS: tuple[BreakKind, ...] = ("failed", "response.error", "nested", "flat", "eof")
-NEWLINES: dict[str, Newline] = {"lf": "\n", "crlf": "\r\n"}
-T = TypeVar("T", bound=str)
+EXAMPLES: dict[str, Any] = {
+    "integer": 1,
+    "number": 1.5,
+    "boolean": True,
+    "array": [],
+    "object": {},
+    "null": None,
+}
+"""Arguments by the type that a tool's schema names; of any other type it is a word."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    """What the plan depends on: the request read once."""
+    """What the plan depends on: the request read once, each turn's calls and outputs since its last user message."""
 
+    body: dict[str, Any]
     model: Model
+    items: list[dict[str, Any]]
     text: str
-    items: int
     schemas: dict[str, dict[str, Any]]
     choice: str
     calls_done: int
     outputs: tuple[tuple[str, str], ...]
-    thinks: bool
-    modalities: tuple[str, ...] = ("text",)
-    pictures: tuple[bytes, ...] = ()
-    documents: tuple[Document, ...] = ()
-    aspect_ratio: str = "1:1"
-    server_tools: frozenset[str] = frozenset()
-    must_search: bool = False
-    """By a choice of the tool, or by the plugin, which always searches."""
-    body: dict[str, Any] = field(default_factory=dict)
+    modalities: tuple[str, ...]
+    server_tools: frozenset[str]
 
     @classmethod
     def of(cls, body: dict[str, Any], model: Model) -> ParsedRequest:
         """Read an accepted request."""
-        items = input_items(body)
-        start = _current_turn(items)
+        items, tools = input_items(body), body.get("tools") or []
+        turn = items[last_user(items) + 1 :]
         names = {item["call_id"]: item["name"] for item in items if item.get("type") == "function_call"}
-        outputs = [item for item in items[start:] if item.get("type") == "function_call_output"]
+        outputs = [item for item in turn if item.get("type") == "function_call_output"]
         return cls(
-            model=model,
-            text=_last_user_text(items),
-            items=len(items),
-            schemas={
-                tool["name"]: tool["parameters"] or {} for tool in body.get("tools") or [] if "name" in tool
-            },
-            choice=_choice(body.get("tool_choice", "auto")),
-            calls_done=sum(1 for item in items[start:] if item.get("type") == "function_call"),
-            outputs=tuple((names[item["call_id"]], text_of(item)) for item in outputs),
-            thinks=_thinks(body.get("reasoning") or {}, model),
-            modalities=tuple(body.get("modalities") or ["text"]),
-            pictures=tuple(pictures_of(body)),
-            documents=tuple(
-                Document(name, hashlib.sha256(content).hexdigest()) for name, content in documents_of(body)
-            ),
-            aspect_ratio=(body.get("image_config") or {}).get("aspect_ratio", "1:1"),
-            server_tools=frozenset(tool["type"] for tool in body.get("tools") or []),
-            must_search=_must_search(body),
             body=body,
+            model=model,
+            items=items,
+            text=_last_user_text(items),
+            schemas={tool["name"]: tool["parameters"] or {} for tool in tools if "name" in tool},
+            choice=_choice(body.get("tool_choice", "auto")),
+            calls_done=sum(item.get("type") == "function_call" for item in turn),
+            outputs=tuple((names[item["call_id"]], text_of(item)) for item in outputs),
+            modalities=tuple(body.get("modalities") or ["text"]),
+            server_tools=frozenset(tool["type"] for tool in tools),
         )
 
-    def first_reference(self) -> str:
-        """The first reference of a shortened text in the input, "" where there is none."""
-        found = REFERENCE.search("\n".join(map(text_of, input_items(self.body))))
-        return found.group() if found else ""
+    @property
+    def thinks(self) -> bool:
+        """Whether the model thinks unasked: one that can does, unless the request switches it off."""
+        asked = self.body.get("reasoning") or {}
+        off = asked.get("enabled") is False or asked.get("effort") == "none"
+        return self.model.thinking is not None and self.model.id != "standin/script" and not off
+
+    @property
+    def must_search(self) -> bool:
+        """By a choice of the tool, or by the plugin, which always searches."""
+        given = self.body.get("tool_choice")
+        choice = given if isinstance(given, dict) else {}
+        named = any(tool.get("type") == SEARCH_TOOL for tool in choice.get("tools", []))
+        plugins = [plugin["id"] for plugin in self.body.get("plugins") or []]
+        return (named and choice.get("mode") == "required") or "web" in plugins
+
+    @property
+    def count(self) -> str:
+        """How many input items there are, in words."""
+        return f"{len(self.items)} input item{'' if len(self.items) == 1 else 's'}"
 
     def image(self, prompt: str) -> Image:
         """A drawing in the form that the request asks for, from the last picture that it holds."""
-        return Image(prompt, self.pictures[-1] if self.pictures else None, self.aspect_ratio)
+        ratio = (self.body.get("image_config") or {}).get("aspect_ratio", "1:1")
+        return Image(prompt, next(reversed([*pictures_of(self.body)]), None), ratio)
 
-
-@dataclass(slots=True)
-class Draft:
-    """A plan in the making; each directive changes one thing in it."""
-
-    request: ParsedRequest
-    reasoning: list[Reasoning] = field(default_factory=list)
-    before: list[Step] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
-    rounds: int = 1
-    text: str | None = None
-    refused: bool = False
-    citations: list[Citation] = field(default_factory=list)
-    documents: tuple[Document, ...] = ()
-    commentary: list[Message] = field(default_factory=list)
-    deltas: int = 0
-    plan: Plan = field(default_factory=Plan)
-
-    @property
-    def answered(self) -> bool:
-        """Whether a directive has said what the answer is."""
-        return self.text is not None or bool(self.calls) or self.plan.refusal is not None
-
-    @property
-    def rounds_done(self) -> int:
-        """Rounds of calls that this turn has behind it; parallel calls may come back interleaved or not."""
-        return self.request.calls_done // len(self.calls) if self.calls else 0
-
-    def deliver(self, **changes: Any) -> None:
-        """Change how the bytes travel."""
-        self.plan = replace(self.plan, delivery=replace(self.plan.delivery, **changes))
+    def echo(self) -> str:
+        """The answer where nothing else was ordered."""
+        lines = [f"You said: {plain_text(self.text)}"]
+        if self.outputs:
+            said = [f"- `{name}`: {text[:QUOTED_OUTPUT_CHARS]}" for name, text in self.outputs]
+            lines += ["The tools answered:", "\n".join(said)]
+        return "\n\n".join([*lines, f"*{self.model.id}* saw {self.count}."])
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +175,7 @@ class ReplyOptions:
     """What stands outside the chat: how this stand-in answers.
 
     ``queued`` are directives that a test has queued; they stand before those of the text. ``summarizer`` is how
-    a summary is made: a kind of ``summarizers``, or directives to obey on the way to an honest one.
+    a summary is made: a kind of ``summaries``, or directives to obey on the way to an honest one.
     ``pace_seconds`` is the pause between deltas of an answer whose directives set none.
     """
 
@@ -210,28 +194,24 @@ def plan_answer(body: dict[str, Any], model: Model, options: ReplyOptions | None
     options = options or ReplyOptions()
     request = ParsedRequest.of(body, model)
     draft = Draft(request, plan=Plan(delivery=Delivery(delay_seconds=options.pace_seconds)))
-    for directive in directives.parse(options.queued):
-        _obey(draft, directive)
-    asked = SummaryRequest.of(body)
-    if asked:
-        return _plan_summary(draft, asked, options, body.get("max_output_tokens"))
-    task = host_prompts.answer(request.text) if "text" in request.modalities else None
+    draft.obey(parse(options.queued)[0])
+    if asked := SummaryRequest.of(body):
+        return _plan_summary(draft, asked, options)
+    task = task_answer(request.text) if "text" in request.modalities else None
     if not task and model.id != PLAIN_MODEL:
-        for directive in directives.parse(request.text):
-            _obey(draft, directive)
+        draft.obey(parse(request.text)[0])
     if task and draft.text is None:
         draft.text = task
-        return _final_plan(draft)
+        return draft.finished()
     _by_model_name(draft)
-    if not draft.calls and draft.text is None and not draft.refused:
+    if not draft.calls and draft.text is None:
         draft.calls = _natural_calls(request)
     if draft.text is None and not draft.calls and not draft.before:
         _go_online(draft)
     if _is_to_draw(draft):
-        draft.before.append(request.image(directives.plain_text(request.text)))
-    if not draft.reasoning and request.thinks:
-        draft.reasoning = [_default_reasoning(request)]
-    return _final_plan(draft)
+        draft.before.append(request.image(plain_text(request.text)))
+    draft.think(unasked=request.thinks)
+    return draft.finished()
 
 
 def summarizer(text: str) -> list[Directive]:
@@ -240,252 +220,215 @@ def summarizer(text: str) -> list[Directive]:
     Raises:
         DirectiveError: One of them is neither a kind nor a directive.
     """
-    chosen = directives.parse(directives.bracketed(text))
-    for directive in chosen:
-        if directive.name not in KINDS and directive.name not in MEANINGS:
-            raise directives.DirectiveError(f"neither a kind of summarizer nor a directive: {directive.name}")
-    kinds = [directive for directive in chosen if directive.name in KINDS]
-    others = [directive for directive in chosen if directive.name not in KINDS]
-    return [*others, *(kinds[-1:] or [directives.Directive("keep", None, {})])]
+    kind, others = Directive("keep"), []
+    for directive in parse(bracketed(text))[0]:
+        if directive.name in KINDS:
+            kind = directive
+        elif hasattr(Draft, f"_do_{directive.name}"):
+            others.append(directive)
+        else:
+            raise DirectiveError(f"neither a kind of summarizer nor a directive: {directive.name}")
+    return [*others, kind]
 
 
-def _plan_summary(
-    draft: Draft, asked: SummaryRequest, options: ReplyOptions, limit_tokens: int | None
-) -> Plan:
+def _plan_summary(draft: Draft, asked: SummaryRequest, options: ReplyOptions) -> Plan:
     *others, kind = summarizer(options.summarizer)
-    _fail_by_name(draft)
-    for directive in () if draft.answered else others:
-        _obey(draft, directive)
-    if not draft.reasoning and (draft.request.thinks or kind.name == "reasoning"):
-        draft.reasoning = [_default_reasoning(draft.request)]
+    draft.fail_by_name()
+    if not draft.answered:
+        draft.obey(others)
+    draft.think(unasked=draft.request.thinks or kind.name == "reasoning")
     if draft.answered:
-        return _final_plan(draft)
-    left = limit_tokens
-    if left is not None:
-        left -= sum(len(options.tokenizer.encode(item.text())) for item in draft.reasoning)
-    given = SummaryTask(asked, kind, options.tokenizer, left, tuple(draft.request.schemas))
-    plan = KINDS[kind.name](draft.plan, given)
+        return draft.finished()
+    thought = sum(len(options.tokenizer.encode(item.text())) for item in draft.reasoning)
+    left = draft.request.body.get("max_output_tokens") or float("inf")
+    task = SummaryTask(asked, kind, options.tokenizer, left - thought, tuple(draft.request.schemas))
+    plan = KINDS[kind.name](draft.plan, task)
     return replace(plan, steps=(*draft.reasoning, *plan.steps))
 
 
-def _obey(draft: Draft, directive: Directive) -> None:
-    meaning = MEANINGS.get(directive.name)
-    if meaning is None:
-        raise directives.DirectiveError(f"unknown directive: {directive.name}")
-    try:
-        meaning(draft, directive)
-    except (TypeError, ValueError) as error:
-        raise directives.DirectiveError(f"{directive.name}: {error}") from error
+@dataclass(slots=True)
+class Draft:
+    """A plan in the making; a directive calls the method that has its name behind ``_do_``."""
 
+    request: ParsedRequest
+    plan: Plan
+    reasoning: list[Reasoning] = field(default_factory=list)
+    before: list[Step] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    rounds: int = 1
+    text: str | None = None
+    refused: bool = False
+    citations: list[Citation] = field(default_factory=list)
+    documents: tuple[Document, ...] = ()
+    commentary: list[Message] = field(default_factory=list)
+    deltas: int = 0
 
-def _final_plan(draft: Draft) -> Plan:
-    if draft.calls and draft.rounds_done < draft.rounds and draft.request.choice != "none":
-        return replace(draft.plan, steps=(*draft.reasoning, *draft.commentary, *_numbered_calls(draft)))
-    text = _default_text(draft.request) if draft.text is None else draft.text
-    words = text.split() or ["word"]
-    text = " ".join(words[at % len(words)] for at in range(draft.deltas)) if draft.deltas else text
-    if "text" not in draft.request.modalities:
-        return replace(draft.plan, steps=(*draft.reasoning, *draft.before))
-    message = Message(text, tuple(draft.citations), draft.documents, draft.refused)
-    return replace(draft.plan, steps=(*draft.reasoning, *draft.before, message))
+    @property
+    def answered(self) -> bool:
+        """Whether a directive has said what the answer is."""
+        return self.text is not None or bool(self.calls) or self.plan.refusal is not None
 
+    def obey(self, ordered: list[Directive] | tuple[Directive, ...]) -> None:
+        """Do what each directive says.
 
-def _numbered_calls(draft: Draft) -> list[Call]:
-    now, reference = str(draft.rounds_done + 1), draft.request.first_reference()
-    return [
-        replace(
-            call,
-            arguments=call.arguments.replace("$reference", reference)
-            .replace("$round", now)
-            .replace("$n", str(number)),
+        Raises:
+            DirectiveError: There is no such directive, or its value is none of its kind.
+        """
+        for directive in ordered:
+            meaning = getattr(self, f"_do_{directive.name}", None)
+            if meaning is None:
+                raise DirectiveError(f"unknown directive: {directive.name}")
+            try:
+                meaning(directive)
+            except (TypeError, ValueError) as error:
+                raise DirectiveError(f"{directive.name}: {error}") from error
+
+    def think(self, *, unasked: bool) -> None:
+        """Think as the model's family does, unless a directive has said how."""
+        if unasked and not self.reasoning:
+            thought = f"**Reading the request**\n\nI have {self.request.count}; the last one matters most."
+            kind: ReasoningKind = "raw" if self.request.model.family in {"anthropic", "raw"} else "summary"
+            self.reasoning = [Reasoning(kind, (thought,))]
+
+    def fail_by_name(self) -> None:
+        """Fail where the model's name says so, and no directive says how."""
+        fails = self.request.model.id == "standin/failing"
+        if fails and self.plan.cut is None and self.plan.refusal is None:
+            self.plan = replace(self.plan, refusal=documented(503))
+
+    def finished(self) -> Plan:
+        """The plan: the next round of calls, or the answer."""
+        rounds_done = self.request.calls_done // len(self.calls) if self.calls else 0
+        if self.calls and rounds_done < self.rounds and self.request.choice != "none":
+            calls = [
+                self._numbered(call, rounds_done + 1, number) for number, call in enumerate(self.calls, 1)
+            ]
+            return replace(self.plan, steps=(*self.reasoning, *self.commentary, *calls))
+        text = self.request.echo() if self.text is None else self.text
+        words = text.split() or ["word"]
+        text = " ".join(words[at % len(words)] for at in range(self.deltas)) if self.deltas else text
+        message = Message(text, tuple(self.citations), self.documents, self.refused)
+        answer = [message] if "text" in self.request.modalities else []
+        return replace(self.plan, steps=(*self.reasoning, *self.before, *answer))
+
+    def _numbered(self, call: Call, now: int, number: int) -> Call:
+        arguments = call.arguments
+        if "$reference" in arguments:
+            found = REFERENCE.search("\n".join(map(text_of, self.request.items)))
+            arguments = arguments.replace("$reference", found.group() if found else "")
+        return replace(call, arguments=arguments.replace("$round", str(now)).replace("$n", str(number)))
+
+    def _deliver(self, **changes: Any) -> None:
+        self.plan = replace(self.plan, delivery=replace(self.plan.delivery, **changes))
+
+    def _do_reasoning(self, said: Directive) -> None:
+        parts, text = said.option("parts", 1), said.option("text", "Thinking it over.")
+        texts = [text if parts == 1 else f"{text} ({number})" for number in range(1, parts + 1)]
+        item = Reasoning(said.one_of(ReasoningKind, "summary"), tuple(texts))
+        self.reasoning.extend([item] * said.option("items", 1))
+
+    def _do_call(self, said: Directive) -> None:
+        args = said.options.get("args", {})
+        call = Call(said.said(), args if isinstance(args, str) else json.dumps(args))
+        self.calls.extend([call] * said.option("times", 1))
+
+    def _do_rounds(self, said: Directive) -> None:
+        self.rounds = int(said.value)
+
+    def _do_text(self, said: Directive) -> None:
+        self.text = said.said()
+
+    def _do_quote(self, said: Directive) -> None:
+        words = said.said()
+        lines = (line for _, text in self.request.outputs for line in text.splitlines())
+        self.text = next((line for line in lines if words in line), f"Nothing says {words}.")
+
+    def _do_say(self, said: Directive) -> None:
+        self.commentary.append(Message(said.said(), phase="commentary"))
+
+    def _do_cite(self, said: Directive) -> None:
+        self.citations.append(Citation(said.said(), said.option("title", "A source")))
+
+    def _do_search(self, said: Directive) -> None:
+        kind = said.one_of(SearchKind, "server", "kind")
+        self.before.append(Search(said.said(), kind, said.option("url", FOUND_URL)))
+
+    def _do_fetch(self, said: Directive) -> None:
+        self.before.append(Fetch(said.said()))
+
+    def _do_image(self, said: Directive) -> None:
+        self.before.append(self.request.image(said.said("A square")))
+
+    def _do_parsed(self, _said: Directive) -> None:
+        self.documents = tuple(
+            Document(name, hashlib.sha256(content).hexdigest())
+            for name, content in documents_of(self.request.body)
         )
-        for number, call in enumerate(draft.calls, 1)
-    ]
 
+    def _do_refusal(self, said: Directive) -> None:
+        self.refused, self.text = True, said.said("I cannot help with that.")
 
-# --- what each directive means ---
+    def _do_incomplete(self, said: Directive) -> None:
+        self.plan = replace(self.plan, ending=said.one_of(Ending, "max_output_tokens"))
 
+    def _do_deltas(self, said: Directive) -> None:
+        self.deltas = int(said.value)
 
-def _reasoning(draft: Draft, directive: Directive) -> None:
-    parts = directive.count("parts", 1)
-    text = directive.text("text", "Thinking it over.")
-    texts = [text if parts == 1 else f"{text} ({number})" for number in range(1, parts + 1)]
-    kind = directive.value_text("summary")
-    item = Reasoning(_one_of(REASONING_KINDS, kind), tuple(texts))
-    draft.reasoning.extend([item] * directive.count("items", 1))
+    def _do_slow(self, said: Directive) -> None:
+        self.deltas = int(float(said.value) * SLOW_DELTAS_PER_SECOND)
+        self._deliver(delay_seconds=1 / SLOW_DELTAS_PER_SECOND)
 
+    def _do_error(self, said: Directive) -> None:
+        refusal = own_rate_limit() if said.options.get("own") else documented(int(said.value))
+        changes = {key: said.option(key, getattr(refusal, key)) for key in ("family", "message")}
+        if "retry_after" in said.options:
+            changes["headers"] = {**refusal.headers, "Retry-After": said.option("retry_after", "")}
+        self.plan = replace(self.plan, refusal=replace(refusal, **changes))
 
-def _call(draft: Draft, directive: Directive) -> None:
-    args = directive.options.get("args", {})
-    arguments = args if isinstance(args, str) else json.dumps(args)
-    draft.calls.extend([Call(directive.value_text(), arguments)] * directive.count("times", 1))
+    def _do_refuse(self, said: Directive) -> None:
+        path, values = said.said(), tuple(filter(None, said.option("values", "").split(",")))
+        given: Any = self.request.body
+        for name in path.split("."):
+            given = given.get(name) if isinstance(given, dict) else None
+        if given is not None and given not in values:
+            self.plan = replace(self.plan, refusal=unsupported(path, given, values))
 
+    def _do_fail(self, said: Directive) -> None:
+        cut = Break(said.one_of(BreakKind, "failed"))
+        names = {"after_deltas": "after", "code": "code", "message": "message", "error_type": "type"}
+        changes = {name: said.option(key, getattr(cut, name)) for name, key in names.items()}
+        self.plan = replace(self.plan, cut=replace(cut, **changes))
 
-def _rounds(draft: Draft, directive: Directive) -> None:
-    draft.rounds = int(directive.value)
+    def _do_delay(self, said: Directive) -> None:
+        first = said.option("first", self.plan.delivery.first_delay_seconds)
+        self._deliver(delay_seconds=float(said.value), first_delay_seconds=first)
 
-
-def _text(draft: Draft, directive: Directive) -> None:
-    draft.text = directive.value_text()
-
-
-def _quote(draft: Draft, directive: Directive) -> None:
-    words = directive.value_text()
-    lines = (line for _, text in draft.request.outputs for line in text.splitlines())
-    draft.text = next((line for line in lines if words in line), f"Nothing says {words}.")
-
-
-def _say(draft: Draft, directive: Directive) -> None:
-    draft.commentary.append(Message(directive.value_text(), phase="commentary"))
-
-
-def _cite(draft: Draft, directive: Directive) -> None:
-    draft.citations.append(Citation(directive.value_text(), directive.text("title", "A source")))
-
-
-def _search(draft: Draft, directive: Directive) -> None:
-    kind = _one_of(SEARCH_KINDS, directive.text("kind", "server"))
-    draft.before.append(
-        Search(directive.value_text(), kind, directive.text("url", "https://example.org/found"))
-    )
-
-
-def _fetch(draft: Draft, directive: Directive) -> None:
-    draft.before.append(Fetch(directive.value_text()))
-
-
-def _image(draft: Draft, directive: Directive) -> None:
-    draft.before.append(draft.request.image(directive.value_text("A square")))
-
-
-def _parsed(draft: Draft, _directive: Directive) -> None:
-    draft.documents = draft.request.documents
-
-
-def _refusal(draft: Draft, directive: Directive) -> None:
-    draft.refused = True
-    draft.text = directive.value_text("I cannot help with that.")
-
-
-def _incomplete(draft: Draft, directive: Directive) -> None:
-    draft.plan = replace(draft.plan, ending=_one_of(ENDINGS, directive.value_text("max_output_tokens")))
-
-
-def _deltas(draft: Draft, directive: Directive) -> None:
-    draft.deltas = int(directive.value)
-
-
-def _slow(draft: Draft, directive: Directive) -> None:
-    draft.deltas = int(float(directive.value) * SLOW_DELTAS_PER_SECOND)
-    draft.deliver(delay_seconds=1 / SLOW_DELTAS_PER_SECOND)
-
-
-def _error(draft: Draft, directive: Directive) -> None:
-    status = int(directive.value)
-    refusal = own_rate_limit() if directive.options.get("own") else documented(status)
-    if "retry_after" in directive.options:
-        refusal = replace(
-            refusal, headers={**refusal.headers, "Retry-After": directive.text("retry_after", "")}
+    def _do_wire(self, said: Directive) -> None:
+        now = self.plan.delivery
+        self._deliver(
+            newline={"lf": "\n", "crlf": "\r\n"}[said.one_of(Literal["lf", "crlf"], "lf")],
+            split_bytes=said.option("split", now.split_bytes),
+            comments=said.option("comments", now.comments),
+            bare_comments=bool(said.options.get("bare")),
+            comment_every=said.option("every", now.comment_every),
         )
-    family = directive.options.get("family", refusal.family)
-    changes = {"family": family, "message": directive.text("message", refusal.message)}
-    draft.plan = replace(draft.plan, refusal=replace(refusal, **changes))
 
+    def _do_late(self, said: Directive) -> None:
+        what = said.one_of(Literal["seal", "arguments", "both"], "both")
+        self._deliver(late_seals=what != "arguments", late_arguments=what != "seal")
 
-def _refuse(draft: Draft, directive: Directive) -> None:
-    path = directive.value_text("")
-    values = tuple(filter(None, directive.text("values", "").split(",")))
-    given: Any = draft.request.body
-    for name in path.split("."):
-        given = given.get(name) if isinstance(given, dict) else None
-    if given is not None and given not in values:
-        draft.plan = replace(draft.plan, refusal=unsupported(path, given, values))
+    def _do_unknown(self, said: Directive) -> None:
+        what = said.one_of(Literal["event", "item", "both"], "both")
+        self._deliver(unknown_event=what != "item")
+        if what != "event":
+            self.before.append(Unknown())
 
+    def _do_big(self, said: Directive) -> None:
+        self._deliver(big_bytes=int(said.value))
 
-def _fail(draft: Draft, directive: Directive) -> None:
-    kind = _one_of(BREAK_KINDS, directive.value_text("failed"))
-    plain = Break(kind)
-    draft.plan = replace(
-        draft.plan,
-        cut=Break(
-            kind,
-            directive.count("after", plain.after_deltas),
-            directive.text("code", plain.code),
-            directive.text("message", plain.message),
-            directive.text("type", plain.error_type),
-        ),
-    )
+    def _do_nodone(self, _said: Directive) -> None:
+        self._deliver(done=False)
 
-
-def _delay(draft: Draft, directive: Directive) -> None:
-    first = draft.plan.delivery.first_delay_seconds
-    draft.deliver(delay_seconds=float(directive.value), first_delay_seconds=directive.number("first", first))
-
-
-def _wire(draft: Draft, directive: Directive) -> None:
-    now = draft.plan.delivery
-    draft.deliver(
-        newline=NEWLINES[_one_of(("lf", "crlf"), directive.value_text("lf"))],
-        split_bytes=directive.count("split", now.split_bytes),
-        comments=directive.count("comments", now.comments),
-        bare_comments=bool(directive.options.get("bare")),
-        comment_every=directive.count("every", now.comment_every),
-    )
-
-
-def _late(draft: Draft, directive: Directive) -> None:
-    what = _one_of(("seal", "arguments", "both"), directive.value_text("both"))
-    draft.deliver(late_seals=what in {"seal", "both"}, late_arguments=what in {"arguments", "both"})
-
-
-def _unknown(draft: Draft, directive: Directive) -> None:
-    what = _one_of(("event", "item", "both"), directive.value_text("both"))
-    draft.deliver(unknown_event=what in {"event", "both"})
-    if what in {"item", "both"}:
-        draft.before.append(Unknown())
-
-
-def _big(draft: Draft, directive: Directive) -> None:
-    draft.deliver(big_bytes=int(directive.value))
-
-
-def _nodone(draft: Draft, _directive: Directive) -> None:
-    draft.deliver(done=False)
-
-
-def _one_of(allowed: tuple[T, ...], word: str) -> T:
-    for one in allowed:
-        if one == word:
-            return one
-    raise directives.DirectiveError(f"{word!r} is none of {', '.join(allowed)}")
-
-
-MEANINGS: dict[str, Callable[[Draft, Directive], None]] = {
-    "reasoning": _reasoning,
-    "call": _call,
-    "rounds": _rounds,
-    "text": _text,
-    "quote": _quote,
-    "say": _say,
-    "cite": _cite,
-    "search": _search,
-    "fetch": _fetch,
-    "image": _image,
-    "parsed": _parsed,
-    "refusal": _refusal,
-    "incomplete": _incomplete,
-    "deltas": _deltas,
-    "slow": _slow,
-    "error": _error,
-    "refuse": _refuse,
-    "fail": _fail,
-    "delay": _delay,
-    "wire": _wire,
-    "late": _late,
-    "unknown": _unknown,
-    "big": _big,
-    "nodone": _nodone,
-}
 
 # --- what happens without directives ---
 
@@ -493,16 +436,10 @@ MEANINGS: dict[str, Callable[[Draft, Directive], None]] = {
 def _by_model_name(draft: Draft) -> None:
     model = draft.request.model.id
     if model == "standin/slow" and not draft.deltas:
-        _slow(draft, directives.Directive("slow", SLOW_MODEL_SECONDS, {}))
-    _fail_by_name(draft)
+        draft.obey([Directive("slow", SLOW_MODEL_SECONDS)])
+    draft.fail_by_name()
     if model == "standin/tools" and not draft.calls:
-        draft.calls = [example_call(name, schema) for name, schema in draft.request.schemas.items()][:1]
-
-
-def _fail_by_name(draft: Draft) -> None:
-    fails = draft.request.model.id == "standin/failing"
-    if fails and draft.plan.cut is None and draft.plan.refusal is None:
-        draft.plan = replace(draft.plan, refusal=documented(503))
+        draft.calls = [_example_call(name, schema) for name, schema in draft.request.schemas.items()][:1]
 
 
 def _is_to_draw(draft: Draft) -> bool:
@@ -516,42 +453,32 @@ def _is_to_draw(draft: Draft) -> bool:
 def _go_online(draft: Draft) -> None:
     """Search or read where the request lets the model and its user wants it, or where it must; cite what is found."""
     request = draft.request
-    words = directives.plain_text(request.text)
+    words = plain_text(request.text)
     sought, page = NATURAL_SEARCH.search(words), NATURAL_FETCH.search(words)
     if request.choice == "none":
         return
     if FETCH_TOOL in request.server_tools and page:
-        draft.before.append(Fetch(page.group(1)))
-    wants_to = SEARCH_TOOL in request.server_tools and sought is not None
-    if not (wants_to or request.must_search):
+        draft.before.append(Fetch(page[1]))
+    can_search = SEARCH_TOOL in request.server_tools
+    if not (request.must_search or (can_search and sought)):
         return
-    if SEARCH_TOOL in request.server_tools:
-        draft.before.append(Search(sought.group(1) if sought else words, "server", FOUND_URL))
-    draft.text = f"{_default_text(request)}\n\nAs [{FOUND_TITLE}]({FOUND_URL}) says."
+    if can_search:
+        draft.before.append(Search(sought[1] if sought else words, "server", FOUND_URL))
+    draft.text = f"{request.echo()}\n\nAs [{FOUND_TITLE}]({FOUND_URL}) says."
     draft.citations.append(Citation(FOUND_URL, FOUND_TITLE))
-
-
-def _must_search(body: dict[str, Any]) -> bool:
-    given = body.get("tool_choice")
-    choice = given if isinstance(given, dict) else {}
-    named = any(tool.get("type") == SEARCH_TOOL for tool in choice.get("tools", []))
-    forced = named and choice.get("mode") == "required"
-    return forced or any(plugin["id"] == "web" for plugin in body.get("plugins") or [])
 
 
 def _natural_calls(request: ParsedRequest) -> list[Call]:
     forced = "" if request.calls_done else request.choice
-    if forced in request.schemas:
-        return [example_call(forced, request.schemas[forced])]
     asked = [name for name in NATURAL_CALL.findall(request.text) if name in request.schemas]
-    if asked:
-        return [example_call(name, request.schemas[name]) for name in dict.fromkeys(asked)]
-    if forced == "required":
-        return [example_call(name, schema) for name, schema in request.schemas.items()][:1]
-    return []
+    if forced in request.schemas:
+        asked = [forced]
+    elif forced == "required" and not asked:
+        asked = list(request.schemas)[:1]
+    return [_example_call(name, request.schemas[name]) for name in dict.fromkeys(asked)]
 
 
-def example_call(name: str, schema: dict[str, Any]) -> Call:
+def _example_call(name: str, schema: dict[str, Any]) -> Call:
     """A call of a tool with made-up arguments that fit its schema's required properties."""
     properties = schema.get("properties", {})
     wanted = schema.get("required") or []
@@ -562,35 +489,7 @@ def _example(schema: dict[str, Any]) -> Any:
     if schema.get("enum"):
         return schema["enum"][0]
     kind = schema.get("type", "string")
-    first = kind[0] if isinstance(kind, list) else kind
-    examples: dict[str, Any] = {
-        "integer": 1,
-        "number": 1.5,
-        "boolean": True,
-        "array": [],
-        "object": {},
-        "null": None,
-    }
-    return examples.get(first, "example")
-
-
-def _default_reasoning(request: ParsedRequest) -> Reasoning:
-    kind = KIND_OF_FAMILY.get(request.model.family, "summary")
-    thought = f"**Reading the request**\n\nI have {_count_of(request.items)}; the last one matters most."
-    return Reasoning(kind, (thought,))
-
-
-def _default_text(request: ParsedRequest) -> str:
-    lines = [f"You said: {directives.plain_text(request.text)}"]
-    if request.outputs:
-        lines.append("The tools answered:")
-        lines.append("\n".join(f"- `{name}`: {text[:QUOTED_OUTPUT_CHARS]}" for name, text in request.outputs))
-    lines.append(f"*{request.model.id}* saw {_count_of(request.items)}.")
-    return "\n\n".join(lines)
-
-
-def _count_of(items: int) -> str:
-    return f"{items} input item{'' if items == 1 else 's'}"
+    return EXAMPLES.get(kind[0] if isinstance(kind, list) else kind, "example")
 
 
 # --- reading the request ---
@@ -608,18 +507,9 @@ def _last_user_text(items: list[dict[str, Any]]) -> str:
     return "\n".join(reversed(run))
 
 
-def _current_turn(items: list[dict[str, Any]]) -> int:
-    return max((at for at, item in enumerate(items) if item.get("role") == "user"), default=-1) + 1
-
-
 def _choice(choice: Any) -> str:
     if isinstance(choice, str):
         return choice
     if not any(tool.get("type") == "function" for tool in choice.get("tools", [choice])):
         return "auto"  # a server tool, whose calls are no function's
     return str(choice.get("name", choice.get("mode", "auto")))
-
-
-def _thinks(reasoning: dict[str, Any], model: Model) -> bool:
-    asked = reasoning.get("enabled") is not False and reasoning.get("effort") != "none"
-    return model.thinking is not None and model.id != "standin/script" and asked

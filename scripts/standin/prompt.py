@@ -1,8 +1,8 @@
 """A request's prompt as the provider sees it: blocks of tokens, in order.
 
 Owns the serialized order tools, instructions, input items, the counting rules for what is not text, what
-beside the text decides whether a cache knows a block, and the key of a conversation. It must not judge the
-request; that has happened.
+beside the text decides whether a cache knows a block, the key of a conversation, and the choice of a tokenizer,
+which never downloads anything. It must not judge the request; that has happened.
 
 Counting: text by the tokenizer; an image IMAGE_TOKENS; audio and video MEDIA_TOKENS; a data-URL file one
 token per FILE_BYTES_PER_TOKEN decoded bytes; sealed reasoning the tokens it was billed at, whatever its
@@ -18,9 +18,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import tiktoken
 
 from .cache import Segment
 
@@ -29,8 +34,11 @@ if TYPE_CHECKING:
 
     from .catalogue import Model
     from .seal import Sealed
-    from .tokens import Tokenizer
 
+BYTES_PER_TOKEN = 4
+CACHED_TEXTS = 4096
+VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+VOCABULARY_URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
 IMAGE_TOKENS = 768
 MEDIA_TOKENS = 1500
 FILE_BYTES_PER_TOKEN = 8
@@ -104,8 +112,9 @@ class PromptReader:
             return
         head = {key: value for key, value in item.items() if key != "content"}
         for index, part in enumerate(parts):
-            text = _without_breakpoint(part)
-            yield self._segment([head, text] if index == 0 else text, marked=marked(part))
+            text = {key: value for key, value in part.items() if key != "prompt_cache_breakpoint"}
+            marked = part.get("prompt_cache_breakpoint") is not None
+            yield self._segment([head, text] if index == 0 else text, marked=marked)
 
     def _reasoning(self, item: dict[str, Any], seals: Mapping[str, Sealed]) -> Segment:
         sealed = seals.get(item["id"])
@@ -125,6 +134,11 @@ def input_items(body: dict[str, Any]) -> list[dict[str, Any]]:
     """The input as items; a bare string is a user message."""
     given = body["input"]
     return [{"type": "message", "role": "user", "content": given}] if isinstance(given, str) else given
+
+
+def last_user(items: Sequence[dict[str, Any]]) -> int:
+    """Where the last user message stands; -1 without one."""
+    return max((at for at, item in enumerate(items) if item.get("role") == "user"), default=-1)
 
 
 def text_of(item: dict[str, Any]) -> str:
@@ -156,16 +170,6 @@ def _thinking_tokens(body: dict[str, Any], model: Model) -> int | None:
     return max(min(wanted, MOST_THINKING_TOKENS), LEAST_THINKING_TOKENS)
 
 
-def _without_breakpoint(part: Any) -> Any:
-    """The part as the model reads it: where the cache may end is no part of the prompt."""
-    return {key: value for key, value in part.items() if key != "prompt_cache_breakpoint"}
-
-
-def marked(part: dict[str, Any]) -> bool:
-    """Whether a content part ends with an explicit cache breakpoint."""
-    return part.get("prompt_cache_breakpoint") is not None
-
-
 def conversation(body: dict[str, Any], session_header: str) -> str:
     """What names the conversation: session id, prompt_cache_key, or its first system and user messages."""
     named = body.get("session_id") or session_header or body.get("prompt_cache_key")
@@ -177,19 +181,61 @@ def conversation(body: dict[str, Any], session_header: str) -> str:
     return hashlib.sha256(json.dumps([system, first]).encode()).hexdigest()
 
 
-def _light(value: Any, weights: list[int]) -> Any:
+def _light(value: Any, weights: list[int], key: str = "") -> Any:
     """The value with heavy payloads replaced by their digests; their tokens are added to ``weights``."""
     if isinstance(value, list):
         return [_light(member, weights) for member in value]
-    if not isinstance(value, dict):
-        return value
-    return {key: _light_field(key, member, weights) for key, member in value.items()}
-
-
-def _light_field(key: str, value: Any, weights: list[int]) -> Any:
+    if isinstance(value, dict):
+        return {name: _light(member, weights, name) for name, member in value.items()}
     if key not in HEAVY_KEYS or not isinstance(value, str):
-        return _light(value, weights)
+        return value
     decoded_bytes = len(value.partition(",")[2]) * BASE64_BYTES_PER_CHAR
     rules = {"image_url": IMAGE_TOKENS, "file_data": int(decoded_bytes / FILE_BYTES_PER_TOKEN)}
     weights.append(rules.get(key, MEDIA_TOKENS))
     return hashlib.sha256(value.encode()).hexdigest()[:16]
+
+
+# --- tokens ---
+
+
+class Tokenizer(Protocol):
+    """Turns a text into the integers that a prompt cache compares and a bill counts."""
+
+    def encode(self, text: str) -> Sequence[int]:
+        """The tokens of a text; equal texts have equal tokens."""
+
+
+class ByteTokenizer:
+    """The rule without a vocabulary: each started group of four UTF-8 bytes is a token."""
+
+    def encode(self, text: str) -> Sequence[int]:
+        """The groups of bytes as big-endian integers, at most 2**32 - 1."""
+        raw = text.encode("utf-8", "surrogatepass")
+        starts = range(0, len(raw), BYTES_PER_TOKEN)
+        return tuple(int.from_bytes(raw[at : at + BYTES_PER_TOKEN], "big") for at in starts)
+
+
+class VocabularyTokenizer:
+    """An encoding of tiktoken, special tokens read as plain text; the texts seen last are remembered."""
+
+    def __init__(self, encoding: tiktoken.Encoding) -> None:
+        self._encode = lru_cache(CACHED_TEXTS)(lambda text: tuple(encoding.encode_ordinary(text)))
+
+    def encode(self, text: str) -> Sequence[int]:
+        """The tokens of a text."""
+        return self._encode(text)
+
+
+def local_tokenizer() -> Tokenizer:
+    """The best tokenizer that this machine has without a download.
+
+    That is tiktoken's o200k_base when its vocabulary file is there and whole, since tiktoken would replace a damaged
+    one by a download.
+    """
+    folder = os.environ.get("TIKTOKEN_CACHE_DIR", "")
+    name = hashlib.sha1(VOCABULARY_URL.encode(), usedforsecurity=False).hexdigest()
+    vocabulary = Path(folder) / name
+    content = vocabulary.read_bytes() if folder and vocabulary.is_file() else b""
+    if hashlib.sha256(content).hexdigest() == VOCABULARY_SHA256:
+        return VocabularyTokenizer(tiktoken.get_encoding("o200k_base"))
+    return ByteTokenizer()

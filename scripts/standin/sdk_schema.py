@@ -29,14 +29,22 @@ NULLABLE_BY_DOCUMENTATION = frozenset({"previous_response_id"})
 REQUEST_FIELDS = frozenset(
     field.alias or name for name, field in ResponsesRequest.model_fields.items() if name != "STORE"
 ) | {"store"}
-EVENT_TYPES = frozenset(_STREAM_EVENTS_VARIANTS)
 
 
-def fields_issues(fields: dict[str, Any]) -> list[Issue]:
-    """What is wrong with a request's known fields other than ``input`` and ``tools``."""
-    known = {key: value for key, value in fields.items() if key in REQUEST_FIELDS}
-    judged = {key: value for key, value in known.items() if key not in {"input", "tools"}}
-    return against(ResponsesRequest, judged, ())
+def request_issues(body: dict[str, Any]) -> list[Issue]:
+    """What is wrong with a request; unknown top-level keys are not judged."""
+    known = {key: value for key, value in body.items() if key in REQUEST_FIELDS}
+    given, tools = known.pop("input", None), known.pop("tools", [])
+    issues = against(ResponsesRequest, known, ())
+    if not isinstance(given, str | list):
+        issues.append(issue(("input",), "Expected string or array"))
+    if not isinstance(tools, list):
+        issues.append(issue(("tools",), "Expected array"))
+    for index, item in enumerate(given if isinstance(given, list) else []):
+        issues += item_issues(item, ("input", index))
+    for index, tool in enumerate(tools if isinstance(tools, list) else []):
+        issues += _tagged(tool, ("tools", index), _tool_classes())
+    return issues
 
 
 def item_issues(item: Any, at: Path) -> list[Issue]:
@@ -44,21 +52,14 @@ def item_issues(item: Any, at: Path) -> list[Issue]:
     return _tagged(item, at, _input_classes(), default="message")
 
 
-def tool_issues(tool: Any, at: Path) -> list[Issue]:
-    """What is wrong with one tool definition."""
-    return _tagged(tool, at, _tool_classes(), default=None)
-
-
 def event_issues(event: Any) -> list[Issue]:
     """What is wrong with one stream event."""
-    classes = {kind: (model,) for kind, model in _STREAM_EVENTS_VARIANTS.items()}
-    return _tagged(event, (), classes, default=None)
+    return _tagged(event, (), {kind: (model,) for kind, model in _STREAM_EVENTS_VARIANTS.items()})
 
 
 def output_item_issues(item: Any) -> list[Issue]:
     """What is wrong with one output item."""
-    classes = {kind: (model,) for kind, model in _OUTPUT_ITEMS_VARIANTS.items()}
-    return _tagged(item, (), classes, default=None)
+    return _tagged(item, (), {kind: (model,) for kind, model in _OUTPUT_ITEMS_VARIANTS.items()})
 
 
 def against(model: Any, value: Any, at: Path) -> list[Issue]:
@@ -66,32 +67,34 @@ def against(model: Any, value: Any, at: Path) -> list[Issue]:
     try:
         parsed = _adapter(model).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
-        return [_issue(found["type"], found["msg"], (*at, *found["loc"])) for found in error.errors()]
+        return [issue((*at, *found["loc"]), found["msg"], code=found["type"]) for found in error.errors()]
     shown = _adapter(model).dump_python(parsed, by_alias=True, mode="json")
     return list(_lost(value, shown, at))
 
 
 def _tagged(
-    value: Any, at: Path, classes: Mapping[str, tuple[type[BaseModel], ...]], *, default: str | None
+    value: Any, at: Path, classes: Mapping[str, tuple[type[BaseModel], ...]], *, default: str | None = None
 ) -> list[Issue]:
     if not isinstance(value, dict):
-        return [_issue("invalid_type", f"Expected object, received {_kind(value)}", at)]
+        return [issue(at, f"Expected object, received {_kind(value)}", code="invalid_type")]
     kind = value.get("type", default)
     candidates = classes.get(kind, ()) if isinstance(kind, str) else ()
     if not candidates:
-        return [_issue("invalid_union_discriminator", f"Invalid discriminator value {kind!r}", (*at, "type"))]
+        return [
+            issue((*at, "type"), f"Invalid discriminator value {kind!r}", code="invalid_union_discriminator")
+        ]
     return min((against(model, value, at) for model in candidates), key=len)
 
 
 def _lost(sent: Any, back: Any, at: Path) -> list[Issue]:
     if isinstance(sent, dict) and isinstance(back, dict):
-        return [issue for key, value in sent.items() for issue in _lost_key(key, value, back, at)]
+        return [lost for key, value in sent.items() for lost in _lost_key(key, value, back, at)]
     if isinstance(sent, list) and isinstance(back, list) and len(sent) == len(back):
         pairs = enumerate(zip(sent, back, strict=True))
-        return [issue for index, (one, other) in pairs for issue in _lost(one, other, (*at, index))]
+        return [lost for index, (one, other) in pairs for lost in _lost(one, other, (*at, index))]
     if type(sent) is not type(back) and not _numbers(sent, back):
-        return [_issue("invalid_type", f"Expected {_kind(back)}, received {_kind(sent)}", at)]
-    return [] if sent == back else [_issue("invalid_value", "Invalid value", at)]
+        return [issue(at, f"Expected {_kind(back)}, received {_kind(sent)}", code="invalid_type")]
+    return [] if sent == back else [issue(at, "Invalid value", code="invalid_value")]
 
 
 def _lost_key(key: str, value: Any, back: dict[str, Any], at: Path) -> list[Issue]:
@@ -100,7 +103,7 @@ def _lost_key(key: str, value: Any, back: dict[str, Any], at: Path) -> list[Issu
     if value is None and not at and key in NULLABLE_BY_DOCUMENTATION:
         return []
     message = "Invalid input: null" if value is None else "Unrecognized key or invalid value"
-    return [_issue("invalid_union", message, (*at, key))]
+    return [issue((*at, key), message)]
 
 
 def _numbers(one: Any, other: Any) -> bool:
@@ -112,8 +115,9 @@ def _kind(value: Any) -> str:
     return names.get(type(value), "number")
 
 
-def _issue(code: str, message: str, path: Path) -> Issue:
-    return {"code": code, "path": list(path), "message": message}
+def issue(path: Path, message: str, *, code: str = "invalid_union", **more: str) -> Issue:
+    """One fault as the service names it: its code, where it is, and what is wrong."""
+    return {"code": code, "path": list(path), "message": message, **more}
 
 
 @cache

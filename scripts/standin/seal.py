@@ -20,6 +20,7 @@ import base64
 import hashlib
 import itertools
 import json
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ SEAL_FIELDS = ("encrypted_content", "signature")
 SEALED_FIELDS = ("id", "summary", "content", "format")
 OUTPUT_TYPE = "function_call_output"
 THINKING_LAST = "The final block in an assistant message cannot be `thinking`."
-DEFAULT_SECRET = b"the stand-in keeps no secrets"
+SECRET = b"the stand-in keeps no secrets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,9 @@ class Sealed:
 class Sealer:
     """Issues seals and judges replayed items; remembers which reasoning led to which call."""
 
-    def __init__(self, secret: bytes = DEFAULT_SECRET, first_serial: int = 0) -> None:
-        key = base64.urlsafe_b64encode(hashlib.sha256(secret).digest())
-        self._fernet = Fernet(key)
-        self._serials = itertools.count(first_serial)
+    def __init__(self) -> None:
+        self._fernet = Fernet(base64.urlsafe_b64encode(hashlib.sha256(SECRET).digest()))
+        self._serials = itertools.count(time.time_ns())
         self._reasoning_of_call: dict[str, frozenset[str]] = {}
 
     def seal(self, output: list[Item], model: Model, tokens: dict[str, int]) -> dict[str, Item]:
@@ -84,7 +84,10 @@ class Sealer:
         """
         if model.family == "raw":
             return {}
-        self._remember_calls(output)
+        for at, item in enumerate(output):
+            if item["type"] == "function_call":
+                thoughts = (each["id"] for each in output[:at] if each["type"] == "reasoning")
+                self._reasoning_of_call[item["call_id"]] = frozenset(thoughts)
         return {
             item["id"]: self._sealed_fields(output, at, model, tokens[item["id"]])
             for at, item in enumerate(output)
@@ -103,30 +106,17 @@ class Sealer:
         seals: dict[str, Sealed] = {}
         for item in (item for item in items if item.get("type") == "reasoning"):
             if item["id"] in seals:
-                raise RefusalError(
-                    provider_error(model.provider, f"Duplicate item found with id {item['id']}.")
-                )
-            sealed = self._opened(item, model)
-            if sealed:
-                _require(
-                    not seals or sealed.serial > max(seal.serial for seal in seals.values()), item, model
-                )
+                message = f"Duplicate item found with id {item['id']}."
+                raise RefusalError(provider_error(model.provider, message))
+            if sealed := self._opened(item, model):
+                _require(all(sealed.serial > other.serial for other in seals.values()), item, model)
                 seals[item["id"]] = sealed
         if model.family == "openai":
             _check_followers(items, seals, model)
         elif seals:
-            _check_leads_on(items, seals, model)
-            _check_before_calls(items, seals, model)
+            _check_positions(items, seals, model)
             self._check_whole_turns(items, seals, model)
         return seals
-
-    def _remember_calls(self, output: list[Item]) -> None:
-        reasoning: set[str] = set()
-        for item in output:
-            if item["type"] == "reasoning":
-                reasoning.add(item["id"])
-            if item["type"] == "function_call":
-                self._reasoning_of_call[item["call_id"]] = frozenset(reasoning)
 
     def _sealed_fields(self, output: list[Item], at: int, model: Model, tokens: int) -> Item:
         following = [_name(item) for item in output[at + 1 :] if not _is_server_tool(item)]
@@ -196,21 +186,18 @@ def _check_followers(items: list[Item], seals: dict[str, Sealed], model: Model) 
             raise RefusalError(provider_error(model.provider, message))
 
 
-def _check_leads_on(items: list[Item], seals: dict[str, Sealed], model: Model) -> None:
+def _check_positions(items: list[Item], seals: dict[str, Sealed], model: Model) -> None:
+    """Something else that the model said or called follows its reasoning; calls that it led to come behind it."""
     others = [item for item in items if not _is_server_tool(item)]
-    for item, following in zip(others, [*others[1:], {"role": "user"}], strict=True):
-        ends = following.get("role", "assistant") != "assistant" or following.get("type") == OUTPUT_TYPE
-        if item.get("type") == "reasoning" and item["id"] in seals and ends:
-            raise RefusalError(provider_error(model.provider, THINKING_LAST))
-
-
-def _check_before_calls(items: list[Item], seals: dict[str, Sealed], model: Model) -> None:
     seen: set[str] = set()
-    for item in items:
+    for item, following in zip(others, [*others[1:], {"role": "user"}], strict=True):
         if item.get("type") == "function_call":
             seen.add(item["call_id"])
-        sealed = seals.get(item.get("id") or "") if item.get("type") == "reasoning" else None
-        _require(not (sealed and seen & set(sealed.calls)), item, model)
+        if item.get("type") != "reasoning" or item["id"] not in seals:
+            continue
+        if following.get("role", "assistant") != "assistant" or following.get("type") == OUTPUT_TYPE:
+            raise RefusalError(provider_error(model.provider, THINKING_LAST))
+        _require(seen.isdisjoint(seals[item["id"]].calls), item, model)
 
 
 def _turns(items: list[Item]) -> Iterator[list[Item]]:

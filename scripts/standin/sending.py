@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from . import events
 
@@ -26,11 +24,9 @@ if TYPE_CHECKING:
     from .plan import Delivery
     from .state import RecordedRequest
 
-NOT_SENT = 0
 COMMENT = ": OPENROUTER PROCESSING"
 BARE_COMMENT = ": "
 DONE = "data: [DONE]"
-SILENCE_SECONDS = 0.5
 CLOCK_SECONDS = 0.05
 """How soon a pause knows that the clock was moved on."""
 
@@ -47,8 +43,6 @@ def frames(stream: Iterable[dict[str, Any]], delivery: Delivery) -> Iterator[Chu
     """The chunks that carry the events, as the delivery wants them."""
     comment = BARE_COMMENT if delivery.bare_comments else COMMENT
     yield from _chunks([comment] * delivery.comments, delivery, delivery.first_delay_seconds)
-    if delivery.silence != "no":
-        yield from repeat(Chunk((comment + delivery.newline * 2).encode(), SILENCE_SECONDS))
     deltas = 0
     for event in stream:
         delta = events.is_delta(event)
@@ -69,24 +63,26 @@ def _chunks(lines: list[str], delivery: Delivery, pause_seconds: float) -> Itera
         yield Chunk(data[start : start + size], pause_seconds if start == 0 else 0)
 
 
-class StreamedResponse(Response):
-    """A response sent as server-sent events; it notices when the client leaves."""
+class DeliveredResponse(Response):
+    """A response that is sent at once, late, piece by piece or never; it notices when the client leaves.
+
+    Its bill counts as the client's only when the answer is sent. Without a response nothing is ever sent.
+    """
 
     def __init__(
-        self,
-        response: events.Response,
-        record: RecordedRequest,
-        clock: Callable[[], float],
-        headers: dict[str, str],
+        self, response: events.Response | None, record: RecordedRequest, clock: Callable[[], float]
     ) -> None:
-        super().__init__(None, 200, headers, media_type="text/event-stream")
-        del self.headers["content-length"]
         self._response = response
         self._record = record
         self._clock = clock
+        self._streamed = bool(record.body.get("stream"))
+        kind = "text/event-stream" if self._streamed else "application/json"
+        headers = {"X-Generation-Id": response.id} if response else {}
+        super().__init__(None, 200, headers, kind)
+        del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream, or stop as soon as the client is gone."""
+        """Send the answer, or stop as soon as the client is gone."""
         del scope
         sending = asyncio.create_task(self._send(send))
         leaving = asyncio.create_task(_left(receive))
@@ -102,68 +98,32 @@ class StreamedResponse(Response):
                     await task
 
     async def _send(self, send: Send) -> None:
+        if self._response is None:
+            await asyncio.Event().wait()
+            return
+        delivery = self._response.plan.delivery
+        end = self._clock() + (0 if self._streamed else delivery.first_delay_seconds)
+        while (left_seconds := end - self._clock()) > 0:  # noqa: ASYNC110 - this clock is moved by hand, without an event
+            await asyncio.sleep(min(left_seconds, CLOCK_SECONDS))
+        self._record.status = self.status_code
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for chunk in frames(self._events(), self._response.plan.delivery):
+        for chunk in self._chunks(self._response):
             if chunk.pause_seconds:
                 await asyncio.sleep(chunk.pause_seconds)
             await send({"type": "http.response.body", "body": chunk.data, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    def _events(self) -> Iterable[dict[str, Any]]:
-        for event in events.stream(self._response):
-            if event["type"] in {"response.completed", "response.incomplete"}:
-                self._record.usage = self._response.usage
-                self._record.output = event["response"]["output"]
-            yield event
+    def _chunks(self, response: events.Response) -> Iterator[Chunk]:
+        if self._streamed:
+            return frames(map(self._noted, events.stream(response)), response.plan.delivery)
+        whole = self._noted({"response": response.whole()})["response"]
+        return iter([Chunk(json.dumps(whole).encode())])
 
-
-class WholeResponse(JSONResponse):
-    """A response sent in one piece, after a pause; with ``pause_seconds`` None it is never sent.
-
-    The bill counts as the client's only when the answer is sent.
-    """
-
-    def __init__(
-        self,
-        response: events.Response | None,
-        record: RecordedRequest,
-        clock: Callable[[], float],
-        pause_seconds: float | None,
-    ) -> None:
-        headers = {"X-Generation-Id": response.id} if response else {}
-        super().__init__(response.whole() if response else None, headers=headers)
-        self._response = response
-        self._record = record
-        self._clock = clock
-        self._pause_seconds = pause_seconds
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Wait, then send; or stop as soon as the client is gone."""
-        left = await _left_within(self._pause_seconds, self._clock, receive)
-        self._record.ended_at = self._clock()
-        self._record.finished, self._record.disconnected = not left, left
-        if left:
-            self._record.status = NOT_SENT
-            return
-        if self._response and not self._response.plan.cut:
-            self._record.usage, self._record.output = (
-                self._response.usage,
-                self._response.finished()["output"],
-            )
-        await super().__call__(scope, receive, send)
-
-
-async def _left_within(seconds: float | None, clock: Callable[[], float], receive: Receive) -> bool:
-    """Whether the client leaves in that time of the stand-in's clock; None is for ever."""
-    end = math.inf if seconds is None else clock() + seconds
-    leaving = asyncio.create_task(_left(receive))
-    try:
-        while (left_seconds := end - clock()) > 0:
-            if (await asyncio.wait({leaving}, timeout=min(left_seconds, CLOCK_SECONDS)))[0]:
-                return True
-        return False
-    finally:
-        leaving.cancel()
+    def _noted(self, event: dict[str, Any]) -> dict[str, Any]:
+        """The event; when it is the last one, its bill and its output are recorded."""
+        if (response := event.get("response", {})).get("usage"):
+            self._record.usage, self._record.output = response["usage"], response["output"]
+        return event
 
 
 async def _left(receive: Receive) -> None:

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import catalogue, routing, sdk_schema
+from . import catalogue, sdk_schema
 from .cache import MAX_BREAKPOINTS
-from .errors import Refusal, RefusalError, bad_prompt, invalid_request, provider_error, router_error
-from .media import check_media
+from .errors import RefusalError, bad_prompt, invalid_request, provider_error, router_error
+from .media import check_media, parts_of
 from .prompt import PromptReader, input_items
+from .sdk_schema import issue
 from .summaries import is_summary_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from .catalogue import Model
     from .prompt import Prompt
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from .state import RecordedRequest, Service
 
 ROUTING_DOCS = "To learn more about provider routing, visit: https://openrouter.ai/docs/provider-routing"
+IMPLICIT_COMPRESSION_TOKENS = 8192
+"""The context-compression plugin is on up to a window of so many, unless a request switches it off."""
 MAX_CATEGORIES = 2
 MAX_CATEGORY_CHARS = 30
 MAX_MODELS = 3
@@ -35,12 +39,10 @@ MAX_STOPS = 4
 MAX_ID_CHARS = 256
 MAX_CALL_ID_CHARS = 64
 MAX_METADATA_PAIRS = 16
-MAX_METADATA_KEY_CHARS = 64
-MAX_METADATA_VALUE_CHARS = 512
-MAX_TOOL_CALLS = 30
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-IMAGE_URL = re.compile(r"https?://|data:image/[a-z+.-]+;base64,")
-FILE_DATA = re.compile(r"data:[^;,]+;base64,")
+SOURCE = re.compile(r"https?://|data:[^;,]+;base64,")
+METADATA_KEY = re.compile(r"[^\[\]]{0,64}", re.DOTALL)
+MAX_METADATA_VALUE_CHARS = 512
 RANGES = {
     "temperature": (0, 2),
     "top_p": (0, 1),
@@ -49,8 +51,27 @@ RANGES = {
     "frequency_penalty": (-2, 2),
     "top_k": (0, math.inf),
     "max_output_tokens": (1, math.inf),
-    "max_tool_calls": (1, MAX_TOOL_CALLS),
+    "max_tool_calls": (1, 30),
 }
+LIMITS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "previous_response_id": (
+        lambda _: True,
+        "previous_response_id is not supported: responses are not stored",
+    ),
+    "session_id": (lambda text: len(text) > MAX_ID_CHARS, "String must contain at most 256 character(s)"),
+    "user": (lambda text: len(text) > MAX_ID_CHARS, "String must contain at most 256 character(s)"),
+    "stop": (lambda stop: isinstance(stop, list) and len(stop) > MAX_STOPS, "At most 4 sequences"),
+    "stop_server_tools_when": (lambda rules: not rules, "At least one condition"),
+    "metadata": (
+        lambda pairs: (
+            len(pairs) > MAX_METADATA_PAIRS
+            or not all(map(METADATA_KEY.fullmatch, pairs))
+            or any(len(value) > MAX_METADATA_VALUE_CHARS for value in pairs.values())
+        ),
+        "At most 16 pairs of keys of 64 characters without brackets and values of 512 characters",
+    ),
+}
+"""What is wrong with a top-level field that is there, and how that is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +89,27 @@ def accept(service: Service, record: RecordedRequest) -> Accepted:
     Raises:
         RefusalError: The service would refuse it.
     """
-    record.warnings.extend([*check(record.body), *_header_warnings(record.headers)])
     body = record.body
+    record.warnings.extend([*check(body), *_header_warnings(record.headers)])
     record.is_summary = is_summary_request(body)
     model = _chosen_model(body)
     _check_abilities(body, model)
     check_media(body, model)
     seals = service.sealer.verify(input_items(body), model)
     prompt = PromptReader(service.tokenizer).read(body, seals, model)
-    if (
-        model.family == "anthropic"
-        and sum(segment.breakpoint for segment in prompt.segments) > MAX_BREAKPOINTS
-    ):
-        message = f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided."
-        raise RefusalError(provider_error(model.provider, message))
-    long_lived = (body.get("cache_control") or {}).get("ttl") == "1h"
-    marked = sum(segment.breakpoint for segment in prompt.segments)
-    if model.family == "anthropic" and long_lived and marked > 1:
-        message = "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block."
-        raise RefusalError(provider_error(model.provider, message))
+    if model.family == "anthropic":
+        _check_breakpoints(body, model, sum(segment.breakpoint for segment in prompt.segments))
     _check_window(body, model, prompt, record)
     return Accepted(body, model, prompt)
+
+
+def _check_breakpoints(body: dict[str, Any], model: Model, count: int) -> None:
+    if count > MAX_BREAKPOINTS:
+        message = f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided."
+        raise RefusalError(provider_error(model.provider, message))
+    if count > 1 and (body.get("cache_control") or {}).get("ttl") == "1h":
+        message = "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block."
+        raise RefusalError(provider_error(model.provider, message))
 
 
 def check(body: Any) -> list[str]:
@@ -101,14 +122,13 @@ def check(body: Any) -> list[str]:
         RefusalError: The service would answer 400.
     """
     if not isinstance(body, dict):
-        raise RefusalError(invalid_request([_issue((), "Expected object")]))
-    _check_documented(body)
-    issues = [
-        *sdk_schema.fields_issues(body),
-        *_limit_issues(body),
-        *_input_issues(body),
-        *_tools_issues(body),
-    ]
+        raise RefusalError(invalid_request([issue((), "Expected object")]))
+    if body.get("input", "") in ("", []):
+        raise RefusalError(bad_prompt("No input provided"))
+    models = body.get("models")
+    if isinstance(models, list) and len(models) > MAX_MODELS:
+        raise RefusalError(router_error(400, f"'models' array must have {MAX_MODELS} items or fewer"))
+    issues = sdk_schema.request_issues(body) or [*_own_issues(body)]
     if issues:
         raise RefusalError(invalid_request(issues))
     if isinstance(body["input"], list):
@@ -116,199 +136,86 @@ def check(body: Any) -> list[str]:
     return [f"unknown top-level key: {key}" for key in body if key not in sdk_schema.REQUEST_FIELDS]
 
 
-def _check_documented(body: dict[str, Any]) -> None:
-    if body.get("store", False) is not False:
-        issue = _issue(("store",), "Invalid input: expected false", expected="false")
-        raise RefusalError(invalid_request([issue]))
-    if body.get("previous_response_id") is not None:
-        message = "previous_response_id is not supported: responses are not stored"
-        raise RefusalError(invalid_request([_issue(("previous_response_id",), message)]))
-    if body.get("input", "") in ("", []):
-        raise RefusalError(bad_prompt("No input provided"))
-    models = body.get("models")
-    if isinstance(models, list) and len(models) > MAX_MODELS:
-        raise RefusalError(router_error(400, f"'models' array must have {MAX_MODELS} items or fewer"))
+# --- rules that the SDK's models do not carry; what they read has passed the models ---
 
 
-# --- limits of the top-level fields ---
-
-
-def _limit_issues(body: dict[str, Any]) -> list[Issue]:
-    issues = [_range_issue(name, body[name]) for name in RANGES if name in body]
-    checks: dict[str, Callable[[Any], str | None]] = {
-        "session_id": _too_long,
-        "user": _too_long,
-        "metadata": _bad_metadata,
-        "stop": lambda stop: (
-            "At most 4 sequences" if isinstance(stop, list) and len(stop) > MAX_STOPS else None
-        ),
-        "stop_server_tools_when": lambda rules: None if rules else "At least one condition",
-    }
-    found = [(name, check(body[name])) for name, check in checks.items() if body.get(name) is not None]
-    issues.extend(_issue((name,), message) for name, message in found if message)
-    return [issue for issue in issues if issue]
-
-
-def _range_issue(name: str, value: Any) -> Issue | None:
-    low, high = RANGES[name]
-    if not isinstance(value, int | float) or isinstance(value, bool) or low <= value <= high:
-        return None
-    return _issue(
-        (name,), f"Number must be between {low} and {high}", code="too_big" if value > high else "too_small"
-    )
-
-
-def _too_long(text: Any) -> str | None:
-    long = isinstance(text, str) and len(text) > MAX_ID_CHARS
-    return f"String must contain at most {MAX_ID_CHARS} character(s)" if long else None
-
-
-def _bad_metadata(pairs: Any) -> str | None:
-    if not isinstance(pairs, dict):
-        return None
-    if len(pairs) > MAX_METADATA_PAIRS:
-        return f"At most {MAX_METADATA_PAIRS} pairs"
-    if any(len(key) > MAX_METADATA_KEY_CHARS or set(key) & set("[]") for key in pairs):
-        return f"Keys: at most {MAX_METADATA_KEY_CHARS} characters, no brackets"
-    texts = [value for value in pairs.values() if isinstance(value, str)]
-    if any(len(value) > MAX_METADATA_VALUE_CHARS for value in texts):
-        return f"Values: at most {MAX_METADATA_VALUE_CHARS} characters"
-    return None
-
-
-# --- tools ---
-
-
-def _tools_issues(body: dict[str, Any]) -> Iterator[Issue]:
-    if "tools" not in body:
-        return
-    if not isinstance(body["tools"], list):
-        yield _issue(("tools",), "Expected array")
-        return
+def _own_issues(body: dict[str, Any]) -> Iterator[Issue]:
+    for name, (is_fault, message) in LIMITS.items():
+        if body.get(name) is not None and is_fault(body[name]):
+            yield issue((name,), message)
+    for name, (low, high) in RANGES.items():
+        if (value := body.get(name)) is not None and not low <= value <= high:
+            code = "too_big" if value > high else "too_small"
+            yield issue((name,), f"Number must be between {low} and {high}", code=code)
     names: set[str] = set()
-    for index, tool in enumerate(body["tools"]):
-        at = ("tools", index)
-        issues = sdk_schema.tool_issues(tool, at)
-        yield from issues
-        if not issues and tool["type"] == "function":
-            yield from _function_issues(tool, names, at)
+    for index, tool in enumerate(body.get("tools") or []):
+        if tool["type"] == "function":
+            yield from _function_issues(tool, names, ("tools", index))
+    for index, item in enumerate(body["input"] if isinstance(body["input"], list) else []):
+        yield from _item_issues(item, ("input", index))
 
 
 def _function_issues(tool: dict[str, Any], names: set[str], at: Path) -> Iterator[Issue]:
     name, parameters = tool["name"], tool["parameters"]
     if not TOOL_NAME.fullmatch(name):
-        yield _issue((*at, "name"), f"Invalid name {name!r}: must match ^[a-zA-Z0-9_-]{{1,64}}$")
+        yield issue((*at, "name"), f"Invalid name {name!r}: must match ^[a-zA-Z0-9_-]{{1,64}}$")
     if name in names:
-        yield _issue((*at, "name"), f"Tool names must be unique: {name}")
+        yield issue((*at, "name"), f"Tool names must be unique: {name}")
     if parameters is not None and parameters.get("type", "object") != "object":
-        yield _issue((*at, "parameters"), 'schema must be of type "object"')
+        yield issue((*at, "parameters"), 'schema must be of type "object"')
     names.add(name)
 
 
-# --- input items ---
-
-
-def _input_issues(body: dict[str, Any]) -> Iterator[Issue]:
-    given = body["input"]
-    if isinstance(given, str):
-        return
-    if not isinstance(given, list):
-        yield _issue(("input",), "Expected string or array")
-        return
-    for index, item in enumerate(given):
-        at = ("input", index)
-        issues = sdk_schema.item_issues(item, at)
-        yield from issues
-        if not issues:
-            yield from _rule_issues(item, at)
-
-
-def _rule_issues(item: dict[str, Any], at: Path) -> Iterator[Issue]:
+def _item_issues(item: dict[str, Any], at: Path) -> Iterator[Issue]:
     kind = item.get("type", "message")
-    rules = ITEM_RULES.get(kind)
-    if rules:
-        yield from rules(item, at)
+    if (
+        kind in {"function_call", "function_call_output"}
+        and not 1 <= len(item["call_id"]) <= MAX_CALL_ID_CHARS
+    ):
+        yield issue((*at, "call_id"), f"String must contain 1 to {MAX_CALL_ID_CHARS} character(s)")
+    if kind == "function_call" and not TOOL_NAME.fullmatch(item["name"]):
+        yield issue((*at, "name"), f"Invalid name {item['name']!r}")
+    if kind == "message":
+        yield from _message_issues(item, at)
+    for index, part in enumerate(parts_of(item)):
+        for name in ("image_url", "file_data"):
+            if (source := part.get(name)) and not SOURCE.match(source):
+                yield issue(
+                    (*at, "content" if kind == "message" else "output", index, name), "Expected a URL"
+                )
 
 
 def _message_issues(item: dict[str, Any], at: Path) -> Iterator[Issue]:
     parts = item.get("content")
     if parts is None or parts == []:
-        yield _issue((*at, "content"), "Message without content")
-    if not isinstance(parts, list):
-        return
-    if item["role"] == "assistant" and any(part["type"].startswith("input_") for part in parts):
-        yield _issue((*at, "content"), "Supported values are: 'output_text' and 'refusal'")
-    if any(part["type"] in {"output_text", "refusal"} for part in parts) and "status" not in item:
-        yield _issue((*at, "status"), "Required")
-    for index, part in enumerate(parts):
-        yield from _part_issues(part, (*at, "content", index))
-
-
-def _part_issues(part: dict[str, Any], at: Path) -> Iterator[Issue]:
-    url, data = part.get("image_url"), part.get("file_data")
-    if part["type"] == "input_image" and not (url or part.get("file_id")):
-        yield _issue((*at, "image_url"), "Required")
-    if url and not IMAGE_URL.match(url):
-        yield _issue((*at, "image_url"), "Expected an https or data URL of an image")
-    if part["type"] == "input_file" and not (data or part.get("file_url") or part.get("file_id")):
-        yield _issue((*at, "file_data"), "Required")
-    if data and not FILE_DATA.match(data):
-        yield _issue((*at, "file_data"), "Expected a data URL")
-
-
-def _call_issues(item: dict[str, Any], at: Path) -> Iterator[Issue]:
-    yield from _call_id_issues(item, at)
-    if not TOOL_NAME.fullmatch(item["name"]):
-        yield _issue((*at, "name"), f"Invalid name {item['name']!r}")
-
-
-def _output_issues(item: dict[str, Any], at: Path) -> Iterator[Issue]:
-    yield from _call_id_issues(item, at)
-    if isinstance(item["output"], list):
-        for index, part in enumerate(item["output"]):
-            yield from _part_issues(part, (*at, "output", index))
-
-
-def _call_id_issues(item: dict[str, Any], at: Path) -> Iterator[Issue]:
-    if not 1 <= len(item["call_id"]) <= MAX_CALL_ID_CHARS:
-        yield _issue((*at, "call_id"), f"String must contain 1 to {MAX_CALL_ID_CHARS} character(s)")
-
-
-ITEM_RULES: dict[str, Callable[[dict[str, Any], Path], Iterator[Issue]]] = {
-    "message": _message_issues,
-    "function_call": _call_issues,
-    "function_call_output": _output_issues,
-}
-
-# --- calls and outputs ---
+        yield issue((*at, "content"), "Message without content")
+    kinds = {part["type"] for part in parts} if isinstance(parts, list) else set()
+    if item["role"] == "assistant" and any(kind.startswith("input_") for kind in kinds):
+        yield issue((*at, "content"), "Supported values are: 'output_text' and 'refusal'")
+    if kinds & {"output_text", "refusal"} and "status" not in item:
+        yield issue((*at, "status"), "Required")
 
 
 def _check_pairs(items: list[dict[str, Any]]) -> None:
     """Each call has one later output, each output one earlier call, and no id occurs twice."""
     calls: set[str] = set()
     answered: set[str] = set()
+    faults: list[str] = []
     for item in items:
-        kind = item.get("type")
-        if kind == "function_call":
-            _refuse_if(item["call_id"] in calls, f"Duplicate function call with call_id {item['call_id']}.")
-            calls.add(item["call_id"])
-        elif kind == "function_call_output":
-            lost = item["call_id"] not in calls
-            _refuse_if(lost, f"No tool call found for function call output with call_id {item['call_id']}.")
-            _refuse_if(item["call_id"] in answered, f"Duplicate output for call_id {item['call_id']}.")
-            answered.add(item["call_id"])
-    open_calls = [item["call_id"] for item in items if item.get("type") == "function_call"]
-    for call_id in open_calls:
-        _refuse_if(call_id not in answered, f"No tool output found for function call {call_id}.")
-
-
-def _refuse_if(wrong: bool, message: str) -> None:  # noqa: FBT001 - the condition is the point of the call
-    if wrong:
-        raise RefusalError(router_error(400, message, provider_name=None))
-
-
-def _issue(path: Path, message: str, *, code: str = "invalid_union", **more: str) -> Issue:
-    return {"code": code, "path": list(path), "message": message, **more}
+        name = item.get("call_id", "")
+        if item.get("type") == "function_call":
+            if name in calls:
+                faults.append(f"Duplicate function call with call_id {name}.")
+            calls.add(name)
+        elif item.get("type") == "function_call_output":
+            if name not in calls:
+                faults.append(f"No tool call found for function call output with call_id {name}.")
+            if name in answered:
+                faults.append(f"Duplicate output for call_id {name}.")
+            answered.add(name)
+    faults += [f"No tool output found for function call {name}." for name in calls - answered]
+    if faults:
+        raise RefusalError(router_error(400, faults[0], provider_name=None))
 
 
 # --- headers, model and window ---
@@ -324,15 +231,20 @@ def _header_warnings(headers: dict[str, str]) -> list[str]:
 
 
 def _chosen_model(body: dict[str, Any]) -> Model:
-    named = [body["model"]] if "model" in body else body.get("models") or [catalogue.DEFAULT_MODEL]
-    for name in [*named, *(body.get("models") or [])]:
-        if catalogue.find(name) is None:
+    """The first of the named models whose provider may serve the request."""
+    fallbacks = body.get("models") or []
+    names = [body["model"], *fallbacks] if "model" in body else fallbacks or [catalogue.DEFAULT_MODEL]
+    models = []
+    for name in names:
+        if (model := catalogue.find(name)) is None:
             raise RefusalError(router_error(400, f"{name} is not a valid model ID"))
-    models = [model for name in [named[0], *(body.get("models") or [])] if (model := catalogue.find(name))]
-    answering = routing.chosen(models, body.get("provider") or {})
-    if isinstance(answering, Refusal):
-        raise RefusalError(answering)
-    return answering
+        models.append(model)
+    refusals = [model.refusal_by(body.get("provider") or {}) for model in models]
+    for model, refusal in zip(models, refusals, strict=True):
+        if refusal is None:
+            return model
+    assert refusals[0] is not None
+    raise RefusalError(refusals[0])
 
 
 def _check_abilities(body: dict[str, Any], model: Model) -> None:
@@ -340,7 +252,7 @@ def _check_abilities(body: dict[str, Any], model: Model) -> None:
         raise RefusalError(router_error(404, f"No endpoints found that support tool use. {ROUTING_DOCS}"))
     _check_choice(body, model)
     thinking = body.get("reasoning") or {}
-    if model.thinking and model.thinking.mandatory and thinking.get("effort") == "none":
+    if (model.thinking or {}).get("mandatory") and thinking.get("effort") == "none":
         raise RefusalError(
             router_error(400, "Reasoning is mandatory for this endpoint and cannot be disabled.")
         )
@@ -369,7 +281,9 @@ def _check_window(body: dict[str, Any], model: Model, prompt: Prompt, record: Re
     if total <= model.context_tokens:
         return
     plugin = next((one for one in body.get("plugins") or [] if one["id"] == "context-compression"), None)
-    compressing = model.compresses_unasked if plugin is None else plugin.get("enabled", True)
+    compressing = (
+        model.context_tokens <= IMPLICIT_COMPRESSION_TOKENS if plugin is None else plugin.get("enabled", True)
+    )
     if compressing:
         record.warnings.append("context-compression removed the middle of the prompt")
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import pytest
 from open_webui_openrouter_pipe.summaries.summary import render_part
 from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import Json
-from scripts.standin.summaries import PROSE
+from scripts.standin.summaries import FIELDS, PROSE
 from tests.support.long_chats import (
     DatabaseAddress,
     LongChat,
@@ -44,6 +45,7 @@ TURNS = 60
 NO_PREFETCH = {"SUMMARY_AHEAD_RATIO": 1.0}
 """No summary is made before a request needs it."""
 
+VAGUE: Json = {"summary_text": "We talked about several things.", **{name: [] for name in FIELDS[1:]}}
 FAILURES = {
     "junk": "malformed",
     "empty": "empty",
@@ -51,13 +53,11 @@ FAILURES = {
     "truncated": "cut off",
     "calls": "calls a tool",
     "echo": "repeats its prompt",
-    "long": "cut off",
     "hang": "timed out",
     "error=500": "provider unavailable",
     "fail=eof after=3": "provider unavailable",
     'refusal="I cannot do that."': "refused",
-    "drop": "too short",
-    "lie": "too short",
+    f"text={json.dumps(json.dumps(VAGUE))}": "too short",
 }
 WORDS = {
     "malformed": "the model's answer did not have the expected form",

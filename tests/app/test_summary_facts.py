@@ -121,15 +121,8 @@ def tool_call_lines(sent: RecordedRequest) -> list[str]:
     ]
 
 
-WRITERS = pytest.mark.parametrize("kind", ["keep", "lie"])
-
-
-@WRITERS
-async def test_every_detail_is_repeated_or_listed_as_lost(
-    tmp_path: Path, standin: StandIn, kind: str
-) -> None:
+async def test_every_detail_is_repeated_or_listed_as_lost(tmp_path: Path, standin: StandIn) -> None:
     """Constraints that the model names stay word for word, and lines about tools hold the tools' own numbers."""
-    standin.summarizer = kind
     address = DatabaseAddress.in_folder(tmp_path)
     async with Worker(address, standin, tmp_path, **NO_PREFETCH) as pipe:
         answer = await fill(LongChat(pipe, SMALL)).ask_next()
@@ -174,12 +167,8 @@ async def test_ten_summaries_in_a_row_lose_no_more_than_one(tmp_path: Path, prov
             assert [line for line in RULES if line not in input_text(sent)] == []
 
 
-@WRITERS
-async def test_only_the_users_own_words_become_constraints(
-    tmp_path: Path, standin: StandIn, kind: str
-) -> None:
-    """Not those in a tool result or in the model's own text, even where the summary model repeats them."""
-    standin.summarizer = kind
+async def test_only_the_users_own_words_become_constraints(tmp_path: Path, standin: StandIn) -> None:
+    """Not those in a tool result or in the model's own text."""
     address = DatabaseAddress.in_folder(tmp_path)
     async with Worker(address, standin, tmp_path, **NO_PREFETCH) as pipe:
         page = LongChat(pipe, SMALL)

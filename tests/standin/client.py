@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from scripts.standin import StandIn
 
 KEY = "sk-or-test"
+SUMMARY = "Write summary_text, key_facts, open_questions, decisions and action_items."
 WEATHER = {
     "type": "function",
     "name": "get_weather",
@@ -35,6 +36,12 @@ def events_of(body: str) -> list[dict[str, Any]]:
     """The events of a stream's text, without comments and [DONE]."""
     lines = [line.removeprefix("data: ") for line in body.splitlines() if line.startswith("data: {")]
     return [json.loads(line) for line in lines]
+
+
+def cases(table: str) -> list[tuple[Any, str]]:
+    """The lines of a table of cases: a body as JSON, ``=>``, and what is expected of it."""
+    rows = (line.partition(" => ") for line in table.strip().splitlines())
+    return [(json.loads(body), expected) for body, _, expected in rows]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from scripts.standin import Options, StandIn
-from scripts.standin.tokens import ByteTokenizer
+from scripts.standin.prompt import ByteTokenizer
 from tests.standin.client import KEY, Client
 
 if TYPE_CHECKING:

@@ -1,19 +1,39 @@
-"""Prompt caching and its arithmetic."""
+"""What a prompt costs: its blocks of tokens, the caches of the providers, and the bill."""
 
 from __future__ import annotations
 
+import hashlib
 from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scripts.standin import catalogue
 from scripts.standin.cache import CachedModel, CacheRule, Prices, PromptCache, Segment, Usage
+from scripts.standin.prompt import (
+    IMAGE_TOKENS,
+    VOCABULARY_URL,
+    ByteTokenizer,
+    Prompt,
+    PromptReader,
+    conversation,
+    local_tokenizer,
+)
+from scripts.standin.seal import Sealed
+from tests.standin.client import CLOCK, Client, user
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PRICES = Prices(Decimal(10), Decimal(40), Decimal(1), Decimal(12), Decimal(20))
 AUTOMATIC = CachedModel("auto", PRICES, CacheRule("automatic", minimum_tokens=1024, block_tokens=128))
-BILLED = CachedModel("billed", PRICES, CacheRule("automatic", writes_billed=True))
 EXPLICIT = CachedModel("explicit", PRICES, CacheRule("explicit", minimum_tokens=1024, writes_billed=True))
+HOUR = CachedModel("hour", PRICES, CacheRule("explicit", ttl_seconds=3600, writes_billed=True))
+NONE = CachedModel("none", PRICES, CacheRule("none"))
+CLAUDE = "anthropic/claude-sonnet-4.5"
+LONG = "word " * 4000
 
 
 def text(tokens: int, *, first: int = 0, marked: bool = False) -> Segment:
@@ -21,125 +41,50 @@ def text(tokens: int, *, first: int = 0, marked: bool = False) -> Segment:
     return Segment(tuple(range(first, first + tokens)), breakpoint=marked)
 
 
-def test_an_automatic_cache_reads_whole_blocks_of_the_common_prefix() -> None:
-    """1500 tokens are 11 blocks of 128; a prompt that parts ways at 1300 shares 10 of them."""
+def marked(tokens: int) -> Segment:
+    """A segment that ends at a breakpoint."""
+    return text(tokens, marked=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "first", "second", "expected"),
+    [
+        (AUTOMATIC, [text(1500)], [text(1300), text(700, first=7000)], Usage(2000, 1280, 0, Decimal(7200 + 1280))),
+        (AUTOMATIC, [text(1000), text(1000, first=1000)], [text(2000)], Usage(2000, 1920, 0, Decimal(800 + 1920))),
+        (AUTOMATIC, [text(1023)], [text(1023)], Usage(1023, 0, 0, Decimal(10230))),
+        (AUTOMATIC, [text(1024)], [text(1024)], Usage(1024, 1024, 0, Decimal(1024))),
+        (EXPLICIT, [marked(2000)], [text(2000), marked(300), text(50)], Usage(2350, 2000, 300, Decimal(6100))),
+        (EXPLICIT, [marked(2000)], [text(2000), *[text(10)] * 19, marked(10)], Usage(2200, 2000, 200, Decimal(4400))),
+        (EXPLICIT, [marked(2000)], [text(2000), *[text(10)] * 20, marked(10)], Usage(2210, 0, 2210, Decimal(26520))),
+        (EXPLICIT, [marked(2000), *[marked(10)] * 4], [marked(2000)], Usage(2000, 0, 2000, Decimal(24000))),
+        (EXPLICIT, [text(2000)], [text(2000)], Usage(2000, 0, 0, Decimal(20000))),
+        (HOUR, [text(1)], [marked(2000)], Usage(2000, 0, 2000, Decimal(40000))),
+        (CachedModel("plain", Prices(Decimal(10))), [text(1024)], [text(1024)], Usage(1024, 1024, 0, Decimal(10240))),
+        (NONE, [marked(5000)], [marked(5000)], Usage(5000, 0, 0, Decimal(50000))),
+    ],
+)  # fmt: skip
+def test_a_second_request_reads_what_the_first_has_left(
+    model: CachedModel, first: list[Segment], second: list[Segment], expected: Usage
+) -> None:
+    """Whole blocks of the common prefix; or a block's end up to twenty before one of the last four breakpoints."""
     cache = PromptCache()
-    first = cache.account(AUTOMATIC, "s", [text(1500)], 0)
-    again = cache.account(AUTOMATIC, "s", [text(1500), text(500, first=9000)], 1)
-    parted = cache.account(AUTOMATIC, "s", [text(1300), text(700, first=7000)], 2)
-    assert [first, again, parted] == [
-        Usage(1500, 0, 0, Decimal(15000)),
-        Usage(2000, 1408, 0, Decimal(5920 + 1408)),
-        Usage(2000, 1280, 0, Decimal(7200 + 1280)),
-    ]
-
-
-def test_the_border_between_segments_does_not_matter_to_an_automatic_cache() -> None:
-    """It compares tokens, however they are grouped."""
-    cache = PromptCache()
-    cache.account(AUTOMATIC, "s", [text(1000), text(1000, first=1000)], 0)
-    assert cache.account(AUTOMATIC, "s", [text(2000)], 1).cached_tokens == 1920
-
-
-@pytest.mark.parametrize(("tokens", "cached"), [(1023, 0), (1024, 1024)])
-def test_nothing_below_the_minimum_is_cached(tokens: int, cached: int) -> None:
-    """The minimum itself is enough."""
-    cache = PromptCache()
-    cache.account(AUTOMATIC, "s", [text(tokens)], 0)
-    assert cache.account(AUTOMATIC, "s", [text(tokens)], 1).cached_tokens == cached
-
-
-def test_sessions_and_models_share_nothing() -> None:
-    """Another conversation, or another model, starts cold."""
-    cache = PromptCache()
-    cache.account(AUTOMATIC, "s", [text(2000)], 0)
-    assert cache.account(AUTOMATIC, "t", [text(2000)], 1).cached_tokens == 0
-    assert cache.account(BILLED, "s", [text(2000)], 1).cached_tokens == 0
+    cache.account(model, "s", first, 0)
+    assert cache.account(model, "s", second, 1) == expected
+    for other in (cache.account(model, "t", second, 1), PromptCache().account(model, "s", second, 1)):
+        assert other.cached_tokens == 0
 
 
 def test_entries_expire_and_reads_renew_them() -> None:
-    """Five minutes count from the last use."""
-    cache = PromptCache()
-    times = [0.0, 299.0, 598.0, 898.0]
-    read = [cache.account(AUTOMATIC, "s", [text(1024)], now).cached_tokens for now in times]
-    assert read == [0, 1024, 1024, 0]
-
-
-def test_billed_writes_cost_their_own_price() -> None:
-    """New whole blocks are written, the rest is plain input."""
-    cache = PromptCache()
-    first = cache.account(BILLED, "s", [text(1100)], 0)
-    second = cache.account(BILLED, "s", [text(1300)], 1)
-    assert [first, second] == [
-        Usage(1100, 0, 1024, Decimal(76 * 10 + 1024 * 12)),
-        Usage(1300, 1024, 256, Decimal(20 * 10 + 1024 + 256 * 12)),
-    ]
-
-
-def test_an_explicit_cache_needs_breakpoints() -> None:
-    """Without one, nothing is read or written."""
-    cache = PromptCache()
-    usages = [cache.account(EXPLICIT, "s", [text(5000)], now) for now in (0, 1)]
-    assert usages == [Usage(5000, 0, 0, Decimal(50000))] * 2
-
-
-def test_an_explicit_cache_reads_an_earlier_breakpoint_and_writes_up_to_the_last() -> None:
-    """The turn before is read, the new turn written, what follows the breakpoint is plain input."""
-    cache = PromptCache()
-    first = cache.account(EXPLICIT, "s", [text(2000, marked=True)], 0)
-    second = cache.account(EXPLICIT, "s", [text(2000), text(300, first=5000, marked=True), text(50)], 1)
-    assert [first, second] == [
-        Usage(2000, 0, 2000, Decimal(24000)),
-        Usage(2350, 2000, 300, Decimal(50 * 10 + 2000 + 300 * 12)),
-    ]
-
-
-@pytest.mark.parametrize(("between", "cached"), [(19, 2000), (20, 0)])
-def test_an_explicit_cache_looks_back_twenty_blocks(between: int, cached: int) -> None:
-    """An entry further back than that is not found."""
-    cache = PromptCache()
-    cache.account(EXPLICIT, "s", [text(2000, marked=True)], 0)
-    later = [text(2000), *(text(10) for _ in range(between)), text(10, marked=True)]
-    assert cache.account(EXPLICIT, "s", later, 1).cached_tokens == cached
-
-
-def test_only_the_last_four_breakpoints_count() -> None:
-    """A fifth one further ahead writes no entry."""
-    cache = PromptCache()
-    cache.account(EXPLICIT, "s", [text(2000, marked=True), *[text(10, marked=True)] * 4], 0)
-    assert cache.account(EXPLICIT, "s", [text(2000, marked=True)], 1).cached_tokens == 0
-
-
-def test_long_lived_writes_have_the_long_price() -> None:
-    """An hour costs more than five minutes, and lasts."""
-    model = CachedModel("long", PRICES, CacheRule("explicit", ttl_seconds=3600, writes_billed=True))
-    cache = PromptCache()
-    usages = [cache.account(model, "s", [text(2000, marked=True)], now) for now in (0, 3599)]
-    assert usages == [Usage(2000, 0, 2000, Decimal(40000)), Usage(2000, 2000, 0, Decimal(2000))]
-
-
-def test_missing_cache_prices_are_the_input_price() -> None:
-    """A model that names no price for reads bills them as input."""
-    model = CachedModel("plain", Prices(Decimal(10)), CacheRule("automatic"))
-    cache = PromptCache()
-    costs = [cache.account(model, "s", [text(1024)], now).input_cost for now in (0, 1)]
-    assert costs == [Decimal(10240), Decimal(10240)]
-
-
-def test_no_rule_means_no_cache() -> None:
-    """Some providers cache nothing."""
-    model = CachedModel("none", PRICES, CacheRule("none"))
-    cache = PromptCache()
-    usages = [cache.account(model, "s", [text(5000, marked=True)], now) for now in (0, 1)]
-    assert usages == [Usage(5000, 0, 0, Decimal(50000))] * 2
-
-
-def test_a_cleared_cache_is_cold() -> None:
-    """Clearing forgets all sessions."""
-    cache = PromptCache()
-    cache.account(AUTOMATIC, "s", [text(2000)], 0)
-    cache.clear()
-    assert cache.account(AUTOMATIC, "s", [text(2000)], 1).cached_tokens == 0
+    """Five minutes after the last read or write, or an hour."""
+    for model, seconds in ((AUTOMATIC, 300), (HOUR, 3600)):
+        cache = PromptCache()
+        times = [0, seconds - 1, 2 * seconds - 2, 3 * seconds - 2]
+        assert [cache.account(model, "s", [marked(2048)], now).cached_tokens for now in times] == [
+            0,
+            2048,
+            2048,
+            0,
+        ]
 
 
 @given(shared=st.integers(0, 3000), own=st.integers(0, 1500))
@@ -155,10 +100,193 @@ def test_reads_never_exceed_the_common_prefix(shared: int, own: int) -> None:
 def test_an_explicit_cache_knows_a_block_only_with_its_key() -> None:
     """Another key keeps what stands before the block, and nothing from it on."""
     cache = PromptCache()
+    prompts = [
+        [marked(2000), Segment(tuple(range(1000)), keyed_with=key), marked(500)]
+        for key in (b"auto", b"auto", b"none", b"auto")
+    ]
+    assert [cache.account(EXPLICIT, "s", each, 0).cached_tokens for each in prompts] == [0, 3500, 2000, 3500]
 
-    def cached(key: bytes) -> int:
-        chat = Segment(tuple(range(1000)), keyed_with=key)
-        prompt = [text(2000, marked=True), chat, text(500, marked=True)]
-        return cache.account(EXPLICIT, "s", prompt, 0).cached_tokens
 
-    assert [cached(key) for key in (b"auto", b"auto", b"none", b"auto")] == [0, 3500, 2000, 3500]
+# --- prompts ---
+
+READER = PromptReader(ByteTokenizer())
+FORM = {"type": "json_schema", "name": "summary", "schema": {"type": "object"}}
+
+
+def read(given: Any, slug: str = "", **fields: Any) -> Prompt:
+    """The prompt of an input."""
+    return READER.read({"input": given, **fields}, {}, catalogue.BY_ID.get(slug))
+
+
+def test_the_order_is_tools_instructions_items() -> None:
+    """A content part is a block of its own; a marked part, or the end by cache_control, is a breakpoint."""
+    mark = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+    parts = [{"type": "input_text", "text": "a", **mark}, {"type": "input_text", "text": "b"}]
+    message = {"role": "user", "content": parts}
+    whole = read([message, user("c")], tools=[CLOCK], instructions="Be brief")
+    pieces = [read([], tools=[CLOCK]), read([], instructions="Be brief"), read([message]), read([user("c")])]
+    assert whole.segments == tuple(segment for piece in pieces for segment in piece.segments)
+    assert [segment.breakpoint for segment in whole.segments] == [False, False, True, False, False]
+    assert whole.tool_tokens == pieces[0].tokens
+    assert read([message], cache_control={"type": "ephemeral"}).segments[-1].breakpoint
+
+
+@pytest.mark.parametrize(
+    ("slug", "index"), [("openai/gpt-5.2", 0), (CLAUDE, 1), ("deepseek/deepseek-v3.2", None)]
+)
+def test_the_form_of_an_answer_is_part_of_the_prompt(slug: str, index: int | None) -> None:
+    """Before everything for OpenAI, behind the tools for Anthropic; plain text is no form."""
+    plain, formed, bare = (
+        [
+            *read(
+                "Hi", slug, instructions="A", tools=[CLOCK], **({"text": {"format": form}} if form else {})
+            ).segments
+        ]
+        for form in ({"type": "text"}, FORM, None)
+    )
+    if index is not None:
+        assert len(formed.pop(index).tokens) > 15
+    assert plain == formed == bare
+
+
+@pytest.mark.parametrize(
+    ("fields", "others", "same"),
+    [
+        ({}, {"tool_choice": "auto"}, True),
+        ({"tools": [], "tool_choice": "none"}, {"tools": []}, True),
+        ({"reasoning": {"effort": "none"}}, {"reasoning": {"enabled": False}}, True),
+        ({"reasoning": {"max_tokens": 32_000}}, {"reasoning": {"effort": "medium"}}, True),
+        (
+            {"reasoning": {"effort": "medium"}},
+            {"reasoning": {"effort": "low"}, "max_output_tokens": 160_000},
+            True,
+        ),
+        ({"max_output_tokens": 500}, {"reasoning": {"summary": "auto"}}, True),
+        ({}, {"tool_choice": "none"}, False),
+        ({}, {"reasoning": {"effort": "none"}}, False),
+        ({"reasoning": {"effort": "low"}}, {"reasoning": {"effort": "high"}}, False),
+        (
+            {"reasoning": {"effort": "high"}},
+            {"reasoning": {"effort": "high"}, "max_output_tokens": 4000},
+            False,
+        ),
+    ],
+)
+def test_claude_knows_messages_by_choice_and_budget(fields: Any, others: Any, same: bool) -> None:  # noqa: FBT001
+    """Of the effort the budget counts, which follows from the output limit too; tools and system have no key."""
+    keys = []
+    for chosen in (fields, others):
+        body = {"instructions": "A", "tools": [CLOCK], **chosen}
+        *before, message = (each.keyed_with for each in read("Hi", CLAUDE, **body).segments)
+        assert not any(before)
+        keys.append(message)
+    assert (keys[0] == keys[1]) is same
+    assert not any(each.keyed_with for each in read("Hi", "openai/gpt-5.2", **fields).segments)
+
+
+def test_what_is_no_text_counts_by_rules() -> None:
+    """Images by their number, files by their bytes, sealed reasoning by what it was billed, text in fours of bytes."""
+    part = {"type": "input_image", "detail": "auto"}
+    counts = [
+        read(
+            [{"role": "user", "content": [{**part, "image_url": "data:image/png;base64," + "A" * size}]}]
+        ).tokens
+        for size in (4, 400_000)
+    ]
+    files = [
+        read(
+            [
+                {
+                    "role": "user",
+                    "content": [{"type": "input_file", "file_data": "data:x;base64," + "A" * size}],
+                }
+            ]
+        ).tokens
+        for size in (0, 32_000)
+    ]
+    assert (counts[0] == counts[1] > IMAGE_TOKENS, files[1] - files[0]) == (True, 3000)
+    item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x" * 50_000}
+    sealed = Sealed("rs_1", "openai", "e", 1, "digest", 77, None, ())
+    assert READER.read({"input": [item]}, {"rs_1": sealed}).tokens == 77
+    assert [len(ByteTokenizer().encode(each)) for each in ("", "a", "abcd", "abcde", "ééé")] == [
+        0,
+        1,
+        1,
+        2,
+        2,
+    ]
+
+
+def test_a_conversation_has_a_name() -> None:
+    """The body's session id, the header, the cache key, or its first system and user texts."""
+    body: dict[str, Any] = {"input": [user("Hi")], "prompt_cache_key": "b"}
+    assert [
+        conversation({**body, "session_id": "a"}, "c"),
+        conversation(body, "c"),
+        conversation(body, ""),
+    ] == [*"acb"]
+    named = [
+        conversation({"input": [user(each) for each in texts], "instructions": system}, "")
+        for texts, system in ((["Hi"], "A"), (["Hi", "More"], "A"), (["Ho"], "A"), (["Hi"], "B"))
+    ]
+    assert (named[0] == named[1], len(set(named))) == (True, 3)
+
+
+def test_no_vocabulary_is_ever_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without the file in the cache folder, or with a damaged one, the rule counts; special tokens are plain text."""
+    assert len(local_tokenizer().encode("<|endoftext|>")) > 1
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    assert isinstance(local_tokenizer(), ByteTokenizer)
+    (tmp_path / hashlib.sha1(VOCABULARY_URL.encode()).hexdigest()).write_bytes(b"damaged")
+    assert isinstance(local_tokenizer(), ByteTokenizer)
+
+
+# --- the bill ---
+
+
+def billed(client: Client, **fields: Any) -> tuple[int, int]:
+    """Tokens read from and written to the cache by one request."""
+    details = client.done([user(LONG), user("Hi")], **fields)["usage"]["input_tokens_details"]
+    return details["cached_tokens"], details.get("cache_write_tokens", 0)
+
+
+def test_repeated_prompts_are_read_from_the_cache(client: Client) -> None:
+    """Within five minutes, in the same conversation; not in explicit mode without breakpoints."""
+    first, second, elsewhere = (billed(client, session_id=name) for name in "aab")
+    client.standin.advance(301)
+    assert [first, elsewhere, billed(client, session_id="a")] == [(0, 0)] * 3
+    assert (second[0] >= 4992, second[0] % 128) == (True, 0)
+    explicit: dict[str, Any] = {"model": "openai/gpt-5.6-sol", "prompt_cache_options": {"mode": "explicit"}}
+    assert [billed(client, **explicit) for _ in range(2)] == [(0, 0), (0, 0)]
+
+
+def test_claude_caches_only_what_is_marked(client: Client) -> None:
+    """By cache_control; with an hour's life it outlasts five minutes; another tool_choice knows no message."""
+    short, long = {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}
+    unmarked = [billed(client, model=CLAUDE) for _ in range(2)]
+    marked = [billed(client, model=CLAUDE, cache_control=short) for _ in range(2)]
+    client.standin.advance(301)
+    late = billed(client, model=CLAUDE, cache_control=long)
+    client.standin.advance(3000)
+    hour = billed(client, model=CLAUDE, cache_control=long)
+    assert unmarked == [(0, 0), (0, 0)]
+    assert (marked[0][0], marked[1][1], late[0], hour[1]) == (0, 0, 0, 0)
+    assert marked[0][1] == marked[1][0] == late[1] == hour[0] > 5000
+    assert billed(client, model=CLAUDE, cache_control=long, reasoning={"effort": "low"})[0] == 0
+
+
+def test_the_cost_follows_from_the_prices(client: Client) -> None:
+    """standin/script: 1, 4 and 0.1 dollars per million tokens of input, output and reads; a cent for a search."""
+    ask = (
+        "[[standin: search=a]] [[standin: search=b]] [[standin: reasoning=encrypted]] [[standin: text=abcd]]"
+    )
+    usages = [client.done(LONG + ask)["usage"] for _ in range(2)]
+    for usage in usages:
+        cached = usage["input_tokens_details"]["cached_tokens"]
+        cost = (usage["input_tokens"] - cached) * 1e-6 + cached * 0.1e-6 + usage["output_tokens"] * 4e-6
+        assert usage["cost"] == pytest.approx(cost + 0.02)
+        assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
+        assert (usage["output_tokens"], usage["output_tokens_details"]) == (65, {"reasoning_tokens": 64})
+        counts = dict.fromkeys(("web_search_requests", "tool_calls_requested", "tool_calls_executed"), 2)
+        assert (usage["server_tool_use_details"], usage["cost_details"]["server_tool_cost"]) == (counts, 0.02)
+    assert usages[1]["cost"] < usages[0]["cost"]

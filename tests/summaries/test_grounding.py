@@ -13,22 +13,16 @@ from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.conversation import Turn, build_conversation
 from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
-from open_webui_openrouter_pipe.conversation.facts import state_fact
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.details import GroundingSource, mark_ungrounded
-from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment, suffix_instruction
+from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.summary import (
     Entry,
     ModelSummary,
     Summary,
     SummaryRefused,
-    parse_model_summary,
     render_summary,
 )
-from scripts.standin import catalogue
-from scripts.standin.plan import Message
-from scripts.standin.planner import ReplyOptions, plan_answer
-from scripts.standin.summaries import INVENTED, NUMBER
 from tests.support.chats import answer, call, entries, histories, history, output, reasoning, user
 from tests.support.growth import MAX_GROWTH, growth
 
@@ -408,50 +402,6 @@ def test_a_summary_without_a_grounded_statement_is_refused() -> None:
     written = ModelSummary("It took 99 ms.", entries("It cost $12.50."))
     with pytest.raises(SummaryRefused, match="not grounded"):
         complete_summary(written, SummaryAssignment(of), count=estimate_tokens, max_tokens=MAX_TOKENS)
-
-
-def test_invented_and_altered_numbers_of_tools_are_marked() -> None:
-    """No unmarked statement holds a number that the tools did not return, and every line about a tool is true."""
-    outputs = [
-        json.dumps({"rows": [{"city": f"c{at}", "mm": 4_000 + 37 * at + row} for row in range(5)]})
-        for at in range(20)
-    ]
-    of = turns(
-        *(
-            [
-                user(f"And at {at}?"),
-                call(f"c{at}", json.dumps({"at": at})),
-                output(f"c{at}", text),
-                answer("So."),
-            ]
-            for at, text in enumerate(outputs)
-        )
-    )
-    items = [entry.item for turn in of for entry in turn.entries]
-    plan = plan_answer(
-        {"input": [*items, suffix_instruction(SummaryAssignment(of), max_tokens=MAX_TOKENS)]},
-        catalogue.BY_ID["standin/script"],
-        ReplyOptions("", "lie"),
-    )
-    message = plan.steps[-1]
-    assert isinstance(message, Message)
-    written = parse_model_summary(message.text, source_tokens=9_999, count=estimate_tokens, instruction="")
-    summary = complete_summary(written, SummaryAssignment(of), count=estimate_tokens, max_tokens=MAX_TOKENS)
-    true = {number for text in [*outputs, *map(state_fact, outputs)] for number in NUMBER.findall(text)}
-    unmarked = "\n".join(
-        [
-            summary.by_model.summary_text,
-            *(each.text for each in (*summary.by_model.key_facts, *summary.by_model.decisions)),
-        ]
-    )
-    for statement in summary.unverified:
-        assert statement + MARK in unmarked
-        unmarked = unmarked.replace(statement + MARK, "")
-    assert {number for number in NUMBER.findall(unmarked) if len(number) > 1} <= true
-    assert INVENTED.partition(". ")[0] in summary.unverified[0]
-    assert len(summary.unverified) >= 10
-    lines = [f'search({{"at": {at}}}): {state_fact(text)}' for at, text in enumerate(outputs)]
-    assert summary.tool_facts == (lines[0], f"{lines[-1]} (and 18 more like it)")
 
 
 REPEATED = [

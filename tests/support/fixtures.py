@@ -124,8 +124,8 @@ def standin(standin_session: StandIn) -> StandIn:
 def byte_standin_session() -> Iterator[StandIn]:
     """The session's stand-in that bills four bytes as a token, whatever vocabulary the machine has."""
     from scripts.standin import StandIn
+    from scripts.standin.prompt import ByteTokenizer
     from scripts.standin.state import Options
-    from scripts.standin.tokens import ByteTokenizer
 
     with StandIn(Options(tokenizer=ByteTokenizer())) as server:
         yield server

@@ -1,0 +1,464 @@
+"""Which requests are accepted, and how others are refused: each case is a body and what it is answered with."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from scripts.standin import StandIn, media
+from scripts.standin.catalogue import NO_ENDPOINT, NO_POLICY, NO_PROVIDER
+from scripts.standin.drawing import draw
+from scripts.standin.errors import KNOWN
+from tests.standin.client import CLOCK, WEATHER, Client, cases, output, user
+from tests.support.files import PICTURES, data_url
+
+CALL = {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": '{"city":"Rome"}'}
+TEXT = {"type": "output_text", "text": "Hi.", "annotations": []}
+ASSISTANT = {"type": "message", "role": "assistant", "id": "msg_1", "status": "completed", "content": [TEXT]}
+PNG = data_url("image/png", draw("red"))
+CLAUDE = "anthropic/claude-sonnet-4.5"
+SEARCH, FETCH = {"type": "openrouter:web_search"}, {"type": "openrouter:web_fetch"}
+MUST = {"type": "allowed_tools", "mode": "required", "tools": [SEARCH]}
+GOOD: dict[str, Any] = {
+    "model": "openai/gpt-5.2",
+    "input": [
+        {"role": "developer", "content": "Be brief."},
+        CALL,
+        output(CALL),
+        ASSISTANT,
+        {"type": "message", "role": "assistant", "content": "Hi again."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "See", "prompt_cache_breakpoint": {"mode": "explicit"}},
+                {"type": "input_image", "detail": "auto", "image_url": PNG},
+                {"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,AAAA"},
+            ],
+        },
+    ],
+    "instructions": None,
+    "store": False,
+    "previous_response_id": None,
+    "tools": [WEATHER, CLOCK, {"type": "openrouter:web_search", "parameters": {"max_results": 3}}],
+    "tool_choice": {"type": "function", "name": "get_weather"},
+    "reasoning": {"effort": "high", "summary": "auto"},
+    "include": ["reasoning.encrypted_content"],
+    "max_output_tokens": 500,
+    "temperature": 1,
+    "top_k": 40,
+    "text": {"format": {"type": "json_schema", "name": "a", "schema": {}}, "verbosity": "low"},
+    "provider": {"sort": "price", "order": ["openai"], "max_price": {"prompt": "1.75"}},
+    "plugins": [{"id": "context-compression", "enabled": False}, {"id": "web", "max_results": 3}],
+    "cache_control": {"type": "ephemeral", "ttl": "1h"},
+    "prompt_cache_key": "chat-1",
+    "session_id": "s" * 256,
+    "metadata": {"chat": "1"},
+    "trace": {"trace_id": "t", "mine": "kept"},
+    "service_tier": "flex",
+    "stop": ["a", "b", "c", "d"],
+}
+
+
+def test_a_full_good_request_is_accepted(client: Client) -> None:
+    """Without a warning; a key that the service does not know is ignored with one."""
+    for fields in (GOOD, {"novel": 1}):
+        assert client.http.post("/responses", json={"input": "Hi", **fields}).status_code == 200
+    assert [record.warnings for record in client.standin.responses] == [[], ["unknown top-level key: novel"]]
+
+
+NULLS = (
+    "instructions max_output_tokens parallel_tool_calls reasoning include temperature provider metadata "
+    "prompt_cache_key truncation service_tier background"
+)
+MALFORMED = (
+    """
+{"input": null} => input
+{"input": {}} => input
+{"store": true} => store
+{"store": null} => store
+{"model": null} => model
+{"stream": null} => stream
+{"session_id": null} => session_id
+{"previous_response_id": "gen-1"} => previous_response_id
+{"reasoning": {"effort": "huge"}} => reasoning
+{"reasoning": {"exclude": true}} => reasoning.exclude
+{"provider": {"fastest": true}} => provider.fastest
+{"provider": {"sort": "beauty"}} => provider
+{"provider": {"max_price": {"prompt": 1.5}}} => provider
+{"include": ["everything"]} => include
+{"session_id": "LONG"} => session_id
+{"user": "LONG"} => user
+{"temperature": 2.1} => temperature
+{"top_p": -0.1} => top_p
+{"presence_penalty": 3} => presence_penalty
+{"max_output_tokens": 0} => max_output_tokens
+{"max_tool_calls": 31} => max_tool_calls
+{"stop": ["a", "a", "a", "a", "a"]} => stop
+{"metadata": {"a[0]": ""}} => metadata
+{"metadata": {"LONG": ""}} => metadata
+{"metadata": {"a": 1}} => metadata
+{"metadata": {"a": "LONGLONGLONG"}} => metadata
+{"plugins": [{"id": "file-parser", "pdf": {"engine": "magic"}}]} => plugins
+{"stop_server_tools_when": []} => stop_server_tools_when
+{"tools": {}} => tools
+{"tools": [{"type": "function", "function": {"name": "a", "parameters": {}}}]} => tools.0.name
+{"tools": [{"type": "function", "name": "a"}]} => tools.0.parameters
+{"tools": [{"type": "function", "name": "a b", "parameters": null}]} => tools.0.name
+{"tools": [CLOCK, CLOCK]} => tools.1.name
+{"tools": [{"type": "function", "name": "a", "parameters": {"type": "array"}}]} => tools.0.parameters
+{"tools": [{"type": "magic"}]} => tools.0.type
+{"input": [{"role": "tool", "content": "x"}]} => input.0
+{"input": [{"type": "thought"}]} => input.0.type
+{"input": [{"role": "user"}]} => input.0.content
+{"input": [{"role": "user", "content": []}]} => input.0.content
+{"input": [{"role": "assistant", "content": [{"type": "input_text", "text": "x"}]}]} => input.0.content
+{"input": [{"role": "assistant", "type": "message", "id": "m", "content": [TEXT]}]} => input.0.status
+{"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "https://a.example"}]}]} => input.0
+{"input": [{"role": "user", "content": [{"type": "input_text", "text": "x", "cache_control": {}}]}]} => input.0
+{"input": [{"type": "function_call", "call_id": "c", "name": "n", "arguments": {}}]} => input.0.arguments
+{"input": [{"type": "function_call", "call_id": "LONG", "name": "n", "arguments": "{}"}]} => input.0.call_id
+{"input": [{"type": "function_call", "call_id": "c", "name": "a b", "arguments": "{}"}]} => input.0.name
+{"input": [{"type": "function_call", "call_id": "c", "name": "n", "arguments": "{}", "note": 1}]} => input.0.note
+{"input": [{"type": "reasoning", "summary": []}]} => input.0.id
+""".replace("LONG", "x" * 257)
+    .replace("CLOCK", json.dumps(CLOCK))
+    .replace("TEXT", json.dumps(TEXT))
+)
+
+
+@pytest.mark.parametrize(("body", "path"), cases(MALFORMED))
+def test_a_malformed_request_is_refused_with_the_path_of_its_fault(
+    client: Client, body: Any, path: str
+) -> None:
+    """As family B, by the SDK's models or by the documented rules behind them."""
+    answer = client.http.post("/responses", json={"input": "Hi", **body})
+    error, metadata = answer.json()["error"], answer.json()["metadata"]
+    assert (answer.status_code, error["code"]) == (400, "invalid_prompt")
+    assert error["message"] == "Invalid Responses API request"
+    found = [".".join(map(str, issue["path"])) for issue in json.loads(metadata["raw"])]
+    assert any(each.startswith(path) for each in found), found
+
+
+def test_null_is_accepted_where_it_is_documented(client: Client) -> None:
+    """Of all fields that are nullable."""
+    assert client.post("Hi", **dict.fromkeys(NULLS.split())).status_code == 200
+
+
+CALL_TEXT, OUTPUT_TEXT = json.dumps(CALL), json.dumps(output(CALL))
+REFUSED = f"""
+{{"input": ""}} => 400 No input provided
+{{"input": []}} => 400 No input provided
+{{"models": ["a", "b", "c", "d"]}} => 400 'models' array must have 3 items or fewer
+{{"input": [{CALL_TEXT}]}} => 400 No tool output found for function call call_1.
+{{"input": [{OUTPUT_TEXT}, {CALL_TEXT}]}} => 400 No tool call found for function call output with call_id call_1.
+{{"input": [{CALL_TEXT}, {CALL_TEXT}, {OUTPUT_TEXT}]}} => 400 Duplicate function call with call_id call_1.
+{{"input": [{CALL_TEXT}, {OUTPUT_TEXT}, {OUTPUT_TEXT}]}} => 400 Duplicate output for call_id call_1.
+{{"model": "openai/gpt-9"}} => 400 openai/gpt-9 is not a valid model ID
+{{"models": ["openai/gpt-9"]}} => 400 openai/gpt-9 is not a valid model ID
+{{"model": "google/gemini-3-flash-image", "tools": [{json.dumps(CLOCK)}]}} => 404 No endpoints found that support tool
+{{"model": "google/gemini-3-pro", "reasoning": {{"effort": "none"}}}} => 400 Reasoning is mandatory for this endpoint
+{{"model": "openai/gpt-5.2", "provider": {{"only": ["azure"]}}}} => 404 {NO_PROVIDER}
+{{"model": "openai/gpt-5.2", "provider": {{"ignore": ["openai"]}}}} => 404 {NO_PROVIDER}
+{{"model": "openai/gpt-5.2", "provider": {{"zdr": true}}}} => 404 {NO_POLICY}
+{{"model": "deepseek/deepseek-v3.2", "provider": {{"data_collection": "deny"}}}} => 404 {NO_POLICY}
+{{"model": "openai/gpt-5.2", "provider": {{"quantizations": ["fp8"]}}}} => 404 {NO_ENDPOINT}
+{{"model": "openai/gpt-5.2", "provider": {{"max_price": {{"prompt": "1.74"}}}}}} => 404 {NO_ENDPOINT}
+{{"model": "openai/gpt-5.2", "provider": {{"max_price": {{"completion": "1"}}}}}} => 404 {NO_ENDPOINT}
+{{"tools": [{json.dumps(FETCH)}], "tool_choice": {json.dumps(MUST)}}} => 400 Tool choice
+{{"tools": [{json.dumps(CLOCK)}], "tool_choice": {{"type": "function", "name": "other"}}}} => 400 Tool choice
+{{"model": "{CLAUDE}", "reasoning": {{"effort": "low"}}, "tools": [{json.dumps(SEARCH)}],\
+ "tool_choice": {json.dumps(MUST)}}} => 400 Thinking may not be enabled
+{{"modalities": ["image", "text"]}} => 404 No endpoints found that support the requested output modalities: image, text
+{{"model": "standin/pictures-only"}} => 404 No endpoints found that support the requested output modalities: text
+{{"image_config": {{"aspect_ratio": "1:1"}}}} => 400 image_config needs the output modality image
+{{"model": "standin/drawing", "modalities": ["image"], "image_config": {{"aspect_ratio": "auto"}}}} => 400 aspect
+"""
+
+
+@pytest.mark.parametrize(("body", "expected"), cases(REFUSED))
+def test_what_cannot_be_served_is_refused_with_its_text(client: Client, body: Any, expected: str) -> None:
+    """Status and beginning of the message, which the log repeats."""
+    answer = client.http.post("/responses", json={"model": "standin/script", "input": "Hi", **body})
+    assert f"{answer.status_code} {answer.json()['error']['message']}".startswith(expected)
+    (record,) = client.standin.responses
+    assert (record.status, record.usage) == (answer.status_code, None)
+    assert record.error == answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "preferences",
+    [
+        {"only": ["OpenAI/fast"]},
+        {"order": ["azure"], "sort": "price"},
+        {"zdr": False, "data_collection": "deny"},
+        {"quantizations": ["unknown", "fp8"]},
+        {"max_price": {"prompt": "1.75"}},
+    ],
+)
+def test_preferences_that_the_provider_meets_are_followed(client: Client, preferences: Any) -> None:
+    """A provider may be named with its variant, and an order or the account's own policy excludes nobody."""
+    assert client.post("Hi", model="openai/gpt-5.2", provider=preferences).status_code == 200
+
+
+def test_a_fallback_answers(client: Client) -> None:
+    """The first of the models whose provider may; without a model the account's default."""
+    models = ["x-ai/grok-4.1-fast", CLAUDE]
+    assert client.done("Hi", model="openai/gpt-5.2", models=models, provider={"zdr": True})["model"] == CLAUDE
+    assert client.http.post("/responses", json={"input": "Hi"}).json()["model"] == "openai/gpt-5.2"
+
+
+def test_too_long_a_prompt_is_refused_with_its_token_counts(client: Client) -> None:
+    """The documented text; the output limit counts too."""
+    fields = {"model": "standin/small", "tools": [CLOCK], "max_output_tokens": 10}
+    error = client.post("x" * 4 * 16_384, **fields).json()["error"]
+    assert error["metadata"] == {"provider_name": None}
+    assert error["message"] == (
+        "This endpoint's maximum context length is 16384 tokens. However, you requested about 16420 tokens "
+        "(16396 of text input, 14 of tool input, 10 in the output). Please reduce the length of either one, or use "
+        "the context-compression plugin to compress your prompt automatically."
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "plugin", "status"),
+    [
+        ("standin/small", [{"id": "context-compression"}], 200),
+        ("standin/small", [{"id": "context-compression", "enabled": False}], 400),
+        ("mistralai/mistral-small-8k", None, 200),
+        ("mistralai/mistral-small-8k", [{"id": "context-compression", "enabled": False}], 400),
+    ],
+)
+def test_compression_lets_long_prompts_pass(client: Client, model: str, plugin: Any, status: int) -> None:
+    """When asked for, and unasked up to a window of 8192; the log tells that it happened."""
+    fields = {"plugins": plugin} if plugin else {}
+    assert client.post("x" * 80_000, model=model, **fields).status_code == status
+    warnings = client.standin.responses[0].warnings
+    assert warnings == ["context-compression removed the middle of the prompt"] * (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("count", "ttl", "status"), [(4, None, 200), (5, None, 400), (0, "1h", 200), (1, "1h", 400)]
+)
+def test_claude_takes_four_breakpoints(client: Client, count: int, ttl: str | None, status: int) -> None:
+    """And no longer lifetime after a shorter one, which breakpoints of parts have."""
+    mark = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+    parts = [
+        {"type": "input_text", "text": "x", **(mark if at < count else {})} for at in range(max(count, 1))
+    ]
+    fields = {"cache_control": {"type": "ephemeral", "ttl": ttl}} if ttl else {}
+    given = [{"role": "user", "content": parts}, user("Go on")]
+    assert client.post(given, model=CLAUDE, **fields).status_code == status
+
+
+# --- media ---
+
+PDF, MP4 = b"%PDF-1.7\n", b"\0\0\0\x18ftypmp42"
+
+
+def image(url: str) -> dict[str, Any]:
+    return {"type": "input_image", "detail": "auto", "image_url": url}
+
+
+def document(kind: str, content: bytes, **more: str) -> dict[str, Any]:
+    return {"type": "input_file", "file_data": data_url(kind, content), **more}
+
+
+def audio(content: bytes, kind: str) -> dict[str, Any]:
+    return {
+        "type": "input_audio",
+        "input_audio": {"data": base64.b64encode(content).decode(), "format": kind},
+    }
+
+
+def video(kind: str, content: bytes) -> dict[str, Any]:
+    return {"type": "input_video", "video_url": data_url(kind, content)}
+
+
+NAMED_PDF = document("application/pdf", PDF, filename="a.pdf")
+GOOD_MEDIA: dict[str, dict[str, Any]] = {
+    **{kind: image(data_url(kind, content)) for kind, content in PICTURES.items()},
+    "remote image": image("https://example.org/a.png"),
+    "pdf": NAMED_PDF,
+    "text": document("text/plain", b"Hello", filename="a.txt"),
+    "remote pdf": {"type": "input_file", "file_url": "https://example.org/a.pdf"},
+    "wav": audio(b"RIFF\x24\0\0\0WAVEfmt ", "wav"),
+    "mp3 frame": audio(b"\xff\xfb\x90", "mp3"),
+    "mp4": video("video/mp4", MP4),
+    "remote video": {"type": "input_video", "video_url": "https://example.org/a.mp4"},
+}
+BAD_MEDIA: dict[str, dict[str, Any]] = {
+    "svg": image(data_url("image/svg+xml", b"<svg/>")),
+    "jpeg as png": image(data_url("image/png", PICTURES["image/jpeg"])),
+    "image/jpg": image(data_url("image/jpg", PICTURES["image/jpeg"])),
+    "broken base64": image("data:image/png;base64,iVBORw0KGgo*"),
+    "empty image": image("data:image/png;base64,"),
+    "plain http": image("http://example.org/a.png"),
+    "path of a host": image("/api/v1/files/7f/content"),
+    "no image": {"type": "input_image", "detail": "auto"},
+    "no document": {"type": "input_file", "filename": "a.pdf"},
+    "bare base64": {"type": "input_file", "filename": "a.pdf", "file_data": "AAAA"},
+    "image by id": {"type": "input_image", "detail": "auto", "file_id": "file-1"},
+    "html as pdf": document("application/pdf", b"<!DOCTYPE html>", filename="a.pdf"),
+    "empty document": document("text/plain", b"", filename="a.txt"),
+    "nameless document": document("application/pdf", PDF),
+    "mp3 as wav": audio(b"ID3\x04", "wav"),
+    "half an mp3": audio(b"\xff", "mp3"),
+    "text as video": video("video/mp4", b"Hello"),
+    "avi": video("video/x-msvideo", b"RIFF\0\0\0\0AVI "),
+}
+
+
+def status(client: Client, part: dict[str, Any], **fields: Any) -> int:
+    """The status of a request whose user message has this part."""
+    return client.post([{"role": "user", "content": [part]}], **fields).status_code
+
+
+@pytest.mark.parametrize("name", GOOD_MEDIA)
+def test_media_that_are_what_they_say_are_read(client: Client, name: str) -> None:
+    """By a model that reads every modality; one that reads text gets PDFs alone, as the router's parser has them."""
+    part = GOOD_MEDIA[name]
+    expected = (200, 200 if "pdf" in name else 404)
+    assert (status(client, part), status(client, part, model="standin/text-only")) == expected
+
+
+@pytest.mark.parametrize("name", BAD_MEDIA)
+def test_media_that_are_not_what_they_say_are_refused(client: Client, name: str) -> None:
+    """By content, not by name; and nobody fetches what is behind an id, a path or plain http."""
+    assert status(client, BAD_MEDIA[name]) == 400
+
+
+@pytest.mark.parametrize("plugin", [{"enabled": False}, {"pdf": {"engine": "native"}}])
+def test_the_parser_can_be_switched_off(client: Client, plugin: dict[str, Any]) -> None:
+    """Then a model that reads text gets no PDF."""
+    plugins = [{"id": "file-parser", **plugin}]
+    statuses = [
+        status(client, NAMED_PDF, model=f"standin/{name}", plugins=plugins)
+        for name in ("text-only", "script")
+    ]
+    assert statuses == [404, 200]
+
+
+@pytest.mark.parametrize(
+    ("part", "kind"), [(image(PNG), "image"), (NAMED_PDF, "file"), (video("video/mp4", MP4), "video")]
+)
+def test_what_is_too_large_is_refused(
+    client: Client, part: dict[str, Any], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """413, by the decoded bytes."""
+    monkeypatch.setitem(media.MAX_BYTES, kind, 8)
+    assert status(client, part) == 413
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (PNG, 200),
+        (PNG.partition(",")[2], 200),
+        ("https://example.org/a.png", 200),
+        (None, 200),
+        ("/files/7", 400),
+    ],
+)
+@pytest.mark.parametrize("kind", media.DRAWN)
+def test_a_drawn_picture_comes_back_as_a_picture(
+    client: Client, kind: str, result: str | None, expected: int
+) -> None:
+    """As base64, a data URL or a remote URL."""
+    item = {"type": kind, "id": "ig_1", "status": "completed", "result": result}
+    assert client.post([user("Draw"), item]).status_code == expected
+
+
+# --- ordered refusals ---
+
+
+@pytest.mark.parametrize("code", KNOWN)
+def test_each_documented_error_can_be_ordered_in_each_family(client: Client, code: int) -> None:
+    """Families differ in the place and the type of the code."""
+    known = client.post(f"[[standin: error={code}]]")
+    assert (known.status_code, known.text) == (code, KNOWN[code].body())
+    for family, said in {"A": code, "B": "invalid_prompt"}.items():
+        answer = client.post(f"[[standin: error={code} family={family} message=Oh]]", stream=True)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"], error["message"]) == (code, said, "Oh")
+
+
+@pytest.mark.parametrize(
+    ("family", "body", "kind"),
+    [
+        ("html", "<!DOCTYPE html>", "text/html; charset=UTF-8"),
+        ("text", "Oh", "text/plain"),
+        ("empty", "", "text/plain"),
+    ],
+)
+def test_what_stands_before_the_service_answers_in_its_own_way(
+    client: Client, family: str, body: str, kind: str
+) -> None:
+    """With a page, a line, or nothing."""
+    answer = client.post(f"[[standin: error=502 family={family} message=Oh]]")
+    assert answer.text.startswith(body)
+    assert answer.headers["content-type"].startswith(kind)
+    assert bool(answer.text) is (family != "empty")
+
+
+def test_a_rate_limit_says_when_to_come_back(client: Client) -> None:
+    """Retry-After from upstream, and the service's own headers."""
+    upstream, own = (client.post(f"[[standin: error=429 {more}]]") for more in ("retry_after=7", "own=1"))
+    assert upstream.headers["retry-after"] == "7"
+    shown = own.json()["error"]["metadata"]["headers"]
+    assert {name: own.headers[name] for name in shown} == shown
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ("refuse=temperature", "Unsupported parameter: 'temperature' is not supported with this model."),
+        (
+            "refuse=reasoning.effort values=low,medium",
+            "Unsupported value: 'xhigh' is not supported with this model. Supported values are: 'low', 'medium'.",
+        ),
+        ("refuse=top_p", None),
+        ("refuse=reasoning.effort values=low,xhigh", None),
+    ],
+)
+def test_a_parameter_can_be_refused(client: Client, order: str, said: str | None) -> None:
+    """In OpenAI's words, while the request holds it, and if values are named while it has another one."""
+    answer = client.post(f"[[standin: {order}]]", temperature=0.5, reasoning={"effort": "xhigh"})
+    raw = answer.json()["error"]["metadata"]["raw"] if said else "{}"
+    assert (answer.status_code, json.loads(raw).get("error", {}).get("message")) == (
+        400 if said else 200,
+        said,
+    )
+
+
+@pytest.mark.parametrize("content", [b"{", b"", b"[]"])
+def test_broken_bodies_are_refused(client: Client, content: bytes) -> None:
+    """As what does not fit the schema."""
+    answer = client.http.post("/responses", content=content)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_prompt")
+
+
+@pytest.mark.parametrize(
+    ("key", "path", "status", "message"),
+    [
+        (None, "/responses", 401, "Missing Authentication header"),
+        ("Bearer sk-or-bad-1", "/key", 401, "User not found."),
+        ("Bearer other", "/responses", 401, "User not found."),
+        ("Basic sk-or-test", "/responses", 401, "User not found."),
+        ("Bearer sk-or-poor", "/responses", 402, KNOWN[402].message),
+        ("Bearer sk-or-exhausted", "/responses", 402, KNOWN[402].message),
+        ("Bearer sk-or-test", "/responses/gen-1", 404, "Not Found"),
+        ("Bearer sk-or-test", "/../../models", 404, "Not Found"),
+    ],
+)
+def test_a_good_key_credits_and_a_known_path_are_needed(
+    standin: StandIn, key: str | None, path: str, status: int, message: str
+) -> None:
+    """The key decides what its account may do."""
+    headers = {"Authorization": key} if key else {}
+    method = "POST" if path == "/responses" else "GET"
+    answer = httpx.request(method, standin.base_url + path, headers=headers)
+    assert (answer.status_code, answer.json()["error"]["message"]) == (status, message)
