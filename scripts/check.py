@@ -1,6 +1,6 @@
 """Judges the source without running it.
 
-Format, lint, types, import direction, and what the single file or Open WebUI could not bear.
+Format, lint, types, import direction, size, and what the single file or Open WebUI could not bear.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scripts import environment
+from scripts import budgets, carriers, environment
 from scripts.bundle import builder
 from scripts.paths import PACKAGE, ROOT, VENV
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one check found: nothing, or the text to show."""
+    """What one check found: nothing, or the text to show, which may be a warning alone."""
 
     name: str
     passed: bool
@@ -56,11 +56,11 @@ def commands(*, fix: bool) -> dict[str, list[str]]:
     }
 
 
-def run(*, fix: bool = False) -> bool:
+def run(*, fix: bool = False, closing: bool = False) -> bool:
     """Run every check, show what each found, and end with a summary. True when all passed."""
     verdicts = []
-    for verdict in _verdicts(fix=fix):
-        if not verdict.passed:
+    for verdict in _verdicts(fix=fix, closing=closing):
+        if verdict.output.strip() and (not verdict.passed or verdict.name == "budgets"):
             print(f"--- {verdict.name}\n{verdict.output.strip()}", flush=True)
         verdicts.append(verdict)
     for verdict in verdicts:
@@ -68,13 +68,24 @@ def run(*, fix: bool = False) -> bool:
     return all(verdict.passed for verdict in verdicts)
 
 
-def _verdicts(*, fix: bool) -> Iterator[Verdict]:
+def _verdicts(*, fix: bool, closing: bool) -> Iterator[Verdict]:
     for name, command in commands(fix=fix).items():
         yield _run_tool(name, command)
     for name, find in {"host rewrites": host_rewrites, "own imports": own_imports}.items():
         started = time.monotonic()
         found = "\n".join(find(PACKAGE))
         yield Verdict(name, passed=not found, output=found, seconds=time.monotonic() - started)
+    yield _budgets(closing=closing)
+
+
+def _budgets(*, closing: bool) -> Verdict:
+    """Compare the tree with `budgets.toml`."""
+    started = time.monotonic()
+    owners = budgets.read()["carriers"]
+    found = [*budgets.findings(closing=closing), *carriers.findings(PACKAGE, owners)]
+    output = "\n".join(f"{'over' if each.fails else 'note'}: {each.text}" for each in found)
+    passed = not any(each.fails for each in found)
+    return Verdict("budgets", passed, output, time.monotonic() - started)
 
 
 def _run_tool(name: str, command: list[str]) -> Verdict:
@@ -88,10 +99,17 @@ def _run_tool(name: str, command: list[str]) -> Verdict:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/check", description=__doc__)
     parser.add_argument("--fix", action="store_true", help="format, and repair what the linter can")
+    parser.add_argument("--closing", action="store_true", help="fail where a budget is wider than it must be")
+    parser.add_argument(
+        "--ratchet", action="store_true", help="only lower the budgets to what the tree measures"
+    )
     return parser.parse_args()
 
 
 if __name__ == "__main__":
     options = _arguments()
     environment.prepare()
-    sys.exit(0 if run(fix=options.fix) else 1)
+    if options.ratchet:
+        budgets.ratchet()
+        sys.exit()
+    sys.exit(0 if run(fix=options.fix, closing=options.closing) else 1)

@@ -1,4 +1,8 @@
-"""Runs the checks and the tests, after setting up what they need; tests/conftest.py owns which process runs what."""
+"""Runs the checks and the tests, after setting up what they need.
+
+In three sizes: `--quick` without servers, browser and Open WebUI; a whole run, with one of each; `--thorough` with
+everything. tests/support/sizes.py owns what is thorough, tests/conftest.py which process runs what.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,15 @@ import os
 import subprocess
 import sys
 import tempfile
+import tomllib
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
-from scripts import check, environment, machine, vocabulary
+from scripts import environment, machine, vocabulary
 from scripts.paths import ROOT, VENV
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 QUICK = "not live and not browser and not servers and not index"
@@ -22,60 +28,93 @@ DEVELOPMENT = ("tests/docs", "tests/scripts", "tests/standin")
 """Tests of what runs on this environment's Python alone."""
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A process beside the tests, whose output is shown at its end."""
+
+    name: str
+    process: subprocess.Popen[str]
+    output: IO[str]
+
+    def failed(self) -> bool:
+        """Wait, show what it wrote, and return whether it failed."""
+        code = self.process.wait()
+        self.output.seek(0)
+        print(f"--- {self.name}\n{self.output.read()}", flush=True)
+        return code != 0
+
+
 def main() -> int:
-    """Set up, check, then test all, and beside that the package on Python 3.12 where there is one."""
+    """Set up, then test, with the checks and the package on Python 3.12, where there is one, beside that."""
     options, passed_on = _arguments()
     environment.prepare()
     vocabulary.prepare()
     python = VENV / "bin" / "python"
     if options.quick:
-        return _pytest(python, "-m", QUICK, *passed_on)
+        return _start(*_pytest(python, "-m", QUICK, *passed_on)).wait()
     machine.prepare()
-    if not check.run():
-        return 1
-    if (python312 := environment.prepare_light()) is None:
-        print("no Python 3.12 here: the tests run on this Python alone", flush=True)
-        return _test_all(python, passed_on)
-    ignored = [f"--ignore={folder}" for folder in DEVELOPMENT]
-    # Tests of live pages wait a lot: one more process uses that.
-    with tempfile.TemporaryFile("w+") as output:
-        beside = _start(python312, "-n", "1", "-m", QUICK, *ignored, output=output)
-        try:
-            failed = _test_all(python, passed_on) | beside.wait()
-        finally:
-            beside.kill()
-        output.seek(0)
-        print(f"--- pytest on Python 3.12\n{output.read()}", flush=True)
-    return failed
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2)]
+        beside = [_start_beside(stack, "checks", files[0], str(python), "-m", "scripts.check")]
+        if (python312 := environment.prepare_light()) is None:
+            print("no Python 3.12 here: the tests run on this Python alone", flush=True)
+        else:
+            chosen = _light_tests(thorough=options.thorough)
+            command = _pytest(python312, "-m", QUICK, *chosen, processes=1)
+            beside.append(_start_beside(stack, "pytest on Python 3.12", files[1], *command))
+        if options.thorough:
+            os.environ.setdefault("HYPOTHESIS_PROFILE", "thorough")  # read by tests/support/cases.py
+            passed_on = ["--thorough", *passed_on]
+        failed = _start(*_pytest(python, *passed_on)).wait() != 0
+        return int(any([failed, *(each.failed() for each in beside)]))
 
 
-def _test_all(python: Path, arguments: Sequence[str]) -> int:
-    os.environ.setdefault("HYPOTHESIS_PROFILE", "thorough")  # read by tests/support/cases.py
-    return _pytest(python, *arguments)
+def pure_folders() -> list[str]:
+    """The tests of the packages that know no clock and no I/O, as the linter's contract names them."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    pure = next(each for each in contracts if each["name"].startswith("the pure folders"))
+    names = [module.split(".")[1] for module in pure["source_modules"] if module.endswith(".**")]
+    return [f"tests/{name}" for name in names if (ROOT / "tests" / name).is_dir()]
 
 
-def _pytest(python: Path, *arguments: str) -> int:
-    """Run pytest in two processes; tests/conftest.py says who runs what."""
-    return _start(python, "-n", str(WORKERS), *arguments).wait()
+def _light_tests(*, thorough: bool) -> list[str]:
+    """What runs on Python 3.12: what is pure, or all that needs no Open WebUI."""
+    return [f"--ignore={folder}" for folder in DEVELOPMENT] if thorough else pure_folders()
 
 
-def _start(python: Path, *arguments: str, output: IO[str] | None = None) -> subprocess.Popen[str]:
-    variables = {**os.environ, "TIKTOKEN_CACHE_DIR": str(vocabulary.DIRECTORY)}
-    print(f"--- pytest, {python.relative_to(ROOT)}", flush=True)
-    command = [str(python), "-m", "pytest", *arguments]
+def _pytest(python: Path, *arguments: str, processes: int = WORKERS) -> list[str]:
+    return [str(python), "-m", "pytest", "-n", str(processes), *arguments]
+
+
+def _start(*command: str, output: IO[str] | None = None) -> subprocess.Popen[str]:
+    print("---", *command, flush=True)
+    # What is written beside the tests is one text: errors stand among the rest.
+    errors = None if output is None else subprocess.STDOUT
     return subprocess.Popen(
-        command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, stdout=output, text=True
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, text=True
     )
+
+
+def _start_beside(stack: ExitStack, name: str, output: IO[str], *command: str) -> Beside:
+    """Start a process that ends with the stack, at the latest."""
+    process = _start(*command, output=output)
+    stack.callback(process.kill)
+    return Beside(name, process, output)
 
 
 def _arguments() -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         prog="scripts/test", description=__doc__, epilog="All other arguments are passed to pytest."
     )
-    parser.add_argument(
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument(
         "--quick",
         action="store_true",
         help="only tests that need neither Open WebUI, a browser, servers nor the package index",
+    )
+    size.add_argument(
+        "--thorough", action="store_true", help="all tests, and more generated cases of each law"
     )
     return parser.parse_known_args()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+from scripts import vocabulary
 from scripts.harness.servers import missing_server_programs
 from tests.support.clock import SKIPPING
+from tests.support.sizes import is_thorough
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from xdist.remote import Producer
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -23,6 +24,10 @@ pytest_plugins = ["tests.support.fixtures"]
 # No law depends on how fast the machine is; how many examples the main ones try stands in tests/support/cases.py.
 settings.register_profile("any_machine", deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile("any_machine")
+
+# Counts of tokens are tested with real vocabularies where there are any.
+if vocabulary.DIRECTORY.exists():
+    os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(vocabulary.DIRECTORY))
 
 # Those tests import what only comes with Open WebUI's environment.
 collect_ignore = [] if importlib.util.find_spec("open_webui") else ["live"]
@@ -58,10 +63,27 @@ def _missing(marker: str) -> str | None:
     return None
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Skip, with the reason, what this machine cannot run."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--thorough` runs what is omitted otherwise."""
+    parser.addoption("--thorough", action="store_true", help="run the tests marked `thorough`, too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Omit what is thorough, unless that is asked for; skip, with the reason, what this machine cannot run."""
+    _omit_thorough(config, items)
     reasons = {marker: _missing(marker) for marker in ("live", "browser", "servers")}
     for item in items:
         for marker, reason in reasons.items():
             if reason and item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _omit_thorough(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_thorough(item.nodeid, {marker.name for marker in item.iter_markers()}):
+            item.add_marker(pytest.mark.thorough)
+    if config.getoption("thorough"):
+        return
+    omitted = [item for item in items if item.get_closest_marker("thorough")]
+    config.hook.pytest_deselected(items=omitted)
+    items[:] = [item for item in items if not item.get_closest_marker("thorough")]

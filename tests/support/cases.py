@@ -1,6 +1,7 @@
 """How many generated cases the main laws are tried on, by `HYPOTHESIS_PROFILE`.
 
-`quick` (the default) is for every run, `thorough` is what `./scripts/test` sets, and `full` takes ten minutes.
+`quick` (the default) is for every run, `thorough` is what `./scripts/test --thorough` sets, and `full` takes ten
+minutes.
 """
 
 from __future__ import annotations

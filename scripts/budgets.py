@@ -1,0 +1,234 @@
+"""Holds the tree to `budgets.toml`: how large each package may be, and what shape its code keeps.
+
+Over a row fails. Well under it warns, and fails with `--closing`, until `scripts/check --ratchet` has lowered the
+row: what was won stays won. Raising a row needs, in the same commit, a `why` of its own beside it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scripts.paths import PACKAGE, ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+FILE = ROOT / "budgets.toml"
+MIN_REASON_CHARACTERS = 40
+
+_TEXTS = {".py", ".txt", ".css", ".js"}
+_SLACK_SHARE = 0.04
+_LINE_TOLERANCE = 1.03
+_LONG_LINE, _LONG_FUNCTION = 110, 60
+_TABLES = ("packages", "others")
+
+Rows = dict[str, dict[str, Any]]
+
+
+class Finding(NamedTuple):
+    """What does not agree with the file, or what whoever reads the check should know."""
+
+    text: str
+    fails: bool
+
+
+class Function(NamedTuple):
+    """A function's length in lines and its cyclomatic complexity as ruff counts it."""
+
+    lines: int
+    complexity: int
+
+
+def size(paths: Iterable[Path]) -> Counter[str]:
+    """Modules, lines, non-blank lines, characters of stripped lines, and nodes of the syntax trees."""
+    counted: Counter[str] = Counter(modules=0, lines=0, nonblank=0, characters=0, nodes=0)
+    for path in paths:
+        source = path.read_text("utf-8")
+        stripped = [line.strip() for line in source.splitlines()]
+        counted.update(
+            lines=len(stripped), nonblank=sum(map(bool, stripped)), characters=sum(map(len, stripped))
+        )
+        if path.suffix == ".py":
+            counted.update(modules=1, nodes=sum(1 for _ in ast.walk(ast.parse(source))))
+    return counted
+
+
+def measured(root: Path, package: Path, uncounted: Iterable[str]) -> dict[str, Rows]:
+    """The rows that the file should have, with today's numbers."""
+    folders = sorted(path for path in package.iterdir() if path.is_dir() and path.name != "__pycache__")
+    packages = {
+        "root": size(_texts(package.glob("*"))),
+        **{each.name: size(_texts(each.rglob("*"))) for each in folders},
+    }
+    packages["total"] = sum(packages.values(), Counter())
+    omitted = [root / folder for folder in uncounted]
+    others: Rows = {}
+    for name in ("tests", "scripts"):
+        texts = _texts((root / name).rglob("*"))
+        others[name] = size(path for path in texts if not any(map(path.is_relative_to, omitted)))
+    pages = list((root / "docs").glob("*.md"))
+    others["docs"] = {
+        "pages": len(pages),
+        "words": sum(len(page.read_text("utf-8").split()) for page in pages),
+    }
+    return {"packages": dict(packages), "others": others}
+
+
+def compared(rows: Rows, sizes: Rows, *, closing: bool) -> Iterator[Finding]:
+    """Rows that are missing, stale, exceeded or too wide."""
+    for name in sorted({*rows, *sizes}):
+        if name not in rows:
+            yield Finding(f"no row for {name}; it measures: {_line(name, sizes[name])}", fails=True)
+        elif name not in sizes:
+            yield Finding(f"the row {name} stands for nothing that exists", fails=True)
+        else:
+            for column, now in sizes[name].items():
+                allowed = rows[name].get(column, 0)
+                if now > allowed:
+                    yield Finding(f"{name}: {now:,} {column}, allowed are {allowed:,}", fails=True)
+                elif now < allowed * (1 - _SLACK_SHARE):
+                    text = f"{name}: {now:,} {column} of {allowed:,}; scripts/check --ratchet lowers the row"
+                    yield Finding(text, fails=closing)
+
+
+def raised(rows: Rows, earlier: Rows) -> Iterator[Finding]:
+    """Rows above their earlier values, which need a reason that was not there before."""
+    for name, row in rows.items():
+        before, why = earlier.get(name, {}), row.get("why", "")
+        higher = [column for column in before if column != "why" and row.get(column, 0) > before[column]]
+        if higher and (len(why) < MIN_REASON_CHARACTERS or why == before.get("why")):
+            text = f"{name}: raised in {', '.join(higher)} without a new why of {MIN_REASON_CHARACTERS} characters"
+            yield Finding(text, fails=True)
+        elif why:
+            yield Finding(f"{name}: {why}", fails=False)
+
+
+def shape(paths: Iterable[Path]) -> dict[str, float]:
+    """How dense the code is, how long its functions are, and how much of what is public is documented."""
+    lines: list[str] = []
+    functions: list[Function] = []
+    documented: list[bool] = []
+    for path in paths:
+        source = path.read_text("utf-8")
+        tree = ast.parse(source)
+        lines += [line for line in source.splitlines() if line.strip()]
+        functions += map(_function, (node for node in ast.walk(tree) if _is_function(node)))
+        documented += [ast.get_docstring(node) is not None for node in _public(tree)]
+    long = [function.complexity for function in functions if function.lines > _LONG_FUNCTION]
+    return {
+        "mean_line": sum(len(line.strip()) for line in lines) / len(lines),
+        "long_lines_share": sum(len(line) > _LONG_LINE for line in lines) / len(lines),
+        "long_functions_share": len(long) / len(functions),
+        "long_functions_complexity": sum(long) / max(1, len(long)),
+        "documented_share": sum(documented) / len(documented),
+    }
+
+
+def reshaped(limits: Mapping[str, float], now: Mapping[str, float]) -> Iterator[Finding]:
+    """Measures of shape that are worse than the file says."""
+    for name, value in now.items():
+        limit = limits[name] * (_LINE_TOLERANCE if name == "mean_line" else 1)
+        if value < limit if name == "documented_share" else value > limit:
+            yield Finding(f"{name}: {value:.4f}, the limit is {limit:.4f}", fails=True)
+
+
+def read() -> dict[str, Any]:
+    """The file as it stands."""
+    return tomllib.loads(FILE.read_text("utf-8"))
+
+
+def findings(*, closing: bool) -> Iterator[Finding]:
+    """Everything in which this tree and its file do not agree."""
+    budgets = read()
+    sizes, earlier = measured(ROOT, PACKAGE, budgets["uncounted"]["folders"]), _earlier()
+    for table in _TABLES:
+        yield from compared(budgets[table], sizes[table], closing=closing)
+        yield from raised(budgets[table], earlier.get(table, {}))
+    yield from reshaped(budgets["shape"], shape(PACKAGE.rglob("*.py")))
+
+
+def ratchet() -> None:
+    """Lower every row to what the tree measures; no row is raised, added or taken out."""
+    text = FILE.read_text("utf-8")
+    budgets = tomllib.loads(text)
+    sizes = measured(ROOT, PACKAGE, budgets["uncounted"]["folders"])
+    for table in _TABLES:
+        for name, now in sizes[table].items():
+            if row := budgets[table].get(name):
+                lower = {column: min(now[column], row[column]) for column in now} | {
+                    column: value for column, value in row.items() if column not in now
+                }
+                text = text.replace(_found(text, name), _line(name, lower))
+    FILE.write_text(text, "utf-8")
+
+
+def _found(text: str, name: str) -> str:
+    found = re.search(rf"^{re.escape(name)} = \{{.*\}}$", text, re.MULTILINE)
+    if not found:
+        raise ValueError(f"the row {name} does not stand on one line")
+    return found[0]
+
+
+def _line(name: str, row: Mapping[str, Any]) -> str:
+    values = (
+        f'{column} = "{value}"' if isinstance(value, str) else f"{column} = {value:_}"
+        for column, value in row.items()
+    )
+    return f"{name} = {{ {', '.join(values)} }}"
+
+
+def _texts(paths: Iterable[Path]) -> list[Path]:
+    return sorted(path for path in paths if path.suffix in _TEXTS)
+
+
+def _earlier() -> dict[str, Rows]:
+    """The file of the last commit, or of the one before where it has not changed since; empty where there is none."""
+    for commit in ("HEAD", "HEAD~1"):
+        command = ["git", "show", f"{commit}:{FILE.name}"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode == 0 and done.stdout != FILE.read_text("utf-8"):
+            return tomllib.loads(done.stdout)
+    return {}
+
+
+def _is_function(node: ast.AST) -> bool:
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+
+
+def _function(node: ast.AST) -> Function:
+    assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    return Function((node.end_lineno or node.lineno) - node.lineno + 1, sum(map(_paths, ast.walk(node))))
+
+
+def _paths(node: ast.AST) -> int:
+    """How many ways a statement adds to those through its function; a function within counts as one."""
+    match node:
+        case ast.Try(orelse=[_, *_]):
+            return 1
+        case ast.Match(cases=[*_, ast.match_case(pattern=ast.MatchAs(pattern=None), guard=None)]):
+            return len(node.cases) - 1
+        case ast.Match():
+            return len(node.cases)
+        case ast.If() | ast.For() | ast.AsyncFor() | ast.While() | ast.ExceptHandler():
+            return 1
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return 1
+        case _:
+            return 0
+
+
+def _public(
+    node: ast.Module | ast.ClassDef,
+) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The public classes and functions of a module, and the methods of those classes."""
+    for child in node.body:
+        if isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and child.name[0] != "_":
+            yield child
+            if isinstance(child, ast.ClassDef):
+                yield from _public(child)
