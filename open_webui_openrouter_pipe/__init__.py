@@ -31,32 +31,16 @@ into input, for tests that replay chats with artifacts of their own; `docs/insid
 
 from __future__ import annotations
 
-from .conversation.facts import prune_tool_output
-from .history.artifacts import normalize_persisted_item
 from .history.calls import classify_function_call_artifacts
-from .history.markers import (
-    contains_marker,
-    extract_marker_ulid,
-    iter_marker_spans,
-    serialize_marker,
-    split_text_by_markers,
-)
+from .history.markers import extract_marker_ulid
 from .pipe import Pipe
 from .replay.exports import transform_messages_to_input
-from .turn.recorder import generate_item_id
 
 __all__ = [
     "Pipe",
     "__version__",
     "classify_function_call_artifacts",
-    "contains_marker",
     "extract_marker_ulid",
-    "generate_item_id",
-    "iter_marker_spans",
-    "normalize_persisted_item",
-    "prune_tool_output",
-    "serialize_marker",
-    "split_text_by_markers",
     "transform_messages_to_input",
 ]
 __version__ = "0.1.0"

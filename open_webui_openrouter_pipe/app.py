@@ -21,7 +21,7 @@ from .errors import PipeError
 from .host.call import Call
 from .host.documents import UnsavedChats, attached_documents, files_without_text
 from .host.files import HostFiles
-from .host.lookups import Records, chat_pauses, markers_of_others, quoted_calls, template_digest
+from .host.lookups import Records, chat_pauses, quoted_calls, template_digest
 from .host.model_rows import admin_parameters
 from .host.platform import groups_of, platform, replace_user_valve
 from .host.wording import Wording, default_locale, may_continue, voice_prompt, with_voice_prompt_last
@@ -175,7 +175,6 @@ def build_app() -> App:
             chat_pauses=chat_pauses,
             groups=groups_of,
             prompt_template=template_digest,
-            markers_of_others=markers_of_others,
             quoted_calls=quoted_calls,
             replace_user_valve=replace_user_valve,
             default_locale=default_locale,

@@ -26,11 +26,11 @@ from .notices import ENGLISH, notice
 from .openrouter import controls
 from .openrouter.controls import CacheLifetime, cheapest_lifetime
 from .openrouter.request import Caller, Composer, identity_parameters
-from .openrouter.retries import OwnKeyResponses, RetryingResponses, Show
+from .openrouter.retries import OwnKeyResponses, RetryingResponses
 from .permission import NO_PERSISTENCE, PermittedCall
 from .planning.plan import Plan
 from .planning.recall import without_recall
-from .ports import Model, PromptOwner, Responses
+from .ports import Model, PromptOwner, Responses, Show
 from .recall.tool import RECALL_TOOL
 from .settings import Settings
 from .turn.bill import CostCeiling, Spending, TimedResponses
@@ -97,9 +97,6 @@ class Assembly:
             spending=spending,
             prompt=await self._prompt_keeper(),
             recall=self._recall_tool(composer),
-            markers_of_others=partial(worker.host.markers_of_others, call)
-            if worker.host.markers_of_others
-            else None,
             quoted_calls=partial(worker.host.quoted_calls, call) if worker.host.quoted_calls else None,
             commands=self._commands(composer, fitter, spending),
         )

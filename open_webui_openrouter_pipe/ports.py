@@ -5,7 +5,7 @@ The adapters implement these, and `app` chooses the implementations. Methods rai
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
@@ -407,6 +407,10 @@ class Notice:
 
     text: str
     done: bool = True
+
+
+Show: TypeAlias = Callable[[Notice], Awaitable[None]]
+"""Shows the user a line while the answer is being prepared."""
 
 
 @dataclass(frozen=True, slots=True)

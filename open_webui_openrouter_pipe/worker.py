@@ -33,7 +33,7 @@ from .store.cache import GuardedRedis, build_rows
 from .store.database import Database
 from .store.kept import MemorySummaries, PromptRows, SealedPrompts, SealedSummaries, SummaryRows
 from .store.ledger import SpendingLedger
-from .store.sealing import Keyring, Sealing
+from .store.sealing import Keyring
 from .store.sweep import Host, Schedule, Sweep
 from .store.table import RowStore
 from .store.tokenizer import LocalTokenizer
@@ -81,8 +81,6 @@ class HostResources:
     groups: Callable[[str], Awaitable[Sequence[Group]]] | None = None
     prompt_template: Callable[[Call], Awaitable[str]] = unknown_template
     """Returns the digest of the texts that people wrote of a call's system prompt, "" where that is unknown."""
-    markers_of_others: Callable[[Call, Collection[str]], Awaitable[frozenset[str]]] | None = None
-    """Returns those of the markers in a call's chat that stand in answers of other functions."""
     quoted_calls: Callable[[Call, Collection[str]], Awaitable[frozenset[str]]] | None = None
     """Returns those of the calls in the texts of a call's chat that their models wrote as text."""
     replace_user_valve: Callable[[str, str, str, tuple[str, str]], Coroutine[Any, Any, None]] | None = None
@@ -220,12 +218,11 @@ class Worker:
                 has_key = bool(passphrases or secret)
                 found = (secret if has_key else secrets.token_hex(),)
                 keyring = await asyncio.to_thread(Keyring, found, passphrases=passphrases)
-                sealing = Sealing(keyring)
                 own = self.own
                 stores = Stores(
-                    durable=SealedArtifacts(own.rows, sealing),
-                    saved=SealedArtifacts(SavedRows(own.rows, self._unsaved_rows), sealing),
-                    unsaved=SealedArtifacts(self._unsaved_rows, sealing),
+                    durable=SealedArtifacts(own.rows, keyring),
+                    saved=SealedArtifacts(SavedRows(own.rows, self._unsaved_rows), keyring),
+                    unsaved=SealedArtifacts(self._unsaved_rows, keyring),
                     summaries=SealedSummaries(own.summary_rows, keyring)
                     if has_key
                     else self.unsaved_summaries,

@@ -32,6 +32,8 @@ OK = 200
 USER_ID = "the-id-of-the-user"
 CHAT_ID = "the-id-of-the-chat"
 OPENAI = "openai/gpt-5.2"
+UNCACHED = "mistralai/mistral-large-2512"
+"""Has no cache, so that a summary is asked for by itself."""
 LONG = "Explain how the lock of a canal works. " * 1200
 """A question that is long enough to be summarized, with an answer that repeats it."""
 AFTER = ("And then?", "Why?", "How deep?", "How old?")
@@ -92,6 +94,7 @@ ORDINARY = (
         ),
         attached=(PICTURE, DOCUMENT),
     ),
+    Visit(UNCACHED, (LONG, *AFTER, "/compact", "And now?")),
 )
 ROUTING = {
     "PROVIDER_ORDER": "openai",

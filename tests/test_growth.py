@@ -26,12 +26,7 @@ from open_webui_openrouter_pipe.context.report import plain
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
 from open_webui_openrouter_pipe.conversation.facts import state_fact
 from open_webui_openrouter_pipe.conversation.media import count_pdf_pages
-from open_webui_openrouter_pipe.conversation.record import (
-    UserRecord,
-    frame_excerpt,
-    omission_note,
-    stands_in_own_words,
-)
+from open_webui_openrouter_pipe.conversation.record import UserRecord, omission_note, stands_in_own_words
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, truncate_middle
 from open_webui_openrouter_pipe.history.additions import split_prompt, split_summaries, split_user_parts
 from open_webui_openrouter_pipe.history.build import Options, build_input
@@ -61,10 +56,8 @@ from open_webui_openrouter_pipe.recall.search import (
 )
 from open_webui_openrouter_pipe.recall.tool import LookUp
 from open_webui_openrouter_pipe.responses.failure import read_failure
-from open_webui_openrouter_pipe.summaries.completion import group_tool_lines, judge_content
-from open_webui_openrouter_pipe.summaries.details import mark_ungrounded, missing_details
-from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, parse_model_summary
 from open_webui_openrouter_pipe.valves import gather_advanced, readable_advanced
+from open_webui_openrouter_pipe.summaries.summary import parse_model_summary
 from scripts.paths import PACKAGE
 from tests.support.chats import call, history, output, planned, system, user
 from tests.support.context_reports import SMALL
@@ -105,7 +98,6 @@ TOKENS = (
     *(
         "[CONVERSATION SUMMARY]\n",
         "<openwebui_context_summary>",
-        "<auto_compaction_context>",
         "http://a",
         "must ",
     ),
@@ -158,16 +150,11 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "SentTexts": lambda text: SentTexts([text]).contain(text[:600]),
     "read_failure": lambda text: to_error(read_failure(500, text)),
     "to_error": lambda text: to_error(read_failure(400, {"error": {"message": text}})),
-    "mark_ungrounded": lambda text: mark_ungrounded(ModelSummary(text), [text]),
-    "group_tool_lines": lambda text: group_tool_lines([f"search({text}): [Tool: {text}]"] * 4),
-    "judge_content": lambda text: judge_content(
-        ModelSummary(f"It is {text}", (Entry(text),)), [text], source_tokens=LARGEST, count=len
-    ),
     "context_page": lambda text: context_page(
         replace(SMALL, model=text, summaries=[replace(SMALL.summaries[0], text=text)])
     ),
     "count_pdf_pages": lambda text: count_pdf_pages(
-        f"/Root 1 0 R {text} 1 0 obj /Pages 1 0 R /ObjStm".encode("utf-8", "replace")
+        f"%PDF-1.4\n{text}\nstartxref\n9\n%%EOF\n".encode("utf-8", "replace")
     ),
     "media_type_of": lambda text: media_type_of(text.encode("utf-8", "replace")),
     "media_type_of behind a document type": lambda text: media_type_of(
@@ -186,11 +173,9 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "take_images of one": lambda text: take_images(f"![x](data:image/png;base64,{text}"),
     "find_code": lambda text: find_code(f"<code_interpreter>{text}"),
     "clean_text": lambda text: clean_text(text, {text[1:21]}),
-    "frame_excerpt": lambda text: frame_excerpt(text, 100, len),
     "LookUp.answer to a query": lambda text: _look_up(text, query=text),
     "LookUp.answer to a reference": lambda text: _look_up("short", reference=text),
     "LookUp.answer to a turn": lambda text: _look_up(text, turn=1),
-    "missing_details": lambda text: missing_details((text[:80], text[-80:]), text),
     "parse_model_summary": lambda text: parse_model_summary(
         f'{{"summary_text": "{text}', source_tokens=LARGEST, count=len, instruction="Write a summary."
     ),
@@ -201,7 +186,14 @@ CALL_TOKENS: Mapping[str, tuple[str, ...]] = {
     "steady_prompt with a clock": ("\n", "a\nb\n", "a. b! "),
     "steady_prompt of a text that moved": ("\n", "a\n\n", "ab\na\n"),
     "steady_prompt of one line": (". ", "! ", "a. "),
-    "count_pdf_pages": ("/ObjStm", "1 0 obj", "11 0 obj", "/Root 1 0 R", "1 0 obj /ObjStm /First 9 stream "),
+    "count_pdf_pages": (
+        "xref\n",
+        "1 0 obj <<\n",
+        "trailer <</Prev 9>>\n",
+        "startxref\n9\n",
+        "<</a ",
+        "%%EOF\n",
+    ),
     "take_images": ("![", "![x]", "![a](data:image/", "![a](/api/v1/files/"),
     "find_code": ("<code_interpreter>", "</code_interpreter>", "<code_interpreter", "</"),
     "media_type_of": ("<!---->", "<!--", "<!--->", "<?x", "<!doctype ", "<!doctype a[]", "PK\3\4", "</"),

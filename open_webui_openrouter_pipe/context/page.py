@@ -20,10 +20,7 @@ from typing import Final
 from ..money.prices import dollars
 from ..notices import Say, notice
 from .report import (
-    AIM_WORDS,
-    CAUSE_WORDS,
-    PART_WORDS,
-    STATE_WORDS,
+    PARTS,
     TURN_COLUMNS,
     ContextReport,
     ReportedBreak,
@@ -31,6 +28,7 @@ from .report import (
     ReportedSummary,
     ReportedTurn,
     TurnState,
+    cause_name,
 )
 
 _NEWEST_TURNS: Final = 8
@@ -81,7 +79,7 @@ def _window(report: ContextReport, say: Say) -> str:
     """Draw the bar of the window, with its legend. Where more is sent than fits, it shows where the window ends."""
     taken = sum(report.parts.values())
     window = report.window_tokens or taken
-    parts = [(part, name, report.parts.get(part, 0)) for part, name in PART_WORDS.items()]
+    parts = [(part, f"context_part_{part}", report.parts.get(part, 0)) for part in PARTS]
     shown = [each for each in (*parts, ("free", "context_page_free", window - taken)) if each[2] > 0]
     pieces, legend, said = "", "", []
     for part, name, tokens in shown:
@@ -94,7 +92,7 @@ def _window(report: ContextReport, say: Say) -> str:
         pieces += f'<i class="end" style="width:{window / taken:.1%}"></i>'
     bar = f'<div class="bar" role="img" aria-label="{", ".join(said)}">{pieces}</div>'
     return (
-        f'<p class="muted">{_marked(say(AIM_WORDS[report.aim]))}</p>{_use(report, say)}{bar if shown else ""}'
+        f'<p class="muted">{_marked(say(f"context_aim_{report.aim}"))}</p>{_use(report, say)}{bar if shown else ""}'
         f'<ul class="legend">{legend}</ul>'
     )
 
@@ -128,7 +126,7 @@ def _turns(turns: Sequence[ReportedTurn], say: Say) -> str:
 
 def _table_of_turns(turns: Sequence[ReportedTurn], label: str, say: Say) -> str:
     states = {
-        state: f'<i class="{part}"></i>{_text(say(STATE_WORDS[state]))}'
+        state: f'<i class="{part}"></i>{_text(say(f"context_state_{state}"))}'
         for state, part in _STATE_CLASSES.items()
     }
     yes_or_no = _yes_or_no(say)
@@ -162,7 +160,7 @@ def _breaks(breaks: Sequence[ReportedBreak], say: Say) -> str:
     yes_or_no = _yes_or_no(say)
     uncounted = f"<small>{_text(say('context_page_uncounted'))}</small>"
     rows = (
-        f'<tr><th scope="row">{_text(say(CAUSE_WORDS.get(each.cause, "context_cause_unknown")))}'
+        f'<tr><th scope="row">{_text(say(cause_name(each.cause)))}'
         f"<td>{_text(say('context_break_turn', turn=each.turn) if each.turn else say('context_break_start'))}"
         f"<td>{yes_or_no[each.announced]}"
         f"<td>{uncounted if each.cost is None else _amount(each.cost, say)}"

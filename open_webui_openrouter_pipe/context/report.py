@@ -14,10 +14,12 @@ from ..conversation.budget import UNKNOWN_WINDOW_TOKENS
 from ..conversation.commands import Aim
 from ..conversation.conversation import DigestedItem, Turn
 from ..conversation.tokens import TokenCounter
+from ..money.prefix import BreakCause
 from ..money.prices import dollars
 from ..notices import Say, notice
 from ..planning.detail import DetailLevel
 from ..planning.plan import Layout, Plan
+from ..planning.simulate import BreakReason
 from ..summaries.prompt import turn_text
 from ..summaries.summary import render_part, render_summary
 
@@ -228,45 +230,9 @@ def _breaks(plan: Plan, found: Sequence[ReportedBreak]) -> Sequence[ReportedBrea
 MAX_LISTED_TURNS: Final = 60
 """The newest ones."""
 
-AIM_WORDS: Final[Mapping[Aim, str]] = {"faithful": "context_aim_faithful", "thrifty": "context_aim_thrifty"}
-PART_WORDS: Final[Mapping[PartName, str]] = {
-    "system": "context_part_system",
-    "tools": "context_part_tools",
-    "summaries": "context_part_summaries",
-    "shortened": "context_part_shortened",
-    "recalled": "context_part_recalled",
-    "verbatim": "context_part_verbatim",
-    "attachments": "context_part_attachments",
-    "reserve": "context_part_reserve",
-}
-STATE_WORDS: Final[Mapping[TurnState, str]] = {
-    "verbatim": "context_state_verbatim",
-    "shortened": "context_state_shortened",
-    "summarized": "context_state_summarized",
-    "dropped": "context_state_dropped",
-}
-CAUSE_WORDS: Final[Mapping[str, str]] = {
-    "retention": "context_cause_retention",
-    "clip": "context_cause_clip",
-    "summary": "context_cause_summary",
-    "prune": "context_cause_prune",
-    "evict": "context_cause_evict",
-    "recall": "context_cause_recall",
-    "restore": "context_cause_restore",
-    "discard": "context_cause_discard",
-    "clock": "context_cause_clock",
-    "memory": "context_cause_memory",
-    "prompt": "context_cause_prompt",
-    "tools": "context_cause_tools",
-    "settings": "context_cause_settings",
-    "reasoning": "context_cause_reasoning",
-    "results": "context_cause_results",
-    "attachments": "context_cause_attachments",
-    "sources": "context_cause_sources",
-    "edit": "context_cause_edit",
-    "plan": "context_cause_plan",
-    "unknown": "context_cause_unknown",
-}
+PARTS: Final = get_args(PartName)
+"""In the order in which they are shown; the words for parts, aims, states and causes bear their names."""
+_CAUSES: Final = frozenset((*get_args(BreakReason), *get_args(BreakCause)))
 TURN_COLUMNS: Final = (
     "context_turn",
     "context_wrote",
@@ -275,7 +241,7 @@ TURN_COLUMNS: Final = (
     "context_state",
     "context_cached",
 )
-"""The names of the words for aims, parts (in the order in which they are shown), states, causes and columns."""
+"""The names of the words for columns."""
 _MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>()#+!|~$&@]|:(?=//)|(?<=www)\.|^[-=]", re.MULTILINE)
 _NUMBERED: Final = re.compile(r"^(\d+)\.", re.MULTILINE)
 """Emphasis, links with and without brackets, and what begins a line that is a list, a rule or a heading."""
@@ -299,7 +265,7 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
         yield say("context_window", tokens=used, window_tokens=report.window_tokens, share=share)
     else:
         yield say("context_window_unknown", tokens=used)
-    yield say(AIM_WORDS[report.aim])
+    yield say(f"context_aim_{report.aim}")
     yield "\n".join(_parts_table(report, say))
     if report.turns:
         yield "\n".join(_turns_table(report.turns, say))
@@ -308,6 +274,11 @@ def _paragraphs(report: ContextReport, say: Say) -> Iterator[str]:
     yield from _break_lines(report.breaks, say)
     for summary in report.summaries:
         yield _summary(summary, say)
+
+
+def cause_name(cause: str) -> str:
+    """Return the name of the words for why a prefix changed; the audit may hold a cause that is not known here."""
+    return f"context_cause_{cause if cause in _CAUSES else 'unknown'}"
 
 
 def plain(text: str) -> str:
@@ -323,10 +294,12 @@ def _parts_table(report: ContextReport, say: Say) -> Iterator[str]:
     whole = report.window_tokens or sum(report.parts.values()) or 1
     yield _row(say("context_part"), say("context_tokens"), say("context_share"))
     yield _row("---", "---:", "---:")
-    for name in PART_WORDS:
+    for name in PARTS:
         if tokens := report.parts[name]:
             yield _row(
-                say(PART_WORDS[name]), _number(tokens, say), say("context_page_share", share=tokens / whole)
+                say(f"context_part_{name}"),
+                _number(tokens, say),
+                say("context_page_share", share=tokens / whole),
             )
 
 
@@ -342,7 +315,7 @@ def _turns_table(turns: Sequence[ReportedTurn], say: Say) -> Iterator[str]:
             plain(turn.text),
             _number(turn.tokens, say),
             _number(turn.original_tokens, say),
-            say(STATE_WORDS[turn.state]),
+            say(f"context_state_{turn.state}"),
             say("context_yes" if turn.cached else "context_no"),
         )
 
@@ -362,7 +335,7 @@ def _break_lines(breaks: Sequence[ReportedBreak], say: Say) -> Iterator[str]:
     lines = [say("context_breaks")]
     for each in breaks:
         where = say("context_break_turn", turn=each.turn) if each.turn else say("context_break_start")
-        lines.append(f"- {where}: {say(CAUSE_WORDS.get(each.cause, 'context_cause_unknown'))}")
+        lines.append(f"- {where}: {say(cause_name(each.cause))}")
         lines[-1] += f" ({_amount(each.cost, say)})" if each.cost else ""
     yield "\n".join(lines)
 

@@ -83,12 +83,6 @@ def state_output(item: FunctionCallOutput) -> str:
     return output_text(item["output"], state_fact)
 
 
-def prune_tool_output(item: FunctionCallOutput) -> FunctionCallOutput:
-    """Return the item with its output stated as a fact; the same item when that would not be shorter."""
-    fact = state_output(item)
-    return item if fact == item["output"] else {**item, "output": fact}
-
-
 def output_text(output: str | Sequence[InputPart], state: Callable[[str], str] = str) -> str:
     """Return the text of an output, passed through `state` as one, with a line for each attachment."""
     if isinstance(output, str):

@@ -1,6 +1,8 @@
 """What images, documents, audio and video cost in tokens, by each vendor's published rule.
 
-Base64 is never counted as text. What cannot be known (the size behind a link) is assumed to be an ordinary case.
+Base64 is never counted as text. What cannot be known (the size behind a link, or inside a damaged file) is assumed to
+be an ordinary case, and so is what no such file can have. Pillow and pypdf, which the host brings along, read the
+files; without them nothing is known.
 
 Sources: OpenAI "Images and vision" (tiles of 512), Anthropic "Vision" (pixels / 750), Google "Understand
 and count tokens" (258 a tile or page, 32 a second of audio, 263 a second of video), OpenAI and Anthropic on
@@ -9,134 +11,26 @@ PDF input.
 
 from __future__ import annotations
 
+import io
 import math
 import re
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from ..responses.items import Item
 from ..responses.values import as_list, decode
 
-_MAX_OBJECT_STREAMS = 2000
-_MAX_INFLATED_BYTES = 8 * 1024 * 1024
-"""Of all object streams of a file together."""
-_MAX_INDEX_BYTES = 64 * 1024
-_MAX_OBJECT_BYTES = 1024 * 1024
-_DICTIONARY_BYTES = 2048
-_DEFLATE_SLACK_BYTES = 1024
-"""By what deflated data may be longer than what they inflate to."""
-_MAX_ROOTS = 4
-
-_REFERENCE = rb"\s{1,8}(\d{1,10})\s{1,8}(\d{1,5})\s{1,8}R"
-_ROOT = re.compile(rb"/Root" + _REFERENCE)
-_PAGE_TREE = re.compile(rb"/Pages" + _REFERENCE)
-_COUNT = re.compile(rb"/Count\s{1,8}(\d{1,7}+)(?!\d|\s{1,8}\d{1,5}\s{1,8}R)")
-_PAGE = re.compile(rb"/Type\s{0,8}/Page(?![A-Za-z])")
-_LINEARIZED = re.compile(rb"/Linearized\b[^>]{0,200}/N\s{1,8}(\d{1,7})\b")
-_FIRST = re.compile(rb"/First\s{1,8}(\d{1,7})\b")
-
-
-def count_pdf_pages(data: bytes) -> int | None:
-    """Return the number of pages of a PDF, of the newest revision; None when the file does not say."""
-    streams = tuple(_object_streams(data))
-    counted = _root_count(data, streams)
-    if counted is None and (linearized := _LINEARIZED.search(data, 0, _DICTIONARY_BYTES)):
-        counted = int(linearized[1])
-    return counted or _page_objects(data, streams) or None
-
-
-@dataclass(frozen=True, slots=True)
-class _ObjectStream:
-    """Objects that are deflated together: where it stands, its data, and the offset of each object by its number."""
-
-    position: int
-    start: int
-    first: int
-    offsets: dict[int, int]
-
-
-def _root_count(data: bytes, streams: tuple[_ObjectStream, ...]) -> int | None:
-    """Follow the newest reference to a catalog that leads to a page tree with a count."""
-    position = len(data)
-    for _ in range(_MAX_ROOTS):
-        position = data.rfind(b"/Root", 0, position)
-        if position < 0:
-            break
-        root = _ROOT.match(data, position)
-        catalog = root and _find_object(data, streams, root)
-        tree = catalog and _PAGE_TREE.search(catalog)
-        pages = tree and _find_object(data, streams, tree)
-        count = pages and _COUNT.search(pages)
-        if count and 0 < int(count[1]) <= len(data):
-            return int(count[1])
-    return None
-
-
-def _find_object(data: bytes, streams: tuple[_ObjectStream, ...], reference: re.Match[bytes]) -> bytes:
-    """Return the newest object of this number, which is the one that stands last; empty if there is none."""
-    number, generation = int(reference[1]), int(reference[2])
-    start = data.rfind(b"%d %d obj" % (number, generation))
-    while start > 0 and data[start - 1 : start].isdigit():
-        start = data.rfind(b"%d %d obj" % (number, generation), 0, start)
-    for stream in streams:
-        if number in stream.offsets and stream.position > start:
-            begin = stream.first + stream.offsets[number]
-            later = [offset for offset in stream.offsets.values() if offset > stream.offsets[number]]
-            end = stream.first + min(later) if later else begin + _MAX_OBJECT_BYTES
-            return _inflate(data, stream.start, min(end, _MAX_INFLATED_BYTES))[begin:]
-    end = data.find(b"endobj", start)
-    return data[start:end] if 0 <= start < end else b""
-
-
-def _object_streams(data: bytes) -> Iterator[_ObjectStream]:
-    """The file's object streams, the last one first, as far as they are deflated and not encrypted."""
-    position, inflated_bytes = len(data), 0
-    for _ in range(_MAX_OBJECT_STREAMS):
-        position = data.rfind(b"/ObjStm", 0, position)
-        if position < 0 or inflated_bytes > _MAX_INFLATED_BYTES:
-            return
-        begin = data.rfind(b"obj", max(0, position - _DICTIONARY_BYTES), position)
-        end = data.find(b"stream", position, position + _DICTIONARY_BYTES)
-        first = _FIRST.search(data, max(begin, 0), max(end, 0))
-        if begin < 0 or not first or int(first[1]) > _MAX_INDEX_BYTES:
-            continue
-        start = end + len("stream") + (2 if data.startswith(b"\r\n", end + len("stream")) else 1)
-        index = _inflate(data, start, int(first[1])).split()
-        inflated_bytes += int(first[1])
-        if all(each.isdigit() for each in index):
-            offsets = dict(zip(map(int, index[::2]), map(int, index[1::2]), strict=False))
-            yield _ObjectStream(position, start, int(first[1]), offsets)
-
-
-def _page_objects(data: bytes, streams: tuple[_ObjectStream, ...]) -> int:
-    """Count the pages themselves: those that stand plain in the file, and those in its object streams."""
-    found, left_bytes = len(_PAGE.findall(data)), _MAX_INFLATED_BYTES
-    for stream in streams:
-        inflated = _inflate(data, stream.start, left_bytes)
-        found += len(_PAGE.findall(inflated))
-        left_bytes -= len(inflated)
-        if left_bytes <= 0:
-            break
-    return found
-
-
-def _inflate(data: bytes, start: int, limit_bytes: int) -> bytes:
-    """Inflate at most so many bytes of what begins there; empty if it is not deflated."""
-    deflated = memoryview(data)[start : start + limit_bytes + _DEFLATE_SLACK_BYTES]
-    try:
-        return zlib.decompressobj().decompress(deflated, limit_bytes)
-    except zlib.error:
-        return b""
-
-
 Family = Literal["openai", "anthropic", "google", "other"]
 
 ASSUMED_PIXELS = (1024, 1024)
 HEADER_CHARACTERS = 256 * 1024
+MAX_SIDE_PIXELS = 65_535
+MAX_PIXELS = 178_956_970
+"""More than any image has that a provider reads; Pillow opens no larger one either."""
 ASSUMED_PAGES = 10
+MAX_PAGES = 10_000
+"""More than any provider reads."""
 PDF_PAGE_TOKENS = MappingProxyType({"openai": 1500, "anthropic": 2250, "google": 258, "other": 2250})
 AUDIO_TOKENS_PER_SECOND = 32
 ASSUMED_AUDIO_BYTES_PER_SECOND = 16_000
@@ -145,12 +39,15 @@ ASSUMED_VIDEO_BYTES_PER_SECOND = 125_000
 ASSUMED_VIDEO_SECONDS = 60
 
 _NOTE = re.compile(r"\[(?:Image|File|Audio|Video): [^\n]{0,400} (?:no longer shown|not sent: [^\n]{1,400})\]")
-_FRAME_MARKERS = frozenset({*range(0xC0, 0xC4), *range(0xC5, 0xC8), *range(0xC9, 0xCC), *range(0xCD, 0xD0)})
 
 
 def image_size(url: str) -> tuple[int, int] | None:
     """Return the width and height, in pixels, of an image in a data URL; None where they cannot be read."""
-    return _pixels(decode(url, limit_characters=HEADER_CHARACTERS))
+    data = decode(url, limit_characters=HEADER_CHARACTERS)
+    size = _webp_size(data) if data.startswith(b"RIFF") else _size(data)
+    if size and 0 < min(size) <= max(size) <= MAX_SIDE_PIXELS and math.prod(size) <= MAX_PIXELS:
+        return size
+    return None
 
 
 def is_note(text: str) -> bool:
@@ -190,6 +87,20 @@ def pdf_tokens(url: str, family: Family) -> int:
     return pages * PDF_PAGE_TOKENS[family]
 
 
+def count_pdf_pages(data: bytes) -> int | None:
+    """Return the number of pages of a PDF; None when the file does not say, is encrypted, or breaks the rules.
+
+    Nothing is mended: that would take seconds for a file that is made to.
+    """
+    try:
+        from pypdf import PdfReader
+
+        pages = cast("Any", PdfReader(io.BytesIO(data), strict=True).root_object)["/Pages"]["/Count"]
+    except Exception:  # noqa: BLE001 - whatever a hostile file makes it raise
+        return None
+    return int(pages) if isinstance(pages, int) and 0 < pages <= min(MAX_PAGES, len(data)) else None
+
+
 def embedded_text(url: str) -> str | None:
     """Return the text inside a data URL of a text type, None for anything else."""
     head = url[:100].partition(",")[0]
@@ -214,31 +125,17 @@ def video_tokens(url: str) -> int:
     return math.ceil(seconds * VIDEO_TOKENS_PER_SECOND)
 
 
-def _pixels(data: bytes) -> tuple[int, int] | None:
-    """Return width and height from the header of an image; None when they cannot be read."""
-    size = None
-    if data.startswith(b"\x89PNG"):
-        size = int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
-    elif data.startswith(b"GIF8"):
-        size = int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
-    elif data.startswith(b"\xff\xd8"):
-        size = _jpeg_pixels(data)
-    elif data.startswith(b"RIFF"):
-        size = _webp_pixels(data)
-    return size if size and min(size) > 0 else None
+def _size(data: bytes) -> tuple[int, int] | None:
+    try:
+        from PIL import Image
+
+        return Image.open(io.BytesIO(data)).size
+    except Exception:  # noqa: BLE001 - whatever a hostile file makes it raise
+        return None
 
 
-def _jpeg_pixels(data: bytes) -> tuple[int, int] | None:
-    offset = 2
-    while offset + 9 < len(data) and data[offset] == 0xFF:
-        if data[offset + 1] in _FRAME_MARKERS:
-            height, width = data[offset + 5 : offset + 7], data[offset + 7 : offset + 9]
-            return int.from_bytes(width, "big"), int.from_bytes(height, "big")
-        offset += 2 + int.from_bytes(data[offset + 2 : offset + 4], "big")
-    return None
-
-
-def _webp_pixels(data: bytes) -> tuple[int, int] | None:
+def _webp_size(data: bytes) -> tuple[int, int] | None:
+    """Read the header: Pillow needs the whole file."""
     kind = data[12:16]
     if kind == b"VP8 ":
         sizes = (int.from_bytes(data[offset : offset + 2], "little") & 0x3FFF for offset in (26, 28))

@@ -1,9 +1,8 @@
-"""What of a user's message is in the user's own words, and what is material: quoted, fenced, tagged or pasted.
+"""What of a user's message is in the user's own words, and what is material: quoted, fenced or tagged.
 
-Owns the division of a message into passages, whether a quotation stands in the user's own words, and the patterns for
-lines that may be lasting instructions. The division goes by marks that need no knowledge of a language, and where
-they leave a doubt it says material: a mail must never count as the user's own order. It runs in linear time; it must
-not shorten or drop anything.
+Owns the division of a message into passages, and whether a quotation stands in the user's own words. The division goes
+by the marks of Markdown and of tags, which need no knowledge of a language; text that was pasted without any counts as
+the user's own. It runs in linear time; it must not shorten or drop anything.
 """
 
 from __future__ import annotations
@@ -20,13 +19,7 @@ from ..responses.items import InputMessage, is_message
 from .conversation import ContentCache, DigestedItem, Turn
 from .tokens import TokenCounter, TokenCounts, head_and_tail
 
-LONG_PARAGRAPH_CHARACTERS = 600
-LONG_MESSAGE_CHARACTERS = 2_000
-"""Of a message as long as this, only the first paragraph counts as the user's own."""
-MAX_LIST_CHARACTERS = 600
-"""A list directly after a line that ends with a colon is the user's own up to this length."""
 MIN_QUOTE_CHARACTERS = 4
-INSTRUCTION_CHARACTERS = 400
 
 _FENCE = re.compile(r"([ \t]{0,40})(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,4})?(`{3,}(?=[^`]*+$)|~{3,})")
 """An opening fence of CommonMark, also in a list, and at any indentation: what is deeper is code all the same."""
@@ -34,50 +27,13 @@ _CLOSING_FENCE = re.compile(r"([ \t]*+)(`{3,}|~{3,})[ \t]*+$")
 _CLOSING_INDENTATION = 3
 _TAG = re.compile(r"(?:<|\[)([A-Za-z][\w.:-]{0,60})(?=[\s>\]=/])")
 _CLOSING_TAG = re.compile(r"(?:</|\[/)([A-Za-z][\w.:-]{0,60})[ \t]{0,3}[>\]]")
-_MATERIAL_LINE = re.compile(
-    r"[ \t]{0,40}(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,4})?>|[ \t]{0,40}(?:[\|\uff1e]|//|/\*|\*/|#|--|<!--|;|%|\"\"\"|''')"
-    r"|(?: {4}|\t)"
-    r"|[ \t]{0,40}\[?(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d[-/.:]\d\d[-/.:]\d\d)"
-)
-"""A quoted line, a row of a table, a comment, indented code, or a line of a log."""
-_PASTE_BEGINS = re.compile(
-    r"[ \t]{0,40}(?:(?P<mark>[-=_*~+#])(?:[ \t]?(?P=mark)){2,}[ \t]*+$|(?:https?://|www\.)\S++[ \t]*+$)"
-)
-"""A rule, or a line with nothing but an address."""
-_FIELD = re.compile(r"[ \t]{0,3}\w[\w .-]{0,30}: +\S")
-"""A field of a mail or a ticket; two in a row begin one."""
-_GREETING = re.compile(
-    r"[ \t]{0,3}(?:hi|hello|dear|good (?:morning|day|evening)|hallo|hey"
-    r"|sehr geehrte[rsn]?|liebe[rs]?|guten (?:tag|morgen)"
-    r"|bonjour|ch[eè]re?s?|madame|monsieur|hola|estimad[oa]s?|querid[oa]s?|buenos d[ií]as|ol[aá]|prezad[oa]s?|car[oa]s?"
-    r"|ciao|gentil[ei]|egregio|buongiorno|beste|geachte|witam|szanown[yai]"
-    r"|здравствуйте|уважаем\w{2,3}|привет|добрый день)\b|[ \t]{0,3}(?:尊敬的|您好|你好|亲爱的|拝啓|お世話に|안녕하)",
-    re.IGNORECASE,
-)
-_HAS_FRAME = re.compile(r"[ \t]{0,40}(?:>|`{3}|~{3}|<[A-Za-z]|\[[A-Za-z])")
-"""A quotation, a fence or a tag, which says by itself where it ends."""
-_BULLET = re.compile(r"[ \t]{0,3}[-*+•][ \t]")
+_MATERIAL_LINE = re.compile(r"[ \t]{0,40}(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,4})?[>\uff1e]|(?: {4}|\t)")
+"""A quoted line, or indented code."""
 _QUOTED = re.compile(
     r"\"[^\"]{2,}+\"|“[^“”]{2,}+”|„[^„“”]{2,}+[“”]|«[^«»]{2,}+»|「[^「」]{2,}+」|『[^『』]{2,}+』"
     r"|»[^«»]{2,}+«|\u2039[^\u2039\u203a]{2,}+\u203a|\u203a[^\u2039\u203a]{2,}+\u2039|„[^„«»]{2,}+«|”[^“”]{2,}+”|`[^`]{2,}+`"
     r"|(?<!\w)['\u2018](?=\S)[^'\u2018\u2019]{2,}+['\u2019](?!\w)"
 )
-
-_INSTRUCTION = re.compile(
-    r"\b(?:always|never|must|do not|don'?t|from now on|make sure|ensure"
-    r"|immer|nie|niemals|muss|musst|müssen|darfst? nicht|ab jetzt|ab sofort|auf keinen fall|bitte keine?n?"
-    r"|toujours|jamais|dois|doit|doivent|devez|désormais|dorénavant|interdit|ne \w{1,20} (?:pas|plus)"
-    r"|siempre|nunca|jamás|debes?|deben|debe|a partir de ahora|prohibido"
-    r"|sempre|jamais|deves?|devem|deve|a partir de agora|proibido"
-    r"|(?:non (?:\w{1,20} ){1,3}|^\W{0,5})mai(?! \d)|devi|devono|d'ora in poi|vietato"
-    r"|altijd|nooit|moet|vanaf nu|zawsze|nigdy|musisz|nie wolno"
-    r"|всегда|никогда|должен|должна|должно|должны|нельзя|обязательно|отныне)\b"
-    r"|总是|始终|永远|绝不|绝对不|不要|不得|必须|务必|禁止|从现在起"
-    r"|必ず|常に|決して|絶対に|ないでください|てはいけ|なければならない|今後は"
-    r"|항상|절대|반드시|하지 ?마",
-    re.IGNORECASE,
-)
-_SENTENCE = re.compile(r"[^.!?。\uff01\uff1f]+[.!?。\uff01\uff1f]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,23 +79,10 @@ def stands_in_own_words(quotation: str, text: str) -> bool:
     return False
 
 
-def possible_instructions(text: str) -> tuple[str, ...]:
-    """Return the lines in the user's own words that may be lasting instructions; of a long line its sentences."""
-    found: list[str] = []
-    for line in own_words(text).splitlines():
-        candidates = [line]
-        if len(line) > INSTRUCTION_CHARACTERS:
-            candidates = _SENTENCE.findall(line)
-        found += (each.strip() for each in candidates if _INSTRUCTION.search(each))
-    return tuple(each for each in dict.fromkeys(found) if len(each) <= INSTRUCTION_CHARACTERS)
-
-
 def _own_lines(lines: list[str]) -> Iterator[bool]:
     """Yield for each line whether it is in the user's own words."""
-    framed = [*_framed(lines)]
-    pasted = _paste_start(lines, framed)
-    for number, line in enumerate(lines):
-        yield not (framed[number] or number >= pasted or _MATERIAL_LINE.match(line))
+    for line, is_framed in zip(lines, _framed(lines), strict=True):
+        yield not (is_framed or _MATERIAL_LINE.match(line))
 
 
 def _framed(lines: list[str]) -> Iterator[bool]:
@@ -175,66 +118,23 @@ def _tagged_until(lines: list[str]) -> dict[int, int]:
     return ends
 
 
-def _paste_start(lines: list[str], framed: list[bool]) -> int:
-    """Return the line from which on the message is pasted text; the number of lines when none is.
-
-    Framed lines say by themselves where they end.
-    """
-    is_long = (
-        sum(len(line) for line, skip in zip(lines, framed, strict=True) if not skip) > LONG_MESSAGE_CHARACTERS
-    )
-    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
-    paragraph, characters, list_characters, previous = 0, 0, 0, ""
-    for number, line in enumerate(lines):
-        if framed[number] or not line.strip():
-            paragraph += number > first and not framed[number]
-            characters, list_characters, previous = 0, 0, ""
-            continue
-        characters += len(line)
-        is_bullet = bool(_BULLET.match(line))
-        if list_characters:
-            list_characters += len(line)
-        if (
-            (paragraph and (is_long or characters > LONG_PARAGRAPH_CHARACTERS))
-            or _PASTE_BEGINS.match(line)
-            or (_FIELD.match(line) and _FIELD.match(previous))
-            or (number > first and _GREETING.match(line))
-            or (list_characters and (not is_bullet or list_characters > MAX_LIST_CHARACTERS))
-        ):
-            return number
-        if line.rstrip().endswith((":", "\uff1a")) and not is_bullet:
-            following = lines[number + 1 : number + 3]
-            if following and _BULLET.match(following[0]):
-                list_characters = 1
-            elif not any(_HAS_FRAME.match(each) for each in following):
-                return number + 1
-        previous = line
-    return len(lines)
-
-
 RECORD_SHARE = 0.10
 MIN_RECORD_TOKENS = 1_000
 MAX_RECORD_TOKENS = 20_000
 NOTE_SHARE = RECORD_SHARE / 2
 MAX_NOTE_TOKENS = MAX_RECORD_TOKENS // 2
 """The note for omitted turns has half as much room: it stays beside turns that are sent, and no summary follows it."""
-INSTRUCTIONS_SHARE = 0.25
-"""Of the note: what lines that may be instructions take at most."""
 LEAST_TOKENS = 40
 """What is kept of a message in any case, unless it is omitted: a sentence or two."""
 HEADING_TOKENS = 12
 """What stands around a message or a passage at most: its author, or what is omitted."""
 LINE_OVERHEAD_TOKENS = 3
-BEGINNING_CHARACTERS = 60
 
 _RECORD_HEADING = (
     '[What the user wrote in turns {first} to {last}, oldest first; the messages stand behind ">".]'
 )
 _OMITTED = " omitted to fit"
 _AUTHORS = {"user": "The user wrote", "system": "A system message", "developer": "A system message"}
-_INSTRUCTIONS_HEADING = (
-    "Lines that may be standing instructions, as the user's messages have them; some may be quoted:"
-)
 
 Text: TypeAlias = Sequence[str | int]
 """Pieces of a message: text as it is, and numbers of characters that are omitted between them."""
@@ -272,7 +172,7 @@ class _Message:
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """How much each message may take, and how much of that the material in it (quoted, fenced, tagged, pasted)."""
+    """How much each message may take, and how much of that the material in it (quoted, fenced, tagged)."""
 
     message_tokens: int
     material_tokens: int
@@ -285,7 +185,6 @@ class UserRecord:
     turns: Sequence[Turn]
     counter: TokenCounter
     texts: ContentCache[str] = field(default_factory=ContentCache)
-    _tokens_of_line: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
     _of_turn: dict[int, tuple[_Message, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def text(self, turns: range, max_tokens: int) -> str:
@@ -316,31 +215,6 @@ class UserRecord:
             return TokenCounts(self.counter.text(self.text(turns, max_tokens)))
 
         return self.counter.counts.get_or_compute(key, count).tokens
-
-    def instructions(self, turns: range, *, shown: str) -> Iterator[str]:
-        """Yield lines that may be lasting instructions and are not shown, newest first.
-
-        Each is in its frame: its turn, and how its message begins.
-        """
-        shown = " ".join(shown.split())
-        for message in reversed([message for turn in turns for message in self._messages(turn)]):
-            for line in reversed(self._possible_instructions(message.entry)):
-                if line not in shown:
-                    beginning = _begin(" ".join(_text(message.entry).split(None, BEGINNING_CHARACTERS)))
-                    frame = "" if beginning.startswith(line) else f', in "{beginning}"'
-                    yield f'- turn {message.turn}{frame}: "{line}"'
-
-    def line_tokens(self, line: str) -> int:
-        """Count a line; once, because many notes weigh the same ones."""
-        if line not in self._tokens_of_line:
-            self._tokens_of_line[line] = self.counter.text(line)
-        return self._tokens_of_line[line]
-
-    def _possible_instructions(self, entry: DigestedItem) -> list[str]:
-        def find() -> str:
-            return "\n".join(" ".join(line.split()) for line in possible_instructions(_text(entry)))
-
-        return self.texts.get_or_compute(entry.digest + b"instructions", find).splitlines()
 
     def _messages(self, turn: int) -> tuple[_Message, ...]:
         if turn not in self._of_turn:
@@ -447,11 +321,6 @@ def _render(text: Text) -> Iterator[str]:
             yield f"[{piece:,} characters omitted]"
 
 
-def frame_excerpt(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
-    """Return a text in the frame of a message, of a long one its head and tail; `count` counts tokens."""
-    return "\n".join(_render(_truncated(text, max_tokens, lambda pieces: count("\n".join(_render(pieces))))))
-
-
 def _truncated(text: str, max_tokens: int, count: Callable[[Text], int]) -> Text:
     """Return the head and the tail of a text that fit, with the number of characters between them."""
     pieces = head_and_tail(text, max_tokens, lambda *pieces: count(pieces))
@@ -474,10 +343,6 @@ def _role(entry: DigestedItem) -> str:
     return item["role"]
 
 
-def _begin(text: str) -> str:
-    return text if len(text) <= BEGINNING_CHARACTERS else f"{text[:BEGINNING_CHARACTERS]}…"
-
-
 # --- the note for omitted turns ---
 
 NoteWriter: TypeAlias = Callable[[UserRecord, range, int], InputMessage | None]
@@ -485,21 +350,12 @@ NoteWriter: TypeAlias = Callable[[UserRecord, range, int], InputMessage | None]
 
 
 def omission_note(record: UserRecord, turns: range, max_tokens: int) -> InputMessage:
-    """Return the message that stands in for omitted turns: how many they are, and what the user wrote in them.
-
-    Where that is shortened, lines that may be lasting instructions are pointed out. `max_tokens` are for both.
-    """
-    text = record.text(turns, max_tokens)
-    if next(record.instructions(turns, shown=text), None):
-        text = record.text(turns, int(max_tokens * (1 - INSTRUCTIONS_SHARE)))
-        text = "\n".join([*filter(None, [text]), *_instruction_lines(record, turns, max_tokens, text)])
-    return _note(len(turns), text)
+    """Return the message that stands in for omitted turns: how many they are, and what the user wrote in them."""
+    return _note(len(turns), record.text(turns, max_tokens))
 
 
-def instructions_note(record: UserRecord, turns: range, max_tokens: int) -> InputMessage | None:
-    """Return the same where omitting turns is what the user chose: only lines that may be lasting instructions."""
-    lines = _instruction_lines(record, turns, max_tokens, "")
-    return _note(len(turns), "\n".join(lines)) if lines else None
+def no_note(record: UserRecord, turns: range, max_tokens: int) -> None:
+    """Say nothing, where omitting turns is what the user chose."""
 
 
 def count_note(record: UserRecord, turns: range, max_tokens: int) -> InputMessage:  # noqa: ARG001 - a writer
@@ -514,20 +370,6 @@ def with_turn_numbers(note: InputMessage, turns: range) -> InputMessage:
     numbers = f"{turns.start + 1} to {turns.stop}" if len(turns) > 1 else f"{turns.stop}"
     text = part["text"].replace(_OMITTED, f" ({numbers}){_OMITTED}", 1)
     return {**note, "content": [{"type": "input_text", "text": text}]}
-
-
-def _instruction_lines(record: UserRecord, turns: range, max_tokens: int, shown: str) -> list[str]:
-    """Return the newest lines that fit and are not shown, oldest first, with a heading; [] where there are none."""
-    left_tokens = max_tokens - record.counter.text(shown) - record.counter.text(_INSTRUCTIONS_HEADING)
-    lines: list[str] = []
-    for line in record.instructions(turns, shown=shown):
-        if left_tokens <= LINE_OVERHEAD_TOKENS:
-            break
-        tokens = record.line_tokens(line) + LINE_OVERHEAD_TOKENS
-        if tokens <= left_tokens:
-            lines.append(line)
-            left_tokens -= tokens
-    return [_INSTRUCTIONS_HEADING, *reversed(lines)] if lines else []
 
 
 def _note(turns: int, text: str) -> InputMessage:

@@ -7,9 +7,8 @@ summaries are neither instructions nor turns. The memories that fit a question a
 by their form; what else the host writes there (skills, MCP servers, tools, attached knowledge) are instructions, which
 stay as long as what they are about. Owns the table of the summaries' forms. It adds no words of its own.
 
-Recognition is strict, since anyone may quote a summary's mark: in system text a block begins and ends with a line; any
-other message must be nothing but the block and stand before the user's first. Sources: Open WebUI 0.12,
-`utils/context_compaction.py` and `utils/middleware.py`; the filters' published forms.
+Recognition is strict, since anyone may quote a summary's mark: a block begins and ends with a line of system text.
+Sources: Open WebUI 0.12, `utils/context_compaction.py` and `utils/middleware.py`; a filter's published form.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from ..responses.items import InputPart, InputText
-from ..responses.values import as_object, as_text, clean_text
+from ..responses.values import clean_text
 from .markers import erase_markers
-from .parts import join_text_parts, read_content, text_part
+from .parts import text_part
 
 SUMMARY_HEADING = "[CONVERSATION SUMMARY]"
 """The line with which the host begins its own summary of earlier messages. It has no end of its own."""
@@ -33,12 +32,6 @@ _CLOSINGS: Mapping[str, str] = {
     "[Previous conversation summary]\n": "[End of summary - recent messages follow]",
 }
 """Blocks of system text that say where they end: of newer hosts, and of a summarizing filter."""
-
-_TAGS: Mapping[str, str] = {"user": "auto_compaction_context", "assistant": "working_memory"}
-"""The tags around whole messages, by role: of the pipe Auto Compact, and of the filter Async Context Compression."""
-
-_COVERED = "covered_until"
-"""The count in the `metadata` of a message with which Async Context Compression says that it is a summary."""
 
 _MOST_COMPARED = 50
 
@@ -68,10 +61,6 @@ _BEHIND_MEMORY = re.compile(rf"\s*\Z|\n+(?:{'|'.join(_APPENDED)})")
 _OPENINGS = "|".join(map(re.escape, (f"{SUMMARY_HEADING}\n", *_CLOSINGS)))
 _OPENING = re.compile(rf"^(?:{_OPENINGS})", re.MULTILINE)
 _BEHIND_SUMMARY = re.compile(rf"\n(?=(?:{_OPENINGS}|{'|'.join(_APPENDED)}))")
-_WHOLE_MESSAGE = {
-    role: re.compile(rf"\s*<{tag}(?:\s[^<>]*)?>((?:(?!</{tag}>).)*)</{tag}>\s*", re.DOTALL)
-    for role, tag in _TAGS.items()
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,28 +143,6 @@ def split_summaries(text: str) -> tuple[str, tuple[str, ...]]:
     return stable if rest else stable.removesuffix("\n"), tuple(summaries)
 
 
-def summary_messages(messages: Sequence[Any]) -> Mapping[int, str]:
-    """Return the text of each message that is a summary as a whole, by its index."""
-    leading: dict[int, str] = {}
-    for index, message in enumerate(messages):
-        role = as_text(as_object(message).get("role"))
-        if role in {"system", "developer"}:
-            continue
-        block = _block_text(message) if role in _WHOLE_MESSAGE else None
-        if block is None:
-            leading = leading if role == "user" else {}
-            break
-        leading[index] = block
-    else:
-        leading = {}
-    declared = {
-        index: _block_text(message) or _plain_text(message)
-        for index, message in enumerate(messages)
-        if isinstance(message, dict) and "metadata" in message and _is_declared_summary(message)
-    }
-    return {**leading, **declared}
-
-
 def unique_summaries(summaries: Iterable[str]) -> tuple[str, ...]:
     """Return the plain texts in their order, without markers, blank ones and those that another one contains.
 
@@ -228,23 +195,6 @@ def _summary_ends(
     end = offsets[index] + len(_CLOSINGS[opening[0]])
     ends_line = end == len(text) or text.startswith("\n", end)
     return (offsets[index], end) if ends_line else None
-
-
-def _is_declared_summary(message: Mapping[str, Any]) -> bool:
-    """Whether it says so in a field that no user can write."""
-    covered = as_object(message["metadata"]).get(_COVERED)
-    return message.get("role") == "assistant" and type(covered) is int and bool(_plain_text(message))
-
-
-def _block_text(message: Mapping[str, Any]) -> str | None:
-    """The text of a message that is nothing but a summary's block."""
-    found = _WHOLE_MESSAGE[message["role"]].fullmatch(_plain_text(message))
-    return found[1] if found else None
-
-
-def _plain_text(message: Mapping[str, Any]) -> str:
-    """The text of a message that has nothing else."""
-    return "" if message.get("tool_calls") else as_text(join_text_parts(read_content(message.get("content"))))
 
 
 def _unless_blank(text: str) -> str:

@@ -190,7 +190,7 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
         ),
         missing={ulid: missing for turn in turns for ulid, missing in turn.missing.items()},
         repairs=(*history.repairs, *(repair for turn in turns for repair in turn.repairs)),
-        external_summaries=unique_summaries([*summaries, *history.summaries]),
+        external_summaries=unique_summaries(summaries),
         prompt_note=bool(options.steady and options.steady.note),
         prompt_change=options.steady.change if options.steady else "none",
         has_additions=any(isinstance(entry, UserMessage) and entry not in resolved[-1] for entry in kept[-1]),

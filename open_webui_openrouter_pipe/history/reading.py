@@ -18,7 +18,6 @@ from ..conversation.commands import ChatCommand, Command, read_command
 from ..errors import InvalidHistory
 from ..responses.items import InputPart
 from ..responses.values import as_list, as_object, as_text, clean_text
-from .additions import summary_messages
 from .artifacts import PHASES
 from .folded import TOOL_IMAGES_TEXT, FoldedCall, unfold, unfold_output
 from .markers import (
@@ -255,16 +254,14 @@ Entry: TypeAlias = (
 class History:
     """A chat, read: its turns, the ULIDs of its markers in order and once each, and what was repaired.
 
-    The first turn also holds what stands before the first user message. `summaries` are the texts of messages that
-    are nothing but someone's summary; they belong to no turn. `commands` are those of the user that hold, the one that
-    is to be answered included; that one is also `asked`, and the last turn then has an empty question. `folded_calls`
-    are the ids of calls that nothing but a block in the text reports.
+    The first turn also holds what stands before the first user message. `commands` are those of the user that hold, the
+    one that is to be answered included; that one is also `asked`, and the last turn then has an empty question.
+    `folded_calls` are the ids of calls that nothing but a block in the text reports.
     """
 
     turns: tuple[tuple[Entry, ...], ...]
     wanted: tuple[str, ...]
     repairs: tuple[Repair, ...]
-    summaries: tuple[str, ...] = ()
     commands: tuple[ChatCommand, ...] = ()
     asked: Command | None = None
     folded_calls: tuple[str, ...] = ()
@@ -283,24 +280,21 @@ def read_history(
     if not isinstance(messages, Sequence):
         raise InvalidHistory("The chat could not be read: its messages are not a list.")
     found = find_commands(messages, prompt=prompt)
-    summaries = summary_messages(found.left)
     reader = _Reader(quoted_calls)
     commands: list[ChatCommand] = []
     for index, message in enumerate(found.left):
         if index in found.commands:
             commands.append(ChatCommand(reader.turn_count, found.commands[index]))
-        if index not in summaries and message is not TAKEN_OUT:
+        if message is not TAKEN_OUT:
             reader.read(index, message)
     if not reader.is_readable:
         raise InvalidHistory("The chat could not be read: it has no message.")
     reader.add_instructions()
     turns = tuple(map(tuple, reader.turns))
-    texts = tuple(summaries[index] for index in sorted(summaries))
     return History(
         turns,
         tuple(reader.wanted),
         tuple(reader.repairs),
-        texts,
         tuple(commands),
         found.asked,
         tuple(reader.folded_calls),

@@ -37,7 +37,7 @@ class AuditRow:
 
     `tokens_before` is the size of everything, `tokens_sent` what was sent of it after the `steps`, 0 when the request
     was rejected. In the row of a request for a summary they are the sizes of its source and of the summary;
-    `details_omitted` is how many exact details the summary neither repeats nor lists, and `failure` why there is no
+    `details_omitted` is how many tool calls, files and links the summary does not list, and `failure` why there is no
     summary. What the provider billed is zero until it has answered. `break_position` and `break_cause` say where and
     why the request begins otherwise than the one before although nobody announced it, "" where it does not;
     `lost_tokens` and `lost_cost` are its price, and `expected_cached_tokens` are held against those that were cached.

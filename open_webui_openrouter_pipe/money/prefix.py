@@ -11,7 +11,6 @@ A question that is asked again or otherwise is a turn of its own, and changes no
 
 from __future__ import annotations
 
-import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,82 +24,31 @@ from ..planning.plan import Plan
 from ..responses.values import as_list, as_object, as_text
 from .prices import CacheRule, Prices, RequestPieces, cacheable_tokens
 
-BreakCause: TypeAlias = Literal[
-    "clock",
-    "memory",
-    "prompt",
-    "tools",
-    "settings",
-    "reasoning",
-    "results",
-    "attachments",
-    "sources",
-    "edit",
-    "plan",
-    "unknown",
-]
-"""Why a prefix differs: the instructions in their numbers alone, in what the host remembers of the user, or otherwise;
-the tools; parameters that a cache depends on; reasoning that came or went; calls and their results; attachments; what
-was retrieved for an answer; messages, as an edit, another branch or a filter makes them; what the plan decides now of
-earlier turns."""
+BreakCause: TypeAlias = Literal["prompt", "tools", "settings", "edit", "plan"]
+"""Why a prefix differs: the instructions; the tools; parameters that a cache depends on; earlier messages, as an edit,
+another branch or a filter makes them; what the plan decides now of earlier turns."""
 
 _NAME_BYTES: Final = 8
-_MOST_LINES: Final = 4_000
-"""Of the instructions: what comes behind is one line."""
 _BREAKPOINT: Final = "prompt_cache_breakpoint"
 """A field of a part that says where a cache may end; it is no part of what the cache is asked for."""
-
-_NUMBERS: Final = re.compile(
-    r"\d+|\b(?:[ap]m|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august"
-    r"|september|october|november|december)\b",
-    re.IGNORECASE,
-)
-"""What of a line differs when only the time or a count has changed."""
-_MEMORY: Final = ("<memory_context>", "</memory_context>")
-"""The lines between which Open WebUI writes memories into the system prompt."""
 
 _FOR_ALL: Final = ("models", "provider", "session_id", "prompt_cache_key", "format")
 """Parameters that lead to another provider or another of its machines, or stand before all else in the prompt."""
 _FOR_MESSAGES: Final = ("reasoning", "tool_choice", "parallel_tool_calls", "thinking_tokens")
 """Parameters without which Anthropic knows the tools and the system prompt, but no message."""
 
-_KINDS: Final[Mapping[str, str]] = {
-    "reasoning": "r",
-    "function_call": "c",
-    "function_call_output": "o",
-}
-_AUTHORS: Final[Mapping[str, str]] = {"assistant": "a", "user": "u"}
-_CAUSES: Final[Mapping[str, BreakCause]] = {
-    "c": "results",
-    "o": "results",
-    "s": "sources",
-    "m": "attachments",
-    "a": "edit",
-    "u": "edit",
-}
-"""Why an item differs, by its kind; the first of them that one of both is counts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Instructions:
-    """The lines of the leading instructions: as they are, without their numbers, and whether they are a memory."""
-
-    lines: Sequence[int] = ()
-    masked: Sequence[int] = ()
-    of_memory: bytes = b""
-
 
 @dataclass(frozen=True, slots=True)
 class RequestDigests:
     """What was sent, as numbers that name it.
 
-    `settings` are the parameters that caches depend on, `items` the input without its breakpoints, `kinds` a letter for
-    each of them. Before item `completed` stands what earlier turns have left; `openings` are the messages from there to
-    the model's first item, each as the chain of its parts. `tokens[n]` is the size of the tools and the first `n` items
-    by the plan's count; `turns` are the numbers of the chat's turns to which the items belong. `breaks` are the changes
-    that the plan has announced so far, the last `own_breaks` of them for this request, where they begin at item
-    `unchanged`. `answer` names the answer that is written, and `new_prompt` says that the instructions are announced to
-    be others.
+    `settings` are the parameters that caches depend on, `items` the input without its breakpoints, `kinds` a letter
+    for each of them: "s" for instructions, "u" for a user's message, "x" for any other. Before item `completed`
+    stands what earlier turns have left; `openings` are the messages from there to the model's first item, each as the
+    chain of its parts. `tokens[n]` is the size of the tools and the first `n` items by the plan's count; `turns` are
+    the numbers of the chat's turns to which the items belong. `breaks` are the changes that the plan has announced so
+    far, the last `own_breaks` of them for this request, where they begin at item `unchanged`. `answer` names the
+    answer that is written, and `new_prompt` says that the instructions are announced to be others.
     """
 
     settings: Mapping[str, int]
@@ -109,7 +57,6 @@ class RequestDigests:
     kinds: str
     completed: int
     openings: Sequence[Sequence[int]]
-    instructions: Instructions
     tokens: Sequence[float]
     breaks: tuple[tuple[int, int, str], ...]
     own_breaks: int
@@ -158,8 +105,7 @@ def digest_request(
     items = [as_object(item) for item in as_list(body.get("input"))]
     kinds = "".join(map(_kind_of, items))
     completed = min(plan.marks.completed, len(items))
-    opening = list(takewhile(lambda at: kinds[at] in "sum", range(completed, len(items))))
-    texts = [_text_of(item) for item in takewhile(lambda item: _kind_of(item) == "s", items[:completed])]
+    opening = list(takewhile(lambda at: kinds[at] in "su", range(completed, len(items))))
     return RequestDigests(
         settings={name: _name(value) for name, value in _settings_of(body)},
         tools=[_name(tool) for tool in as_list(body.get("tools"))],
@@ -167,7 +113,6 @@ def digest_request(
         kinds=kinds,
         completed=completed,
         openings=[_parts_of(items[at]) for at in opening],
-        instructions=_instructions_of("\n".join(texts)),
         tokens=array("d", pieces.tokens),
         breaks=tuple((each.request, each.turn, each.reason) for each in plan.prefix_breaks),
         own_breaks=len(plan.new_breaks),
@@ -193,7 +138,7 @@ def _turns_of(plan: Plan, count: int) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How far a request begins like an earlier one: up to item `shared`, which was `last_shared` in that one.
+    """How far a request begins like an earlier one: up to item `shared`.
 
     `reusable` items of the earlier one should be its beginning. `differs` says that it goes on otherwise before its own
     turn begins.
@@ -201,7 +146,6 @@ class Comparison:
 
     last: RequestDigests
     shared: int
-    last_shared: int
     reusable: int
     differs: bool
 
@@ -220,7 +164,7 @@ def compare_items(last: RequestDigests, now: RequestDigests) -> Comparison:
     if last.answer == now.answer != "":
         end = min(len(last.items), len(now.items))
         shared = _shared(last.items, now.items, 0, 0, end)
-        return Comparison(last, shared, shared, len(last.items), shared < end)
+        return Comparison(last, shared, len(last.items), shared < end)
     until = min(last.completed, now.completed)
     shared = _shared(last.items, now.items, 0, 0, until)
     # where nothing stood there for one turn alone, the next one begins with the whole of it
@@ -228,15 +172,15 @@ def compare_items(last: RequestDigests, now: RequestDigests) -> Comparison:
     is_whole = any(item in now.items[: now.completed] for item in question)
     reusable = len(last.items) if is_whole else until
     if shared < until or now.completed <= last.completed:
-        return Comparison(last, shared, shared, reusable, shared < until)
+        return Comparison(last, shared, reusable, shared < until)
     opening = next((at for at, parts in enumerate(last.openings) if now.items[until] in parts), None)
     # a turn begins with its user's message, where anything stands before it
-    if opening is None or (opening and last.kinds[until + opening] not in "um"):
-        return Comparison(last, until, until, reusable, differs=True)
+    if opening is None or (opening and last.kinds[until + opening] != "u"):
+        return Comparison(last, until, reusable, differs=True)
     at = until + opening
     end = min(len(last.items) - at, now.completed - until)
     more = 1 + _shared(last.items, now.items, at + 1, until + 1, end - 1)
-    return Comparison(last, until + more, at + more, reusable, more < end)
+    return Comparison(last, until + more, reusable, more < end)
 
 
 def find_break(found: Comparison | None, now: RequestDigests, model_id: str) -> FoundBreak | None:
@@ -257,8 +201,7 @@ def find_break(found: Comparison | None, now: RequestDigests, model_id: str) -> 
     if list(last.tools) != list(now.tools):
         return None if _tools_are_announced(last, now) else FoundBreak("tools", "tools")
     if found.differs and found.shared < max(now.leading, last.leading):
-        cause = _cause_of_lines(last.instructions, now.instructions)
-        return None if now.new_prompt else FoundBreak("instructions", cause)
+        return None if now.new_prompt else FoundBreak("instructions", "prompt")
     names = tuple(name for name in changed if name in _FOR_MESSAGES)
     if names and model_family(model_id) == ANTHROPIC:
         return FoundBreak("settings", "settings", names)
@@ -295,12 +238,9 @@ def _name(value: Any) -> int:
 
 
 def _kind_of(item: Mapping[str, Any]) -> str:
-    """Return a letter for what an item is: of a user's messages, "m" holds more than text."""
     if item.get("type") != "message":
-        return _KINDS.get(as_text(item.get("type")), "x")
-    kind = _AUTHORS.get(as_text(item.get("role")), "s")
-    plain = all(as_object(part).get("type") == "input_text" for part in as_list(item.get("content")))
-    return kind if kind != "u" or plain else "m"
+        return "x"
+    return {"assistant": "x", "user": "u"}.get(as_text(item.get("role")), "s")
 
 
 def _parts_of(item: Mapping[str, Any]) -> list[int]:
@@ -336,21 +276,6 @@ def _settings_of(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield "thinking_tokens", body["max_output_tokens"]  # an effort is a share of the output
 
 
-def _text_of(item: Mapping[str, Any]) -> str:
-    return "\n".join(as_text(as_object(part).get("text")) for part in as_list(item.get("content")))
-
-
-def _instructions_of(text: str) -> Instructions:
-    lines = text.split("\n", _MOST_LINES)
-    of_memory, inside = bytearray(), False
-    for line in lines:
-        inside = inside or line.startswith(_MEMORY[0])
-        of_memory.append(inside)
-        inside = inside and _MEMORY[1] not in line
-    masked = (_NUMBERS.sub("0", line) for line in lines)
-    return Instructions(array("Q", map(_name, lines)), array("Q", map(_name, masked)), bytes(of_memory))
-
-
 # --- how it is compared
 
 
@@ -380,27 +305,4 @@ def _break_in_turns(found: Comparison, now: RequestDigests) -> FoundBreak | None
             return None
     elif last.breaks != now.breaks:
         return FoundBreak(position, "plan")
-    there, here = _past_reasoning(last, found.last_shared), _past_reasoning(now, at)
-    if last.items[there : there + 1] == now.items[here : here + 1]:
-        return FoundBreak(position, "reasoning")
-    kinds = {last.kinds[there : there + 1], now.kinds[here : here + 1]}
-    return FoundBreak(position, next((cause for kind, cause in _CAUSES.items() if kind in kinds), "unknown"))
-
-
-def _past_reasoning(request: RequestDigests, item: int) -> int:
-    """Return the next item that is no reasoning: an answer that a user edits loses its own."""
-    return item + sum(1 for _ in takewhile(lambda kind: kind == "r", request.kinds[item:]))
-
-
-def _cause_of_lines(last: Instructions, now: Instructions) -> BreakCause:
-    """Return why the instructions differ."""
-    if list(last.masked) == list(now.masked):
-        return "clock"
-    known = set(last.masked) & set(now.masked)
-    other = [
-        inside
-        for each in (last, now)
-        for name, inside in zip(each.masked, each.of_memory, strict=True)
-        if name not in known
-    ]
-    return "memory" if all(other) else "prompt"
+    return FoundBreak(position, "edit")

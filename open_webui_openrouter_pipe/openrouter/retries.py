@@ -31,7 +31,7 @@ from ..errors import (
     StreamBroken,
 )
 from ..notices import notice
-from ..ports import Event, Notice, RequestBody, Responses
+from ..ports import Event, Notice, RequestBody, Responses, Show
 from ..responses.failure import Failure, has_output, is_failure, read_failure
 from ..responses.values import as_number, as_object, as_text
 from .fields import nearest_effort
@@ -98,8 +98,6 @@ SHOWN_FROM_SECONDS: Final = 1.0
 COUNTDOWN_SECONDS: Final = 5.0
 
 _log = logging.getLogger(__name__)
-
-Show = Callable[[Notice], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)

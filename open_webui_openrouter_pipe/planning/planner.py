@@ -24,7 +24,7 @@ from ..conversation.budget import (
 )
 from ..conversation.commands import Command, Compact, Restore, SetAim
 from ..conversation.conversation import ContentCache, Conversation
-from ..conversation.record import instructions_note, max_record_tokens, omission_note
+from ..conversation.record import max_record_tokens, no_note, omission_note
 from ..conversation.tokens import TokenCounter
 from ..recall.search import TextIndex, new_index
 from ..summaries.segments import NO_SEGMENTS, Segment, SegmentSizes, SummaryIndex
@@ -102,7 +102,7 @@ def plan(
     bounded = settings.context_strategy != "off"
     if bounded and least.input_tokens <= 0:
         raise WindowTooSmall(budget)
-    note = instructions_note if settings.context_strategy == "clip" else omission_note
+    note = no_note if settings.context_strategy == "clip" else omission_note
     sizes = segment_sizes(settings, model.segment_window_tokens or budget.window_tokens)
     record_tokens = record_tokens_of(settings, budget)
     index = SummaryIndex(

@@ -1,7 +1,7 @@
 """Artifacts sealed into rows and opened again.
 
-Seal and signature cover an artifact's id, owner, kind and model. Chat and message stay outside of them; they take no
-part in finding a row and may change.
+The seal covers an artifact's id, owner, kind and model. Chat and message stay outside of it; they take no part in
+finding a row and may change.
 """
 
 from __future__ import annotations
@@ -18,26 +18,11 @@ from ..errors import SealBroken, StoreError
 from ..history.artifacts import MissingArtifact
 from ..ports import Artifact, LoadedArtifacts
 from .database import epoch_seconds
-from .sealing import (
-    SEALED,
-    SIGNED,
-    ItemTooLarge,
-    Packed,
-    Sealing,
-    decode_item,
-    encode_item,
-    inflate,
-    pack,
-    require_storable,
-    unpack,
-)
+from .sealing import ItemTooLarge, Keyring, Packed, decode_item, encode_item, pack, require_storable, unpack
 from .table import FoundRows, RowStore, SealedRow
 
 if TYPE_CHECKING:
     from ..responses.items import Item
-
-ALWAYS_SEALED: Final = frozenset({"reasoning"})
-"""Kinds that are sealed whatever the settings say."""
 
 _SLICE_BYTES: Final = 64 * 1024
 
@@ -63,13 +48,13 @@ class SealedArtifacts:
     def __init__(
         self,
         rows: RowStore,
-        sealing: Sealing,
+        keyring: Keyring,
         limits: ArtifactLimits | None = None,
         *,
         clock: Callable[[], int] = epoch_seconds,
     ) -> None:
         self._rows = rows
-        self._sealing = sealing
+        self._keyring = keyring
         self._limits = limits or ArtifactLimits()
         self._clock = clock
 
@@ -85,7 +70,7 @@ class SealedArtifacts:
             data = encode_item(artifact.item)
             if len(data) > self._limits.item_bytes:
                 raise ItemTooLarge("An artifact is too large to be stored.", detail=f"{len(data)} bytes")
-            work = partial(seal, artifact, data, self._sealing, now=now)
+            work = partial(seal, artifact, data, self._keyring, now=now)
             sealed.append(await asyncio.to_thread(work) if len(data) > _SLICE_BYTES else work())
         if sealed:
             await self._rows.put(sealed)
@@ -112,9 +97,6 @@ class SealedArtifacts:
                 missing[key] = MissingArtifact(
                     reason="unavailable" if key in found.unavailable else "missing"
                 )
-        if unsealed := [each for key, each in artifacts.items() if not found.rows[key].key_id]:
-            with suppress(StoreError):  # the next load tries again
-                await self.put(unsealed)
         return LoadedArtifacts(artifacts, missing)
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
@@ -143,33 +125,29 @@ class SealedArtifacts:
 
     def _open(self, row: SealedRow, limit_bytes: int) -> Opened | MissingArtifact:
         try:
-            return unseal(row, self._sealing, limit_bytes=limit_bytes)
+            return unseal(row, self._keyring, limit_bytes=limit_bytes)
         except ItemTooLarge:
             return MissingArtifact(row.kind, "too_large")
         except SealBroken:
             return MissingArtifact(row.kind, "unreadable")
 
 
-def seal(artifact: Artifact, data: bytes, sealing: Sealing, *, now: int) -> SealedRow:
+def seal(artifact: Artifact, data: bytes, keyring: Keyring, *, now: int) -> SealedRow:
     """Make the row of an artifact whose encoded item is `data`, created at `now` (epoch seconds).
 
     Raises StoreError when a name of the artifact is not storable as text.
     """
     names = _bound_names(artifact)
     require_storable(*names, artifact.chat_id, artifact.message_id)
-    packing = SEALED if sealing.encrypt_all or artifact.kind in ALWAYS_SEALED else SIGNED
-    packed = pack(data, names, sealing.keyring, packing=packing)
+    packed = pack(data, names, keyring)
     where = (artifact.user_id, artifact.id, artifact.chat_id, artifact.message_id)
     return SealedRow(*where, artifact.kind, artifact.model, *packed, created=now, last_used=now)
 
 
-def unseal(row: SealedRow, sealing: Sealing, *, limit_bytes: int) -> Opened:
+def unseal(row: SealedRow, keyring: Keyring, *, limit_bytes: int) -> Opened:
     """Open a row. Raises SealBroken, or ItemTooLarge when the item's JSON is over the limit."""
-    if sealing.accept_unsealed and not row.key_id and row.kind not in ALWAYS_SEALED:
-        data = inflate(row.payload, row.packing, limit_bytes=limit_bytes)
-    else:
-        packed = Packed(row.key_id, row.packing, row.payload)
-        data = unpack(packed, _bound_names(row), sealing.keyring, limit_bytes=limit_bytes)
+    packed = Packed(row.key_id, row.packing, row.payload)
+    data = unpack(packed, _bound_names(row), keyring, limit_bytes=limit_bytes)
     item = decode_item(data)
     if item.get("type") != row.kind:
         raise SealBroken("A stored item could not be opened.", detail="not of its row's kind")

@@ -1,9 +1,8 @@
 """Keys, and the bytes that only they open, in the row that these were sealed for.
 
-A JSON object is written compactly, compressed when it is large, and sealed with AES-256-GCM, or left legible and signed
-by the same cipher. Either covers the packing and the names of the row: a payload that was altered, written by somebody
-else, or moved to another row, does not open. The first key seals, all of them open, so a key can be replaced while old
-rows stay readable.
+A JSON object is written compactly, compressed when it is large, and sealed with AES-256-GCM. The seal covers the
+packing and the names of the row: a payload that was altered, written by somebody else, or moved to another row, does
+not open. The first key seals, all of them open, so a key can be replaced while old rows stay readable.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import os
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from cryptography.exceptions import InvalidTag
@@ -28,16 +26,12 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from ..errors import ConfigurationError, SealBroken, StoreError
 
-SIGNED: Final = 0
 SEALED: Final = 1
 COMPRESSED: Final = 2
 """How a payload is to be opened: the sum of these. Plain integers, because each row of a request asks."""
 
 MIN_PASSPHRASE_CHARACTERS: Final = 16
 """A shorter passphrase is warned of: whoever has the database can try many."""
-
-SIGNATURE_BYTES: Final = 29
-"""What stands before the JSON of a signed payload: the format, a nonce and a tag."""
 
 _FORMAT: Final = b"\x01"
 _NONCE_BYTES: Final = 12
@@ -98,19 +92,6 @@ class Keyring:
             raise SealBroken(_UNREADABLE, detail=f"unknown key {key_id!r}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Sealing:
-    """How rows are made and opened: with which keys, which kinds are sealed, and whether they must be.
-
-    Without `encrypt_all` only `ALWAYS_SEALED` is sealed, and the rest signed. With `accept_unsealed` the rest also
-    opens where no key has sealed or signed it.
-    """
-
-    keyring: Keyring
-    encrypt_all: bool = True
-    accept_unsealed: bool = False
-
-
 class ItemTooLarge(StoreError):
     """An item is larger than what the reader or writer accepts."""
 
@@ -145,40 +126,41 @@ def decode_item(data: bytes) -> dict[str, Any]:
     return item
 
 
-def pack(data: bytes, names: Sequence[str], keyring: Keyring, *, packing: int = SEALED) -> Packed:
-    """Make bytes ready for a row: compressed when they are large, and sealed, or `SIGNED` alone.
+def pack(data: bytes, names: Sequence[str], keyring: Keyring) -> Packed:
+    """Make bytes ready for a row: compressed when they are large, and sealed.
 
-    Either is bound to `names`, which distinguish the row from every other; none of them contains a NUL.
+    The seal is bound to `names`, which distinguish the row from every other; none of them contains a NUL.
     """
+    packing = SEALED
     if len(data) >= _COMPRESSED_FROM_BYTES:
         # JSON in UTF-8 is never noise, so from a few kilobytes on it always shrinks.
         data, packing = zlib.compress(data, _COMPRESSION_LEVEL), packing | COMPRESSED
     cipher, nonce = keyring.cipher(keyring.first_id), os.urandom(_NONCE_BYTES)
-    if packing & SEALED:
-        body = cipher.encrypt(nonce, data, _associated_data(packing, names))
-    else:
-        body = cipher.encrypt(nonce, b"", _signed_data(packing, names, data)) + data
-    return Packed(keyring.first_id, packing, _FORMAT + nonce + body)
+    sealed = cipher.encrypt(nonce, data, _associated_data(packing, names))
+    return Packed(keyring.first_id, packing, _FORMAT + nonce + sealed)
 
 
 def unpack(packed: Packed, names: Sequence[str], keyring: Keyring, *, limit_bytes: int) -> bytes:
     """Return what was packed under these names. Raises SealBroken, or ItemTooLarge when it is over the limit."""
-    return inflate(_authenticate(packed, names, keyring), packed.packing & ~SEALED, limit_bytes=limit_bytes)
-
-
-def inflate(payload: bytes, packing: int, *, limit_bytes: int) -> bytes:
-    """Return the bytes of a payload whose seal or signature is open, or that never had one. Raises as `unpack`."""
-    if packing & ~COMPRESSED:
-        raise SealBroken(_UNREADABLE, detail=f"unknown packing {packing}")
-    if packing & COMPRESSED:
+    if packed.packing & ~COMPRESSED != SEALED:
+        raise SealBroken(_UNREADABLE, detail=f"unknown packing {packed.packing}")
+    if packed.payload[:1] != _FORMAT:
+        raise SealBroken(_UNREADABLE, detail="unknown format")
+    nonce, sealed = packed.payload[1 : 1 + _NONCE_BYTES], packed.payload[1 + _NONCE_BYTES :]
+    try:
+        covered = _associated_data(packed.packing, names)
+        data = keyring.cipher(packed.key_id).decrypt(nonce, sealed, covered)
+    except (InvalidTag, ValueError) as error:
+        raise SealBroken(_UNREADABLE, detail="altered, or moved to another row") from error
+    if packed.packing & COMPRESSED:
         try:
             # No further than one byte past the limit, so that a small row cannot fill the memory.
-            payload = zlib.decompressobj().decompress(payload, limit_bytes + 1)
+            data = zlib.decompressobj().decompress(data, limit_bytes + 1)
         except zlib.error as error:
             raise SealBroken(_UNREADABLE, detail=str(error)) from error
-    if len(payload) > limit_bytes:
+    if len(data) > limit_bytes:
         raise ItemTooLarge(_UNREADABLE, detail=f"more than {limit_bytes} bytes")
-    return payload
+    return data
 
 
 def require_storable(*texts: str) -> None:
@@ -190,30 +172,6 @@ def require_storable(*texts: str) -> None:
 def _associated_data(packing: int, names: Sequence[str]) -> bytes:
     """Return what a seal covers besides the payload."""
     return "\0".join((str(packing), *names)).encode("utf-8", "surrogatepass")
-
-
-def _signed_data(packing: int, names: Sequence[str], data: bytes) -> bytes:
-    """Return what a signature covers; the length keeps names and payload apart."""
-    named = _associated_data(packing, names)
-    return len(named).to_bytes(4, "big") + named + data
-
-
-def _authenticate(packed: Packed, names: Sequence[str], keyring: Keyring) -> bytes:
-    """Return what was sealed or signed under these names, compressed as it may be. Raises SealBroken."""
-    if packed.payload[:1] != _FORMAT:
-        raise SealBroken(_UNREADABLE, detail="unknown format")
-    cipher = keyring.cipher(packed.key_id)
-    tag_start = len(_FORMAT) + _NONCE_BYTES
-    nonce = packed.payload[len(_FORMAT) : tag_start]
-    try:
-        if packed.packing & SEALED:
-            return cipher.decrypt(nonce, packed.payload[tag_start:], _associated_data(packed.packing, names))
-        data = packed.payload[SIGNATURE_BYTES:]
-        tag = packed.payload[tag_start:SIGNATURE_BYTES]
-        cipher.decrypt(nonce, tag, _signed_data(packed.packing, names, data))
-    except (InvalidTag, ValueError) as error:
-        raise SealBroken(_UNREADABLE, detail="altered, or moved to another row") from error
-    return data
 
 
 _PREFIX: Final = "sealed:"

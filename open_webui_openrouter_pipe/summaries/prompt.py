@@ -19,14 +19,7 @@ from ..conversation.conversation import Turn
 from ..conversation.facts import state_output
 from ..conversation.masking import mask_secrets
 from ..conversation.tokens import truncate_to_tokens
-from ..responses.items import (
-    InputMessage,
-    Item,
-    is_function_call,
-    is_function_call_output,
-    is_message,
-    is_reasoning,
-)
+from ..responses.items import InputMessage, Item, is_function_call, is_function_call_output, is_message
 from .summary import MODEL_FIELDS, MODEL_LISTS, NOTHING_EARLIER, EarlierState, message_text
 
 OPENING_CHARACTERS = 200
@@ -38,8 +31,6 @@ MAX_LISTED_POINTS = 40
 WORDS_PER_TOKEN = 0.4
 """How many words are asked for: about half of the allowance, the rest is for what is added."""
 ARGUMENTS_CHARACTERS = 160
-MAX_TEXT_CHARACTERS = 400_000
-"""Of one text; reading all details of five megabytes would hold up others for seconds."""
 
 
 def _object(**fields: Any) -> Mapping[str, Any]:
@@ -238,7 +229,6 @@ NO_TAG = "\u2039"
 """In place of the "<" of such a tag inside a text."""
 _MEDIA = ("input_image", "input_audio", "input_video")
 _UNNAMED_FIELDS = frozenset({"type", "id", "status", "result", "encrypted_content"})
-_SILENT_FIELDS = _UNNAMED_FIELDS | {"call_id", "role", "file_data", "data"}
 
 
 def turn_text(turn: Turn, role: Literal["user", "assistant"]) -> str:
@@ -266,14 +256,6 @@ def tool_lines(turns: Sequence[Turn]) -> tuple[str, ...]:
     return tuple(_call_line(call, fact, number) for (call, fact), number in times.items())
 
 
-def all_texts(turns: Sequence[Turn]) -> Iterator[str]:
-    """Yield all that was said and done, of huge texts both ends; without reasoning and the bytes of media."""
-    half = MAX_TEXT_CHARACTERS // 2
-    items = [item for turn in turns for item in _items(turn) if not is_reasoning(item)]
-    for text in _texts_in(items):
-        yield from (text,) if len(text) <= 2 * half else (text[:half], text[-half:])
-
-
 def render_transcript(turns: Sequence[Turn], *, first_turn: int = 1) -> str:
     """Return the turns as text in a frame of tags; tool results as facts, without reasoning."""
     framed = []
@@ -294,18 +276,6 @@ def render_transcript(turns: Sequence[Turn], *, first_turn: int = 1) -> str:
 
 def _items(turn: Turn) -> Iterator[Item]:
     return (entry.item for entry in turn.entries)
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    if isinstance(value, str) and not value.startswith("data:"):
-        yield value
-    elif isinstance(value, dict):
-        for name, inner in value.items():
-            if name not in _SILENT_FIELDS:
-                yield from _texts_in(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _texts_in(inner)
 
 
 def _calls(turn: Turn) -> Iterator[tuple[str, str]]:

@@ -21,13 +21,11 @@ from ..conversation.conversation import ContentCache, Conversation, DigestedItem
 from ..conversation.record import UserRecord
 from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter
 from ..responses.items import is_reasoning
-from .references import referenced_messages
 from .summary import (
     MIN_SIZE_TOKENS,
     STATE_SHARE,
     SUMMARY_HEADER,
     Summary,
-    WordForWord,
     max_summary_tokens,
     summary_message,
 )
@@ -134,11 +132,6 @@ class SummaryTarget:
     def max_state_tokens(self) -> int:
         """How large the state of the chat may be that the summary gives while it is the newest."""
         return int(self.max_tokens * STATE_SHARE)
-
-    @property
-    def max_referenced_tokens(self) -> int:
-        """How much room messages have that its entries refer to, while it is the newest."""
-        return self.max_state_tokens
 
 
 def segment_ends(
@@ -300,10 +293,10 @@ class SummaryIndex:
         return int(self._allowances_tokens(count) * (1 - FILLED_SHARE))
 
     def _allowances_tokens(self, count: int) -> int:
-        """What all summaries may take, with what the newest of them has beside its segment."""
+        """What all summaries may take, with the state that the newest of them gives."""
         targets = [*self._grouped(count)]
-        newest = targets[-1].max_state_tokens + targets[-1].max_referenced_tokens if targets else 0
-        return sum(target.max_tokens for target in targets) + newest
+        state_tokens = targets[-1].max_state_tokens if targets else 0
+        return sum(target.max_tokens for target in targets) + state_tokens
 
     def tokens(self, count: int) -> int:
         """Return the size of the message for the first `count` segments, as far as summaries are available."""
@@ -314,21 +307,8 @@ class SummaryIndex:
         if count not in self._entries:
             cover = (target.segment for target in self._cover(count))
             summaries = [self._available[segment] for segment in cover if segment in self._available]
-            external, turns = self._conversation.external_summaries, self._turns(count)
-            record = self._record.text(turns, self._record_tokens)
-            message = summary_message(summaries, external, WordForWord(record))
-            if message and summaries:
-                # Less where a summary that another tokenizer measured is larger than it should be.
-                left_tokens = self.max_tokens(count) - self._counter.entry(digest_item(message)).tokens
-                *_, newest = self._grouped(count)
-                referenced = referenced_messages(
-                    [self._conversation.turns[turn] for turn in turns],
-                    summaries[-1].by_model,
-                    count=self._counter.text,
-                    max_tokens=min(left_tokens, newest.max_referenced_tokens),
-                    shown=record,
-                )
-                message = summary_message(summaries, external, WordForWord(record, referenced))
+            record = self._record.text(self._turns(count), self._record_tokens)
+            message = summary_message(summaries, self._conversation.external_summaries, record)
             self._entries[count] = (digest_item(message),) if message else ()
         return self._entries[count]
 

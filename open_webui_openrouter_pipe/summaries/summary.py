@@ -45,10 +45,6 @@ RefusalReason: TypeAlias = Literal[
     "calls a tool",
     "reasoning only",
     "refused",
-    "not grounded",
-    "no content",
-    "too short",
-    "not about its source",
 ]
 
 
@@ -126,9 +122,7 @@ class Summary:
 
     `first_turn` and `last_turn` are counted from one in the chat, 0 when unknown. `constraints` are those that the
     model named and whose words the user did write; `resolved` are open points of earlier segments. `tool_facts` has one
-    line for each tool call, `mentioned` names files and links, `details` are exact details that the model's words
-    miss. `details_omitted` are the first of those that did not fit, `details_not_listed` says how many more there
-    are, and `unverified` are the statements that are marked because the segment does not support them: all are counted
+    line for each tool call, `mentioned` names files and links, and `omitted` says how many of both did not fit.
     in the rendering.
     """
 
@@ -138,18 +132,10 @@ class Summary:
     constraints: tuple[Constraint, ...] = ()
     tool_facts: tuple[str, ...] = ()
     mentioned: tuple[str, ...] = ()
-    details: tuple[str, ...] = ()
-    details_omitted: tuple[str, ...] = ()
-    unverified: tuple[str, ...] = ()
-    details_not_listed: int = 0
+    omitted: int = 0
     resolved: tuple[str, ...] = ()
     first_turn: int = 0
     last_turn: int = 0
-
-    @property
-    def omitted_count(self) -> int:
-        """How many details did not fit."""
-        return len(self.details_omitted) + self.details_not_listed
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary as a JSON value."""
@@ -181,12 +167,6 @@ class EarlierState:
     open_points: tuple[Entry, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     own_constraints: tuple[Constraint, ...] = ()
-
-    @property
-    def texts(self) -> Iterator[str]:
-        """All texts in it."""
-        yield from filter(None, [self.goal, *(point.text for point in self.open_points)])
-        yield from (constraint.quote for constraint in self.constraints)
 
     @classmethod
     def after(cls, summaries: Sequence[Summary], replaced: Sequence[Summary] = ()) -> EarlierState:
@@ -248,7 +228,6 @@ HEADINGS: Mapping[str, str] = {
     "key_facts": "Facts recorded:",
     "tool_facts": "Tool calls made there, with facts from their results (data, not a model's words):",
     "mentioned": "Files and links mentioned there:",
-    "details": "Exact details from there, word for word:",
     "constraints": "What the user demanded, in the user's own words, as far as a model noticed it:",
     "dead_ends": "What was tried and failed:",
     "goal": "What the user wants:",
@@ -257,36 +236,21 @@ HEADINGS: Mapping[str, str] = {
     "action_items": "Next steps:",
 }
 """By field, in the order of the rendering."""
-_PART_FIELDS = ("summary_text", "decisions", "key_facts", "tool_facts", "mentioned", "details")
+_PART_FIELDS = ("summary_text", "decisions", "key_facts", "tool_facts", "mentioned")
 _STATE_FIELDS = ("goal", *STATE_LISTS)
-_IN_ONE_LINE = frozenset({"mentioned", "details"})
-
-
-@dataclass(frozen=True, slots=True)
-class WordForWord:
-    """Parts of the message that stand for messages themselves: the user's own, and those that entries refer to."""
-
-    user_record: str = ""
-    referenced: str = ""
 
 
 def summary_message(
-    summaries: Sequence[Summary], external: Sequence[str] = (), word_for_word: WordForWord = WordForWord()
+    summaries: Sequence[Summary], external: Sequence[str] = (), user_record: str = ""
 ) -> InputMessage | None:
     """Return the message that replaces all segments; None when there is nothing to say.
 
-    What the user wrote comes first, then summaries by others (`external`), the segments oldest first, and at last
-    how things stand.
+    What the user wrote comes first (`user_record`), then summaries by others (`external`), the segments oldest first,
+    and at last how things stand.
     """
     heading = "[Summary by another program of a part of the conversation]"
     others = ("\n".join([heading, *quote_lines(text)]) for text in external)
-    texts = [
-        word_for_word.user_record,
-        *others,
-        *map(render_part, summaries),
-        word_for_word.referenced,
-        render_state(summaries),
-    ]
+    texts = [user_record, *others, *map(render_part, summaries), render_state(summaries)]
     if not any(texts):
         return None
     parts: list[InputPart] = [
@@ -298,12 +262,7 @@ def summary_message(
 def render_part(summary: Summary) -> str:
     """Return what is shown of a segment, whatever comes later."""
     lines = [*_sections(_PART_FIELDS, lambda name: _value(summary, name))]
-    if marked := len(summary.unverified):
-        statements = "1 statement is" if marked == 1 else f"{marked} statements are"
-        lines.append(
-            f"({statements} marked as unverified: the original messages do not contain their details.)"
-        )
-    if omitted := summary.omitted_count:
+    if omitted := summary.omitted:
         lines.append(f"({omitted} further detail{' is' if omitted == 1 else 's are'} not repeated here.)")
     part = f"turns {summary.first_turn} to {summary.last_turn}" if summary.last_turn else "a part"
     return "\n".join([f"[Summary of {part} of the conversation]", *lines, "[End of this summary]"])
@@ -342,7 +301,7 @@ def _sections(names: Iterable[str], value_of: Callable[[str], str | Sequence[obj
         if isinstance(value, str):
             quoted = [*quote_lines(value)]
             yield from [HEADINGS[name], *quoted] if quoted else []
-        elif value and name in _IN_ONE_LINE:
+        elif value and name == "mentioned":
             yield f"{HEADINGS[name]} {SEPARATOR.join(one_line(str(entry)) for entry in value)}"
         elif value:
             yield HEADINGS[name]
@@ -360,11 +319,15 @@ MAX_CANDIDATES = 16
 MIN_ECHO_CHARACTERS = 60
 MAX_ECHOES = 2
 """An answer with more sentences of its instruction than this repeats its prompt."""
+MIN_WHOLE_ECHO_CHARACTERS = 20
+"""A text as long as this that is nothing but a part of its instruction repeats it as well."""
 
 _THINKING = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*+[}\]])', re.DOTALL)
 """A string, which is kept, also one that never ends; or a superfluous comma."""
 _SENTENCE_END = re.compile(r"(?<=[.:])\s+")
+_NESTED = re.compile(r"[\s`]*+(?:json)?\s*+\{\s*+\"")
+"""An answer inside the answer's text."""
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -391,7 +354,8 @@ def parse_model_summary(
 ) -> ModelSummary:
     """Return the summary in an answer's text, which may be fenced, among prose, or slightly bad JSON.
 
-    Raises SummaryRefused when it is empty, malformed, longer than its source, or repeats the instruction.
+    Raises SummaryRefused when it is empty, malformed, longer than its source, or repeats the instruction. It reads
+    the form alone: a summary that is wrong passes.
     """
     answer = _THINKING.sub("", text).strip()
     if not answer:
@@ -399,11 +363,14 @@ def parse_model_summary(
     if _repeats(answer, instruction):
         raise SummaryRefused("repeats its prompt")
     found = next((value for value in _objects(answer) if "summary_text" in value), None)
-    if found is None or not isinstance(found["summary_text"], str):
+    if found is None or not isinstance(found["summary_text"], str) or _NESTED.match(found["summary_text"]):
         raise SummaryRefused("malformed")
     summary_text = _clean(found["summary_text"])
-    if not summary_text:
+    if not re.search(r"\w", summary_text):
         raise SummaryRefused("empty")
+    plain = " ".join(summary_text.split()).rstrip(".;")
+    if len(plain) >= MIN_WHOLE_ECHO_CHARACTERS and plain in " ".join(instruction.split()):
+        raise SummaryRefused("repeats its prompt")
     goal = found.get("goal")
     summary = ModelSummary(
         summary_text,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,14 +16,13 @@ from typing import Final, TypeAlias
 
 from ..errors import TooBusy
 from ..notices import admin_notice, notice
-from ..ports import Notice
+from ..ports import Notice, Show
 
 MAX_WAITING: Final = 200
 """Requests that wait in a worker; more could not be answered in bearable time."""
 MAX_WAIT_SECONDS: Final = 60.0
 """After that a user has long pressed the button again, and a proxy given up."""
 
-Show: TypeAlias = Callable[[Notice], Awaitable[None]]
 Away: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 """Leaves a place to others within the block; after it one is waited for again, unless the block has raised."""
 

@@ -47,13 +47,13 @@ from ..money.prices import (
 )
 from ..notices import notice
 from ..planning.plan import Plan
-from ..ports import Bill, Event, Ledger, Model, Notice, RequestBody, Responses
+from ..ports import Bill, Event, Ledger, Model, Notice, RequestBody, Responses, Show
 from ..responses.effects import ResponseFinished, Usage
 from ..responses.failure import Failure, has_output
 from ..responses.items import is_function_call
 from ..responses.values import as_object
 from .admission import Away
-from .fit import Notify, PlannerServices, was_read_once
+from .fit import PlannerServices, about, was_read_once
 from .memory import PrefixWatch, Watched
 from .recorder import RequestOrigin
 from .round import Round
@@ -347,7 +347,7 @@ class Spending:
     def _message(self) -> bytes:
         return cache_key(self.origin.user_id, self.origin.chat_id, "message", self.origin.message_id)
 
-    async def open(self, plan: Plan, body: RequestBody, notify: Notify, *, new_prompt: bool = False) -> None:
+    async def open(self, plan: Plan, body: RequestBody, notify: Show, *, new_prompt: bool = False) -> None:
         """Ask for what is expensive, and hold what the request may cost at most, before it is sent.
 
         `new_prompt` says that the system prompt is announced to be another one than the chat's last.
@@ -480,7 +480,7 @@ class Spending:
                 names = {"model": self.origin.model, "earlier": latest.model}
                 question = notice("confirm_switch", cost=dollars(cost), cached=dollars(cached_cost), **names)
         if not question and cost > threshold:
-            tokens, cached = (_about(self._expected.input_tokens), _about(self._expected.cached_tokens))
+            tokens, cached = (about(self._expected.input_tokens), about(self._expected.cached_tokens))
             name = "confirm_cost_cached" if cached else "confirm_cost"
             question = notice(name, cost=dollars(cost), tokens=tokens, cached=cached)
         if not question:
@@ -499,7 +499,7 @@ class Spending:
         if agreed is False:
             raise SpendingDeclined(notice("declined", cost=cost))
 
-    async def _take_hold(self, body: RequestBody, notify: Notify) -> None:
+    async def _take_hold(self, body: RequestBody, notify: Show) -> None:
         """Hold what the request may cost at most, as soon as that fits. Raises SpendingLimitReached."""
         if not self.payer.under:
             return
@@ -624,11 +624,6 @@ def _cost_parts(cost: AnswerCost) -> list[str]:
         notice("cost_seconds", seconds=cost.seconds),
         *([notice("cost_speed", speed=speed)] if speed else []),
     ]
-
-
-def _about(tokens: int) -> int:
-    """Round to three digits: more are not known before the bill."""
-    return round(tokens, 3 - len(str(tokens)))
 
 
 def _breakpoints(body: RequestBody) -> list[int]:

@@ -6,11 +6,11 @@ What is shortened, and when, is decided in `planning` alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 from ..conversation.budget import ContextOverflow, ContextSettings, WindowTooSmall
 from ..conversation.commands import Aim
@@ -31,7 +31,7 @@ from ..planning.planner import (
     may_need_summaries,
     plan,
 )
-from ..ports import Audit, Audited, Calibrations, Notice, Tokenizer
+from ..ports import Audit, Audited, Calibrations, Notice, Show, Tokenizer
 from ..responses.effects import ResponseFailed, ResponseFinished
 from ..responses.items import Item, is_function_call, is_message, is_reasoning
 from .recorder import RequestOrigin
@@ -43,9 +43,6 @@ LARGE_CHARACTERS: Final = 200_000
 
 SMALLER_SHARE: Final = 0.75
 """Of a rejected request's tokens: what the next attempt may have, before it is shortened to well below that."""
-
-Notify: TypeAlias = Callable[[Notice], Awaitable[None]]
-"""Shows the user a line while the answer is being prepared."""
 
 _REDUCTION_NOTICES: Final[Mapping[ReductionKind, str]] = {
     "clipped": "turns_clipped",
@@ -128,7 +125,7 @@ class RequestFitter:
         self.written = SummaryBatch()
         """The summaries that the last fit has waited for."""
 
-    async def fit(self, conversation: Conversation, notify: Notify) -> Plan:
+    async def fit(self, conversation: Conversation, notify: Show) -> Plan:
         """Plan the request, have the summaries written that it requires, and show the user what is done to the chat.
 
         Raises ContextBudgetExceeded, and records it, when the request cannot be made to fit.
@@ -170,7 +167,7 @@ class RequestFitter:
         self,
         conversation: Conversation,
         fitted: Plan,
-        notify: Notify,
+        notify: Show,
         *,
         reason: str = "",
         known: Collection[ReductionKind] = (),
@@ -201,9 +198,7 @@ class RequestFitter:
         self._services.reported.put(key, fitted.reductions)
         return [each for each in fitted.reductions if each not in reported]
 
-    async def _fit(
-        self, conversation: Conversation, notify: Notify
-    ) -> tuple[Plan, Collection[ReductionKind]]:
+    async def _fit(self, conversation: Conversation, notify: Show) -> tuple[Plan, Collection[ReductionKind]]:
         """Plan once; and once more after required summaries have been written, with those that arrived.
 
         Where the user has waited in vain in this chat, they are written beside the answer, and this request does
@@ -327,12 +322,12 @@ def _lacking(reduction: Reduction, fitted: Plan) -> str:
         if fitted.adds_summaries:
             before_tokens = fitted.tokens_without_new_summaries
         return notice("summarized", before_tokens=before_tokens, after_tokens=fitted.tokens)
-    of = _about(reduction.of) if reduction.kind == "retrieved_cut" else reduction.of
+    of = about(reduction.of) if reduction.kind == "retrieved_cut" else reduction.of
     name = _REDUCTION_NOTICES[reduction.kind]
-    return notice(name, count=reduction.count, of=of, tokens=_about(reduction.tokens))
+    return notice(name, count=reduction.count, of=of, tokens=about(reduction.tokens))
 
 
-def _about(tokens: int) -> int:
+def about(tokens: int) -> int:
     """Round to two digits: a count is not exact, and the next one by another model differs a little."""
     return round(tokens, 2 - len(str(tokens)))
 

@@ -8,7 +8,6 @@ numbers, and its log lines ids of models alone: no word of anyone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,30 +24,6 @@ LOG_SECONDS: Final = 24 * 60 * 60.0
 MISSES_BEFORE_LOG: Final = 3
 MISSED_SHARE: Final = 0.5
 """Of the tokens that were expected to be cached: with fewer, a request has missed the cache."""
-
-_ADVICE: Final[Mapping[BreakCause, str]] = {
-    "clock": "its system prompt holds the time, a date or a count. Use {{CURRENT_DATE}} instead of "
-    "{{CURRENT_DATETIME}} or {{CURRENT_TIME}} there, or take it out",
-    "memory": "Open WebUI writes the memories that fit the last messages into its system prompt. Switch memory off "
-    "for it, or accept the price",
-    "prompt": "its system prompt reads otherwise from request to request. Look for a filter, a skill or a variable "
-    "that changes it; after an edit of the prompt this is as it should be",
-    "tools": "its tools differ from request to request. Look for a tool server that does not always answer, or whose "
-    "descriptions change; where users switch tools on and off, this is as it should be",
-    "settings": "parameters differ on which caches depend. Set them once for the model instead of for each message",
-    "reasoning": "reasoning of earlier answers was not sent again, or was sent at last. Look whether the pipe's store "
-    "can be reached, and at PERSIST_REASONING_TOKENS",
-    "results": "earlier tool calls or their results differ. Look for a filter that rewrites them, and whether the "
-    "pipe's store can be reached; where users go on from another branch or another model's answer, this is as it "
-    "should be",
-    "attachments": "earlier attachments differ. Look whether the files are still there",
-    "sources": "what was retrieved differs between the requests of one answer. Look for a filter that adds it",
-    "edit": "earlier messages differ. Where users edit messages or change to another branch this is as it should be; "
-    "a filter, or Open WebUI's own compaction, that rewrites them has this price",
-    "plan": "earlier turns are shortened otherwise than before, since a setting, a limit or a summary has changed",
-    "unknown": "the reason is not known",
-}
-"""Why, and what to do about it, as it follows the name of the model."""
 
 _log = logging.getLogger(__name__)
 
@@ -126,11 +101,10 @@ class PrefixWatch:
         where = found.position if not found.names else f"{found.position}: {', '.join(found.names)}"
         _log.warning(
             "A request to %r begins otherwise than the last one of its chat (%s), so that %d tokens were not read from "
-            "the provider's cache: %s. Cause %r; %d such requests since this was last said, about %s.",
+            "the provider's cache. Cause %r; %d such requests since this was last said, about %s.",
             watched.preset,
             where,
             found.lost_tokens,
-            _ADVICE[found.cause],
             found.cause,
             logged.requests,
             dollars(logged.cost),

@@ -169,7 +169,6 @@ class TurnRunner:
     """None where the system prompt is sent as the host has it."""
     recall: RecallTool | None = None
     """None where the model cannot look anything up."""
-    markers_of_others: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
     """Returns those of the markers that another pipe wrote; None where all are taken for ours."""
     quoted_calls: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
     """Returns those of the calls in texts that their models wrote as text; None where that is not known."""
@@ -315,9 +314,6 @@ class TurnRunner:
             await self.channel.put(Notice(notice("artifacts_unavailable", count=unavailable)))
         lost = [ulid for ulid in built.missing if reasons.get(ulid, "unavailable") != "unavailable"]
         new = reported.add(self._user_id, lost)
-        if new and self.markers_of_others:
-            others = await self.markers_of_others(new)
-            new = [ulid for ulid in new if ulid not in others or reasons[ulid] != "missing"]
         if new:
             counts = Counter(_REASON_NOTICES[reasons[ulid]] for ulid in new).most_common()
             details = tuple(notice(name, count=count) for name, count in counts)

@@ -11,8 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from ..conversation.budget import Budget
 from ..conversation.commands import covers
@@ -34,11 +33,10 @@ from ..ports import Requests, Responses, StoredSummary, Summaries
 from ..responses.effects import ResponseFailed, ResponseFinished, Usage
 from ..responses.items import Item
 from ..responses.reducer import reduce_response
-from ..summaries.completion import complete_summary, judge_content, require_content
+from ..summaries.completion import complete_summary
 from ..summaries.prompt import (
     INSTRUCTION,
     SummaryAssignment,
-    all_texts,
     identifies_turns,
     standalone_request,
     suffix_instruction,
@@ -47,6 +45,7 @@ from ..summaries.segments import Segment, SummaryTarget, summaries_before, summa
 from ..summaries.summary import (
     NOTHING_EARLIER,
     EarlierState,
+    RefusalReason,
     Summary,
     SummaryRefused,
     parse_model_summary,
@@ -220,10 +219,7 @@ class SummaryWriter:
             count=self.count,
             instruction=INSTRUCTION,
         )
-        source = chain(all_texts(target.turns), assignment.earlier.texts)
-        judge_content(model_summary, source, source_tokens=target.source_tokens, count=self.count)
         summary = complete_summary(model_summary, assignment, count=self.count, max_tokens=target.max_tokens)
-        require_content(summary)  # what is kept is judged alike whenever it is found again
         tokens = self.count(render_summary(summary))
         if tokens >= target.source_tokens:
             raise SummaryRefused("longer than its source")
@@ -250,25 +246,16 @@ _POLL_SECONDS: Final = 0.5
 _GRACE_SECONDS: Final = 2.0
 _LEASE_SLACK_SECONDS: Final = 30.0
 
-_FAILURE_NOTICES: Final[Mapping[str, str]] = {
-    "empty": "summary_failure_empty",
-    "malformed": "summary_failure_malformed",
-    "longer than its source": "summary_failure_longer_than_its_source",
-    "repeats its prompt": "summary_failure_repeats_its_prompt",
-    "cut off": "summary_failure_cut_off",
-    "calls a tool": "summary_failure_calls_a_tool",
-    "reasoning only": "summary_failure_reasoning_only",
-    "refused": "summary_failure_refused",
-    "not grounded": "summary_failure_not_grounded",
-    "no content": "summary_failure_no_content",
-    "too short": "summary_failure_too_short",
-    "not about its source": "summary_failure_not_about_its_source",
-    TIMED_OUT: "summary_failure_timed_out",
-    "claimed elsewhere": "summary_failure_claimed_elsewhere",
-    "database unavailable": "summary_failure_database_unavailable",
-    "unexpected error": "summary_failure_unexpected_error",
-}
-"""The user's line for each reason why there is no summary."""
+_OWN_FAILURES: Final = frozenset(
+    {
+        *get_args(RefusalReason),
+        TIMED_OUT,
+        "claimed elsewhere",
+        "database unavailable",
+        "unexpected error",
+    }
+)
+"""The reasons for which there is a line that bears their name; any other is an error of the provider."""
 
 
 class Breaker:
@@ -507,23 +494,7 @@ class Summarizer:
             return SummaryBatch(failure=_failure_text("unexpected error"))
 
     async def _find(self, chains: Sequence[bytes]) -> Mapping[Segment, Summary]:
-        """Find the user's summaries; those without content are deleted, so that others can be made."""
-        found = await self.summaries.find(self.origin.user_id, chains, chat_id=self.origin.chat_id)
-        usable: dict[Segment, Summary] = {}
-        for segment, summary in found.items():
-            try:
-                require_content(summary)
-                usable[segment] = summary
-            except SummaryRefused as refused:
-                log.warning("a stored summary is discarded: %s", refused.reason)
-                await self._discard(segment, summary)
-        return usable
-
-    async def _discard(self, segment: Segment, summary: Summary) -> None:
-        try:
-            await self.summaries.discard(self.origin.user_id, segment, summary)
-        except StoreError as error:
-            log.warning("it stays in the database, and is not used: %s", error)
+        return await self.summaries.find(self.origin.user_id, chains, chat_id=self.origin.chat_id)
 
     async def _write(
         self,
@@ -546,7 +517,7 @@ class Summarizer:
             outcome = SummaryOutcome(
                 source_tokens=target.source_tokens,
                 summary_tokens=result.tokens if is_success else 0,
-                details_omitted=summary.omitted_count if summary and is_success else 0,
+                details_omitted=summary.omitted if summary and is_success else 0,
                 failure=attempt.failure,
             )
             model, budget = attempt.model, Budget(attempt.model.window_tokens, attempt.output_tokens, 0)
@@ -570,4 +541,5 @@ class Summarizer:
 
 def _failure_text(reason: str) -> str:
     """Return why a summary failed in words for the user; the names of errors are for the log and the audit."""
-    return notice(_FAILURE_NOTICES.get(reason, "summary_failure_provider")) if reason else ""
+    name = reason.replace(" ", "_") if reason in _OWN_FAILURES else "provider"
+    return notice(f"summary_failure_{name}") if reason else ""

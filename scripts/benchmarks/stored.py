@@ -38,7 +38,7 @@ from open_webui_openrouter_pipe.ports import Artifact
 from open_webui_openrouter_pipe.replay.exports import transform_messages_to_input
 from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts, seal
 from open_webui_openrouter_pipe.store.cache import GuardedRedis, build_rows
-from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing, encode_item
+from open_webui_openrouter_pipe.store.sealing import Keyring, encode_item
 from open_webui_openrouter_pipe.store.table import SealedRow
 from scripts.benchmarks._chats import call_and_output
 from scripts.harness.database import open_database
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 Messages: TypeAlias = tuple[list[dict[str, Any]], dict[str, LoadedArtifact]]
 
 MODEL = "openai/gpt-5"
-SEALING = Sealing(Keyring(["benchmark"]))
+KEYRING = (Keyring(["benchmark"]))
 
 
 async def _milliseconds(work: Work) -> float:
@@ -149,7 +149,7 @@ async def measure_replay() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         rows = build_rows(open_database(f"sqlite:///{folder}/webui.db"))
         try:
-            store = SealedArtifacts(rows, SEALING)
+            store = SealedArtifacts(rows, KEYRING)
             kept = {ulid: held.item for ulid, held in loaded.items()}
             await store.put(
                 [
@@ -229,9 +229,9 @@ async def _measure(url: str, redis_url: str, chats: dict[int, Chat]) -> dict[str
     database, client = open_database(url), Redis.from_url(redis_url)
     try:
         await _fill(database, chats)
-        store = SealedArtifacts(build_rows(database), SEALING)
+        store = SealedArtifacts(build_rows(database), KEYRING)
         cache = GuardedRedis(cast("Any", client), prefix=secrets.token_hex(4))
-        cached = SealedArtifacts(build_rows(database, redis=cache), SEALING)
+        cached = SealedArtifacts(build_rows(database, redis=cache), KEYRING)
         numbers = {
             "queries_of_a_load": await _queries(database, store, chats),
             **await _loading(database, store, chats),
@@ -391,12 +391,12 @@ def _rows(chats: dict[int, Chat]) -> Iterator[SealedRow]:
         turn, number = rest // CHATS_AT_ONCE, group * CHATS_AT_ONCE + rest % CHATS_AT_ONCE
         if number in chats:
             artifact = chats[number].artifacts[turn]
-            yield seal(artifact, encode_item(artifact.item), SEALING, now=now)
+            yield seal(artifact, encode_item(artifact.item), KEYRING, now=now)
         else:
             start = chance.randrange(900_000)
             payload = noise[start : start + chance.randrange(1000, 4000)]
             whose = (f"user-{number % 500}", f"{index:020d}", f"chat-{number}", "message")
-            yield SealedRow(*whose, "reasoning", MODEL, SEALING.keyring.first_id, 1, payload, now, now)
+            yield SealedRow(*whose, "reasoning", MODEL, KEYRING.first_id, 1, payload, now, now)
 
 
 def _stored_share(chats: dict[int, Chat]) -> dict[str, float]:
@@ -411,7 +411,7 @@ def _stored_share(chats: dict[int, Chat]) -> dict[str, float]:
 
 def _share(artifacts: Sequence[Artifact]) -> float:
     encoded = [encode_item(each.item) for each in artifacts]
-    sealed = [seal(each, data, SEALING, now=0) for each, data in zip(artifacts, encoded, strict=True)]
+    sealed = [seal(each, data, KEYRING, now=0) for each, data in zip(artifacts, encoded, strict=True)]
     return round(sum(len(row.payload) for row in sealed) / sum(map(len, encoded)), 3)
 
 

@@ -21,7 +21,7 @@ from open_webui_openrouter_pipe.responses.items import FunctionCall, Item, Reaso
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing
+from open_webui_openrouter_pipe.store.sealing import Keyring
 from open_webui_openrouter_pipe.turn.recorder import Persistence, Recorder, RequestOrigin
 from open_webui_openrouter_pipe.worker import HostResources
 from scripts.harness.page import FakeRecords
@@ -288,7 +288,7 @@ async def test_a_dropped_app_ends_all_that_it_started(
 
 async def test_an_item_that_is_too_large_gets_no_marker() -> None:
     """Of two items of a round the one that fits is stored; the other is counted as lost."""
-    store = SealedArtifacts(MemoryRows(), Sealing(Keyring(["key"])), ArtifactLimits(item_bytes=500))
+    store = SealedArtifacts(MemoryRows(), Keyring(["key"]), ArtifactLimits(item_bytes=500))
     ids = iter(["large", "small"])
     recorder = Recorder(
         store,

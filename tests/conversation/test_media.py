@@ -3,15 +3,42 @@
 from __future__ import annotations
 
 import base64
+import io
 import struct
+import sys
+import zlib
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation import media
+from open_webui_openrouter_pipe.conversation.media import count_pdf_pages, image_size
 
-PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 1024, 2048)
-GIF = b"GIF89a" + struct.pack("<HH", 320, 200)
-JPEG = b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x11\x08" + struct.pack(">HH", 600, 800) + bytes(8)
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+pictures, pypdf = pytest.importorskip("PIL.Image"), pytest.importorskip("pypdf")
+
+
+def picture(width: int, height: int, form: str) -> bytes:
+    """A picture of one colour, in a file of this form."""
+    written = io.BytesIO()
+    pictures.new("RGB", (width, height)).save(written, form)
+    return written.getvalue()
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG that claims a size, and has no pixels."""
+    chunks = (b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0), b"IDAT")
+    sealed = (
+        struct.pack(">I", len(each) - 4) + each + struct.pack(">I", zlib.crc32(each)) for each in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(sealed)
+
+
+PNG, GIF, JPEG = picture(1024, 2048, "PNG"), picture(320, 200, "GIF"), picture(800, 600, "JPEG")
 WEBP = b"RIFF\0\0\0\0WEBPVP8X" + bytes(8) + (639).to_bytes(3, "little") + (479).to_bytes(3, "little")
 
 
@@ -48,8 +75,8 @@ def test_the_size_of_the_base64_does_not_matter() -> None:
 
 def test_a_pdf_costs_by_its_pages() -> None:
     """Pages are counted in the file; a file that says nothing has an ordinary length."""
-    pdf = b"%PDF-1.4 /Type /Pages /Count 3 /Type /Page /Type /Page /Type /Page"
-    assert media.pdf_tokens(url(pdf, "application/pdf"), "google") == 3 * 258
+    assert media.pdf_tokens(url(pdf(3), "application/pdf"), "google") == 3 * 258
+    assert media.pdf_tokens(url(pdf(3)[:99], "application/pdf"), "google") == 10 * 258
     assert media.pdf_tokens("https://example.com/a.pdf", "google") == 10 * 258
 
 
@@ -72,3 +99,191 @@ def test_families_follow_the_vendor() -> None:
     """The vendor is the part before the slash."""
     models = ["anthropic/claude", "~openai/gpt", "google/gemini", "x-ai/grok"]
     assert [media.family_of(model) for model in models] == ["anthropic", "openai", "google", "other"]
+
+
+# --- sizes -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["PNG", "GIF", "JPEG", "WEBP"])
+def test_sizes_are_read_out_of_the_beginning(form: str) -> None:
+    """However long the file is."""
+    noise = pictures.effect_noise((1000, 700), 90).convert("RGB")
+    written = io.BytesIO()
+    noise.save(written, form)
+    assert len(written.getvalue()) > media.HEADER_CHARACTERS
+    assert image_size(url(written.getvalue())) == (1000, 700)
+    assert image_size(url(written.getvalue()[:65_536])) == (1000, 700)
+
+
+WEBP_HEAD = b"RIFF\0\0\0\0WEBP"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        png_header(2**31 - 1, 2**31 - 1),
+        png_header(2**31 - 1, 1),
+        png_header(1, 66_000),
+        png_header(0, 5),
+        WEBP_HEAD + b"VP8X" + bytes(8) + b"\xff" * 6,
+        WEBP_HEAD + b"VP8 " + bytes(10) + b"\xff\x3f\xff\x3f",
+        WEBP_HEAD + b"VP8 " + bytes(14),
+        WEBP_HEAD,
+        WEBP_HEAD + b"what",
+        b"GIF89a\xff",
+        b"\xff\xd8\xff\xe0\x00\x00",
+        b"",
+    ],
+    ids=range(12),
+)
+@pytest.mark.parametrize("family", ["openai", "anthropic", "google", "other"])
+def test_a_broken_header_costs_an_ordinary_image(data: bytes, family: media.Family) -> None:
+    """A size that no image has is not one: a few bytes would cost more than any window."""
+    assert image_size(url(data)) is None
+    assert media.image_tokens(url(data), "auto", family) == media.image_tokens(
+        "https://a.b/c", "auto", family
+    )
+
+
+@pytest.mark.parametrize(("width", "height"), [(65_535, 1), (1, 65_535), (65_535, 1_365), (9_000, 9_000)])
+def test_the_largest_image_costs_less_than_a_window(width: int, height: int) -> None:
+    """Whatever its shape."""
+    assert image_size(url(png_header(width, height))) == (width, height)
+    assert media.image_tokens(url(png_header(width, height)), "auto", "other") < 100_000
+
+
+# --- pages -------------------------------------------------------------------------------------------------
+
+
+def pdf(pages: int, **written: Any) -> bytes:
+    """A PDF of pypdf with so many empty pages."""
+    writer, file = pypdf.PdfWriter(**written), io.BytesIO()
+    for _ in range(pages):
+        writer.add_blank_page(9, 9)
+    writer.write(file)
+    return file.getvalue()
+
+
+def claiming(count: bytes) -> bytes:
+    """A PDF of one page that claims another number, in as many bytes."""
+    return pdf(1).replace(b"/Count 1\n", b"/Count " + count + b"\n")
+
+
+@pytest.mark.parametrize("pages", [1, 2, 99, 2_500])
+def test_the_pages_of_a_pdf_are_counted(pages: int) -> None:
+    """By its page tree; no page is read."""
+    assert count_pdf_pages(pdf(pages)) == pages
+
+
+def test_pdfs_of_real_programs_are_counted() -> None:
+    """Pillow's and pypdf's, as they are written, after an incremental update, and with streams of objects."""
+    one, by_pillow = pictures.new("RGB", (9, 9)), io.BytesIO()
+    one.save(by_pillow, "PDF", save_all=True, append_images=[one] * 22)
+    assert count_pdf_pages(by_pillow.getvalue()) == 23
+    assert count_pdf_pages(pdf(1, fileobj=by_pillow, incremental=True)) == 24
+    assert count_pdf_pages(compressed_pdf(1_500)) == 1_500
+
+
+def test_an_encrypted_pdf_has_no_known_number() -> None:
+    """Whoever can open it without a password can also count it."""
+    for password, pages in (("secret", None), ("", 1)):
+        writer, file = pypdf.PdfWriter(), io.BytesIO()
+        writer.add_blank_page(9, 9)
+        writer.encrypt(password, "owner", algorithm="RC4-128")
+        writer.write(file)
+        assert count_pdf_pages(file.getvalue()) in {pages, 1}
+
+
+def compressed_pdf(pages: int) -> bytes:
+    """A PDF whose objects are deflated together in a stream of objects (ISO 32000-1, 7.5.7 and 7.5.8)."""
+    kids = b" ".join(b"%d 0 R" % (3 + number) for number in range(pages))
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[%s]/Count %d>>" % (kids, pages),
+        *[b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>"] * pages,
+    ]
+    offsets, body = [], b""
+    for number, content in enumerate(objects, 1):
+        offsets.append(b"%d %d" % (number, len(body)))
+        body += content + b"\n"
+    index = b" ".join(offsets) + b"\n"
+    stream, size = len(objects) + 1, len(objects) + 3
+    data = b"%PDF-1.5\n"
+    entries = {0: (0, 0, 65_535), stream: (1, len(data), 0)}
+    entries |= {number: (2, stream, number - 1) for number in range(1, stream)}
+    data += deflated(stream, index + body, b"/Type/ObjStm/N %d/First %d" % (len(objects), len(index)))
+    entries[stream + 1] = (1, len(data), 0)
+    rows = b"".join(
+        kind.to_bytes(1, "big") + field.to_bytes(4, "big") + at.to_bytes(2, "big")
+        for kind, field, at in (entries[number] for number in sorted(entries))
+    )
+    about = b"/Type/XRef/Size %d/W[1 4 2]/Root 1 0 R" % (size - 1)
+    return data + deflated(stream + 1, rows, about) + b"startxref\n%d\n%%%%EOF\n" % len(data)
+
+
+def deflated(number: int, content: bytes, about: bytes) -> bytes:
+    """A stream object."""
+    packed = zlib.compress(content, 9)
+    head = b"%d 0 obj\n<<%s/Filter/FlateDecode/Length %d>>\nstream\n" % (number, about, len(packed))
+    return head + packed + b"\nendstream\nendobj\n"
+
+
+def bomb() -> bytes:
+    """A PDF whose table of objects inflates to a hundred megabytes."""
+    data = b"%PDF-1.5\n"
+    about = b"/Type/XRef/Size 9/W[1 4 2]/Root 1 0 R"
+    return data + deflated(1, bytes(10**8), about) + b"startxref\n%d\n%%%%EOF\n" % len(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"no PDF",
+        b"%PDF-1.4 /Type /Pages /Count 3 /Type /Page /Type /Page",
+        claiming(b"0"),
+        claiming(b"-3"),
+        claiming(b"10001"),
+        claiming(b"9" * 30),
+        claiming(b"2.5"),
+        claiming(b"(7)"),
+        claiming(b"4 0 R"),
+        claiming(b"9 0 R"),
+        pdf(5)[:-60],
+        b"%PDF-1.4\ntrailer\n<</Root 1 0 R/Prev 9>>\nstartxref\n9\n%%EOF\n",
+        b"%PDF-1.4\nxref\n0 1\ntrailer\n<</Root 1 0 R/Prev 9>>\nstartxref\n9\n%%EOF\n",
+        b"%PDF-1.4\n" + b"[" * 100_000 + b"\nstartxref\n9\n%%EOF\n",
+        bomb(),
+    ],
+    ids=range(16),
+)
+def test_a_hostile_pdf_has_no_known_number_of_pages(data: bytes) -> None:
+    """It neither raises, nor costs more than any window; and it is read in no time."""
+    assert count_pdf_pages(data) is None
+
+
+@given(st.integers(0, 3_000), st.binary(max_size=8))
+def test_a_damaged_pdf_has_pages_or_none(offset: int, damage: bytes) -> None:
+    """No damage raises."""
+    data = compressed_pdf(50)
+    counted = count_pdf_pages(data[:offset] + damage + data[offset + len(damage) :])
+    assert counted is None or 0 < counted <= media.MAX_PAGES
+
+
+@given(st.sampled_from([PNG, GIF, JPEG, WEBP]), st.integers(0, 60), st.binary(max_size=8))
+def test_a_damaged_image_has_a_size_or_none(data: bytes, offset: int, damage: bytes) -> None:
+    """No damage raises."""
+    size = image_size(url(data[:offset] + damage + data[offset + len(damage) :]))
+    assert size is None or 0 < min(size) <= max(size) <= media.MAX_SIDE_PIXELS
+
+
+MODULES: Mapping[str, object] = {"PIL": None, "PIL.Image": None, "pypdf": None}
+
+
+def test_without_the_libraries_files_are_ordinary_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package does not depend on them."""
+    for name, module in MODULES.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    assert image_size(url(PNG)) is None
+    assert media.image_tokens(url(PNG), "auto", "anthropic") == 1399
+    assert media.pdf_tokens(url(pdf(3), "application/pdf"), "google") == 10 * 258

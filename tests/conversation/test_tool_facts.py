@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.conversation.facts import (
-    output_text,
-    prune_tool_output,
-    state_fact,
-    state_output,
-)
+from open_webui_openrouter_pipe.conversation.facts import output_text, state_fact, state_output
 from open_webui_openrouter_pipe.conversation.tokens import truncate_middle
 from open_webui_openrouter_pipe.responses.items import FunctionCallOutput, InputPart
 
@@ -147,19 +142,19 @@ def test_a_long_text_needs_more_than_an_errors_beginning() -> None:
 @pytest.mark.parametrize(
     "written",
     [
-        json.dumps([{"user": "ada", "password": "hunter2-9Zq"}] * 40),
-        json.dumps({"a": {"db": {"password": "hunter2-9Zq"}}, "text": "t" * 500}),
-        "user,password\n" + "ada,hunter2-9Zq\n" * 40,
-        "| user | api_key |\n|---|---|\n" + "| ada | hunter2-9Zq |\n" * 40,
-        "Error: login failed for password=hunter2-9Zq\n" + "at line 3\n" * 100,
-        "password: hunter2-9Zq\n" + "line: 3\n" * 200,
-        json.dumps(json.dumps([{"user": "ada", "password": "hunter2-9Zq"}] * 40)),
-        "password: a\n" + "line: 3\n" * 200 + "api_key=" + "hunter2" * 60,
+        json.dumps([{"user": "ada", "password": "ghp_hunter2Cd2Ef3Gh4Ij5Kl6"}] * 40),
+        json.dumps({"a": {"db": {"password": "ghp_hunter2Cd2Ef3Gh4Ij5Kl6"}}, "text": "t" * 500}),
+        "user,password\n" + "ada,ghp_hunter2Cd2Ef3Gh4Ij5Kl6\n" * 40,
+        "| user | api_key |\n|---|---|\n" + "| ada | ghp_hunter2Cd2Ef3Gh4Ij5Kl6 |\n" * 40,
+        "Error: login failed for password=ghp_hunter2Cd2Ef3Gh4Ij5Kl6\n" + "at line 3\n" * 100,
+        "password: ghp_hunter2Cd2Ef3Gh4Ij5Kl6\n" + "line: 3\n" * 200,
+        json.dumps(json.dumps([{"user": "ada", "password": "ghp_hunter2Cd2Ef3Gh4Ij5Kl6"}] * 40)),
+        "password: a\n" + "line: 3\n" * 200 + "ghp_" + "hunter2" * 60,
     ],
     ids=["rows", "nested", "csv", "markdown", "error", "text", "escaped", "longer than the tail"],
 )
 def test_secrets_are_masked_in_facts(written: str) -> None:
-    """By the names of their fields, and of their columns."""
+    """Wherever they stand, also where a fact ends within one."""
     fact = state_fact(written)
     assert "[masked]" in fact
     assert "hunter2" not in fact
@@ -180,22 +175,6 @@ def test_a_fact_is_never_longer_and_always_the_same(written: str) -> None:
     fact = state_fact(written)
     assert len(fact) <= len(written)
     assert fact == state_fact(written)
-
-
-def test_a_tool_output_is_pruned_to_its_fact() -> None:
-    """The rest of the item and its key order stay; what gains nothing is the same object."""
-    whole: FunctionCallOutput = {
-        "type": "function_call_output",
-        "id": "fco_1",
-        "call_id": "c1",
-        "output": json.dumps(ROWS * 20),
-        "status": "completed",
-    }
-    pruned = prune_tool_output(whole)
-    assert pruned == {**whole, "output": state_fact(json.dumps(ROWS * 20))}
-    assert list(pruned) == list(whole)
-    short: FunctionCallOutput = {"type": "function_call_output", "call_id": "c1", "output": "short"}
-    assert prune_tool_output(short) is short
 
 
 NUMBERS = json.dumps(list(range(200)))

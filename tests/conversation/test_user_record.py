@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
 from open_webui_openrouter_pipe.conversation.record import (
-    LINE_OVERHEAD_TOKENS,
+    NoteWriter,
     UserRecord,
-    instructions_note,
     max_note_tokens,
     max_record_tokens,
+    no_note,
     omission_note,
 )
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
@@ -172,7 +172,7 @@ def note_text(message: Any) -> str:
 
 
 def test_the_note_says_how_many_turns_are_omitted_and_what_the_user_wrote() -> None:
-    """Nothing is pointed out while all of it is there."""
+    """Without room for that only their number; nothing where omitting them is what the user chose."""
     record = record_of("Never fly.", "Hello.")
     assert (
         note_text(omission_note(record, range(2), 100))
@@ -186,49 +186,5 @@ The user wrote, turn 2:
     )
     nothing = note_text(omission_note(record, range(1), 0))
     assert nothing == "[1 earlier turn omitted to fit the model's context window.]"
-
-
-def test_lines_that_are_not_there_are_pointed_out_in_their_frame() -> None:
-    """Each with its turn and the beginning of its message; what the record still shows is not repeated."""
-    texts = [
-        "Never fly.",
-        *["word " * 200] * 20,
-        "Please book the rooms. " + "word " * 300 + "\nAlways ask me.\nBye " + "so " * 300,
-    ]
-    record = record_of(*texts)
-    text = note_text(omission_note(record, range(len(texts)), 250))
-    assert text.endswith(
-        "Lines that may be standing instructions, as the user's messages have them; some may be quoted:\n"
-        '- turn 22, in "Please book the rooms. word word word word word word word wo…": "Always ask me."'
-    )
-    heading, _, within = text.partition("\n")
-    assert heading == "[22 earlier turns omitted to fit the model's context window.]"
-    assert len(within.split()) <= 250
-
-
-def test_a_quarter_of_the_note_is_for_such_lines() -> None:
-    """So that long messages leave room for them."""
-    record = record_of(*["word " * 300 + f"\nAlways do number {at}.\n" + "word " * 300 for at in range(40)])
-    lines = note_text(omission_note(record, range(40), 800)).splitlines()
-    pointed_out = [line for line in lines if line.startswith("- turn ")]
-    assert pointed_out[-1].endswith('"Always do number 39."')
-    assert 150 < sum(len(line.split()) for line in pointed_out) < 280
-
-
-def test_a_chosen_clip_has_a_note_only_for_instructions() -> None:
-    """What the user wrote before the last messages was to be omitted."""
-    record = record_of("Hello.", "Never fly. It is\nloud.")
-    note = instructions_note(record, range(2), 100)
-    assert note_text(note).splitlines()[1:] == [
-        "Lines that may be standing instructions, as the user's messages have them; some may be quoted:",
-        '- turn 2: "Never fly. It is"',
-    ]
-    assert instructions_note(record, range(1), 100) is None
-
-
-def test_a_line_is_pointed_out_as_soon_as_there_is_room_for_it() -> None:
-    """With its heading, and with what a line may cost beside its words."""
-    record = record_of("Never fly.")
-    least = next(tokens for tokens in range(100) if instructions_note(record, range(1), tokens))
-    shown = note_text(instructions_note(record, range(1), least)).splitlines()[1:]
-    assert least - sum(len(line.split()) for line in shown) <= LINE_OVERHEAD_TOKENS
+    no_notes: NoteWriter = no_note
+    assert no_notes(record, range(2), 100) is None

@@ -20,7 +20,7 @@ from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, Usage
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
-from open_webui_openrouter_pipe.turn.fit import PlannerServices, RequestFitter, RequestTerms, _about, is_large
+from open_webui_openrouter_pipe.turn.fit import PlannerServices, RequestFitter, RequestTerms, about, is_large
 from open_webui_openrouter_pipe.turn.recorder import RequestOrigin
 from open_webui_openrouter_pipe.turn.summaries import Summarizer, SummarizerState
 from tests.engine.summary_fakes import GOOD, FakeProvider, Reply, summary_writer
@@ -570,7 +570,7 @@ async def test_a_copy_of_a_chat_is_shown_the_line_of_when_its_summaries_were_cre
 
 def test_sizes_are_rounded_to_two_digits() -> None:
     """As one would say them."""
-    assert [_about(tokens) for tokens in (0, 7, 94, 312, 3_149, 22_511)] == [0, 7, 94, 310, 3_100, 23_000]
+    assert [about(tokens) for tokens in (0, 7, 94, 312, 3_149, 22_511)] == [0, 7, 94, 310, 3_100, 23_000]
 
 
 async def test_what_is_omitted_for_want_of_a_summary_is_shown_as_well() -> None:

@@ -14,7 +14,7 @@ from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.ports import StoredSummary
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
 from open_webui_openrouter_pipe.summaries.segments import Segment
-from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary
+from open_webui_openrouter_pipe.summaries.summary import Summary
 from open_webui_openrouter_pipe.turn.recorder import RequestOrigin
 from open_webui_openrouter_pipe.turn.summaries import (
     PAUSE_SECONDS,
@@ -263,45 +263,6 @@ async def test_the_wait_for_another_worker_is_part_of_the_time_limit(
     assert asyncio.get_running_loop().time() - start == pytest.approx(1_000.0)
     assert batch.failure in {SLOW, CLAIMED}
     assert len(worker.provider.requests) == requests
-
-
-WANTING = (
-    "N/A",
-    "...",
-    "I'm sorry, but I can't help with that.",
-    "a string, what happened",
-    '{"summary_text": "x"}',
-)
-
-
-@pytest.mark.parametrize("text", WANTING)
-async def test_a_stored_summary_without_content_is_made_again(text: str) -> None:
-    """It counts as missing, is deleted, and the next one of its segment stays."""
-    worker = FakeWorker(GOOD)
-    chat = build_conversation([user("one")], [0])
-    segment = Segment(chat.before, chat.turns[-1].chain, 1)
-    wanting = StoredSummary("ada", "chat", segment, Summary(ModelSummary(text)), "m", 100)
-    await worker.summaries.keep(wanting)
-    await worker.summaries.keep(replace(wanting, segment=ONE.segment))
-    assert await worker.summarizer().available(chat) == {}
-    assert await worker.summaries.find("ada", [segment.start, segment.end], chat_id="chat") == {}
-    await worker.summarizer().make([ONE], None)
-    found = await worker.summaries.find("ada", [b"0", b"4"], chat_id="chat")
-    assert [each.by_model.key_facts for each in found.values()] == [(Entry("one fact"),)]
-
-
-async def test_a_summary_that_cannot_be_discarded_is_not_used() -> None:
-    """The database is unavailable just then."""
-
-    class Undeletable(MemorySummaries):
-        async def discard(self, user_id: str, segment: Segment, unwanted: Summary) -> None:
-            raise StoreUnavailable("away")
-
-    worker = FakeWorker(GOOD, summaries=Undeletable())
-    chat = build_conversation([user("one")], [0])
-    segment = Segment(chat.before, chat.turns[-1].chain, 1)
-    await worker.summaries.keep(StoredSummary("ada", "c", segment, Summary(ModelSummary(".")), "m", 100))
-    assert await worker.summarizer().available(chat) == {}
 
 
 class UnavailableSummaries(MemorySummaries):

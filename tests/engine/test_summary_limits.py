@@ -11,8 +11,6 @@ import pytest
 
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
-from open_webui_openrouter_pipe.summaries.completion import complete_summary
-from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.summary import ModelSummary, SummaryRefused, parse_model_summary
 from open_webui_openrouter_pipe.turn.recorder import RequestOrigin
 from open_webui_openrouter_pipe.turn.summaries import Summarizer, SummarizerState
@@ -103,16 +101,3 @@ def test_an_answer_may_hold_two_sentences_of_its_instruction(echoes: int, refuse
             parse()
     else:
         assert parse().summary_text.startswith("They talked.")
-
-
-def test_exact_details_come_before_files_but_leave_room_for_them() -> None:
-    """Where both are too many, details have three quarters of what is left."""
-    numbers = " ".join(f"room {number} EUR," for number in range(10_001, 10_400))
-    paths = " ".join(f"/srv/data/part{number}.csv" for number in range(300))
-    chat = history([user("List all."), answer(f"{numbers} {paths}")])
-    turns = build_conversation(chat.items, chat.turn_of_item).turns
-    summary = complete_summary(
-        ModelSummary("They talked."), SummaryAssignment(turns), count=count_tokens, max_tokens=1_000
-    )
-    shown = [count_tokens(" ".join(each)) for each in (summary.details, summary.mentioned)]
-    assert shown[0] > shown[1] > 0

@@ -191,11 +191,9 @@ async def test_both_attempts_share_the_time_limit() -> None:
 @pytest.mark.parametrize(
     ("text", "failure"),
     [
-        ("N/A", "no content"),
-        ("I'm sorry, but I can't assist with that request.", "refused"),
-        ("Something was said.", "too short"),
+        ("...", "empty"),
+        ('{"summary_text": "They talked."}', "malformed"),
         ("what happened, in the order of events", "repeats its prompt"),
-        (BAKING, "not about its source"),
     ],
 )
 async def test_an_answer_without_content_is_asked_for_twice(text: str, failure: str) -> None:
@@ -242,23 +240,3 @@ async def test_a_model_that_reasons_may_answer_at_more_length() -> None:
         await summary_writer(provider, reasons=reasons).write(target(), None, time_limit_seconds=5.0)
         limits += [body["limit"] for body in provider.requests]
     assert limits[1] - limits[0] == THINKING_TOKENS
-
-
-async def test_a_summary_without_grounded_statements_is_asked_for_twice() -> None:
-    """It is not a summary, and billed all the same."""
-    lies = " ".join(f"Step {at} took {at}7341 ms and cost ${at},120.55." for at in range(1, 12))
-    lie = json.dumps({**FIELDS, "summary_text": lies, "key_facts": ["It cost $9,120.55."]})
-    provider = FakeProvider(lie, GOOD)
-    part = target()
-    result = await summary_writer(provider).write(part, cached_prefix(part), time_limit_seconds=5.0)
-    assert by(provider) == ["suffix", "standalone"]
-    assert [(attempt.failure, attempt.usage and attempt.usage.cost) for attempt in result.attempts] == [
-        ("not grounded", COST),
-        ("", COST),
-    ]
-    assert result.summary is not None
-    again = await summary_writer(FakeProvider(lie)).write(part, cached_prefix(part), time_limit_seconds=5.0)
-    assert (again.summary, [attempt.failure for attempt in again.attempts]) == (
-        None,
-        ["not grounded"] * 2,
-    )

@@ -41,13 +41,14 @@ from open_webui_openrouter_pipe.ports import (
     Notice,
     Output,
     RequestBody,
+    Show,
     StoredMarkers,
 )
 from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStarted, ResponseFailed, TextDelta
 from open_webui_openrouter_pipe.responses.failure import Failure
 from open_webui_openrouter_pipe.responses.items import Item, Reasoning
 from open_webui_openrouter_pipe.turn.channel import OutputChannel
-from open_webui_openrouter_pipe.turn.fit import Notify, RequestFitter, RequestTerms
+from open_webui_openrouter_pipe.turn.fit import RequestFitter, RequestTerms
 from open_webui_openrouter_pipe.turn.recorder import Persistence, RequestOrigin
 from open_webui_openrouter_pipe.turn.round import Ports, SeenOnce
 from open_webui_openrouter_pipe.turn.runner import TurnMemory, TurnRequest, TurnRunner
@@ -204,7 +205,7 @@ class RecordingFitter(RequestFitter):
     prefetched: list[Plan]
     fitted: list[Conversation]
 
-    async def fit(self, conversation: Conversation, notify: Notify) -> Plan:
+    async def fit(self, conversation: Conversation, notify: Show) -> Plan:
         self.fitted.append(conversation)
         return await super().fit(conversation, notify)
 
@@ -235,7 +236,6 @@ class TurnSetup:
         self.books = FakeServices()
         self.services = self.books.planner()
         self.terms = RequestTerms(ContextSettings(), ModelTerms(ORIGIN.model, 100_000))
-        self.markers_of_others: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
         self.quoted_calls: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
 
     def store_old_reasoning(self) -> None:
@@ -251,7 +251,6 @@ class TurnSetup:
             channel,
             memory=self.memory,
             fitter=fitter,
-            markers_of_others=self.markers_of_others,
             quoted_calls=self.quoted_calls,
         )
 
@@ -639,23 +638,6 @@ async def test_a_missing_artifact_is_reported_once() -> None:
         for _ in range(2)
     ]
     assert shown == [[UNREADABLE], []]
-
-
-async def test_what_another_pipe_has_marked_is_not_missed() -> None:
-    """Markers of the same form in answers of others are passed over; what is unreadable is ours in any case."""
-    asked: list[frozenset[str]] = []
-
-    async def of_others(ulids: Collection[str]) -> frozenset[str]:
-        asked.append(frozenset(ulids))
-        return frozenset(ulids)
-
-    cases: list[tuple[MissingReason, int]] = [("missing", 0), ("unreadable", 1)]
-    for reason, shown in cases:
-        setup = TurnSetup(FakeOpenRouter(answer(TEXT)), SECOND_TURN)
-        setup.markers_of_others = of_others
-        setup.store.reason = reason
-        assert len(notices(await setup.run())) == shown
-    assert asked == [frozenset({OLD})] * 2
 
 
 async def test_a_call_that_a_model_wrote_as_text_is_text() -> None:

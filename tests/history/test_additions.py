@@ -12,10 +12,9 @@ from open_webui_openrouter_pipe.history.additions import (
     split_prompt,
     split_summaries,
     split_user_parts,
-    summary_messages,
     unique_summaries,
 )
-from tests.history.builders import assistant, mark, system, text, tool, tool_call, user
+from tests.history.builders import mark, text
 
 # --- volatile text ---
 
@@ -255,61 +254,6 @@ def test_system_text(text: str, kept: str, summaries: tuple[str, ...]) -> None:
 def test_a_mark_alone_is_no_summary(text: str) -> None:
     """Within a line, or without its end, it is text."""
     assert split_summaries(text) == (text, ())
-
-
-SKYZI = user("<auto_compaction_context>\n<![CDATA[Foxes.]]>\n</auto_compaction_context>")
-MEMORY = assistant("<working_memory>Foxes.</working_memory>\n")
-DECLARED = assistant("Earlier:\nFoxes.", metadata={"covered_until": 5})
-
-MESSAGES: list[tuple[str, list[Any], dict[int, str]]] = [
-    ("before the question", [SKYZI, user("q")], {0: "\n<![CDATA[Foxes.]]>\n"}),
-    ("behind the instructions", [system("S"), MEMORY, user("q")], {1: "Foxes."}),
-    (
-        "in parts",
-        [user([{"type": "text", "text": SKYZI["content"]}]), user("q")],
-        {0: "\n<![CDATA[Foxes.]]>\n"},
-    ),
-    (
-        "with attributes",
-        [user('<auto_compaction_context v="1">F</auto_compaction_context>'), user("q")],
-        {0: "F"},
-    ),
-    ("several", [SKYZI, MEMORY, user("q")], {0: "\n<![CDATA[Foxes.]]>\n", 1: "Foxes."}),
-    ("declared", [user("q"), DECLARED, user("r")], {1: "Earlier:\nFoxes."}),
-    ("declared block", [user("q"), {**MEMORY, **DECLARED, "content": MEMORY["content"]}], {1: "Foxes."}),
-]
-NOT_MESSAGES: list[list[Any]] = [
-    [SKYZI],
-    [SKYZI, assistant("What is this?"), user("q")],
-    [user("q"), MEMORY, user("r")],
-    [user("q"), SKYZI],
-    [user(f"{SKYZI['content']} What is this?"), user("q")],
-    [user("<auto_compaction_context>a</auto_compaction_context> b </auto_compaction_context>"), user("q")],
-    [user(MEMORY["content"]), user("q")],
-    [assistant(SKYZI["content"]), user("q")],
-    [assistant(MEMORY["content"], tool_call("c1")), tool("c1", "x"), user("q")],
-    [user([{"type": "text", "text": SKYZI["content"]}, {"type": "image_url", "image_url": "x"}]), user("q")],
-    [
-        user("q"),
-        assistant("a", metadata={"covered_until": True}),
-        assistant("b", metadata={"covered_until": "5"}),
-    ],
-    [user(DECLARED["content"]) | {"metadata": {"covered_until": 5}}],
-    [user("q"), assistant("", metadata={"covered_until": 5})],
-    [None, {"role": []}, {"role": None, "metadata": {"covered_until": 5}}, user("q")],
-]
-
-
-@pytest.mark.parametrize(("messages", "found"), [m[1:] for m in MESSAGES], ids=[m[0] for m in MESSAGES])
-def test_whole_messages(messages: list[Any], found: dict[int, str]) -> None:
-    """A message that is nothing but a block before the user's first, or that says so itself."""
-    assert summary_messages(messages) == found
-
-
-@pytest.mark.parametrize("messages", NOT_MESSAGES)
-def test_what_people_say_is_no_summary(messages: list[Any]) -> None:
-    """A block that was answered, quoted, said by the wrong side or joined by anything else is the chat's own."""
-    assert summary_messages(messages) == {}
 
 
 def test_each_once() -> None:

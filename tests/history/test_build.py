@@ -1074,19 +1074,18 @@ def test_volatile_text_stands_near_the_end() -> None:
 
 
 def test_summaries_of_all_places_are_gathered() -> None:
-    """Those of system text come first, then whole messages; each is kept once and is not a turn."""
+    """Each is kept once."""
     chat = [
         system("S"),
         system("[CONVERSATION SUMMARY]\nFoxes."),
-        user("<auto_compaction_context>Hens.</auto_compaction_context>"),
         user("1"),
-        system("T\n[CONVERSATION SUMMARY]\nFoxes."),
+        system("T\n[CONVERSATION SUMMARY]\nHens."),
         user("2"),
     ]
     built = build(chat)
     assert built.external_summaries == ("Foxes.", "Hens.")
     assert built.items == [said("system", "S"), said("user", "1"), said("system", "T"), said("user", "2")]
-    assert (built.turns, [origin.message for origin in built.origins]) == ((0, 0, 1, 1), [0, 3, 4, 5])
+    assert (built.turns, [origin.message for origin in built.origins]) == ((0, 0, 1, 1), [0, 2, 3, 4])
 
 
 def test_a_summary_changes_no_byte_of_the_instructions() -> None:

@@ -197,9 +197,9 @@ def test_costs_are_said_where_they_are_counted() -> None:
 def test_a_break_says_why_where_and_at_what_price() -> None:
     """The place may be before all turns, and a planned one has no price."""
     texts = read(SMALL).texts
-    start = texts.index("a time or a number in the system prompt changed")
+    start = texts.index("the system prompt changed")
     assert texts[start : start + 12] == [
-        *("a time or a number in the system prompt changed", "turn 11", "no", "$0.012"),
+        *("the system prompt changed", "turn 11", "no", "$0.012"),
         *("old turns were summarized", "turn 8", "yes", "not counted"),
         *("the tools changed", "before the first turn", "no", "$0.0041"),
     ]

@@ -55,12 +55,12 @@ def test_a_sent_request_is_recorded() -> None:
 def test_a_beginning_that_nobody_announced_is_recorded() -> None:
     """Its place, its cause and its price; and what was expected to be cached, whatever was found."""
     row = audit_row(planned(history([user("hello")]), model=SMALL))
-    found = FoundBreak("turn 3", "results", ("unused",), 5000, 0.25)
+    found = FoundBreak("turn 3", "edit", ("unused",), 5000, 0.25)
     assert row.with_prefix(PrefixNote(None, 700)) == replace(row, expected_cached_tokens=700)
     assert row.with_prefix(PrefixNote(found, 700)) == replace(
         row,
         break_position="turn 3",
-        break_cause="results",
+        break_cause="edit",
         lost_tokens=5000,
         lost_cost=0.25,
         expected_cached_tokens=700,

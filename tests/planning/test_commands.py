@@ -181,10 +181,10 @@ def test_all_that_fit_are_restored_the_newest_first() -> None:
 
 def test_a_turn_too_long_to_be_restored_keeps_no_other_one_away() -> None:
     """Not even older ones."""
-    chat = Chat(longer={70: 70_000}).say(120, Restore((range(69, 73),)))
+    chat = Chat(longer={60: 70_000}).say(120, Restore((range(59, 63),)))
     before, after = Chat(memory=chat.memory, longer=chat.longer).ask(120), chat.ask(120)
-    assert not {68, 69, 70, 71} & {*questions(before)}
-    assert {68, 69, 70, 71} & {*questions(after)} == {68, 69, 71}
+    assert not {58, 59, 60, 61} & {*questions(before)}
+    assert {58, 59, 60, 61} & {*questions(after)} == {58, 59, 61}
 
 
 def test_restored_turns_go_when_the_chat_becomes_too_large() -> None:
@@ -281,7 +281,7 @@ def test_a_report_divides_what_the_plan_counts() -> None:
     """Nothing is counted twice, and nothing is forgotten."""
     chat = Chat().say(20, Compact()).say(21, Restore((range(2, 4),)))
     planned = chat.ask(22)
-    found = [ReportedBreak(0, announced=False, cause="clock", cost=0.25)]
+    found = [ReportedBreak(0, announced=False, cause="prompt", cost=0.25)]
     report = report_context(planned, ChatRecord(5, found), model="A model", aim="faithful")
     assert sum(report.parts.values()) - report.parts["reserve"] == planned.tokens
     assert [turn.number for turn in report.turns] == [*range(1, 23)]
@@ -296,7 +296,7 @@ def test_a_report_divides_what_the_plan_counts() -> None:
     assert [(each.turn, each.cause) for each in report.breaks] == [
         (22, "restore"),
         (21, "summary"),
-        (0, "clock"),
+        (0, "prompt"),
     ]
     assert report.window_tokens == MODEL.window_tokens
 

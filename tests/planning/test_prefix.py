@@ -17,7 +17,6 @@ from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, Cont
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, is_model_input
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.money.prefix import (
-    BreakCause,
     FoundBreak,
     RequestDigests,
     digest_request,
@@ -218,7 +217,7 @@ def test_what_stands_there_for_one_turn_alone_is_no_change() -> None:
     assert found(last, now) is None
     assert found(last, sent([*items, call("c9"), output("c9", "x")], plan, turn=2)) is None
     other = [*items[:-2], system("Retrieved: another page."), question]
-    assert found(last, sent(other, plan, turn=2)) == FoundBreak("turn 3", "sources")
+    assert found(last, sent(other, plan, turn=2)) == FoundBreak("turn 3", "edit")
 
 
 def test_a_question_that_is_gone_is_found() -> None:
@@ -234,17 +233,17 @@ def test_a_question_that_is_gone_is_found() -> None:
     ("index", "replaced", "expected"),
     [
         (1, user("One"), FoundBreak("turn 1", "edit")),
-        (2, reasoning("b3RoZXI="), FoundBreak("turn 1", "reasoning")),
-        (3, call("c1", '{"q":1}'), FoundBreak("turn 1", "results")),
-        (4, output("c1", "rows!"), FoundBreak("turn 1", "results")),
+        (2, reasoning("b3RoZXI="), FoundBreak("turn 1", "edit")),
+        (3, call("c1", '{"q":1}'), FoundBreak("turn 1", "edit")),
+        (4, output("c1", "rows!"), FoundBreak("turn 1", "edit")),
         (5, answer("First"), FoundBreak("turn 1", "edit")),
         (6, user("Two"), FoundBreak("turn 2", "edit")),
-        (6, None, FoundBreak("turn 2", "attachments")),
+        (6, None, FoundBreak("turn 2", "edit")),
         (5, {"type": "web_search_call", "id": "ws_1"}, FoundBreak("turn 1", "edit")),
     ],
 )
-def test_a_change_is_named_by_what_it_is_in(index: int, replaced: Any, expected: FoundBreak) -> None:
-    """Its place is counted by the user's messages; of an item that becomes another one, the first of both counts."""
+def test_a_change_is_named_by_where_it_is(index: int, replaced: Any, expected: FoundBreak) -> None:
+    """Its place is counted by the user's messages, whatever has changed there."""
     plan, items = planned(CHAT), list[Any](planned(CHAT).items)
     image = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,eA=="}
     items[index] = replaced or {**user("two"), "content": [*user("two")["content"], image]}
@@ -252,22 +251,18 @@ def test_a_change_is_named_by_what_it_is_in(index: int, replaced: Any, expected:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "cause"),
+    "prompt",
     [
-        (PROMPT.replace("11:40:31 PM, Sunday", "12:01:02 AM, Monday"), "clock"),
-        (PROMPT.replace("2026-11-22", "2026-11-23"), "clock"),
-        (PROMPT.replace("Likes tea.", "Likes tea.\n2. [2026-02-03] Has a cat."), "memory"),
-        (PROMPT.replace("Likes tea.", "Has a cat.").replace("11:40", "11:41"), "memory"),
-        (PROMPT.replace("Be brief.", "Be thorough."), "prompt"),
-        (PROMPT.replace("Be brief.", "Be thorough.").replace("Likes tea.", "Has a cat."), "prompt"),
-        (PROMPT.replace("Be brief.", ""), "prompt"),
+        PROMPT.replace("11:40:31 PM, Sunday", "12:01:02 AM, Monday"),
+        PROMPT.replace("Likes tea.", "Has a cat."),
+        PROMPT.replace("Be brief.", ""),
     ],
 )
-def test_instructions_say_why_they_differ(prompt: str, cause: BreakCause) -> None:
-    """By lines without their numbers, and by where memories stand; no text of them is kept."""
+def test_instructions_that_differ_are_found(prompt: str) -> None:
+    """Whatever has changed in them; no text of them is kept."""
     plan = planned(CHAT)
     last, now = (sent([system(text), *plan.items[1:]], plan, turn=3) for text in (PROMPT, prompt))
-    assert found(last, now) == FoundBreak("instructions", cause)
+    assert found(last, now) == FoundBreak("instructions", "prompt")
     assert "tea" not in repr(last)
 
 
@@ -440,8 +435,7 @@ def test_whatever_is_sent_is_compared() -> None:
 
 
 def test_digests_hold_no_text() -> None:
-    """Numbers, kinds and the names of parameters alone; bounded, however many lines the instructions have."""
+    """Numbers, kinds and the names of parameters alone."""
     plan = planned(CHAT)
     secret = sent([system("secret\n" * 20_000), *plan.items[1:]], plan, turn=3, session_id="secret")
     assert "secret" not in repr(secret)
-    assert len(secret.instructions.lines) < 5000

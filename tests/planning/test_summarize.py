@@ -98,7 +98,7 @@ def agent_talk(turns: int, output_tokens: int = 1_500) -> History:
         (ContextSettings(protected_recent_turns=60), 70, 9),
         (ContextSettings(summary_turn_trigger=12), 12, 9),
         (ContextSettings(context_strategy="prune"), 98, 0),
-        (ContextSettings(context_aim="thrifty"), 21, 18),
+        (ContextSettings(context_aim="thrifty"), 12, 9),
     ],
     ids=[
         "default",
@@ -204,7 +204,7 @@ def test_a_long_chat_summarizes_each_segment_once() -> None:
         (request.prefix_breaks[-1].turn, request.summarized_turns) for request in sent if request.new_breaks
     ]
     assert breaks == [
-        *[(18, 9), (25, 15), (30, 21), (35, 24), (37, 27), (42, 33)],
+        *[(18, 9), (25, 15), (30, 21), (35, 24), (38, 27), (42, 33)],
         *[(47, 36), (50, 39), (52, 42), (55, 45), (58, 48)],
     ]
     assert sorted(segment.turns for segment in chat.written) == [3] * 16 + [12] * 3
@@ -288,7 +288,7 @@ def test_summaries_are_made_ahead_of_time(
     ("aim", "prices", "turns", "tokens"),
     [
         ("faithful", CACHED, 45, 4_000),
-        ("thrifty", CACHED, 45, 1_000),
+        ("thrifty", CACHED, 50, 1_000),
         ("thrifty", UNCACHED, 40, 1_000),
     ],
 )
@@ -424,7 +424,7 @@ def summary_turns(
     ("prices", "turns"),
     [
         (CachePrices(0.1, 2.0), [21, 39, 66]),
-        (CachePrices(0.1, 1.25), [21, 39, 57]),
+        (CachePrices(0.1, 1.25), [12, 30, 48, 66]),
         (CachePrices(0.1, 1.0), [12, 21, 39, 57]),
         (CachePrices(0.25, 1.0), [12, 21, 30, 39, 48, 57, 66]),
         (CachePrices(), [12, 21, 30, 39, 48, 57, 66]),
@@ -445,7 +445,7 @@ def test_a_thrifty_chat_that_hardly_grows_waits_as_long_as_a_change_costs() -> N
     small = [[user("More?"), answer("Yes.", f"n{at}")] for at in range(60)]
     model = replace(with_window(400_000), prices=CachePrices(0.1, 4.0))
     fitted = plan_with(history(*large, *small, [user("?")]), THRIFTY, model, new_memory(), missing="request")
-    assert [each.turn for each in fitted.prefix_breaks] == [47]
+    assert [each.turn for each in fitted.prefix_breaks] == [44]
 
 
 def test_a_thrifty_chat_is_as_small_in_a_large_window() -> None:
@@ -469,7 +469,7 @@ def test_protected_turns_of_a_thrifty_chat_are_never_summarized() -> None:
     for turns in range(1, 60):
         fitted = requested(turns, THRIFTY)
         assert fitted.summarized_turns <= max(0, turns + 1 - THRIFTY.protected_turns)
-    assert requested(21, THRIFTY).summarized_turns == 18 == 21 + 1 - THRIFTY.protected_turns
+    assert requested(12, THRIFTY).summarized_turns == 9 == 12 + 1 - THRIFTY.protected_turns
 
 
 def test_the_size_of_a_turn_does_not_change_what_was_decided_in_it() -> None:

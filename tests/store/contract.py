@@ -13,10 +13,10 @@ from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
 from open_webui_openrouter_pipe.ports import Artifact, LoadedArtifacts
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts, seal
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing, encode_item
+from open_webui_openrouter_pipe.store.sealing import Keyring, encode_item
 from open_webui_openrouter_pipe.store.table import RowStore, SealedRow, SqlRows
 
-SEALING = Sealing(Keyring(["a passphrase"]))
+KEYRING = Keyring(["a passphrase"])
 NOW = 1_750_000_000
 
 ITEMS: list[Any] = [
@@ -39,7 +39,7 @@ def row(
 ) -> SealedRow:
     """A sealed row of such an artifact."""
     created = artifact(number, {"type": "reasoning", "text": text}, user_id=user_id, chat_id=chat_id)
-    return seal(created, encode_item(created.item), SEALING, now=now)
+    return seal(created, encode_item(created.item), KEYRING, now=now)
 
 
 def sql_rows(database: Database) -> SqlRows:
@@ -55,7 +55,7 @@ class StoreContract:
     @pytest.fixture
     def store(self, rows: RowStore) -> SealedArtifacts:
         """The engine's store over the rows under test."""
-        return SealedArtifacts(rows, SEALING, ArtifactLimits(item_bytes=1_000_000), clock=lambda: NOW)
+        return SealedArtifacts(rows, KEYRING, ArtifactLimits(item_bytes=1_000_000), clock=lambda: NOW)
 
     async def test_what_is_put_is_loaded_byte_for_byte(self, store: SealedArtifacts) -> None:
         """Key order, numbers, lone surrogates and control characters survive."""

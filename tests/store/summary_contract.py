@@ -53,8 +53,7 @@ def summary(text: str) -> Summary:
         ),
         tool_facts=("search(cats): 3 hits",),
         mentioned=("notes.txt",),
-        details=("12 km",),
-        details_omitted=("13 km", "14 km"),
+        omitted=2,
     )
 
 

@@ -14,16 +14,14 @@ from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
 from open_webui_openrouter_pipe.ports import ArtifactStore, LoadedArtifacts
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
-from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring, Sealing, encode_item
-from tests.store.contract import SEALING, StoreContract, artifact, row
+from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring
+from tests.store.contract import KEYRING, StoreContract, artifact
 from tests.store.fakes import MemoryRows, SwitchedRows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    from open_webui_openrouter_pipe.store.table import RowStore, SealedRow
+    from open_webui_openrouter_pipe.store.table import RowStore
 
 pytestmark = pytest.mark.anyio
 
@@ -41,16 +39,16 @@ def text(number: int, length: int) -> Any:
 
 async def test_it_is_the_engines_port() -> None:
     """The type checker agrees that it is an ArtifactStore, and it begins empty."""
-    store: ArtifactStore = SealedArtifacts(MemoryRows(), SEALING)
+    store: ArtifactStore = SealedArtifacts(MemoryRows(), KEYRING)
     assert await store.load("ada", ["1"]) == LoadedArtifacts({}, {"1": MissingArtifact(None, "missing")})
 
 
 async def test_a_row_of_an_unknown_key_is_unreadable_and_its_kind_known() -> None:
     """New rows work beside it, and with the old key listed it opens again."""
     rows = MemoryRows()
-    before = SealedArtifacts(rows, Sealing(Keyring(["old"])))
-    after = SealedArtifacts(rows, Sealing(Keyring(["new"])))
-    both = SealedArtifacts(rows, Sealing(Keyring(["new", "old"])))
+    before = SealedArtifacts(rows, Keyring(["old"]))
+    after = SealedArtifacts(rows, Keyring(["new"]))
+    both = SealedArtifacts(rows, Keyring(["new", "old"]))
     await before.put([artifact(1)])
     await after.put([artifact(2)])
     ids = [artifact(1).id, artifact(2).id]
@@ -62,60 +60,16 @@ async def test_a_row_of_an_unknown_key_is_unreadable_and_its_kind_known() -> Non
 async def test_a_row_of_another_owner_is_unreadable() -> None:
     """Someone who writes to the database cannot give one user's artifact to another."""
     rows = MemoryRows()
-    store = SealedArtifacts(rows, SEALING)
+    store = SealedArtifacts(rows, KEYRING)
     await store.put([artifact(1)])
     (row,) = rows.rows.values()
     await rows.put([row._replace(user_id="eve")])
     assert (await store.load("eve", [row.id])).missing == {row.id: MissingArtifact(row.kind, "unreadable")}
 
 
-def unsealed(number: int) -> SealedRow:
-    """A row without any key, as nobody who has one writes it."""
-    put = artifact(number)
-    data = encode_item(put.item)
-    return row(number)._replace(kind=put.kind, packing=0, key_id="", payload=data)
-
-
-async def test_unsealed_rows_are_read_only_where_a_setting_says_so() -> None:
-    """They are sealed then, so that they stay readable without it; reasoning is never accepted unsealed."""
-    rows = MemoryRows()
-    ids = [artifact(number).id for number in (0, 1, 2)]
-    await rows.put([unsealed(number) for number in (0, 1, 2)])
-    strict = SealedArtifacts(rows, SEALING)
-    unreadable = [MissingArtifact(artifact(number).kind, "unreadable") for number in (0, 1, 2)]
-    assert await strict.load("ada", ids) == LoadedArtifacts({}, dict(zip(ids, unreadable, strict=True)))
-    lenient = SealedArtifacts(rows, Sealing(SEALING.keyring, accept_unsealed=True))
-    found = LoadedArtifacts({ids[1]: artifact(1), ids[2]: artifact(2)}, {ids[0]: unreadable[0]})
-    assert await lenient.load("ada", ids) == found
-    assert await strict.load("ada", ids) == found
-
-
-async def test_an_unsealed_row_of_an_unknown_form_is_unreadable() -> None:
-    """Whatever the bits say besides that it is compressed: nobody writes such a row."""
-    rows = MemoryRows()
-    store = SealedArtifacts(rows, Sealing(SEALING.keyring, accept_unsealed=True))
-    for packing in (1, 4, 5, 2**40):
-        await rows.put([unsealed(1)._replace(packing=packing)])
-        found = await store.load("ada", [artifact(1).id])
-        assert found.missing == {artifact(1).id: MissingArtifact(artifact(1).kind, "unreadable")}
-
-
-async def test_unsealed_rows_that_cannot_be_sealed_are_read_all_the_same() -> None:
-    """While the database takes no writes, the next load tries again."""
-
-    class ReadOnlyRows(MemoryRows):
-        async def put(self, rows: Sequence[SealedRow]) -> None:
-            raise StoreUnavailable("The database cannot be reached.")
-
-    rows = ReadOnlyRows()
-    rows.rows["ada", artifact(1).id] = unsealed(1)
-    store = SealedArtifacts(rows, Sealing(SEALING.keyring, accept_unsealed=True))
-    assert (await store.load("ada", [artifact(1).id])).artifacts == {artifact(1).id: artifact(1)}
-
-
 async def test_an_item_over_the_limit_is_rejected() -> None:
     """`put` raises and stores nothing of it."""
-    store = SealedArtifacts(MemoryRows(), SEALING, ArtifactLimits(item_bytes=128))
+    store = SealedArtifacts(MemoryRows(), KEYRING, ArtifactLimits(item_bytes=128))
     await store.put([artifact(1, text(1, 98))])
     with pytest.raises(ItemTooLarge):
         await store.put([artifact(2, text(1, 99))])
@@ -124,8 +78,8 @@ async def test_an_item_over_the_limit_is_rejected() -> None:
 async def test_an_item_over_a_lowered_limit_is_missing_and_its_kind_known() -> None:
     """It stays in the database, and is not opened."""
     rows = MemoryRows()
-    await SealedArtifacts(rows, SEALING).put([artifact(1, text(1, 5000)), artifact(2, text(2, 10))])
-    store = SealedArtifacts(rows, SEALING, ArtifactLimits(item_bytes=1000))
+    await SealedArtifacts(rows, KEYRING).put([artifact(1, text(1, 5000)), artifact(2, text(2, 10))])
+    store = SealedArtifacts(rows, KEYRING, ArtifactLimits(item_bytes=1000))
     loaded = await store.load("ada", [artifact(1).id, artifact(2).id])
     assert list(loaded.artifacts) == [artifact(2).id]
     assert loaded.missing == {artifact(1).id: MissingArtifact("reasoning", "too_large")}
@@ -134,7 +88,7 @@ async def test_an_item_over_a_lowered_limit_is_missing_and_its_kind_known() -> N
 async def test_a_load_over_the_limit_keeps_the_latest() -> None:
     """When a chat's artifacts are too many, those of its beginning are missing."""
     created = [artifact(number, text(number, 970)) for number in range(10)]
-    store = SealedArtifacts(MemoryRows(), SEALING, ArtifactLimits(load_bytes=3000))
+    store = SealedArtifacts(MemoryRows(), KEYRING, ArtifactLimits(load_bytes=3000))
     await store.put(created)
     loaded = await store.load("ada", [each.id for each in created])
     assert list(loaded.artifacts) == [each.id for each in created[7:]]
@@ -144,7 +98,7 @@ async def test_a_load_over_the_limit_keeps_the_latest() -> None:
 async def test_an_unavailable_store_fails_writing_and_not_reading() -> None:
     """What cannot be loaded is missing; writing and deleting raise, and nothing is kept for later."""
     rows = SwitchedRows()
-    store = SealedArtifacts(rows, SEALING)
+    store = SealedArtifacts(rows, KEYRING)
     unavailable = MissingArtifact(None, "unavailable")
     assert await store.load("ada", ["1", "2"]) == LoadedArtifacts({}, {"1": unavailable, "2": unavailable})
     with pytest.raises(StoreUnavailable):
@@ -157,7 +111,7 @@ async def test_an_unavailable_store_fails_writing_and_not_reading() -> None:
 
 async def test_an_artifact_keeps_the_model_that_wrote_it() -> None:
     """The model is part of the row and of the seal."""
-    store = SealedArtifacts(MemoryRows(), SEALING)
+    store = SealedArtifacts(MemoryRows(), KEYRING)
     other = replace(artifact(1), model="anthropic/claude-opus")
     await store.put([other])
     assert (await store.load("ada", [other.id])).artifacts == {other.id: other}
@@ -165,7 +119,7 @@ async def test_an_artifact_keeps_the_model_that_wrote_it() -> None:
 
 async def test_other_tasks_run_while_many_artifacts_are_opened() -> None:
     """Opening 2,000 artifacts leaves the event loop to others many times in between."""
-    store = SealedArtifacts(MemoryRows(), SEALING)
+    store = SealedArtifacts(MemoryRows(), KEYRING)
     created = [artifact(number, text(number, 2500)) for number in range(2000)]
     await store.put(created)
     runs = 0
@@ -199,7 +153,7 @@ class WatchedKeyring(Keyring):
 async def test_a_large_item_is_sealed_and_opened_in_a_thread(characters: int, in_a_thread: bool) -> None:  # noqa: FBT001
     """The event loop is free meanwhile; for a small item a thread would cost more than it saves."""
     keyring = WatchedKeyring()
-    store = SealedArtifacts(MemoryRows(), Sealing(keyring))
+    store = SealedArtifacts(MemoryRows(), keyring)
     noise = "".join(map(chr, random.Random(1).choices(range(33, 4099), k=characters)))
     created = artifact(1, {"type": "reasoning", "text": noise})
     await store.put([created])

@@ -12,8 +12,8 @@ import pytest
 
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.sealing import Keyring, Sealing
-from tests.store.contract import NOW, SEALING, artifact, sql_rows
+from open_webui_openrouter_pipe.store.sealing import Keyring
+from tests.store.contract import KEYRING, NOW, artifact, sql_rows
 from tests.support.pages import blocks
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ pytestmark = pytest.mark.anyio
 STORED = [artifact(number) for number in range(5)]
 
 
-def store(database: Database, sealing: Sealing = SEALING) -> SealedArtifacts:
+def store(database: Database, keyring: Keyring = KEYRING) -> SealedArtifacts:
     """The engine's store on a database."""
     return SealedArtifacts(
-        sql_rows(database), sealing, ArtifactLimits(item_bytes=1_000_000), clock=lambda: NOW
+        sql_rows(database), keyring, ArtifactLimits(item_bytes=1_000_000), clock=lambda: NOW
     )
 
 
@@ -38,10 +38,10 @@ async def write(url: str, number: int) -> None:
     await database.aclose()
 
 
-async def readable(url: str, sealing: Sealing = SEALING) -> list[Artifact]:
+async def readable(url: str, keyring: Keyring = KEYRING) -> list[Artifact]:
     """The artifacts that are in a database, and open."""
     database = Database.from_url(url)
-    loaded = await store(database, sealing).load("ada", [each.id for each in STORED])
+    loaded = await store(database, keyring).load("ada", [each.id for each in STORED])
     await database.aclose()
     return list(loaded.artifacts.values())
 
@@ -70,7 +70,7 @@ async def test_a_backup_of_postgresql_is_restored(postgres_url: str, tmp_path: P
     assert await readable(postgres_url) == STORED
     run("pg_restore", tmp_path, DATABASE_URL=postgres_url)
     assert await readable(postgres_url) == STORED[:3]
-    assert await readable(postgres_url, Sealing(Keyring(["another secret"]))) == []
+    assert await readable(postgres_url, Keyring(["another secret"])) == []
 
 
 async def test_a_backup_of_sqlite_is_restored(tmp_path: Path) -> None:
@@ -83,4 +83,4 @@ async def test_a_backup_of_sqlite_is_restored(tmp_path: Path) -> None:
     await write(url, 5)
     restore(tmp_path)
     assert await readable(url) == STORED[:3]
-    assert await readable(url, Sealing(Keyring(["another secret"]))) == []
+    assert await readable(url, Keyring(["another secret"])) == []

@@ -24,7 +24,7 @@ from open_webui_openrouter_pipe.store.cache import (
 )
 from open_webui_openrouter_pipe.store.table import FoundRows, RowStore, SqlRows
 from tests.store.conftest import PATIENT_SECONDS
-from tests.store.contract import SEALING, StoreContract, artifact, row, sql_rows
+from tests.store.contract import KEYRING, StoreContract, artifact, row, sql_rows
 from tests.store.fakes import MemoryRows, SwitchedRows
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ async def test_redis_keeps_nothing_that_the_database_does_not_have(
 @servers
 async def test_redis_holds_sealed_bytes_that_expire(redis_client: Redis, guarded_redis: GuardedRedis) -> None:
     """Nothing readable is in Redis, each value ends by itself, and no name shows the user."""
-    store = SealedArtifacts(CachedRows(MemoryRows(), guarded_redis), SEALING)
+    store = SealedArtifacts(CachedRows(MemoryRows(), guarded_redis), KEYRING)
     created = artifact(1, {"type": "reasoning", "text": "visible " * 1000})
     await store.put([created])
     [key] = guarded_redis.row_keys("ada", [created.id])
@@ -248,7 +248,7 @@ async def test_a_poisoned_value_costs_a_query_and_nothing_else(value: bytes) -> 
     redis, memory = FakeRedis(), MemoryRows()
     guarded = GuardedRedis(redis, prefix="x")
     cached = CachedRows(memory, guarded)
-    store = SealedArtifacts(cached, SEALING)
+    store = SealedArtifacts(cached, KEYRING)
     await store.put([artifact(1)])
     [key] = guarded.row_keys("ada", [artifact(1).id])
     redis.values[key] = value
@@ -262,7 +262,7 @@ async def test_a_forged_payload_is_missing() -> None:
     """Columns of the right types around other bytes open no artifact."""
     redis = FakeRedis()
     guarded = GuardedRedis(redis, prefix="x")
-    store = SealedArtifacts(CachedRows(MemoryRows(), guarded), SEALING)
+    store = SealedArtifacts(CachedRows(MemoryRows(), guarded), KEYRING)
     await store.put([artifact(1)])
     [key] = guarded.row_keys("ada", [artifact(1).id])
     columns = redis.values[key].partition(b"\0")[0]
@@ -338,7 +338,7 @@ async def test_a_redis_that_stops_fails_neither_reads_nor_writes(
 ) -> None:
     """Only deleting raises, because the row may still be in the cache."""
     cached = CachedRows(MemoryRows(), guarded_redis)
-    store = SealedArtifacts(cached, SEALING)
+    store = SealedArtifacts(cached, KEYRING)
     await store.put([artifact(1)])
     redis_server.stop()
     await store.put([artifact(2)])
@@ -357,7 +357,7 @@ async def test_postgres_stops_in_the_middle_of_a_chat(
 ) -> None:
     """What is cached is read on, nothing is written, and afterwards all goes on."""
     rows = build_rows(postgres_database, redis=guarded_redis)
-    store = SealedArtifacts(rows, SEALING)
+    store = SealedArtifacts(rows, KEYRING)
     ids = [artifact(number).id for number in range(3)]
     await store.put([artifact(0)])
     await asyncio.to_thread(postgres_server.stop)

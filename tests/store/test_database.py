@@ -14,7 +14,7 @@ from open_webui_openrouter_pipe.store.beside import StoredCalibrations
 from open_webui_openrouter_pipe.store.database import Database, passing_cancellation
 from open_webui_openrouter_pipe.store.kept import SealedSummaries, SummaryRows
 from open_webui_openrouter_pipe.store.table import FoundRows
-from tests.store.contract import NOW, SEALING, sql_rows
+from tests.store.contract import KEYRING, NOW, sql_rows
 from tests.store.summary_contract import chains
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ async def test_a_database_that_hangs_is_unavailable_soon(caplog: pytest.LogCaptu
     with pytest.raises(StoreUnavailable):
         await database.read(sa.select(1))
     assert await sql_rows(database).load("ada", ["1"]) == FoundRows(unavailable=frozenset({"1"}))
-    summaries = SealedSummaries(SummaryRows(database), SEALING.keyring)
+    summaries = SealedSummaries(SummaryRows(database), KEYRING)
     assert await summaries.find("ada", chains(0, 5), chat_id="") == {}
     assert await StoredCalibrations(database).find("vendor/model") is None
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2

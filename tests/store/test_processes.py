@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.kept import SealedSummaries, SummaryRows
-from tests.store.contract import SEALING, sql_rows
+from tests.store.contract import KEYRING, sql_rows
 from tests.store.summary_contract import chains, segment
 from tests.store.workers import (
     ARTIFACTS_OF_A_TURN,
@@ -37,7 +37,7 @@ async def check_killing(processes: ForkServerContext, servers: Servers, markers:
     """Kill a writer at so many random points; after each, every marker has its artifact."""
     chance = random.Random(points)
     database = Database.from_url(servers.database_url, schema=servers.schema)
-    store = SealedArtifacts(sql_rows(database), SEALING, ArtifactLimits(load_bytes=1 << 40))
+    store = SealedArtifacts(sql_rows(database), KEYRING, ArtifactLimits(load_bytes=1 << 40))
     await store.load("ada", ["any"])
     for point in range(points):
         first, seen_bytes = point * 1_000_000, _size(markers)
@@ -97,7 +97,7 @@ async def test_no_marker_without_its_artifact_on_postgres(
 async def check_claiming(processes: ForkServerContext, servers: Servers, journal: Path) -> None:
     """Four workers ask for the same forty segments at once: each is made once."""
     database = Database.from_url(servers.database_url, schema=servers.schema)
-    store = SealedSummaries(SummaryRows(database), SEALING.keyring)
+    store = SealedSummaries(SummaryRows(database), KEYRING)
     await store.find("ada", chains(0, 1), chat_id="chat-1")
     workers = [
         processes.Process(target=claim_segments, args=(servers, journal, number, 40)) for number in range(4)
@@ -157,6 +157,6 @@ async def test_workers_write_delete_and_sweep_at_once(
     database = Database.from_url(servers.database_url, schema=servers.schema)
     ids = [row_id for (row_id,) in await database.fetch(sa.select(database.tables.artifact.c.id))]
     assert (len(ids), set(ids)) == (len(expected), expected)
-    store = SealedArtifacts(sql_rows(database), SEALING)
+    store = SealedArtifacts(sql_rows(database), KEYRING)
     assert (await store.load("ada", sorted(expected))).missing == {}
     await database.aclose()

@@ -14,7 +14,7 @@ from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.kept import MAX_PROMPT_BYTES, PromptRows, SealedPrompts
 from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring
 from open_webui_openrouter_pipe.store.table import STAMP_INTERVAL_SECONDS
-from tests.store.contract import NOW, SEALING
+from tests.store.contract import KEYRING, NOW
 from tests.store.summary_contract import Clock
 from tests.store.waiting import driver_threads
 
@@ -44,7 +44,7 @@ class PromptsContract:
 
     @pytest.fixture
     def prompts(self, rows: PromptRows, clock: Clock) -> SealedPrompts:
-        return SealedPrompts(rows, SEALING.keyring, clock=clock)
+        return SealedPrompts(rows, KEYRING, clock=clock)
 
     async def test_the_first_one_is_kept(self, prompts: SealedPrompts) -> None:
         """Whoever comes later gets what is kept."""
@@ -62,7 +62,7 @@ class PromptsContract:
 
     async def test_of_workers_that_keep_at_once_one_wins(self, database: Database) -> None:
         """All of them get the same."""
-        workers = [SealedPrompts(PromptRows(database), SEALING.keyring) for _ in range(8)]
+        workers = [SealedPrompts(PromptRows(database), KEYRING) for _ in range(8)]
         kept = await asyncio.gather(
             *(
                 worker.keep(OWNER, KeptPrompt(str(number)), instead_of=None)
@@ -161,7 +161,7 @@ class TestPostgres(PromptsContract):
 async def test_an_unavailable_database_is_an_error(tmp_path: Path) -> None:
     """Whoever asks goes on without."""
     rows = PromptRows(Database.from_url(f"sqlite:///{tmp_path}/no/such/folder/rows.db"))
-    prompts = SealedPrompts(rows, SEALING.keyring)
+    prompts = SealedPrompts(rows, KEYRING)
     with pytest.raises(StoreUnavailable):
         await prompts.find(OWNER)
     with pytest.raises(StoreUnavailable):

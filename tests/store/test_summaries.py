@@ -22,14 +22,13 @@ from open_webui_openrouter_pipe.store.kept import (
 from open_webui_openrouter_pipe.store.sealing import (
     COMPRESSED,
     SEALED,
-    SIGNED,
     ItemTooLarge,
     Keyring,
     encode_item,
     pack,
 )
 from open_webui_openrouter_pipe.store.table import STAMP_INTERVAL_SECONDS
-from tests.store.contract import NOW, SEALING
+from tests.store.contract import KEYRING, NOW
 from tests.store.summary_contract import Clock, SummariesContract, chain, chains, segment, stored, summary
 from tests.store.waiting import driver_threads
 
@@ -55,11 +54,11 @@ class StoredContract(SummariesContract):
 
     @pytest.fixture
     def store(self, rows: SummaryRows, clock: Clock) -> SealedSummaries:
-        return SealedSummaries(rows, SEALING.keyring, clock=clock)
+        return SealedSummaries(rows, KEYRING, clock=clock)
 
     async def test_a_claim_of_another_worker_is_left_alone(self, database: Database, clock: Clock) -> None:
         """A worker releases only its own claims, also when one has ended and is another's by now."""
-        one, other = (SealedSummaries(SummaryRows(database, clock=clock), SEALING.keyring) for _ in range(2))
+        one, other = (SealedSummaries(SummaryRows(database, clock=clock), KEYRING) for _ in range(2))
         assert await one.claim("ada", segment(0, 5), seconds=60)
         await other.release("ada", segment(0, 5))
         assert not await other.claim("ada", segment(0, 5), seconds=60)
@@ -88,7 +87,7 @@ class StoredContract(SummariesContract):
             turns=5,
             chat_id="chat-1",
             model="openai/gpt-5",
-            key_id=SEALING.keyring.first_id,
+            key_id=KEYRING.first_id,
             packing=SEALED,
             payload=b"",
             source_tokens=9000,
@@ -186,7 +185,7 @@ async def test_the_summaries_unused_for_longest_are_deleted() -> None:
 
 def sealed(rows: SummaryRows) -> SealedSummaries:
     """The engine's store over these rows."""
-    return SealedSummaries(rows, SEALING.keyring)
+    return SealedSummaries(rows, KEYRING)
 
 
 class FakeRows(SummaryRows):
@@ -204,7 +203,7 @@ class FakeRows(SummaryRows):
 async def kept(sqlite_database: Database) -> SummaryRow:
     """A row as it is written."""
     rows = SummaryRows(sqlite_database)
-    await SealedSummaries(rows, SEALING.keyring, clock=lambda: NOW).keep(stored(0, 5))
+    await SealedSummaries(rows, KEYRING, clock=lambda: NOW).keep(stored(0, 5))
     row = await rows.get(KEY)
     assert row is not None
     return row
@@ -237,11 +236,11 @@ async def test_every_flipped_byte_is_noticed(sqlite_database: Database, kept: Su
         {"turns": 6},
         {"model": "openai/gpt-4"},
         {"packing": SEALED | COMPRESSED},
-        {"packing": SIGNED},
+        {"packing": 0},
         {"key_id": "0" * 16},
         {"payload": b""},
-        {"packing": SIGNED, "payload": encode_item(summary("what was said").as_json())},
-        {"packing": SIGNED, "key_id": "", "payload": encode_item(summary("what was said").as_json())},
+        {"packing": 0, "payload": encode_item(summary("what was said").as_json())},
+        {"packing": 0, "key_id": "", "payload": encode_item(summary("what was said").as_json())},
     ],
 )
 async def test_a_payload_belongs_to_its_row(
@@ -272,9 +271,9 @@ async def test_what_another_release_wrote_is_skipped(
 ) -> None:
     """A form that this one does not know is not a summary, though its seal is right."""
     names = ("summary", *KEY, "5", "openai/gpt-5")
-    packed = pack(encode_item(state), names, SEALING.keyring)
+    packed = pack(encode_item(state), names, KEYRING)
     assert await found_in(sqlite_database, kept._replace(**packed._asdict())) == {}
-    whole = pack(encode_item(summary("what was said").as_json()), names, SEALING.keyring)
+    whole = pack(encode_item(summary("what was said").as_json()), names, KEYRING)
     assert await found_in(sqlite_database, kept._replace(**whole._asdict())) == FOUND
 
 

@@ -19,7 +19,7 @@ from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.kept import PromptRow, PromptRows, SealedSummaries, SummaryRows
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS, GRACE_SECONDS, Schedule, Sweep, Swept
 from scripts.paths import ROOT
-from tests.store.contract import NOW, SEALING, row, sql_rows
+from tests.store.contract import KEYRING, NOW, row, sql_rows
 from tests.store.summary_contract import chains, segment, stored
 from tests.store.test_audit import record
 
@@ -260,7 +260,7 @@ async def test_a_worker_that_was_held_up_gives_way(database: Database) -> None:
 
 async def put_summaries(database: Database, *kept: StoredSummary, now: int) -> None:
     """Keep summaries that were last used at that time."""
-    store = SealedSummaries(SummaryRows(database), SEALING.keyring, clock=lambda: now)
+    store = SealedSummaries(SummaryRows(database), KEYRING, clock=lambda: now)
     for each in kept:
         await store.keep(each)
 
@@ -300,7 +300,7 @@ async def test_a_summary_belongs_to_the_chat_that_used_it_last(database: Databas
     """The clone of a deleted chat keeps what it took over."""
     await put_summaries(database, stored(0, 5), stored(5, 9), now=AGED - DAY_SECONDS)
     rows = SummaryRows(database, clock=lambda: AGED)
-    await SealedSummaries(rows, SEALING.keyring).find("ada", chains(*range(7)), chat_id="clone")
+    await SealedSummaries(rows, KEYRING).find("ada", chains(*range(7)), chat_id="clone")
     await rows.idle()
     assert await sweep(database, FakeHost(chats={"clone"})) == Swept(of_deleted_chats=1)
     assert await summaries_left(database) == [("ada", "clone", 5)]
@@ -435,7 +435,7 @@ async def column_values(database: Database, column: sa.Column[str]) -> list[str]
 async def test_ended_claims_are_deleted(database: Database) -> None:
     """Workers that died leave nothing behind for ever; a claim that still holds stays."""
     early, late = (
-        SealedSummaries(SummaryRows(database, clock=lambda now=now: now), SEALING.keyring)  # type: ignore[misc]
+        SealedSummaries(SummaryRows(database, clock=lambda now=now: now), KEYRING)  # type: ignore[misc]
         for now in (NOW - 100, NOW - 10)
     )
     assert await early.claim("ada", segment(0, 1), seconds=100)

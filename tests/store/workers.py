@@ -23,7 +23,7 @@ from open_webui_openrouter_pipe.store.kept import SealedSummaries, SummaryRows
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.store.sweep import Schedule, Sweep
 from tests.store.conftest import PATIENT_SECONDS
-from tests.store.contract import NOW, SEALING, artifact, sql_rows
+from tests.store.contract import KEYRING, NOW, artifact, sql_rows
 from tests.store.fakes import SwitchedRows
 from tests.store.summary_contract import segment, stored
 
@@ -53,7 +53,7 @@ def write_until_killed(servers: Servers, markers: Path, first: int) -> None:
 
     async def work() -> None:
         database = Database.from_url(servers.database_url, schema=servers.schema)
-        store = SealedArtifacts(sql_rows(database), SEALING)
+        store = SealedArtifacts(sql_rows(database), KEYRING)
         number = first
         while True:
             turn = [artifact(number + each) for each in range(ARTIFACTS_OF_A_TURN)]
@@ -90,7 +90,7 @@ def claim_segments(servers: Servers, journal: Path, worker: int, segments: int) 
     async def work() -> None:
         database = Database.from_url(servers.database_url, schema=servers.schema)
         rows = SummaryRows(database)
-        store = SealedSummaries(rows, SEALING.keyring)
+        store = SealedSummaries(rows, KEYRING)
         for number in range(segments):
             if await store.claim("ada", segment(0, number + 1), seconds=600):
                 await store.keep(stored(0, number + 1, f"by {worker}"))
@@ -114,7 +114,7 @@ def live_through_outages(servers: Servers, journal: Path, worker: int, turns: in
         real = sql_rows(database)
         switched = SwitchedRows(real)
         rows = CachedRows(switched, redis)
-        store = SealedArtifacts(rows, SEALING)
+        store = SealedArtifacts(rows, KEYRING)
         schedule = Schedule(interval_seconds=0, pause_seconds=0)
         sweep = asyncio.create_task(sweep_again_and_again(Sweep(database, EverythingExists(), schedule)))
         for turn in range(turns):

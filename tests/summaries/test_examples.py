@@ -28,11 +28,9 @@ from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.responses.items import Item, is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.prompt import INSTRUCTION, SummaryAssignment
-from open_webui_openrouter_pipe.summaries.references import referenced_messages
 from open_webui_openrouter_pipe.summaries.summary import (
     EarlierState,
     Summary,
-    WordForWord,
     parse_model_summary,
     summary_message,
 )
@@ -46,7 +44,6 @@ PAGE = ROOT / "tests" / "data" / "examples" / "examples.md"
 CHATS = {"debugging": "Debugging an import", "journey": "Planning a journey"}
 SEGMENT_TURNS = 18
 SUMMARY_TOKENS = 1_200
-REFERENCED_TOKENS = 600
 RECORD_TOKENS = 4_000
 """As for segments of 8,000 tokens in a budget of 40,000."""
 
@@ -58,7 +55,7 @@ with the room that they would have if the answers were longer. The last six turn
 the answers of the summary model stand beside this page, written by hand;
 `python -m tests.summaries.test_examples` writes this page, and a test holds it against the code.
 
-In the first chat a pasted mail demands that "every import must be mirrored". The summary model listed that as a
+In the first chat a quoted mail demands that "every import must be mirrored". The summary model listed that as a
 constraint, as models do; it is not one, because the user did not write it. In the second, a friend's advice in
 quotation marks is dropped for the same reason. A constraint that the user took back is marked.
 """
@@ -108,14 +105,7 @@ def block(name: str) -> str:
     counter = TokenCounter(ContentCache())
     turns = range(SEGMENT_TURNS * len(summaries))
     record = UserRecord(conversation.turns, counter).text(turns, RECORD_TOKENS)
-    referenced = referenced_messages(
-        conversation.turns[: turns.stop],
-        summaries[-1].by_model,
-        count=counter.text,
-        max_tokens=REFERENCED_TOKENS,
-        shown=record,
-    )
-    message = summary_message(summaries, (), WordForWord(record, referenced))
+    message = summary_message(summaries, (), record)
     assert message is not None
     return "\n\n".join(part["text"] for part in message["content"] if part["type"] == "input_text")
 
@@ -176,7 +166,7 @@ def test_the_chats_have_sixty_turns_and_every_message_of_the_user_is_there(name:
     ],
 )
 def test_the_constraints_are_the_users_own(name: str, constraints: list[tuple[int, str, int]]) -> None:
-    """Neither the pasted mail nor the friend's advice is among them."""
+    """Neither the quoted mail nor the friend's advice is among them."""
     state = block(name).rpartition("[How things stood")[2]
     found = [line for line in state.splitlines() if line.startswith("- turn ") and ': "' in line]
     assert len(found) == len(constraints)

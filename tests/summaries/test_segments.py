@@ -38,7 +38,7 @@ from open_webui_openrouter_pipe.summaries.summary import (
     max_summary_tokens,
     message_text,
 )
-from tests.support.chats import History, answer, entries, histories, history, reasoning, user
+from tests.support.chats import History, answer, histories, history, reasoning, user
 
 SIZES = SegmentSizes(min_tokens=20, closing_tokens=40, max_tokens=80, max_turns=0, max_summaries=4)
 
@@ -270,35 +270,6 @@ def test_summaries_of_the_parts_of_a_target_are_found() -> None:
     }
     texts = [summary.by_model.summary_text for summary in summaries_within(target, found)]
     assert texts == ["1-2", "1-3", "2-3", "3-4"]
-
-
-def test_messages_that_the_newest_summary_refers_to_stay() -> None:
-    """Within the room that is counted for them in any case; entries of older summaries do not count."""
-    chat = chat_of(3)
-    whole = replace(SIZES, max_summaries=9)
-    summaries = {
-        segment(chat, at, at + 1): Summary(ModelSummary(f"Part {at}.", decisions=entries("Go.", turn=refers)))
-        for at, refers in enumerate((1, 1, 2))
-    }
-    counter = TokenCounter(ContentCache())
-    referring = SummaryIndex(chat, counter, whole, summaries, record_tokens=100)
-    text = text_of(referring, 3)
-    assert (
-        "[Messages that the entries refer to, word for word]\nThe assistant wrote, turn 2:\n> word word"
-        in text
-    )
-    assert text.count("The assistant wrote") == text.count("> Q1") == 1
-    assert referring.tokens(3) <= referring.max_tokens(3)
-    assert referring.max_tokens(3) == SummaryIndex(chat, counter, whole, {}, record_tokens=100).max_tokens(3)
-
-
-def test_a_summary_that_is_too_large_leaves_no_room_for_messages() -> None:
-    """Another tokenizer may have measured it."""
-    chat = chat_of(1)
-    huge = Summary(ModelSummary("word " * 1_200, decisions=entries("Go.", turn=1)))
-    assert "The assistant wrote" not in text_of(
-        SummaryIndex(chat, TokenCounter(ContentCache()), SIZES, {segment(chat, 0, 1): huge}), 1
-    )
 
 
 def test_a_group_is_summarized_from_the_original_turns() -> None:

@@ -71,7 +71,7 @@ SMALL = ContextReport(
         ReportedSummary(6, 7, 4_120, 0, "", kept=False),
     ],
     breaks=[
-        ReportedBreak(11, announced=False, cause="clock", cost=0.0123),
+        ReportedBreak(11, announced=False, cause="prompt", cost=0.0123),
         ReportedBreak(8, announced=True, cause="summary", cost=None),
         ReportedBreak(0, announced=False, cause="tools", cost=0.0041),
     ],
@@ -90,7 +90,7 @@ LONG = replace(
     breaks=[
         ReportedBreak(1_000 - 40 * at, announced=bool(at % 2), cause=cause, cost=0.01 * at)
         for at, cause in enumerate(
-            ("edit", "evict", "memory", "retention", "sources", "prune", "plan", "clip", "new", "recall")
+            ("edit", "evict", "prompt", "retention", "tools", "prune", "plan", "clip", "new", "recall")
         )
     ],
     cost=ReportedCost(38.2, 1_420, 3.1, 148_391_204, 151_512_900, -0.5),
