@@ -25,7 +25,6 @@ from .host.lookups import Records, chat_pauses, quoted_calls, template_digest
 from .host.model_rows import admin_parameters
 from .host.platform import groups_of, platform, replace_user_valve
 from .host.wording import Wording, default_locale, may_continue, voice_prompt, with_voice_prompt_last
-from .notices import ENGLISH, find_language, in_language
 from .openrouter.listing import STATUS_ID, status_answer
 from .permission import permit
 from .ports import Notice, Output
@@ -37,6 +36,7 @@ from .turn.channel import OutputChannel
 from .turn.recorder import generate_item_id
 from .turn.round import search_lines
 from .turn.runner import report_failure
+from .words.lines import ENGLISH, find_language, in_language
 from .worker import HostResources, Worker
 
 _NO_ANSWER: Final = ResponseFinished(

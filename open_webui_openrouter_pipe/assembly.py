@@ -22,7 +22,6 @@ from .media.choice import plain_name
 from .media.download import DownloadSettings, GuardedDownloads
 from .media.library import MediaLibrary
 from .money.audit import AuditRow
-from .notices import ENGLISH, notice
 from .openrouter import controls
 from .openrouter.controls import CacheLifetime, cheapest_lifetime
 from .openrouter.request import Caller, Composer, identity_parameters
@@ -42,6 +41,7 @@ from .turn.recorder import Persistence, RequestOrigin, generate_item_id
 from .turn.round import Ports
 from .turn.runner import PromptKeeper, TurnRequest, TurnRunner
 from .turn.summaries import Summarizer, SummaryModel, SummaryWriter
+from .words.lines import ENGLISH, notice
 from .worker import Worker
 
 log = logging.getLogger(__name__)

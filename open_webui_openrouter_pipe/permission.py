@@ -9,7 +9,6 @@ from typing import Final
 
 from .errors import ConfigurationError, SpendingLimitReached
 from .host.call import Call
-from .notices import notice
 from .openrouter import controls
 from .openrouter.controls import keeps_nothing
 from .openrouter.retries import require_usable
@@ -19,6 +18,7 @@ from .responses.values import as_object
 from .settings import Settings
 from .turn.bill import Payer
 from .turn.recorder import Persistence
+from .words.lines import notice
 from .worker import Worker
 
 log = logging.getLogger(__name__)

@@ -23,12 +23,12 @@ from .host.native import ChannelWriter, HostEvent, NativeWriter
 from .host.platform import function_of, stored_user_valves
 from .host.tagged_code import TaggedCodeWriter
 from .host.wording import EventCall, page_question, user_language, worded
-from .notices import ENGLISH
 from .responses.values import as_object, as_text
 from .settings import Settings, bound_key, read_settings
 from .turn.recorder import generate_item_id
 from .turn.runner import report_failure
 from .valves import PROTECTIONS, UserValves, read_user_valves, user_valves_class
+from .words.lines import ENGLISH
 
 _log = logging.getLogger(__name__)
 

@@ -22,7 +22,6 @@ from .host.platform import host_secret
 from .host.wording import StatusLines
 from .media.choice import MediaSettings, PdfEngine
 from .money.limits import read_limits
-from .notices import notice
 from .openrouter.client import ClientSettings
 from .openrouter.controls import ControlSettings, price_text
 from .openrouter.offer import OfferSettings, read_filters, read_variants
@@ -42,6 +41,7 @@ from .valves import (
     Valves,
     refused_user_valves,
 )
+from .words.lines import notice
 
 
 @dataclass(frozen=True, slots=True)

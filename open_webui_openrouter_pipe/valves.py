@@ -33,13 +33,13 @@ from .host.model_rows import AccessFor
 from .host.platform import NotSaved, host_secret, is_saving
 from .host.wording import StatusLines
 from .media.choice import Documents, ImageSelection, PdfEngine
-from .notices import notice
 from .openrouter.client import DEFAULT_BASE_URL
 from .openrouter.request import IdentityLevel
 from .openrouter.search import SearchEngine, SearchMode
 from .store.sealing import seal_text
 from .turn.bill import CostLine, NearLimit
 from .turn.recorder import ReasoningRetention
+from .words.lines import notice
 
 AspectRatio = Literal["auto", "1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"]
 ImageSize = Literal["auto", "1K", "2K", "4K"]

@@ -13,7 +13,6 @@ import re
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from open_webui_openrouter_pipe.notices import admin_notice, notice
 from open_webui_openrouter_pipe.openrouter.errors import RULES, UNKNOWN
 from open_webui_openrouter_pipe.valves import (
     ADMIN_PROTECTIONS,
@@ -24,6 +23,7 @@ from open_webui_openrouter_pipe.valves import (
     default_of,
     text_of,
 )
+from open_webui_openrouter_pipe.words.lines import admin_notice, notice
 from scripts import privacy_session
 from scripts.paths import ROOT
 

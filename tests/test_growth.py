@@ -56,8 +56,8 @@ from open_webui_openrouter_pipe.recall.search import (
 )
 from open_webui_openrouter_pipe.recall.tool import LookUp
 from open_webui_openrouter_pipe.responses.failure import read_failure
-from open_webui_openrouter_pipe.valves import gather_advanced, readable_advanced
 from open_webui_openrouter_pipe.summaries.summary import parse_model_summary
+from open_webui_openrouter_pipe.valves import gather_advanced, readable_advanced
 from scripts.paths import PACKAGE
 from tests.support.chats import call, history, output, planned, system, user
 from tests.support.context_reports import SMALL

@@ -18,7 +18,7 @@ from html import escape
 from typing import Final
 
 from ..money.prices import dollars
-from ..notices import Say, notice
+from ..words.lines import Say, notice
 from .report import (
     PARTS,
     TURN_COLUMNS,

@@ -16,12 +16,12 @@ from ..conversation.conversation import DigestedItem, Turn
 from ..conversation.tokens import TokenCounter
 from ..money.prefix import BreakCause
 from ..money.prices import dollars
-from ..notices import Say, notice
 from ..planning.detail import DetailLevel
 from ..planning.plan import Layout, Plan
 from ..planning.simulate import BreakReason
 from ..summaries.prompt import turn_text
 from ..summaries.summary import render_part, render_summary
+from ..words.lines import Say, notice
 
 PartName: TypeAlias = Literal[
     "system", "tools", "summaries", "shortened", "recalled", "verbatim", "attachments", "reserve"

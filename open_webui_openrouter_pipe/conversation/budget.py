@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from ..errors import ContextBudgetExceeded
-from ..notices import notice
+from ..words.lines import notice
 from .commands import Aim
 from .tokens import TokenCounts
 

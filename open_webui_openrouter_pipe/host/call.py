@@ -14,8 +14,8 @@ from typing import Any, Literal
 from ..errors import InvalidHistory
 from ..history.markers import erase_markers
 from ..history.reading import erase_commands, find_commands
-from ..notices import Language, notice
 from ..responses.values import as_count, as_list, as_object, as_text
+from ..words.lines import Language, notice
 
 _CHANNEL_PREFIX = "channel:"
 _UNSAVED_CHAT_PREFIXES = ("temporary:", "local:", _CHANNEL_PREFIX)

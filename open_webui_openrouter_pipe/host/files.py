@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import AttachmentNotFound, AttachmentUnavailable
-from ..notices import notice
 from ..ports import FileContent
 from ..responses.values import as_count, as_object, as_text
+from ..words.lines import notice
 from .call import is_saved, plain_media_type
 
 _MEGABYTE_BYTES: Final = 2**20

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from ..notices import ENGLISH, Language, find_language, in_language, is_cost, is_important, without_button
 from ..ports import Failed, Notice, Output
 from ..responses.values import as_object, as_text
+from ..words.lines import ENGLISH, Language, find_language, in_language, is_cost, is_important, without_button
 from .call import Call
 
 EventCall: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]

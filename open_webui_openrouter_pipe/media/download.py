@@ -23,8 +23,8 @@ from urllib.parse import quote, unquote, urljoin
 import httpx
 
 from ..errors import AttachmentUnavailable
-from ..notices import notice
 from ..ports import FileContent
+from ..words.lines import notice
 from .kinds import media_type_of
 
 IPAddress: TypeAlias = IPv4Address | IPv6Address

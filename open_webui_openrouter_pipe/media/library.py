@@ -19,10 +19,10 @@ from typing import Final, TypeAlias
 
 from ..conversation.conversation import ContentCache
 from ..errors import AttachmentUnavailable
-from ..notices import notice
 from ..ports import Downloads, FileContent, Files, FilledItems, Model
 from ..responses.items import Item, is_message
 from ..responses.values import clean_text, decode, host_file_id, host_file_path
+from ..words.lines import notice
 from .choice import (
     Attachment,
     Choice,

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final, Literal
 
-from ..notices import notice
 from ..responses.effects import Usage
+from ..words.lines import notice
 
 KEPT_SECONDS: Final = 300.0
 KEPT_LONG_SECONDS: Final = 3600.0

@@ -23,9 +23,9 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 from ..errors import NotOpenRouter, PipeError
-from ..notices import notice
 from ..ports import Model
 from ..responses.values import as_list, as_number, as_object, as_text
+from ..words.lines import notice
 
 KEY_PATH: Final = "/key"
 _PERIODS: Final = {"daily": "period_day", "weekly": "period_week", "monthly": "period_month"}

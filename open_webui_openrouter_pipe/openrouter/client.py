@@ -23,10 +23,10 @@ from urllib.parse import quote
 import httpx
 
 from ..errors import ConfigurationError, ConnectionFailed, NotOpenRouter, PipeError, StreamBroken, TooBusy
-from ..notices import admin_notice, notice
 from ..ports import Event, RequestBody
 from ..responses.effects import Decoder, parse_event, terminal_event
 from ..responses.failure import Failure, read_failure
+from ..words.lines import admin_notice, notice
 from .connections import AddressBreaker
 from .errors import redact, retry_after, to_error
 from .wire import EncodedBody, encode_body

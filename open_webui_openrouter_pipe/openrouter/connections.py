@@ -19,7 +19,7 @@ import httpcore
 import httpx
 
 from ..errors import AddressPaused, ConnectionFailed
-from ..notices import admin_notice, notice
+from ..words.lines import admin_notice, notice
 
 FAILURES_TO_OPEN: Final = 5
 """Connections that must fail in a row; two questions of users, with their retries."""

@@ -14,12 +14,12 @@ from ..conversation.budget import smallest_known
 from ..errors import ConfigurationError
 from ..history.artifacts import ANTHROPIC, model_family
 from ..money.prices import KEPT_LONG_SECONDS, KEPT_SECONDS
-from ..notices import notice
 from ..planning.planner import ModelTerms
 from ..planning.simulate import CachePrices
 from ..ports import SEARCH_VARIANT, Model
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..summaries.prompt import SUMMARY_SCHEMA
+from ..words.lines import notice
 from .request import IdentityLevel
 from .search import SearchSettings
 

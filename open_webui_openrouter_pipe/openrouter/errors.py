@@ -32,8 +32,8 @@ from ..errors import (
     RequestRejected,
     StreamBroken,
 )
-from ..notices import admin_notice, notice
 from ..responses.failure import Failure
+from ..words.lines import admin_notice, notice
 
 _READ_CHARACTERS = 4000
 """Of any text of the server's; nothing behind them is read, quoted or logged."""

@@ -23,10 +23,10 @@ from ..errors import (
     PipeError,
     RequestRejected,
 )
-from ..notices import notice
 from ..ports import Model, Output
 from ..responses.effects import ItemFinished, ItemStarted, ResponseFinished, TextDelta
 from ..responses.items import AssistantMessage
+from ..words.lines import notice
 from .catalog import KEY_PATH, Fetch, FetchFailure, KeyFacts, LastGood, ModelCatalog, Start, read_key
 from .errors import redact
 from .offer import ZDR, OfferSettings, is_offered, offered_models

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from ..notices import notice
 from ..ports import Model
+from ..words.lines import notice
 
 ZDR: Final = "zdr"
 FREE: Final = "free"

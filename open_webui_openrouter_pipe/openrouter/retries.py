@@ -30,10 +30,10 @@ from ..errors import (
     RateLimited,
     StreamBroken,
 )
-from ..notices import notice
 from ..ports import Event, Notice, RequestBody, Responses, Show
 from ..responses.failure import Failure, has_output, is_failure, read_failure
 from ..responses.values import as_number, as_object, as_text
+from ..words.lines import notice
 from .fields import nearest_effort
 
 _LINES: Final[Mapping[type[AuthenticationFailed | PaymentRequired], str]] = {

@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass
 from typing import Any, Literal, TypeAlias
 
 from ..errors import StreamBroken
-from ..notices import notice
+from ..words.lines import notice
 from .failure import Failure
 from .items import Item
 from .values import as_count, as_number, as_object

@@ -15,8 +15,8 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from ..errors import TooBusy
-from ..notices import admin_notice, notice
 from ..ports import Notice, Show
+from ..words.lines import admin_notice, notice
 
 MAX_WAITING: Final = 200
 """Requests that wait in a worker; more could not be answered in bearable time."""

@@ -45,13 +45,13 @@ from ..money.prices import (
     expected_input,
     next_input,
 )
-from ..notices import notice
 from ..planning.plan import Plan
 from ..ports import Bill, Event, Ledger, Model, Notice, RequestBody, Responses, Show
 from ..responses.effects import ResponseFinished, Usage
 from ..responses.failure import Failure, has_output
 from ..responses.items import is_function_call
 from ..responses.values import as_object
+from ..words.lines import notice
 from .admission import Away
 from .fit import PlannerServices, about, was_read_once
 from .memory import PrefixWatch, Watched

@@ -29,12 +29,12 @@ from ..conversation.commands import (
 from ..conversation.conversation import Conversation
 from ..history.reading import ANSWER_MARK
 from ..money.prices import dollars
-from ..notices import ENGLISH, Language, Say, in_language, notice, speaker
 from ..planning.detail import DetailLevel
 from ..planning.plan import Plan
 from ..ports import Embed, Notice
 from ..responses.effects import ItemFinished, ItemStarted, ResponseFinished, TextDelta
 from ..responses.items import AssistantMessage
+from ..words.lines import ENGLISH, Language, Say, in_language, notice, speaker
 from .channel import OutputChannel
 from .fit import RequestFitter
 

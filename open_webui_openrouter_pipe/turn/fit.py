@@ -20,7 +20,6 @@ from ..conversation.tokens import TokenCounter, TokenCounts
 from ..errors import ContextBudgetExceeded
 from ..money.audit import NO_PREFIX_NOTE, AuditRow, PrefixNote, audit_row, rejected_row
 from ..money.prices import dollars
-from ..notices import notice
 from ..planning.plan import CachedPrefix, Plan, Reduction, ReductionKind
 from ..planning.planner import (
     EVICTING_STRATEGIES,
@@ -34,6 +33,7 @@ from ..planning.planner import (
 from ..ports import Audit, Audited, Calibrations, Notice, Show, Tokenizer
 from ..responses.effects import ResponseFailed, ResponseFinished
 from ..responses.items import Item, is_function_call, is_message, is_reasoning
+from ..words.lines import notice
 from .recorder import RequestOrigin
 from .summaries import PromptCacheClock, Summarizer, SummaryBatch
 

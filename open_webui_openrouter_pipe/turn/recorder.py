@@ -18,7 +18,6 @@ from typing import Literal, cast
 from ..errors import AttachmentUnavailable, StoreError, StoreUnavailable
 from ..history.artifacts import UNANSWERABLE, normalize_persisted_item
 from ..history.markers import item_id
-from ..notices import notice
 from ..ports import Artifact, ArtifactStore, Downloads, FileContent, Files
 from ..responses.items import (
     Item,
@@ -34,6 +33,7 @@ from ..responses.items import (
     without_unusable,
 )
 from ..responses.values import decode, host_file_path, is_web_address
+from ..words.lines import notice
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ from typing import Any, Final, cast
 from ..conversation.conversation import ContentCache, cache_key
 from ..errors import PipeError, StreamBroken
 from ..history.markers import name_call
-from ..notices import notice
 from ..ports import (
     ArtifactStore,
     Attachments,
@@ -42,6 +41,7 @@ from ..responses.items import (
 )
 from ..responses.reducer import Reducer
 from ..responses.values import as_list, as_object, as_text
+from ..words.lines import notice
 from .channel import OutputChannel
 from .own_tools import OwnCalls
 from .recorder import PictureStorage, Recorder

@@ -18,9 +18,9 @@ from ..history.build import BuiltHistory, History, Options, build_input, present
 from ..history.reading import read_history
 from ..history.steady import SteadyPrompt, steady_prompt
 from ..money.audit import NO_PREFIX_NOTE
-from ..notices import notice
 from ..planning.plan import Plan
 from ..ports import Failed, KeptPrompt, LoadedArtifacts, Notice, PromptOwner, Prompts
+from ..words.lines import notice
 from .admission import Away
 from .bill import Spending
 from .channel import OutputChannel

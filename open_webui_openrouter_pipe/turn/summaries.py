@@ -27,7 +27,6 @@ from ..errors import (
     StoreError,
 )
 from ..money.audit import AuditRow, SummaryOutcome, summary_row
-from ..notices import notice
 from ..planning.plan import CachedPrefix, CacheMarks
 from ..ports import Requests, Responses, StoredSummary, Summaries
 from ..responses.effects import ResponseFailed, ResponseFinished, Usage
@@ -52,6 +51,7 @@ from ..summaries.summary import (
     render_summary,
     response_text,
 )
+from ..words.lines import notice
 from .recorder import RequestOrigin
 
 MAX_ATTEMPTS: Final = 2

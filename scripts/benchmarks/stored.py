@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 Messages: TypeAlias = tuple[list[dict[str, Any]], dict[str, LoadedArtifact]]
 
 MODEL = "openai/gpt-5"
-KEYRING = (Keyring(["benchmark"]))
+KEYRING = Keyring(["benchmark"])
 
 
 async def _milliseconds(work: Work) -> float:

@@ -11,9 +11,9 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.app import App
-from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.settings import has_proxy
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.words.lines import notice
 from open_webui_openrouter_pipe.worker import HostResources
 from scripts.harness.page import FakeRecords
 from tests.app.chat import Chat, WithoutCatalogue, app_on, settings

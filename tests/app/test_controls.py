@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.host.call import read_call
-from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.permission import permit
 from open_webui_openrouter_pipe.ports import Failed
 from open_webui_openrouter_pipe.settings import Settings, read_settings
 from open_webui_openrouter_pipe.valves import UserValves, Valves
+from open_webui_openrouter_pipe.words.lines import notice
 from scripts.standin.state import account_of
 from tests.app.chat import Answer, Chat, app_on, settings
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.notices import LANGUAGES, in_language, notice
 from open_webui_openrouter_pipe.openrouter.listing import STATUS_ID
 from open_webui_openrouter_pipe.valves import UserValves
+from open_webui_openrouter_pipe.words.lines import LANGUAGES, in_language, notice
 from scripts.harness.page import PipeInProcess
 from tests.app.chat import Chat, app_on, settings
 

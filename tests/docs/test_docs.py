@@ -9,8 +9,8 @@ import pytest
 
 import open_webui_openrouter_pipe
 from open_webui_openrouter_pipe.money.prices import dollars
-from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.valves import UserValves, text_of
+from open_webui_openrouter_pipe.words.lines import notice
 from scripts import pages
 from scripts.paths import ROOT
 from tests.support.pages import PAGES, anchors, links, name_of

@@ -45,7 +45,6 @@ from open_webui_openrouter_pipe.history.markers import (
     write_reference,
 )
 from open_webui_openrouter_pipe.host.model_rows import _digest as row_digest
-from open_webui_openrouter_pipe.notices import LANGUAGES, in_language, notice
 from open_webui_openrouter_pipe.openrouter.request import Caller, identity_parameters
 from open_webui_openrouter_pipe.ports import Artifact
 from open_webui_openrouter_pipe.settings import read_settings
@@ -56,6 +55,7 @@ from open_webui_openrouter_pipe.store.schema import define_tables
 from open_webui_openrouter_pipe.store.sealing import open_text, seal_text
 from open_webui_openrouter_pipe.summaries.segments import Segment, SegmentSizes, segment_ends
 from open_webui_openrouter_pipe.valves import OWN_KEY_PURPOSE, UserValves
+from open_webui_openrouter_pipe.words.lines import LANGUAGES, in_language, notice
 from open_webui_openrouter_pipe.worker import HostResources
 from scripts.harness.page import FakeRecords, Page
 

@@ -11,8 +11,8 @@ import pytest
 
 from open_webui_openrouter_pipe.errors import AttachmentUnavailable
 from open_webui_openrouter_pipe.host.files import HostFiles
-from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.ports import FileContent
+from open_webui_openrouter_pipe.words.lines import notice
 from tests.support.inside import inside_open_webui
 
 pytestmark = pytest.mark.live

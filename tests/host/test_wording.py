@@ -10,9 +10,9 @@ import pytest
 
 from open_webui_openrouter_pipe.host.call import Call, read_call
 from open_webui_openrouter_pipe.host.wording import Wording, may_continue, user_language
-from open_webui_openrouter_pipe.notices import LANGUAGES, notice, without_button
 from open_webui_openrouter_pipe.ports import Failed, Notice, Output
 from open_webui_openrouter_pipe.responses.effects import TextDelta
+from open_webui_openrouter_pipe.words.lines import LANGUAGES, notice, without_button
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from selenium.webdriver.common.by import By
 
-from open_webui_openrouter_pipe.notices import LANGUAGES, in_language, notice
+from open_webui_openrouter_pipe.words.lines import LANGUAGES, in_language, notice
 from tests.live.test_notices import SMALL, add_chat, plain_turns
 from tests.live.test_summaries import statuses
 

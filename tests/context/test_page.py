@@ -22,8 +22,8 @@ from open_webui_openrouter_pipe.context.report import (
     ReportedTurn,
 )
 from open_webui_openrouter_pipe.money.prefix import BreakCause
-from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.planning.simulate import BreakReason
+from open_webui_openrouter_pipe.words.lines import notice
 from tests.support.context_reports import (
     HOSTILE,
     HOSTILE_TEXT,

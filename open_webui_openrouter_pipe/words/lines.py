@@ -15,8 +15,6 @@ from string import Formatter
 from types import MappingProxyType
 from typing import Any, Final, Self, TypeAlias
 
-_FOLDER: Final = "words"
-
 
 class Language:
     """A language by its ISO 639 code; its file is read when the first line of it is said.
@@ -44,7 +42,7 @@ class Language:
     @cached_property
     def _read(self) -> tuple[Mapping[str, str], frozenset[str]]:
         lines, routine, is_routine = {}, set(), False
-        file = pkgutil.get_data(__package__, f"{_FOLDER}/{self.code}.txt") or b""
+        file = pkgutil.get_data(__package__, f"{self.code}.txt") or b""
         for line in file.decode().strip("\n").split("\n"):
             if line.startswith("#"):
                 is_routine = line.startswith("# routine")

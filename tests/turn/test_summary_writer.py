@@ -12,7 +12,8 @@ import pytest
 from open_webui_openrouter_pipe.errors import PaymentRequired, PipeError, ProviderUnavailable, RateLimited
 from open_webui_openrouter_pipe.summaries.summary import EarlierState, Entry
 from open_webui_openrouter_pipe.turn.summaries import THINKING_TOKENS, SummaryModel
-from tests.engine.summary_fakes import (
+from tests.support.chats import call, reasoning
+from tests.turn.summary_fakes import (
     COST,
     FIELDS,
     GOOD,
@@ -25,7 +26,6 @@ from tests.engine.summary_fakes import (
     summary_writer,
     target,
 )
-from tests.support.chats import call, reasoning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

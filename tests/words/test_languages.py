@@ -11,7 +11,7 @@ from string import Formatter
 import pytest
 
 from open_webui_openrouter_pipe.money.prices import dollars
-from open_webui_openrouter_pipe.notices import (
+from open_webui_openrouter_pipe.words.lines import (
     ENGLISH,
     LANGUAGES,
     Language,

@@ -24,7 +24,9 @@ from open_webui_openrouter_pipe.turn.summaries import (
     SummarizerState,
     SummaryBatch,
 )
-from tests.engine.summary_fakes import (
+from tests.support.chats import user
+from tests.support.waiting import eventually
+from tests.turn.summary_fakes import (
     COST,
     FIELDS,
     GOOD,
@@ -34,8 +36,6 @@ from tests.engine.summary_fakes import (
     summary_writer,
     target,
 )
-from tests.support.chats import user
-from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from open_webui_openrouter_pipe.history.markers import erase_markers, serialize_marker
-from open_webui_openrouter_pipe.notices import notice
+from open_webui_openrouter_pipe.words.lines import notice
 from scripts.harness.page import Answer, Page, PipeInProcess
 from tests.support.files import PICTURES
 from tests.support.wire import frames

@@ -23,10 +23,10 @@ from open_webui_openrouter_pipe.store.kept import MemorySummaries
 from open_webui_openrouter_pipe.turn.fit import PlannerServices, RequestFitter, RequestTerms, about, is_large
 from open_webui_openrouter_pipe.turn.recorder import RequestOrigin
 from open_webui_openrouter_pipe.turn.summaries import Summarizer, SummarizerState
-from tests.engine.summary_fakes import GOOD, FakeProvider, Reply, summary_writer
 from tests.support.chats import system, user
 from tests.support.services import FakeServices, ShownNotices
 from tests.support.waiting import LIMIT_SECONDS
+from tests.turn.summary_fakes import GOOD, FakeProvider, Reply, summary_writer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 from string import Formatter
 
 import pytest
 
-from open_webui_openrouter_pipe.notices import ENGLISH, admin_notice, is_important, notice
+from open_webui_openrouter_pipe.words.lines import ENGLISH, admin_notice, is_important, notice
 from scripts.paths import PACKAGE
 from tests.test_words import FORMS
 
@@ -21,7 +20,7 @@ TEMPLATES = {name: text for name, text in ENGLISH.lines.items() if name not in F
 NODES = [
     (path.relative_to(PACKAGE), node)
     for path in sorted(PACKAGE.rglob("*.py"))
-    if path.name != "notices.py"
+    if path.name != "lines.py"
     for node in ast.walk(ast.parse(path.read_text("utf-8")))
 ]
 CALLS = [

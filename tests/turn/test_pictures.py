@@ -13,14 +13,14 @@ import httpx
 import pytest
 
 from open_webui_openrouter_pipe.errors import AttachmentUnavailable
-from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.ports import FileContent
 from open_webui_openrouter_pipe.responses.items import Item, picture_address
 from open_webui_openrouter_pipe.turn.recorder import PictureStorage, RequestOrigin
+from open_webui_openrouter_pipe.words.lines import notice
 from scripts.harness.page import Answer, Page
-from tests.engine.test_rounds_in_the_pipe import MODEL, Router, completed, message, open_pipe, opened, stream
 from tests.support.files import PICTURES, FakeFiles, data_url
 from tests.support.wire import frames
+from tests.turn.test_rounds_in_the_pipe import MODEL, Router, completed, message, open_pipe, opened, stream
 
 pytestmark = pytest.mark.anyio
 

@@ -27,7 +27,6 @@ from open_webui_openrouter_pipe.history.artifacts import MissingArtifact, Missin
 from open_webui_openrouter_pipe.history.markers import name_call
 from open_webui_openrouter_pipe.history.parts import text_part
 from open_webui_openrouter_pipe.history.turn import input_message
-from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.planning.plan import CacheMarks, Plan
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.ports import (
@@ -52,6 +51,7 @@ from open_webui_openrouter_pipe.turn.fit import RequestFitter, RequestTerms
 from open_webui_openrouter_pipe.turn.recorder import Persistence, RequestOrigin
 from open_webui_openrouter_pipe.turn.round import Ports, SeenOnce
 from open_webui_openrouter_pipe.turn.runner import TurnMemory, TurnRequest, TurnRunner
+from open_webui_openrouter_pipe.words.lines import notice
 from tests.support.services import FakeServices
 
 pytestmark = pytest.mark.anyio

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.notices import notice
 from open_webui_openrouter_pipe.recall.tool import RECALL_NAME
 from open_webui_openrouter_pipe.turn.own_tools import LIMIT_REACHED, MAX_OWN_ROUNDS
+from open_webui_openrouter_pipe.words.lines import notice
 from scripts.harness.page import Page
-from tests.engine.test_rounds_in_the_pipe import (
+from tests.support.wire import frames
+from tests.turn.test_rounds_in_the_pipe import (
     MODEL,
     Json,
     Router,
@@ -28,7 +29,6 @@ from tests.engine.test_rounds_in_the_pipe import (
     reasoning,
     stream,
 )
-from tests.support.wire import frames
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,8 @@ from open_webui_openrouter_pipe.store.kept import MemorySummaries
 from open_webui_openrouter_pipe.summaries.summary import ModelSummary, SummaryRefused, parse_model_summary
 from open_webui_openrouter_pipe.turn.recorder import RequestOrigin
 from open_webui_openrouter_pipe.turn.summaries import Summarizer, SummarizerState
-from tests.engine.summary_fakes import (
+from tests.support.chats import answer, history, user
+from tests.turn.summary_fakes import (
     FIELDS,
     GOOD,
     FakeProvider,
@@ -23,7 +24,6 @@ from tests.engine.summary_fakes import (
     summary_writer,
     target,
 )
-from tests.support.chats import answer, history, user
 
 if TYPE_CHECKING:
     from open_webui_openrouter_pipe.summaries.segments import Segment
