@@ -14,7 +14,7 @@ from open_webui_openrouter_pipe.errors import ReasoningRejected, StoreUnavailabl
 from open_webui_openrouter_pipe.history.steady import SteadyPrompt
 from open_webui_openrouter_pipe.ports import KeptPrompt, PromptOwner
 from open_webui_openrouter_pipe.turn.runner import PromptKeeper
-from tests.turn.test_turn import OLD, REASONING, SECOND_TURN, TEXT, FakeOpenRouter, TurnSetup, answer
+from tests.turn.test_runner import OLD, REASONING, SECOND_TURN, TEXT, FakeOpenRouter, TurnSetup, answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
