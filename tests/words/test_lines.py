@@ -10,7 +10,7 @@ import pytest
 
 from open_webui_openrouter_pipe.words.lines import ENGLISH, admin_notice, is_important, notice
 from scripts.paths import PACKAGE
-from tests.test_words import FORMS
+from tests.words.test_languages import FORMS
 
 SPEAKERS = {"notice", "admin_notice", "say"}
 """Under these names the two functions that return a line are called."""
