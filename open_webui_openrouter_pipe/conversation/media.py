@@ -29,6 +29,8 @@ MAX_SIDE_PIXELS = 65_535
 MAX_PIXELS = 178_956_970
 """More than any image has that a provider reads; Pillow opens no larger one either."""
 ASSUMED_PAGES = 10
+ASSUMED_PAGE_BYTES = 1000
+"""Of a file that does not say how many pages it has; a page with text on it takes more."""
 MAX_PAGES = 10_000
 """More than any provider reads."""
 PDF_PAGE_TOKENS = MappingProxyType({"openai": 1500, "anthropic": 2250, "google": 258, "other": 2250})
@@ -83,7 +85,8 @@ def image_tokens(url: str, detail: str, family: Family) -> int:
 
 def pdf_tokens(url: str, family: Family) -> int:
     """Return the tokens of a PDF: its pages times what the vendor counts for one."""
-    pages = count_pdf_pages(decode(url)) or ASSUMED_PAGES
+    data = decode(url)
+    pages = count_pdf_pages(data) or min(ASSUMED_PAGES, 1 + len(data) // ASSUMED_PAGE_BYTES)
     return pages * PDF_PAGE_TOKENS[family]
 
 
