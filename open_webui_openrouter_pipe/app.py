@@ -66,7 +66,7 @@ class App:
         """
         listing = self.worker.listing(settings.client)
         entries = await listing.entries(settings.offer)
-        if function_id and (fetches := listing.catalog.fetches):
+        if function_id and (fetches := listing.catalog.rows.fetches):
             offered = await listing.offered(settings.offer)
             self.worker.model_rows.offer(function_id, offered, settings.model_rows, listing=fetches)
         return entries

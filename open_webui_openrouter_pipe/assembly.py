@@ -25,7 +25,7 @@ from .money.audit import AuditRow
 from .openrouter import controls
 from .openrouter.controls import CacheLifetime, cheapest_lifetime
 from .openrouter.request import Caller, Composer, identity_parameters
-from .openrouter.retries import OwnKeyResponses, RetryingResponses
+from .openrouter.retries import RetryingResponses
 from .permission import NO_PERSISTENCE, PermittedCall
 from .planning.plan import Plan
 from .planning.recall import without_recall
@@ -125,8 +125,8 @@ class Assembly:
 
     async def _chat_record(self, composer: Composer, spending: Spending, plan: Plan) -> ChatRecord:
         """What the worker and the database know of the chat's requests; without the latter, what the worker does."""
-        body = composer.build(plan.items, plan.marks, omitted_tools=plan.absent_tools).body
-        cached, owner = await spending.cached_entries(plan, body), (self.call.user_id, spending.chat_id)
+        request = composer.build(plan.items, plan.marks, omitted_tools=plan.absent_tools)
+        cached, owner = await spending.cached_entries(plan, request), (self.call.user_id, spending.chat_id)
         try:
             of_chat = await self.worker.own.ledger.of_chat(*owner)
             found = await self.worker.own.audit.breaks(*owner, limit=MAX_BREAKS)
@@ -193,12 +193,10 @@ class Assembly:
         own_key = switched.own_api_key
         betas = controls.beta_features(switched, self.permitted.model, has_tools=has_tools)
         key = settings.api_key if own_key is None else own_key
-        responses = RetryingResponses(
-            self.worker.client(replace(settings, betas=betas, api_key=key)),
-            limit_seconds=retry_seconds,
-            show=show,
+        client = self.worker.client(
+            replace(settings, betas=betas, api_key=key, is_own_key=own_key is not None)
         )
-        return responses if own_key is None else OwnKeyResponses(responses)
+        return RetryingResponses(client, limit_seconds=retry_seconds, show=show)
 
     async def _composer(self) -> Composer:
         call, settings, model = self.call, self._settings, self.permitted.model

@@ -10,8 +10,8 @@ from typing import Final
 from .errors import ConfigurationError, SpendingLimitReached
 from .host.call import Call
 from .openrouter import controls
+from .openrouter.client import require_usable
 from .openrouter.controls import keeps_nothing
-from .openrouter.retries import require_usable
 from .openrouter.search import may_search, with_search
 from .ports import Model
 from .responses.values import as_object

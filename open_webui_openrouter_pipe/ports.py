@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
 from .conversation.budget import Calibration
+from .conversation.conversation import ContentCache, cache_key
 from .conversation.tokens import TokenCounts
 from .errors import PipeError
 from .history.artifacts import MissingArtifact
@@ -20,6 +21,7 @@ from .planning.plan import CacheMarks
 from .responses.effects import Effect, Usage
 from .responses.failure import Failure
 from .responses.items import FunctionCall, Item
+from .responses.values import as_list, as_object
 from .summaries.segments import Segment
 from .summaries.summary import Summary
 
@@ -249,11 +251,66 @@ Event = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class BuiltRequest:
-    """The body of POST /responses, and by their names on the wire the host's names of tools that were renamed."""
+class Request:
+    """POST /responses: its body in the order of its bytes, and the host's name of each tool that had to be renamed."""
 
     body: RequestBody
     host_tool_names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_kept_long(self) -> bool:
+        """Whether it asks for an hour in the provider's cache."""
+        return as_object(self.body.get("cache_control")).get("ttl") == "1h"
+
+    @property
+    def breakpoints(self) -> list[int]:
+        """After which pieces its provider has to cache it: the tools are the first one, then comes each item."""
+        items = as_list(self.body.get("input"))
+        ends = [
+            at
+            for at, item in enumerate(items, 2)
+            if any("prompt_cache_breakpoint" in part for part in as_list(item.get("content")))
+        ]
+        return [*ends, len(items) + 1] if self.body.get("cache_control") else ends
+
+
+MAX_REMEMBERED: Final = 4_096
+"""Names that have failed; of more, those that failed longest ago are forgotten."""
+
+
+class Pauses:
+    """What fails repeatedly is left alone for a while, for twice as long each time; by name, and bounded."""
+
+    def __init__(
+        self, *, clock: Callable[[], float], failures: int, first_seconds: float, longest_seconds: float
+    ) -> None:
+        """`clock` gives monotonic seconds; so many `failures` in a row begin the first pause."""
+        self._clock = clock
+        self._to_pause = failures
+        self._first_seconds, self._longest_seconds = first_seconds, longest_seconds
+        self._failed: ContentCache[tuple[int, float]] = ContentCache(limit=MAX_REMEMBERED)
+        """How often in a row, and when it may be tried again."""
+
+    def failures(self, name: str) -> int:
+        """Return how many failures there were in a row."""
+        return (self._failed.get(cache_key(name)) or (0, 0.0))[0]
+
+    def remaining_seconds(self, name: str) -> float:
+        """Return for how long it is to be left alone, 0 where it may be tried."""
+        failed = self._failed.get(cache_key(name))
+        return max(0.0, failed[1] - self._clock()) if failed else 0.0
+
+    def record_success(self, name: str) -> None:
+        """Forget earlier failures."""
+        if self.failures(name):
+            self._failed.put(cache_key(name), (0, 0.0))
+
+    def record_failure(self, name: str, *, pauses: bool = False) -> None:
+        """Count a failure; one that `pauses` begins a pause although it is the first."""
+        failures = max(self._to_pause if pauses else 1, self.failures(name) + 1)
+        doublings = min(failures - self._to_pause, 10)
+        seconds = min(self._first_seconds * 2.0**doublings, self._longest_seconds) if doublings >= 0 else 0.0
+        self._failed.put(cache_key(name), (failures, self._clock() + seconds))
 
 
 class Requests(Protocol):
@@ -265,7 +322,7 @@ class Requests(Protocol):
         marks: CacheMarks | None = None,
         *,
         omitted_tools: Collection[str] = (),
-    ) -> BuiltRequest:
+    ) -> Request:
         """Build it from the input and all else that the host asked for, but for the tools of these names.
 
         `marks` is None when nothing is cached.

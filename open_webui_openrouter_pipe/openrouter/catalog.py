@@ -1,8 +1,8 @@
-"""The models that OpenRouter offers: GET /models, and GET /endpoints/zdr for those whose providers keep no data.
+"""What OpenRouter says of its models and of a key: GET /models, GET /endpoints/zdr (who keeps no data), GET /key.
 
-Listing never waits, except the very first time when nothing is known yet, and then only briefly. Owns the reading of
-the wire's rows, of which an unreadable one is skipped. It fetches through the function it is given, knows no HTTP,
-and does not choose which models are offered.
+Owns the last good answers, in memory and on disk: asking for them never waits, except the very first time when nothing
+is known yet, and then only briefly; and the reading of the wire's rows, of which an unreadable one is skipped. It
+fetches through the function it is given, knows no HTTP, and does not choose which models are offered.
 """
 
 from __future__ import annotations
@@ -27,8 +27,31 @@ from ..ports import Model
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..words.lines import notice
 
+MODELS_PATH: Final = "/models?output_modalities=text,image"
+"""Where they are listed; without the parameter, models that only draw are omitted."""
+ZDR_PATH: Final = "/endpoints/zdr"
+"""Where the endpoints are listed that keep no data ("zero data retention")."""
 KEY_PATH: Final = "/key"
 _PERIODS: Final = {"daily": "period_day", "weekly": "period_week", "monthly": "period_month"}
+
+_NO_MODELS: Final[Mapping[str, Model]] = MappingProxyType({})
+_FRESH_SECONDS = 3600.0
+_SHORTEST_BACKOFF_SECONDS = 30.0
+_LONGEST_BACKOFF_SECONDS = 1800.0
+FIRST_WAIT_SECONDS = 3.0
+"""How long callers wait for the very first answer."""
+_MAX_FILES: Final = 4
+"""As many addresses have a file in a folder; of more, those go that were written longest ago."""
+
+
+Fetch = Callable[[str], Awaitable[Any]]
+"""Returns the JSON at a path below the base URL; raises errors of the tree."""
+Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+"""Begins and owns a task."""
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +78,14 @@ class KeyFacts:
 
     def lines(self) -> list[str]:
         """Return what an administrator should know, one line for each thing."""
-        lines = [
-            notice(
-                "key_used",
-                total=self.used or 0,
-                month=self.used_this_month or 0,
-                today=self.used_today or 0,
-            )
-        ]
+        month, today = self.used_this_month or 0, self.used_today or 0
+        lines = [notice("key_used", total=self.used or 0, month=month, today=today)]
         remaining = self.remaining or 0
         if self.limit is None:
             lines.append(notice("key_without_limit"))
         elif self.resets:
-            lines.append(
-                notice("key_limit_resets", limit=self.limit, remaining=remaining, period=_period(self.resets))
-            )
+            period = notice(_PERIODS[self.resets]) if self.resets in _PERIODS else self.resets
+            lines.append(notice("key_limit_resets", limit=self.limit, remaining=remaining, period=period))
         else:
             lines.append(notice("key_limit", limit=self.limit, remaining=remaining))
         if self.is_free_tier:
@@ -77,11 +93,6 @@ class KeyFacts:
         if self.expires:
             lines.append(notice("key_expires", time=self.expires))
         return lines
-
-
-def _period(resets: str) -> str:
-    name = _PERIODS.get(resets)
-    return notice(name) if name else resets
 
 
 def read_key(wire: Any) -> KeyFacts | None:
@@ -99,22 +110,6 @@ def read_key(wire: Any) -> KeyFacts | None:
         expires=as_text(data.get("expires_at")),
         is_free_tier=data.get("is_free_tier") is True,
     )
-
-
-Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
-"""Begins and owns a task."""
-
-_FRESH_SECONDS = 3600.0
-_SHORTEST_BACKOFF_SECONDS = 30.0
-_LONGEST_BACKOFF_SECONDS = 1800.0
-FIRST_WAIT_SECONDS = 3.0
-"""How long callers wait for the very first answer."""
-_MAX_FILES: Final = 4
-"""As many addresses have a file in a folder; of more, those go that were written longest ago."""
-
-_T = TypeVar("_T")
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,21 +268,10 @@ def _remove_oldest(folder: Path, kind: str) -> None:
         path.unlink(missing_ok=True)
 
 
-MODELS_PATH: Final = "/models?output_modalities=text,image"
-"""Where they are listed; without the parameter, models that only draw are omitted."""
-ZDR_PATH: Final = "/endpoints/zdr"
-"""Where the endpoints are listed that keep no data ("zero data retention")."""
-
-_NO_MODELS: Final[Mapping[str, Model]] = MappingProxyType({})
-
-Fetch = Callable[[str], Awaitable[Any]]
-"""Returns the JSON at a path below the base URL; raises errors of the tree."""
-
-
-def read_models(wire: Any) -> tuple[Model, ...]:
-    """Read the response of GET /models; rows without a usable id are skipped, and so are repeated ids."""
+def read_models(wire: Any) -> dict[str, Model] | None:
+    """Read the response of GET /models by their ids, of which each counts once; None if there are none."""
     rows = map(_read_row, as_list(as_object(wire).get("data")))
-    return tuple({row.id: row for row in rows if row}.values())
+    return {row.id: row for row in rows if row} or None
 
 
 def read_zdr_ids(wire: Any) -> frozenset[str] | None:
@@ -297,46 +281,26 @@ def read_zdr_ids(wire: Any) -> frozenset[str] | None:
 
 
 class ModelCatalog:
-    """The lists of one base URL: the last good ones on disk serve every key, and are there after a restart."""
+    """The lists of one base URL: the last good ones on disk serve every key, and are there after a restart.
+
+    `rows` are the models by their ids, another object after each successful fetch, and `zdr_ids` the names of those
+    that some endpoint serves without keeping data.
+    """
 
     def __init__(self, fetch: Fetch, *, start: Start, base_url: str, folder: Path | None = None) -> None:
         """`start` begins and owns a task, `folder` keeps the last good lists; None keeps nothing."""
-        self._models = LastGood(
-            lambda: fetch(MODELS_PATH),
-            _models_by_id,
-            start=start,
-            file=_kept_file(folder, "models", base_url),
-        )
-        self._zdr_ids = LastGood(
-            lambda: fetch(ZDR_PATH), read_zdr_ids, start=start, file=_kept_file(folder, "zdr", base_url)
-        )
+        digest = hashlib.sha256(base_url.encode("utf-8", "surrogatepass")).hexdigest()
+
+        def file(kind: str) -> KeptFile | None:
+            return KeptFile(folder / f"{kind}-{digest[:16]}.json", digest) if folder else None
+
+        self.rows = LastGood(lambda: fetch(MODELS_PATH), read_models, start=start, file=file("models"))
+        self.zdr_ids = LastGood(lambda: fetch(ZDR_PATH), read_zdr_ids, start=start, file=file("zdr"))
 
     @property
     def models(self) -> Mapping[str, Model]:
-        """The models by their ids, empty while none is known; another object after each successful fetch."""
-        return self._models.value or _NO_MODELS
-
-    @property
-    def fetches(self) -> int:
-        """How many lists have been fetched; while there is none, what is listed is what was kept on disk."""
-        return self._models.fetches
-
-    async def list(self) -> tuple[Model, ...]:
-        """Return all models at once; only when nothing is known yet it waits for them, and not for long."""
-        await self._models.current()
-        return tuple(self.models.values())
-
-    async def load(self) -> None:
-        """Read what is kept on disk, the first time."""
-        await self._models.load()
-
-    def refresh(self, *, max_age_seconds: float | None = None) -> asyncio.Task[None] | None:
-        """Fetch the models in the background if they are due; return the running fetch, None if they are not."""
-        return self._models.refresh(max_age_seconds=max_age_seconds)
-
-    async def zdr_ids(self) -> frozenset[str] | None:
-        """Return the names of the models that some endpoint serves without keeping data, None while that is unknown."""
-        return await self._zdr_ids.current()
+        """The models by their ids, empty while none is known."""
+        return self.rows.value or _NO_MODELS
 
     def find(self, model_id: str) -> Model | None:
         """Return a model by its id; variants (`:free`, `@preset/x`) and `~` aliases fall back to a base."""
@@ -344,30 +308,6 @@ class ModelCatalog:
         base = plain.partition(":")[0]
         names = (model_id, plain, base, base.removeprefix("~"), f"~{base}")
         return next((self.models[name] for name in names if name in self.models), None)
-
-    @property
-    def failure(self) -> FetchFailure | None:
-        """Why the models could not be fetched, None unless the last attempt failed."""
-        return self._models.failure
-
-    @property
-    def has_zdr_ids(self) -> bool:
-        """Whether it is known which models keep no data."""
-        return self._zdr_ids.value is not None
-
-    @property
-    def zdr_failure(self) -> FetchFailure | None:
-        """Why that could not be fetched, None unless the last attempt failed."""
-        return self._zdr_ids.failure
-
-
-def _models_by_id(wire: Any) -> dict[str, Model] | None:
-    return {model.id: model for model in read_models(wire)} or None
-
-
-def _kept_file(folder: Path | None, kind: str, base_url: str) -> KeptFile | None:
-    digest = hashlib.sha256(base_url.encode("utf-8", "surrogatepass")).hexdigest()
-    return KeptFile(folder / f"{kind}-{digest[:16]}.json", digest) if folder else None
 
 
 # --- rows, in which anything but the id may be missing or of another type

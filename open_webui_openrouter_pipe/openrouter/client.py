@@ -22,7 +22,15 @@ from urllib.parse import quote
 
 import httpx
 
-from ..errors import ConfigurationError, ConnectionFailed, NotOpenRouter, PipeError, StreamBroken, TooBusy
+from ..errors import (
+    ConfigurationError,
+    ConnectionFailed,
+    NotOpenRouter,
+    PipeError,
+    ProviderError,
+    StreamBroken,
+    TooBusy,
+)
 from ..ports import Event, RequestBody
 from ..responses.effects import Decoder, parse_event, terminal_event
 from ..responses.failure import Failure, read_failure
@@ -37,9 +45,8 @@ _CONNECT_TIMEOUT_SECONDS = 10.0
 _TIMEOUT = httpx.Timeout(None, connect=_CONNECT_TIMEOUT_SECONDS, pool=_CONNECT_TIMEOUT_SECONDS)
 _WHOLE_TIMEOUT_SECONDS = 300.0
 """How long a request without streaming may take."""
-_RETRIES = 2
-"""Of a plain GET that found no connection."""
-_BACKOFF_SECONDS = 0.5
+_GET_WAITS_SECONDS = (0.5, 1.0)
+"""Before a plain GET that found no connection is sent again."""
 _ERROR_BODY_BYTES = 64 * 1024
 _DRAIN_SECONDS = 0.2
 _GENERATION_CHARACTERS = 80
@@ -68,6 +75,8 @@ class ClientSettings:
     timeout_seconds: float = 300.0
     betas: tuple[str, ...] = ()
     """What of Anthropic's that is not yet standard a request asks for."""
+    is_own_key: bool = False
+    """Whether the key is the user's own, who then reads what is wrong with it."""
 
 
 class OpenRouterClient:
@@ -111,13 +120,24 @@ class OpenRouterClient:
 
     def explain(self, failure: Failure) -> PipeError:
         """Return the error that a failure inside a stream is."""
-        wait = retry_after(dict(failure.headers), now=datetime.now(UTC))
-        return to_error(failure, retry_after_seconds=wait, api_key=self._settings.api_key)
+        return self._error(failure, dict(failure.headers))
 
     async def get(self, path: str) -> dict[str, Any]:
         """Return the JSON object at a path below the base URL, such as "/models"; some of them need no key."""
         request = self._request("GET", path, accept="application/json")
-        return await self._persistently(lambda: self._json(request))
+        for wait_seconds in _GET_WAITS_SECONDS:
+            try:
+                return await self._json(request)
+            except ConnectionFailed as error:
+                if not error.passes:
+                    raise
+                await self._sleep(wait_seconds)
+        return await self._json(request)
+
+    def _error(self, failure: Failure, headers: Mapping[str, str]) -> ProviderError | StreamBroken:
+        wait_seconds = retry_after(headers, now=datetime.now(UTC))
+        key, is_own_key = self._settings.api_key, self._settings.is_own_key
+        return to_error(failure, retry_after_seconds=wait_seconds, api_key=key, is_own_key=is_own_key)
 
     # --- requests
 
@@ -161,8 +181,7 @@ class OpenRouterClient:
         finally:
             await response.aclose()
         failure = read_failure(response.status_code, text)
-        wait = retry_after({**dict(failure.headers), **response.headers}, now=datetime.now(UTC))
-        error = to_error(failure, retry_after_seconds=wait, api_key=self._settings.api_key)
+        error = self._error(failure, {**dict(failure.headers), **response.headers})
         error.generation_id = _generation(response)
         raise error
 
@@ -229,18 +248,13 @@ class OpenRouterClient:
         broken.generation_id = generation_id
         raise broken
 
-    # --- several attempts
 
-    async def _persistently(self, attempt: Callable[[], Awaitable[_T]]) -> _T:
-        """Try again, a few times, what found no connection."""
-        for retries in range(_RETRIES):
-            try:
-                return await attempt()
-            except ConnectionFailed as error:
-                if not error.passes:
-                    raise
-                await self._sleep(_BACKOFF_SECONDS * 2.0**retries)
-        return await attempt()
+def require_usable(key: str | None) -> None:
+    """Raise ConfigurationError for a key that is lost, which the empty text stands for, or that no header can hold."""
+    if key == "":
+        raise ConfigurationError(notice("own_key_unreadable"))
+    if key and not (key.isascii() and key.isprintable()):
+        raise ConfigurationError(notice("own_key_rejected"))
 
 
 @lru_cache(maxsize=16)

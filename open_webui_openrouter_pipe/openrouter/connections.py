@@ -1,9 +1,10 @@
-"""Connections to OpenRouter: one for each running request, which serves the next one when that is over.
+"""Connections to OpenRouter, one for each running request, and the pauses of addresses that cannot be reached.
 
-In place of httpx's own pool, which for each request and again at its end looks through all connections that there are,
-and beyond a number of them lets answers wait for the end of others. Only HTTP/1.1: over HTTP/2, httpcore (1.0) does not
-tell the server that nobody reads a stream any more, so that an answer that was stopped would be written to its end, and
-paid for; and requests beyond the server's number of streams would wait again.
+A connection serves the next request when its own is over. This stands in place of httpx's own pool, which for each
+request and again at its end looks through all connections that there are, and beyond a number of them lets answers wait
+for the end of others. Only HTTP/1.1: over HTTP/2, httpcore (1.0) does not tell the server that nobody reads a stream
+any more, so that an answer that was stopped would be written to its end, and paid for; and requests beyond the server's
+number of streams would wait again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
@@ -19,6 +19,7 @@ import httpcore
 import httpx
 
 from ..errors import AddressPaused, ConnectionFailed
+from ..ports import Pauses
 from ..words.lines import admin_notice, notice
 
 FAILURES_TO_OPEN: Final = 5
@@ -26,72 +27,8 @@ FAILURES_TO_OPEN: Final = 5
 PAUSE_SECONDS: Final = 10.0
 MAX_PAUSE_SECONDS: Final = 120.0
 
-
-@dataclass(slots=True)
-class _Address:
-    """Failed connections in a row, until when nothing is sent, and until when a request is trying it out."""
-
-    failures: int = 0
-    until_seconds: float = 0.0
-    tried_until_seconds: float = 0.0
-
-
-class AddressBreaker:
-    """Of one worker, for all its addresses; a base URL is the name of one."""
-
-    def __init__(self, *, clock: Callable[[], float]) -> None:
-        """`clock` returns monotonic seconds."""
-        self._clock = clock
-        self._addresses: dict[str, _Address] = {}
-
-    @contextmanager
-    def attempt(self, address: str) -> Generator[None]:
-        """Try to connect within the block; a ConnectionFailed that `passes` is a failure, and no error a success.
-
-        Raises:
-            AddressPaused: The address is left alone at present.
-        """
-        state = self._addresses.setdefault(address, _Address())
-        tries_out = state.failures >= FAILURES_TO_OPEN
-        if tries_out:
-            self._require_pause_over(state)
-            # an answer may be long in coming; by then a connection is there, or is not
-            state.tried_until_seconds = self._clock() + PAUSE_SECONDS
-        try:
-            yield
-        except ConnectionFailed as error:
-            # one that began before the address was given up prolongs nothing
-            if error.passes and (tries_out or state.failures < FAILURES_TO_OPEN):
-                self._record_failure(state)
-            raise
-        else:
-            state.failures = 0
-        finally:
-            if tries_out:
-                state.tried_until_seconds = 0.0
-
-    def _require_pause_over(self, state: _Address) -> None:
-        remaining_seconds = max(state.until_seconds, state.tried_until_seconds) - self._clock()
-        if remaining_seconds <= 0:
-            return
-        seconds, failures = max(1.0, remaining_seconds), state.failures
-        raise AddressPaused(
-            notice("address_paused", seconds=seconds),
-            admin_message=admin_notice("address_paused", seconds=seconds, failures=failures),
-            retry_after_seconds=seconds,
-        )
-
-    def _record_failure(self, state: _Address) -> None:
-        state.failures += 1
-        further = state.failures - FAILURES_TO_OPEN
-        if further >= 0:
-            pause_seconds = min(PAUSE_SECONDS * 2.0 ** min(further, 10), MAX_PAUSE_SECONDS)
-            state.until_seconds = self._clock() + pause_seconds
-
-
 MAX_IDLE: Final = 100
 """Connections to one server that are kept open for the next requests."""
-
 IDLE_SECONDS: Final = 60.0
 """How long; a server that ends one sooner is noticed before it is used again."""
 
@@ -109,6 +46,59 @@ _ERRORS: Final[dict[type[Exception], type[httpx.TransportError]]] = {
     httpcore.RemoteProtocolError: httpx.RemoteProtocolError,
     httpcore.UnsupportedProtocol: httpx.UnsupportedProtocol,
 }
+
+
+class AddressBreaker:
+    """Leaves addresses alone that cannot be reached; of one worker, for all of them. A base URL is the name of one."""
+
+    def __init__(self, *, clock: Callable[[], float]) -> None:
+        """`clock` returns monotonic seconds."""
+        self._clock = clock
+        self._pauses = Pauses(
+            clock=clock,
+            failures=FAILURES_TO_OPEN,
+            first_seconds=PAUSE_SECONDS,
+            longest_seconds=MAX_PAUSE_SECONDS,
+        )
+        self._tried_until_seconds: dict[str, float] = {}
+        """By address: until when a request is trying it out."""
+
+    @contextmanager
+    def attempt(self, address: str) -> Generator[None]:
+        """Try to connect within the block; a ConnectionFailed that `passes` is a failure, and no error a success.
+
+        Raises:
+            AddressPaused: The address is left alone at present.
+        """
+        tries_out = self._pauses.failures(address) >= FAILURES_TO_OPEN
+        if tries_out:
+            self._require_pause_over(address)
+            # an answer may be long in coming; by then a connection is there, or is not
+            self._tried_until_seconds[address] = self._clock() + PAUSE_SECONDS
+        try:
+            yield
+        except ConnectionFailed as error:
+            # one that began before the address was given up prolongs nothing
+            if error.passes and (tries_out or self._pauses.failures(address) < FAILURES_TO_OPEN):
+                self._pauses.record_failure(address)
+            raise
+        else:
+            self._pauses.record_success(address)
+        finally:
+            if tries_out:
+                self._tried_until_seconds.pop(address, None)
+
+    def _require_pause_over(self, address: str) -> None:
+        tried_seconds = self._tried_until_seconds.get(address, 0.0) - self._clock()
+        remaining_seconds = max(self._pauses.remaining_seconds(address), tried_seconds)
+        if remaining_seconds <= 0:
+            return
+        seconds, failures = max(1.0, remaining_seconds), self._pauses.failures(address)
+        raise AddressPaused(
+            notice("address_paused", seconds=seconds),
+            admin_message=admin_notice("address_paused", seconds=seconds, failures=failures),
+            retry_after_seconds=seconds,
+        )
 
 
 class Connections(httpx.AsyncBaseTransport):

@@ -1,6 +1,7 @@
 """What administrators and users have switched, in the parameters of a call.
 
-Pure. Owns which of it a chat gets and which a task; `routing` joins preferences, `search` offers the tools.
+Pure. Owns which of it a chat, a task and a summary get, what users may set themselves, which providers may answer, and
+for how long they keep a chat. What each parameter is says the table in `fields`; `search` offers the tools of a search.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..ports import SEARCH_VARIANT, Model
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..summaries.prompt import SUMMARY_SCHEMA
 from ..words.lines import notice
+from .fields import PARAMETERS, RESTRICTED
 from .request import IdentityLevel
 from .search import SearchSettings
 
@@ -28,46 +30,52 @@ CacheLifetime = Literal["5m", "1h"]
 _SECONDS: Final[dict[CacheLifetime, float]] = {"5m": KEPT_SECONDS, "1h": KEPT_LONG_SECONDS}
 _READ, _WRITE, _WRITE_1H = 0.1, 1.25, 2.0
 """What Anthropic charges for a token read from the cache and written to it, of what plain input costs."""
-
-
-def cheapest_lifetime(pauses_seconds: Sequence[float], model: Model | None) -> CacheLifetime:
-    """Return the lifetime with which the chat so far would have cost least.
-
-    Its turns are taken to be of one size. After a pause within the lifetime, all turns before it are read and the new
-    one is written; after a longer one all are written anew. With no pause beyond five minutes, an hour only costs
-    more; with each beyond an hour too. The order matters little, the number of turns that a pause loses much.
-    """
-    prices = _prices(model)
-    costs = {lifetime: _cost(pauses_seconds, lifetime, prices) for lifetime in _SECONDS}
-    return "1h" if costs["1h"] < costs["5m"] else "5m"
-
-
-def _prices(model: Model | None) -> dict[str, float]:
-    """The catalogue's prices, and Anthropic's usual ones where it names none."""
-    plain = (model.price_input if model else None) or 1.0
-    known = (
-        (model.price_cache_read, model.price_cache_write, model.price_cache_write_1h)
-        if model
-        else (None,) * 3
-    )
-    usual = {"read": _READ, "5m": _WRITE, "1h": _WRITE_1H}
-    return {
-        name: share * plain if price is None else price
-        for (name, share), price in zip(usual.items(), known, strict=True)
-    }
-
-
-def _cost(pauses_seconds: Sequence[float], lifetime: CacheLifetime, prices: dict[str, float]) -> float:
-    """What the turns cost, the size of one turn times its prices; the first is written in any case."""
-    cost = prices[lifetime]
-    for turns_before, pause_seconds in enumerate(pauses_seconds, 1):
-        kept = pause_seconds < _SECONDS[lifetime]
-        cost += turns_before * prices["read" if kept else lifetime] + prices[lifetime]
-    return cost
-
-
 MOST_FALLBACKS: Final = 3
 """OpenRouter takes no more `models`."""
+INTERLEAVED_THINKING: Final = "interleaved-thinking-2025-05-14"
+"""Anthropic's name for thinking between two calls of tools."""
+_WITHOUT_INTERLEAVING: Final = "claude-3"
+"""The last models that do not know it, Claude 3.7 among them."""
+SUMMARY_FORMAT: Final[Mapping[str, Any]] = {
+    "text": {
+        "format": {"type": "json_schema", "name": "summary", "strict": True, "schema": dict(SUMMARY_SCHEMA)}
+    }
+}
+"""The parameters by which a model with a prompt of its own writes a summary in the form that is read."""
+SERVER_TOOLS: Final = "server_tools"
+"""The name by which the tools that OpenRouter or a provider runs are allowed; each call of them costs extra."""
+_FLEX_VENDORS: Final = frozenset({"openai", "google"})
+"""Whose models OpenRouter offers in the tier `flex`."""
+_ANSWERING_TASKS: Final = frozenset({"moa_response_generation"})
+"""Tasks that write what the user reads as an answer: the merge of several models' answers."""
+_OF_TASKS: Final = frozenset(each.name for each in PARAMETERS if each.tasks == "all")
+_OF_ANSWERS: Final = frozenset(each.name for each in PARAMETERS if each.tasks != "none")
+_OF_SUMMARIES: Final = frozenset(each.name for each in PARAMETERS if each.summaries == "all")
+_DATA_POLICIES: Final = frozenset({"data_collection", "zdr", "only", "ignore"})
+_PRICE_POLICIES: Final = frozenset({"max_price", "quantizations"})
+_EFFORT: Final = {"reasoning_effort": "low"}
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSettings:
+    """What is switched for one request.
+
+    `reasoning` and `provider` are as on the wire, and hold only what was set; a `summary` of None asks for none.
+    `own_api_key` is None without one, and empty for one that can no longer be read.
+    """
+
+    reasoning: Mapping[str, Any] = field(default_factory=dict)
+    search: SearchSettings = field(default_factory=SearchSettings)
+    provider: Mapping[str, Any] = field(default_factory=dict)
+    fallback_models: tuple[str, ...] = ()
+    service_tier: str = ""
+    cache_lifetime: Literal["auto"] | CacheLifetime = "auto"
+    interleaves_thinking: bool = True
+    identity: IdentityLevel = "session"
+    own_api_key: str | None = field(default=None, repr=False)
+
+
+# --- who may answer
 
 
 def strictest(held: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,7 +99,7 @@ def strictest(held: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
 
 def keeps_nothing(provider: Mapping[str, Any]) -> bool:
     """Whether provider preferences ask for zero data retention."""
-    return _either(held=False, given=provider.get("zdr"))
+    return _means(provider.get("zdr"), "true")
 
 
 def price_text(dollars: float) -> str:
@@ -108,16 +116,9 @@ def fallback_models(
     return [name for name in dict.fromkeys(able) if name != model_id][:MOST_FALLBACKS]
 
 
-def _either(held: bool, given: Any) -> bool:  # noqa: FBT001 - values of the wire
-    return held or given is True or as_text(given).strip().lower() == "true"
-
-
-def _both(held: bool, given: Any) -> bool:  # noqa: FBT001 - values of the wire
-    return held and given is not False and as_text(given).strip().lower() != "false"
-
-
-def _deny(held: str, given: Any) -> str:
-    return "deny" if "deny" in (held, given) else held
+def _means(given: Any, word: str) -> bool:
+    """Whether a value off the wire is this truth value, as such or as a text."""
+    return isinstance(given, bool | str) and str(given).strip().lower() == word
 
 
 def _common_providers(held: list[str], given: Any) -> list[str]:
@@ -134,15 +135,6 @@ def _is_among(wide: Sequence[str], name: str) -> bool:
     return any(f"{name.casefold()}/".startswith(f"{one.casefold()}/") for one in wide)
 
 
-def _all_providers(held: list[str], given: Any) -> list[str]:
-    return [*dict.fromkeys([*held, *filter(as_text, as_list(given))])]
-
-
-def _common(held: list[str], given: Any) -> list[str]:
-    named = as_list(given)
-    return [name for name in held if name in named] if named else held
-
-
 def _lowest_prices(held: Mapping[str, str], given: Any) -> dict[str, Any]:
     prices = {**as_object(given)}
     for name, limit in held.items():
@@ -154,51 +146,26 @@ def _lowest_prices(held: Mapping[str, str], given: Any) -> dict[str, Any]:
 
 _JOINS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "only": _common_providers,
-    "ignore": _all_providers,
-    "quantizations": _common,
+    "ignore": lambda held, given: [*dict.fromkeys([*held, *filter(as_text, as_list(given))])],
+    "quantizations": lambda held, given: [one for one in held if one in (as_list(given) or held)],
     "max_price": _lowest_prices,
-    "data_collection": _deny,
-    "zdr": _either,
-    "require_parameters": _either,
-    "enforce_distillable_text": _either,
-    "allow_fallbacks": _both,
+    "data_collection": lambda held, given: "deny" if "deny" in (held, given) else held,
+    **dict.fromkeys(
+        ("zdr", "require_parameters", "enforce_distillable_text"),
+        lambda held, given: held or _means(given, "true"),
+    ),
+    "allow_fallbacks": lambda held, given: held and not _means(given, "false"),
 }
-
-
-INTERLEAVED_THINKING: Final = "interleaved-thinking-2025-05-14"
-"""Anthropic's name for thinking between two calls of tools."""
-_WITHOUT_INTERLEAVING: Final = "claude-3"
-"""The last models that do not know it, Claude 3.7 among them."""
-_EFFORT_GIVEN: Final = frozenset({"effort", "max_tokens", "enabled"})
-
-
-@dataclass(frozen=True, slots=True)
-class ControlSettings:
-    """What is switched for one request.
-
-    `reasoning` and `provider` are as on the wire, and hold only what was set; a `summary` of None asks for none.
-    `own_api_key` is None without one, and empty for one that can no longer be read.
-    """
-
-    reasoning: Mapping[str, Any] = field(default_factory=dict)
-    search: SearchSettings = field(default_factory=SearchSettings)
-    provider: Mapping[str, Any] = field(default_factory=dict)
-    fallback_models: tuple[str, ...] = ()
-    service_tier: str = ""
-    cache_lifetime: Literal["auto"] | CacheLifetime = "auto"
-    interleaves_thinking: bool = True
-    identity: IdentityLevel = "session"
-    own_api_key: str | None = field(default=None, repr=False)
 
 
 def routed(parameters: Mapping[str, Any], controls: ControlSettings) -> Mapping[str, Any]:
     """Return the parameters of any call with the provider preferences. Raises ConfigurationError."""
     if not controls.provider:
         return parameters
-    return {
-        **parameters,
-        "provider": strictest(controls.provider, as_object(parameters.get("provider"))),
-    }
+    return {**parameters, "provider": strictest(controls.provider, as_object(parameters.get("provider")))}
+
+
+# --- what a chat, a user, a task and a summary get
 
 
 def controlled(
@@ -212,7 +179,8 @@ def controlled(
     """Return the parameters of a chat with what is switched; what the call itself has set counts more."""
     given = as_object(parameters.get("reasoning"))
     chosen = dict(controls.reasoning)
-    if parameters.get("reasoning_effort") or any(given.get(name) is not None for name in _EFFORT_GIVEN):
+    sets_effort = any(given.get(name) is not None for name in ("effort", "max_tokens", "enabled"))
+    if parameters.get("reasoning_effort") or sets_effort:
         chosen.pop("effort", None)
     fallbacks = fallback_models(
         controls.fallback_models, {one.id: one for one in offered}, model_id=model_id, model=model
@@ -234,44 +202,6 @@ def beta_features(controls: ControlSettings, model: Model | None, *, has_tools: 
     return (INTERLEAVED_THINKING,) if is_able else ()
 
 
-SUMMARY_FORMAT: Final[Mapping[str, Any]] = {
-    "text": {
-        "format": {"type": "json_schema", "name": "summary", "strict": True, "schema": dict(SUMMARY_SCHEMA)}
-    }
-}
-"""The parameters by which a model with a prompt of its own writes a summary in the form that is read."""
-
-_FLEX_VENDORS: Final = frozenset({"openai", "google"})
-"""Whose models OpenRouter offers in the tier `flex`."""
-
-SERVER_TOOLS: Final = "server_tools"
-"""The name by which the tools that OpenRouter or a provider runs are allowed; each call of them costs extra."""
-RESTRICTED: Final = frozenset(
-    {
-        "models",
-        "provider",
-        "plugins",
-        "service_tier",
-        "cache_control",
-        "prompt_cache_options",
-        "stop_server_tools_when",
-    }
-)
-"""Parameters that choose a price, another model, or who sees the data."""
-
-_TASK_PARAMETERS: Final = frozenset(
-    {"max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "provider"}
-)
-"""What a task takes over; the model's tools, plugins and formats would only disturb it."""
-_SUMMARY_PARAMETERS: Final = frozenset({"user", "safety_identifier"})
-_DATA_POLICIES: Final = frozenset({"data_collection", "zdr", "only", "ignore"})
-_PRICE_POLICIES: Final = frozenset({"max_price", "quantizations"})
-_EFFORT: Final = {"reasoning_effort": "low"}
-_ANSWERING_TASKS: Final = frozenset({"moa_response_generation"})
-"""Tasks that write what the user reads as an answer: the merge of several models' answers."""
-_THINKING_PARAMETERS: Final = frozenset({"reasoning", "reasoning_effort", "verbosity"})
-
-
 def permitted_parameters(
     given: Mapping[str, Any], admin: Mapping[str, Any], *, allowed: Collection[str], offered: Collection[str]
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
@@ -284,7 +214,9 @@ def permitted_parameters(
     kept, omitted = dict(given), list[str]()
     for name in sorted(RESTRICTED):
         wanted, held = given.get(name), admin.get(name)
-        value = _permitted(name, wanted, offered) if name in allowed else None
+        value = wanted if name in allowed else None
+        if name == "models" and value is not None:  # a variant of an offered model is another model
+            value = [model for model in as_list(value) if isinstance(model, str) and model in offered] or None
         if held is not None:
             value = {**value, **held} if isinstance(value, dict) and isinstance(held, dict) else held
         if value is None:  # a null would hide our own default
@@ -316,21 +248,9 @@ def permitted_image_config(
     return ({**given, "image_config": config or None} if config != wanted else given), omitted
 
 
-def _permitted(name: str, wanted: Any, offered: Collection[str]) -> Any:
-    """Return what of a parameter that users may set is sent; a variant of an offered model is another model."""
-    if name != "models" or wanted is None:
-        return wanted
-    return [model for model in as_list(wanted) if isinstance(model, str) and model in offered] or None
-
-
 def _is_server_tool(tool: Any) -> bool:
     kind = as_object(tool).get("type")
     return isinstance(kind, str) and kind != "function"
-
-
-def has_cache_lifetimes(model_id: str) -> bool:
-    """Whether the model's provider lets a request choose how long it is cached; `~anthropic/...` names it too."""
-    return model_family(model_id) == ANTHROPIC
 
 
 def chat_parameters(
@@ -373,10 +293,9 @@ def cheaper_parameters(parameters: Mapping[str, Any], *, model_id: str, near_lim
 
 def task_parameters(parameters: Mapping[str, Any], task: str = "") -> Mapping[str, Any]:
     """Return the parameters of one of the host's tasks, such as a title; of an answer among them, as of an answer."""
-    if task in _ANSWERING_TASKS:
-        kept = _TASK_PARAMETERS | _THINKING_PARAMETERS
-        return {key: value for key, value in parameters.items() if key in kept}
-    return {key: value for key, value in parameters.items() if key in _TASK_PARAMETERS} | _EFFORT
+    is_answer = task in _ANSWERING_TASKS
+    kept = _OF_ANSWERS if is_answer else _OF_TASKS
+    return {name: parameters[name] for name in parameters if name in kept} | ({} if is_answer else _EFFORT)
 
 
 def summary_parameters(
@@ -387,11 +306,11 @@ def summary_parameters(
     The providers chosen for the chat's model say nothing about another `writer_id`. Its price and precision are bound
     by what is `held` for all models: the administrator's preferences.
     """
-    kept = {key: value for key, value in parameters.items() if key in _SUMMARY_PARAMETERS}
+    kept = {name: value for name, value in parameters.items() if name in _OF_SUMMARIES}
     provider = as_object(parameters.get("provider"))
     if writer_id != model_id.removesuffix(SEARCH_VARIANT):
-        provider = {key: value for key, value in provider.items() if key in _DATA_POLICIES}
-        provider |= {key: value for key, value in held.items() if key in _PRICE_POLICIES}
+        provider = {name: value for name, value in provider.items() if name in _DATA_POLICIES}
+        provider |= {name: value for name, value in held.items() if name in _PRICE_POLICIES}
     return {**kept, "provider": provider or None, **_EFFORT}
 
 
@@ -421,10 +340,42 @@ def model_terms(model_id: str, models: Sequence[Model | None], *, output_tokens:
     prices = (asked.price_input, asked.price_cache_read, asked.price_cache_write) if asked else (None,) * 3
     window_tokens = smallest_known(model.context_tokens if model else None for model in models)
     max_output_tokens = smallest_known(model.max_output_tokens if model else None for model in models)
+    cache_prices = CachePrices.of(*prices)
     return ModelTerms(
-        model_id,
-        window_tokens,
-        output_tokens,
-        CachePrices.of(*prices),
-        max_output_tokens=max_output_tokens,
+        model_id, window_tokens, output_tokens, cache_prices, max_output_tokens=max_output_tokens
     )
+
+
+# --- how long a provider keeps a chat
+
+
+def cheapest_lifetime(pauses_seconds: Sequence[float], model: Model | None) -> CacheLifetime:
+    """Return the lifetime with which the chat so far would have cost least.
+
+    Its turns are taken to be of one size. After a pause within the lifetime, all turns before it are read and the new
+    one is written; after a longer one all are written anew. With no pause beyond five minutes, an hour only costs
+    more; with each beyond an hour too. The order matters little, the number of turns that a pause loses much.
+    """
+    asked = model or Model("", "")
+    plain = asked.price_input or 1.0
+    usual = {"read": _READ, "5m": _WRITE, "1h": _WRITE_1H}
+    known = (asked.price_cache_read, asked.price_cache_write, asked.price_cache_write_1h)
+    prices = {
+        name: share * plain if price is None else price
+        for (name, share), price in zip(usual.items(), known, strict=True)
+    }
+
+    def cost(lifetime: CacheLifetime) -> float:
+        """What the turns cost, the size of one turn times its prices; the first is written in any case."""
+        total = written = prices[lifetime]
+        for turns_before, pause_seconds in enumerate(pauses_seconds, 1):
+            kept = pause_seconds < _SECONDS[lifetime]
+            total += turns_before * (prices["read"] if kept else written) + written
+        return total
+
+    return "1h" if cost("1h") < cost("5m") else "5m"
+
+
+def has_cache_lifetimes(model_id: str) -> bool:
+    """Whether the model's provider lets a request choose how long it is cached; `~anthropic/...` names it too."""
+    return model_family(model_id) == ANTHROPIC

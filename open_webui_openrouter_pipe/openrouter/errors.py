@@ -34,6 +34,7 @@ from ..errors import (
 )
 from ..responses.failure import Failure
 from ..words.lines import admin_notice, notice
+from .fields import OMISSIBLE
 
 _READ_CHARACTERS = 4000
 """Of any text of the server's; nothing behind them is read, quoted or logged."""
@@ -42,13 +43,17 @@ _QUOTE_CHARACTERS = 160
 _DETAIL_CHARACTERS = 1000
 _LONGEST_WAIT_SECONDS = 31 * 86_400
 _SAYS_NOTHING = "Provider returned error"
+_OF_OWN_KEY: Final[Mapping[type[ProviderError], str]] = {
+    AuthenticationFailed: "own_key_rejected",
+    PaymentRequired: "own_key_without_credits",
+}
+"""What is said to a user whose own key it is."""
 
 _CREDIT_NUMBERS = re.compile(
     r"requested up to (?P<requested>[\d,]{1,19}) tokens.{0,200}?only afford (?P<affordable>[\d,]{1,19})"
 )
 _WINDOW_NUMBERS = re.compile(
-    r"maximum context length is (?P<limit>[\d,]{1,19}) tokens.{0,200}?requested about (?P<requested>[\d,]{1,19})",
-    re.DOTALL,
+    r"(?s)maximum context length is (?P<limit>[\d,]{1,19}) tokens.{0,200}?requested about (?P<requested>[\d,]{1,19})"
 )
 _WINDOW = re.compile(
     r"(?i)(?:maximum context length|context (?:window|length)(?: limit)?|maximum number of tokens allowed)"
@@ -63,15 +68,13 @@ _UNSUPPORTED = re.compile(
     r"|(?m:^)(?P<path>[a-z_.]{2,40}): extra inputs are not permitted"
 )
 """How OpenAI, Google and Anthropic name a parameter that a model does not take."""
-OMISSIBLE: Final = frozenset(
+_AVAILABILITY: Final = frozenset(
     {
-        *("temperature", "top_p", "top_k", "top_logprobs", "presence_penalty", "frequency_penalty", "stop"),
-        *("parallel_tool_calls", "truncation", "text.verbosity", "reasoning.summary", "reasoning.context"),
-        *("reasoning.mode", "metadata", "user", "session_id", "safety_identifier", "trace"),
-        *("prompt_cache_key", "prompt_cache_options"),
+        *("model_not_found", "model_deprecated", "free_variant_ended", "region_restricted"),
+        *("privacy_restricted", "constraint_filtered"),
     }
 )
-"""Parameters, by their paths in the body, without which an answer is no dearer, no less private, of no other form."""
+"""OpenRouter's reasons why no endpoint serves a model; each is the name of its line."""
 
 _SECRETS = re.compile(
     r"""(?xi)
@@ -101,20 +104,27 @@ def redact(text: str, *, api_key: str = "") -> str:
 
 
 def to_error(
-    failure: Failure, *, retry_after_seconds: float | None = None, api_key: str = ""
+    failure: Failure, *, retry_after_seconds: float | None = None, api_key: str = "", is_own_key: bool = False
 ) -> ProviderError | StreamBroken:
     """Return the error that the failure is.
 
-    `retry_after_seconds` is what the headers asked to wait; `api_key` is never quoted.
+    `retry_after_seconds` is what the headers asked to wait; `api_key` is never quoted. With `is_own_key`, what is wrong
+    with it is said to its owner.
     """
-    failure = _redacted(failure, api_key)
+    names = ("message", "code", "provider", "raw", "availability", "limit")
+    texts: dict[str, Any] = {
+        name: redact(text, api_key=api_key) for name in names if (text := getattr(failure, name))
+    }
+    reasons = tuple(redact(reason, api_key=api_key) for reason in failure.reasons)
+    failure = replace(failure, **texts, reasons=reasons)
     if failure.origin == "stream":
         broken = StreamBroken(notice("stream_incomplete"), detail=failure.message)
         broken.passes = True
         return broken
     wait_seconds = retry_after_seconds if retry_after_seconds is not None else failure.retry_after_seconds
     rule = next((rule for rule in RULES if rule.applies(failure)), UNKNOWN)
-    user_line, admin_line = (_line(say, rule.notice, failure, wait_seconds) for say in (notice, admin_notice))
+    name = _OF_OWN_KEY.get(rule.error, rule.notice) if is_own_key else rule.notice
+    user_line, admin_line = (_line(say, name, failure, wait_seconds) for say in (notice, admin_notice))
     facts = (failure.status, failure.code, failure.limit, failure.availability, failure.message, failure.raw)
     error = rule.error(
         user_line,
@@ -123,12 +133,6 @@ def to_error(
         retry_after_seconds=wait_seconds,
     )
     error.passes = rule.passes
-    _add_particulars(error, failure)
-    return error
-
-
-def _add_particulars(error: ProviderError, failure: Failure) -> None:
-    """Note on the error what a program can do about it."""
     said = f"{failure.raw}\n{failure.message}"
     if isinstance(error, ContextTooLong) and (named := _WINDOW.search(said)):
         error.limit_tokens = int((named["limit"] or named["maximum"]).replace(",", ""))
@@ -136,16 +140,7 @@ def _add_particulars(error: ProviderError, failure: Failure) -> None:
         error.supported_efforts = tuple(re.findall(r"\w+", listed["values"].replace(" and ", " ")))
     if isinstance(error, ParameterRejected):
         error.parameter = _rejected_parameter(failure)
-
-
-def _redacted(failure: Failure, api_key: str) -> Failure:
-    """The failure with all that the server wrote redacted, once for the rules, the line and the log."""
-    names = ("message", "code", "provider", "raw", "availability", "limit")
-    texts: dict[str, Any] = {
-        name: redact(text, api_key=api_key) for name in names if (text := getattr(failure, name))
-    }
-    reasons = tuple(redact(reason, api_key=api_key) for reason in failure.reasons)
-    return replace(failure, **texts, reasons=reasons)
+    return error
 
 
 def retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
@@ -190,8 +185,7 @@ def _line(say: Callable[..., str], name: str, failure: Failure, wait_seconds: fl
     provider's own words first, unless it only said that it failed.
     """
     if name == "moderated" and failure.reasons:
-        reasons = _shortened(", ".join(failure.reasons), _QUOTE_CHARACTERS)
-        return say("moderated_reasons", reasons=reasons)
+        return say("moderated_reasons", reasons=_shortened(", ".join(failure.reasons), _QUOTE_CHARACTERS))
     if name == "no_credits" and (found := _CREDIT_NUMBERS.search(failure.message)):
         return say("no_credits_numbers", **_numbers(found))
     if name == "too_long" and (found := _WINDOW_NUMBERS.search(failure.message)):
@@ -227,18 +221,6 @@ def _shortened(text: str, characters: int) -> str:
     return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"
 
 
-_AVAILABILITY: Final = frozenset(
-    {
-        "model_not_found",
-        "model_deprecated",
-        "free_variant_ended",
-        "region_restricted",
-        "privacy_restricted",
-        "constraint_filtered",
-    }
-)
-"""OpenRouter's reasons why no endpoint serves a model; each is the name of its line."""
-
 # --- which failure is what
 
 
@@ -247,10 +229,6 @@ def _rejected_parameter(failure: Failure) -> str:
     named = _UNSUPPORTED.search(f"{failure.raw or ''}\n{failure.message}")
     names = (failure.parameter, named and (named["quoted"] or named["path"]))
     return next((name for name in names if name in OMISSIBLE), "")
-
-
-def _refuses_effort(failure: Failure) -> bool:
-    return failure.parameter in {"reasoning.effort", "reasoning_effort"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +282,12 @@ RULES: Final = (
         text=r"maximum context length|context length exceeded|context window|prompt is too long"
         r"|input token count.{0,60}exceeds|too many (input )?tokens",
     ),
-    Rule(EffortRejected, "effort_rejected", (400, 422), condition=_refuses_effort),
+    Rule(
+        EffortRejected,
+        "effort_rejected",
+        (400, 422),
+        condition=lambda failure: failure.parameter in {"reasoning.effort", "reasoning_effort"},
+    ),
     Rule(
         ParameterRejected,
         "parameter_rejected",
@@ -329,8 +312,8 @@ RULES: Final = (
         AccessDenied,
         "moderated",
         codes=(
-            *("content_policy_violation", "image_content_policy_violation", "bio_policy", "cyber_policy"),
-            "misalignment_policy_violation",
+            *("content_policy_violation", "image_content_policy_violation", "misalignment_policy_violation"),
+            *("bio_policy", "cyber_policy"),
         ),
         text=r"requires moderation|was flagged",
     ),

@@ -1,173 +1,37 @@
-"""The tools of a request in one order, so that the same tools are the same bytes in whatever order they come.
+"""The host's parameters, and the fields of POST /responses that they become.
 
-Pure. Tools stand at the very beginning of what a provider caches, and the host collects them from servers and toolkits
-that name them in any order: one that answers later than yesterday would make the whole chat be read anew.
-
-The order says nothing to a model. Tools are called, chosen (`tool_choice`) and omitted by their names, and JSON
-objects have no order of their keys. But a model does read the properties of a function in some order, and writes its
-arguments in it, so they are not simply sorted: those that are required come first, as the schema's list of them names
-them, which is a list and so has an order that its author chose.
+Owns the one table of them: in which place of the body each stands, how it is read, who may set it, and which requests
+carry it. Knows the model's catalogue row, and nothing of what administrators and users have switched.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    BeforeValidator,
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    field_validator,
-)
-from pydantic_core import PydanticUseDefault
-
-from ..ports import Model
-from ..responses.items import Item, is_function_call
+from ..ports import Model, Request
 from ..responses.values import as_list, as_number, as_object, as_text, wire_name
+
+_ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
+_NOT_PARAMETERS: Final = frozenset({"model", "messages", "stream", "input", "instructions"})
 
 _MAPS_OF_SCHEMAS: Final = frozenset({"$defs", "definitions", "patternProperties", "dependentSchemas"})
 """Keywords whose object has names of the author's own as keys, each with a schema."""
 _DATA: Final = frozenset({"default", "const", "enum", "examples", "example"})
 """Keywords whose value is no schema, whatever it looks like."""
 
+_Reader = Callable[[Any], Any]
+"""Returns what is sent for a value of the host's, None for one that cannot be read."""
 
-def in_order(functions: Iterable[Mapping[str, Any]], others: Iterable[Any]) -> list[Any]:
-    """Return the functions by their names, each name once, and then the tools that OpenRouter or a provider runs.
-
-    Of two functions of one name the same one is taken whichever comes first.
-    """
-    named: dict[str, Mapping[str, Any]] = {}
-    for function in sorted(functions, key=lambda each: (str(each["name"]), _text(each))):
-        named.setdefault(str(function["name"]), function)
-    return [*named.values(), *sorted(others, key=lambda each: (str(each.get("type")), _text(each)))]
+_log = logging.getLogger(__name__)
 
 
-def in_order_of_keys(schema: Any) -> Any:
-    """Return a JSON schema with all its keys in order; what it says is the same."""
-    if isinstance(schema, list):
-        return [in_order_of_keys(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {name: _member(schema, name) for name in sorted(schema, key=str)}
-
-
-def _member(schema: Mapping[str, Any], name: str) -> Any:
-    """Return the value of a keyword, in order as far as it is made of schemas or is data."""
-    value = schema[name]
-    if isinstance(value, dict) and name == "properties":
-        first = dict.fromkeys(key for key in as_list(schema.get("required")) if as_text(key) in value)
-        names = [*first, *sorted(value.keys() - first.keys(), key=str)]
-        return {key: in_order_of_keys(value[key]) for key in names}
-    if isinstance(value, dict) and name in _MAPS_OF_SCHEMAS:
-        return {key: in_order_of_keys(value[key]) for key in sorted(value, key=str)}
-    return _in_order_of_names(value) if name in _DATA else in_order_of_keys(value)
-
-
-def _in_order_of_names(value: Any) -> Any:
-    """Return plain JSON data with the keys of all its objects in order."""
-    if isinstance(value, list):
-        return [_in_order_of_names(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    return {name: _in_order_of_names(value[name]) for name in sorted(value, key=str)}
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, default=str)
-
-
-_ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
-_NOT_PARAMETERS: Final = frozenset({"model", "messages", "stream", "input", "instructions"})
-BEFORE_TOOLS: Final = frozenset({"model", "models"})
-"""The fields of a body that stand before its tools."""
-_OUTPUT_LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
-"""The host's names for one field; the first one that is present counts."""
-_FIELD_OF: Final[Mapping[str, str]] = {
-    **dict.fromkeys(_OUTPUT_LIMITS, "max_output_tokens"),
-    "reasoning_effort": "reasoning",
-    "response_format": "text",
-    "verbosity": "text",
-}
-"""Host parameters that go into a field of another name."""
-_IF_LISTED: Final = frozenset(
-    {
-        "tools",
-        "temperature",
-        "top_p",
-        "top_k",
-        "top_logprobs",
-        "presence_penalty",
-        "frequency_penalty",
-        "stop",
-    }
-)
-"""Sent only to a model whose catalogue row lists them."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestTemplate:
-    """The body of all requests of one call, its input still empty.
-
-    `dropped` names the host's parameters that are not in it, `host_tool_names` the host's name for each function
-    name that had to be changed.
-    """
-
-    body: Mapping[str, Any]
-    dropped: tuple[str, ...] = ()
-    host_tool_names: Mapping[str, str] = field(default_factory=dict)
-
-    def with_input(self, items: Sequence[Item]) -> dict[str, Any]:
-        """Return the body for this input; calls in it name their function as the tools do."""
-        named = [
-            {**item, "name": wire_name(item["name"])} if is_function_call(item) else item for item in items
-        ]
-        return {**self.body, "input": named}
-
-
-def read_parameters(host: Mapping[str, Any], *, model: Model | None, model_id: str) -> RequestTemplate:
-    """Read the parameters of one call.
-
-    `host` is the body as Open WebUI sent it; its model, messages and stream are not read. `model` is the
-    catalogue's entry, None when unknown: then it is taken to support everything. `model_id` is what is asked
-    for, variant included.
-    """
-    offered = {key: value for key, value in host.items() if value is not None and key not in _NOT_PARAMETERS}
-    usable = {key: offered[key] for key in offered if key not in _IF_LISTED or _supports(model, key)}
-    # calls of earlier turns have the wire names whether or not the tools are sent
-    tools, host_tool_names = read_tools(offered.get("tools"))
-    tools = tools if "tools" in usable else []
-    read = _Body.model_validate(
-        {
-            **usable,
-            "model": model_id,
-            "tools": tools or None,
-            "tool_choice": _read_tool_choice(offered.get("tool_choice")) if tools else None,
-            "include": _read_include(offered.get("include"), model),
-            "reasoning": _read_reasoning(offered, model),
-            "text": _read_text(offered, model),
-        }
-    )
-    if model and model.max_output_tokens and read.max_output_tokens:
-        read.max_output_tokens = min(read.max_output_tokens, model.max_output_tokens)
-    body = read.model_dump(exclude_none=True)
-    dropped = tuple(sorted(key for key in offered if _FIELD_OF.get(key, key) not in body))
-    return RequestTemplate(body, dropped, host_tool_names)
-
-
-def _supports(model: Model | None, *parameters: str) -> bool:
-    """Whether the model takes one of the parameters; a model that lists none is taken to support all."""
-    return not model or not model.supported_parameters or bool(model.supported_parameters & set(parameters))
-
-
-# --- how values are read: None for what cannot be read
+# --- how values are read
 
 
 def _texts(value: Any, *, limit: int | None = None, known: Sequence[str] = ()) -> list[str] | None:
@@ -198,6 +62,26 @@ def _flag(value: Any) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
+def _one_of(*known: str) -> _Reader:
+    return lambda value: value if isinstance(value, str) and value in known else None
+
+
+def _object(value: Any) -> dict[str, Any] | None:
+    return as_object(value) or None
+
+
+def _objects(value: Any) -> list[dict[str, Any]] | None:
+    return [each for each in as_list(value) if isinstance(each, dict)] or None
+
+
+def _identifier(value: Any) -> str | None:
+    return as_text(value)[:256] or None
+
+
+def _stop(value: Any) -> str | list[str] | None:
+    return as_text(value) or _texts(value, limit=4)
+
+
 def _metadata(value: Any) -> dict[str, str] | None:
     """At most 16 pairs, keys of at most 64 characters without brackets, values of at most 512."""
     valid = [
@@ -208,107 +92,165 @@ def _metadata(value: Any) -> dict[str, str] | None:
     return dict(valid[:16]) or None
 
 
-_Object = Annotated[dict[str, Any] | None, BeforeValidator(lambda value: as_object(value) or None)]
-_Objects = Annotated[
-    list[dict[str, Any]] | None,
-    BeforeValidator(lambda value: [one for one in as_list(value) if isinstance(one, dict)] or None),
-]
-_Identifier = Annotated[str | None, BeforeValidator(lambda value: as_text(value)[:256] or None)]
-_Flag = Annotated[bool | None, BeforeValidator(_flag)]
-_Count = Annotated[int | None, BeforeValidator(_count)]
-_Number = float | int | None
-_Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-_EFFORTS: Final[tuple[_Effort, ...]] = get_args(_Effort)
+# --- the table
 
 
-# --- what is sent, in this order
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the host's, and the field of the body that it goes into, by default one of the same name.
 
+    Without `read` the field is made of several parameters, or needs the model. Of several parameters that are one
+    field, the first that is present counts. `if_listed`: it is sent only to a model whose catalogue row lists it.
+    `restricted`: it chooses a price, another model, or who sees the data. `tasks` says whether all tasks take it over,
+    or those alone whose answer a user reads. Of summaries, those that share the chat's cache keep all but what would
+    force a call, search the web, ask for another form or cut the text short; others keep who asks. `omissible` are the
+    paths in the body without which an answer is no dearer, no less private, and of no other form.
+    """
 
-class _WireObject(BaseModel):
-    """Fields of a wire object; a value that is not one of those known is as good as absent."""
-
-    @field_validator("*", mode="wrap")
-    @classmethod
-    def _read_or_default(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
-        try:
-            return read(value)
-        except ValidationError:
-            raise PydanticUseDefault from None
-
-
-class _Reasoning(_WireObject):
-    effort: _Effort | None = None
-    max_tokens: _Count = None
-    summary: Literal["auto", "concise", "detailed"] | None = None
-    enabled: _Flag = None
-    context: Literal["auto", "all_turns", "current_turn"] | None = None
-    mode: Literal["standard", "pro"] | None = None
-
-
-class _Function(_WireObject):
-    type: Literal["function"] = "function"
     name: str
-    description: str | None = None
-    parameters: Annotated[dict[str, Any], Field(min_length=1)] = {"type": "object", "properties": {}}
-    strict: _Flag = None
+    read: _Reader | None = None
+    goes_into: str = ""
+    if_listed: bool = False
+    restricted: bool = False
+    tasks: Literal["none", "answers", "all"] = "none"
+    summaries: Literal["none", "cached", "all"] = "cached"
+    omissible: tuple[str, ...] = ()
+
+    @property
+    def field(self) -> str:
+        """The name of the field of the body."""
+        return self.goes_into or self.name
 
 
-class _JsonSchema(_WireObject):
-    type: Literal["json_schema"] = "json_schema"
-    name: str
-    description: str | None = None
-    content: dict[str, Any] = Field(default={}, alias="schema")
-    strict: _Flag = None
+def _sampling(name: str, read: _Reader, tasks: Literal["none", "all"] = "none") -> Parameter:
+    return Parameter(name, read, if_listed=True, tasks=tasks, omissible=(name,))
 
 
-class _Text(_WireObject):
-    format: dict[str, Any] | None = None
-    verbosity: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+def _naming(name: str, read: _Reader, summaries: Literal["cached", "all"] = "cached") -> Parameter:
+    return Parameter(name, read, summaries=summaries, omissible=(name,))
 
 
-class _Body(_WireObject):
-    model: str
-    models: Annotated[list[str] | None, BeforeValidator(partial(_texts, limit=3))] = None
-    tools: list[dict[str, Any]] | None = None
-    tool_choice: str | dict[str, Any] | None = None
-    input: tuple[()] = ()
-    include: list[str] | None = None
-    reasoning: _Object = None
-    text: _Object = None
-    max_output_tokens: _Count = Field(default=None, validation_alias=AliasChoices(*_OUTPUT_LIMITS))
-    max_tool_calls: _Count = None
-    stop_server_tools_when: _Objects = None
-    parallel_tool_calls: _Flag = None
-    temperature: Annotated[_Number, BeforeValidator(partial(_number, low=0, high=2))] = None
-    top_p: Annotated[_Number, BeforeValidator(partial(_number, low=0, high=1))] = None
-    top_k: Annotated[int | None, BeforeValidator(partial(_count, low=0))] = None
-    top_logprobs: Annotated[int | None, BeforeValidator(partial(_count, low=0, high=20))] = None
-    presence_penalty: Annotated[_Number, BeforeValidator(partial(_number, low=-2, high=2))] = None
-    frequency_penalty: Annotated[_Number, BeforeValidator(partial(_number, low=-2, high=2))] = None
-    stop: Annotated[
-        str | list[str] | None, BeforeValidator(lambda value: as_text(value) or _texts(value, limit=4))
-    ] = None
-    modalities: Annotated[list[str] | None, BeforeValidator(partial(_texts, known=("text", "image")))] = None
-    image_config: _Object = None
-    provider: _Object = None
-    plugins: _Objects = None
-    service_tier: Literal["auto", "default", "fast", "flex", "priority", "scale", "ultrafast"] | None = None
-    truncation: Literal["auto", "disabled"] | None = None
-    prompt_cache_key: _Identifier = None
-    prompt_cache_options: _Object = None
-    cache_control: _Object = None
-    session_id: _Identifier = None
-    user: _Identifier = None
-    safety_identifier: _Identifier = None
-    metadata: Annotated[dict[str, str] | None, BeforeValidator(_metadata)] = None
-    trace: _Object = None
+_THINKING_PATHS: Final = ("reasoning.summary", "reasoning.context", "reasoning.mode")
+_TIERS: Final = ("auto", "default", "fast", "flex", "priority", "scale", "ultrafast")
+
+PARAMETERS: Final = (
+    Parameter("model"),
+    Parameter("models", partial(_texts, limit=3), restricted=True),
+    Parameter("tools", if_listed=True),
+    Parameter("tool_choice", summaries="none"),
+    Parameter("input"),
+    Parameter("include"),
+    Parameter("reasoning", tasks="answers", omissible=_THINKING_PATHS),
+    Parameter("reasoning_effort", goes_into="reasoning", tasks="answers"),
+    Parameter("text", summaries="none"),
+    Parameter("response_format", goes_into="text", summaries="none"),
+    Parameter("verbosity", goes_into="text", tasks="answers", omissible=("text.verbosity",)),
+    Parameter("max_output_tokens", _count),
+    Parameter("max_completion_tokens", _count, "max_output_tokens", tasks="all"),
+    Parameter("max_tokens", _count, "max_output_tokens", tasks="all"),
+    Parameter("max_tool_calls", _count),
+    Parameter("stop_server_tools_when", _objects, restricted=True),
+    Parameter("parallel_tool_calls", _flag, omissible=("parallel_tool_calls",)),
+    _sampling("temperature", partial(_number, low=0, high=2), tasks="all"),
+    _sampling("top_p", partial(_number, low=0, high=1), tasks="all"),
+    _sampling("top_k", partial(_count, low=0)),
+    _sampling("top_logprobs", partial(_count, low=0, high=20)),
+    _sampling("presence_penalty", partial(_number, low=-2, high=2)),
+    _sampling("frequency_penalty", partial(_number, low=-2, high=2)),
+    Parameter("stop", _stop, if_listed=True, tasks="all", summaries="none", omissible=("stop",)),
+    Parameter("modalities", partial(_texts, known=("text", "image")), summaries="none"),
+    Parameter("image_config", _object, summaries="none"),
+    Parameter("provider", _object, restricted=True, tasks="all"),
+    Parameter("plugins", _objects, restricted=True, summaries="none"),
+    Parameter("service_tier", _one_of(*_TIERS), restricted=True),
+    Parameter("truncation", _one_of("auto", "disabled"), omissible=("truncation",)),
+    _naming("prompt_cache_key", _identifier),
+    Parameter("prompt_cache_options", _object, restricted=True, omissible=("prompt_cache_options",)),
+    Parameter("cache_control", _object, restricted=True),
+    _naming("session_id", _identifier),
+    _naming("user", _identifier, summaries="all"),
+    _naming("safety_identifier", _identifier, summaries="all"),
+    _naming("metadata", _metadata),
+    _naming("trace", _object),
+)
+"""In the order of the body, so that what lasts stands before what changes."""
+
+BEFORE_TOOLS: Final = frozenset({"model", "models"})
+"""The fields of a body that stand before its tools."""
+RESTRICTED: Final = frozenset(each.name for each in PARAMETERS if each.restricted)
+OMISSIBLE: Final = frozenset(path for each in PARAMETERS for path in each.omissible)
+_FIELD_OF: Final[Mapping[str, str]] = {each.name: each.field for each in PARAMETERS}
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+_EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
+
+_REASONING: Final[Mapping[str, _Reader]] = {
+    "effort": _one_of(*_EFFORTS),
+    "max_tokens": _count,
+    "summary": _one_of("auto", "concise", "detailed"),
+    "enabled": _flag,
+    "context": _one_of("auto", "all_turns", "current_turn"),
+    "mode": _one_of("standard", "pro"),
+}
+_VERBOSITY: Final = _one_of("low", "medium", "high", "xhigh", "max")
+
+
+def _described(value: Any) -> str | None:
+    """A description; providers refuse the whole request for one that is not a text."""
+    return value if isinstance(value, str) else None
+
+
+def read_parameters(host: Mapping[str, Any], *, model: Model | None, model_id: str) -> Request:
+    """Return the request for the parameters of one call, its input still empty.
+
+    `host` is the body as Open WebUI sent it; its model, messages and stream are not read. `model` is the
+    catalogue's entry, None when unknown: then it is taken to support everything. `model_id` is what is asked
+    for, variant included.
+    """
+    offered = {key: value for key, value in host.items() if value is not None and key not in _NOT_PARAMETERS}
+    # calls of earlier turns have the wire names whether or not the tools are sent
+    tools, host_tool_names = read_tools(offered.get("tools"))
+    tools = tools if _supports(model, "tools") else []
+    combined = {
+        "model": model_id,
+        "tools": tools or None,
+        "tool_choice": _read_tool_choice(offered.get("tool_choice")) if tools else None,
+        "input": (),
+        "include": _read_include(offered.get("include"), model),
+        "reasoning": _read_reasoning(offered, model) or None,
+        "text": _read_text(offered, model) or None,
+    }
+    read: dict[str, Any] = {}
+    for each in PARAMETERS:
+        if each.read is None:
+            read[each.field] = combined[each.field]
+        elif each.name in offered and each.field not in read:
+            usable = not each.if_listed or _supports(model, each.name)
+            read[each.field] = each.read(offered[each.name]) if usable else None
+    body = {name: value for name, value in read.items() if value is not None}
+    if model and model.max_output_tokens and "max_output_tokens" in body:
+        body["max_output_tokens"] = min(body["max_output_tokens"], model.max_output_tokens)
+    if dropped := sorted(key for key in offered if _FIELD_OF.get(key, key) not in body):
+        _log.debug("parameters that %r does not take: %r", model_id, dropped)
+    return Request(body, host_tool_names)
+
+
+def _supports(model: Model | None, *parameters: str) -> bool:
+    """Whether the model takes one of the parameters; a model that lists none is taken to support all."""
+    return not model or not model.supported_parameters or bool(model.supported_parameters & set(parameters))
 
 
 # --- fields that combine several parameters, or depend on the model
 
 
 def read_tools(value: Any) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return the tools in their flat form and a fixed order, and the host's name for each that had to be changed."""
+    """Return the tools in their flat form and a fixed order, and the host's name for each that had to be changed.
+
+    Tools stand at the very beginning of what a provider caches, and the host collects them from servers and toolkits
+    that name them in any order: one that answers later than yesterday would make the whole chat be read anew. So the
+    functions come by their names, of two of one name the same one, whichever comes first; then the tools that
+    OpenRouter or a provider runs.
+    """
     functions: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
     host_names: dict[str, str] = {}
@@ -319,12 +261,26 @@ def read_tools(value: Any) -> tuple[list[dict[str, Any]], dict[str, str]]:
             others.append(in_order_of_keys(given))
         elif given.get("type") == "function" and host_name:
             name = wire_name(host_name)
-            parameters = in_order_of_keys(function.get("parameters"))
-            read = _Function.model_validate({**function, "name": name, "parameters": parameters})
-            functions.append(read.model_dump(exclude_none=True))
+            schema = as_object(in_order_of_keys(function.get("parameters")))
+            read = {
+                "type": "function",
+                "name": name,
+                "description": _described(function.get("description")),
+                "parameters": schema or {"type": "object", "properties": {}},
+                "strict": _flag(function.get("strict")),
+            }
+            functions.append(_present(read))
             if name != host_name:
                 host_names[name] = host_name
-    return in_order(functions, others), host_names
+    named: dict[str, dict[str, Any]] = {}
+    for each in sorted(functions, key=lambda each: (each["name"], json.dumps(each, default=str))):
+        named.setdefault(each["name"], each)
+    others.sort(key=lambda each: (each["type"], json.dumps(each, default=str)))
+    return [*named.values(), *others], host_names
+
+
+def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _read_tool_choice(value: Any) -> str | dict[str, Any] | None:
@@ -350,22 +306,22 @@ def _read_reasoning(offered: Mapping[str, Any], model: Model | None) -> dict[str
     """Return the settings of reasoning: summaries unless they are ruled out, and an effort that is supported."""
     if model and not model.reasons:
         return None
-    given = as_object(offered.get("reasoning"))
-    effort = given.get("effort") or offered.get("reasoning_effort")
-    read = _Reasoning.model_validate({"summary": "auto" if model else None, **given, "effort": effort})
+    given = {"summary": "auto" if model else None, **as_object(offered.get("reasoning"))}
+    given["effort"] = given.get("effort") or offered.get("reasoning_effort")
+    read = {name: reader(given.get(name)) for name, reader in _REASONING.items()}
+    effort = read["effort"]
     supported = (model.supported_efforts or ()) if model else ()
-    if read.effort == "none" and model and model.reasoning_is_mandatory:
+    if effort == "none" and model and model.reasoning_is_mandatory:
         supported = supported or _EFFORTS[1:]
-    if read.max_tokens:
-        read.effort = None  # the two exclude each other
-    elif read.effort == "none" and model and not model.reasoning_is_mandatory:
-        pass  # models list the efforts of thinking alone
-    elif read.effort:
-        read.effort = nearest_effort(read.effort, supported) or read.effort
-    return read.model_dump(exclude_none=True)
+    if read["max_tokens"]:
+        read["effort"] = None  # the two exclude each other
+    elif effort and (effort != "none" or not model or model.reasoning_is_mandatory):
+        # models list the efforts of thinking alone
+        read["effort"] = nearest_effort(effort, supported) or effort
+    return _present(read)
 
 
-def nearest_effort(wanted: str, supported: Sequence[str]) -> _Effort | None:
+def nearest_effort(wanted: str, supported: Sequence[str]) -> Effort | None:
     """Return the supported effort that is nearest, of two the smaller one; None where none of them is known."""
     known = [name for name in _EFFORTS if name in supported]
     if wanted not in _EFFORTS or not known:
@@ -376,12 +332,12 @@ def nearest_effort(wanted: str, supported: Sequence[str]) -> _Effort | None:
 
 def _read_text(offered: Mapping[str, Any], model: Model | None) -> dict[str, Any]:
     given = as_object(offered.get("text"))
-    wanted: dict[str, Any] = {}
+    read: dict[str, Any] = {}
     if _supports(model, "response_format", "structured_outputs"):
-        wanted["format"] = _read_format(as_object(given.get("format") or offered.get("response_format")))
+        read["format"] = _read_format(as_object(given.get("format") or offered.get("response_format")))
     if _supports(model, "verbosity"):
-        wanted["verbosity"] = given.get("verbosity") or offered.get("verbosity")
-    return _Text.model_validate(wanted).model_dump(exclude_none=True)
+        read["verbosity"] = _VERBOSITY(given.get("verbosity") or offered.get("verbosity"))
+    return _present(read)
 
 
 def _read_format(given: dict[str, Any]) -> dict[str, Any] | None:
@@ -389,7 +345,41 @@ def _read_format(given: dict[str, Any]) -> dict[str, Any] | None:
     if given.get("type") in ("text", "json_object"):
         return {"type": given["type"]}
     nested = as_object(given.get("json_schema")) or given
-    if given.get("type") != "json_schema" or not as_object(nested.get("schema")):
+    schema = as_object(nested.get("schema"))
+    if given.get("type") != "json_schema" or not schema:
         return None
-    name = wire_name(as_text(nested.get("name")) or "answer")
-    return _JsonSchema.model_validate({**nested, "name": name}).model_dump(exclude_none=True, by_alias=True)
+    read = {
+        "type": "json_schema",
+        "name": wire_name(as_text(nested.get("name")) or "answer"),
+        "description": _described(nested.get("description")),
+        "schema": schema,
+        "strict": _flag(nested.get("strict")),
+    }
+    return _present(read)
+
+
+def in_order_of_keys(schema: Any, *, is_data: bool = False) -> Any:
+    """Return a JSON schema, or plain data, with all its keys in order; what it says is the same.
+
+    But a model reads the properties of a function in some order, and writes its arguments in it, so they are not simply
+    sorted: those that are required come first, as the schema's list of them names them, which is a list and so has an
+    order that its author chose.
+    """
+    if isinstance(schema, list):
+        return [in_order_of_keys(each, is_data=is_data) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    ordered = {}
+    for name in sorted(schema, key=str):
+        value = schema[name]
+        names = None
+        if isinstance(value, dict) and not is_data and name == "properties":
+            first = dict.fromkeys(key for key in as_list(schema.get("required")) if as_text(key) in value)
+            names = [*first, *sorted(value.keys() - first.keys(), key=str)]
+        elif isinstance(value, dict) and not is_data and name in _MAPS_OF_SCHEMAS:
+            names = sorted(value, key=str)
+        if names is None:
+            ordered[name] = in_order_of_keys(value, is_data=is_data or name in _DATA)
+        else:
+            ordered[name] = {key: in_order_of_keys(value[key]) for key in names}
+    return ordered

@@ -1,17 +1,17 @@
 """What Open WebUI lists: the offered models, or why there are none, from one base URL and one key.
 
-Joins the catalogue, the test of the key and the administrator's choice. Never waits but for the very first list.
+Joins the catalogue, the test of the key and the administrator's choice. Never waits but for the very first list. Owns
+the entry that says what is wrong: the lines about each kind of trouble are named after it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from ..errors import (
@@ -52,42 +52,26 @@ Kind = Literal[
     "ready",
 ]
 
-_LINES: Final[Mapping[Kind, tuple[str, str, str]]] = MappingProxyType(
-    {
-        "address": ("status_address", "status_address_advice", "status_for_users_ask"),
-        "no_key": ("status_no_key", "status_no_key_advice", "status_for_users_ask"),
-        "key_unusable": ("status_key_unusable", "status_key_unusable_advice", "status_for_users_ask"),
-        "key_refused": ("status_key_refused", "status_key_refused_advice", "status_for_users_ask"),
-        "key_used_up": ("status_key_used_up", "status_key_used_up_advice", "status_for_users_ask"),
-        "not_openrouter": ("status_not_openrouter", "status_not_openrouter_advice", "status_for_users_ask"),
-        "unreachable": ("status_unreachable", "status_unreachable_advice", "status_for_users_wait"),
-        "failing": ("status_failing", "status_failing_advice", "status_for_users_wait"),
-        "loading": ("status_loading", "status_loading_advice", "status_for_users_wait"),
-        "unknown_filter": ("status_unknown_filter", "status_unknown_filter_advice", "status_for_users_ask"),
-        "zdr_unknown": ("status_zdr_unknown", "status_zdr_unknown_advice", "status_for_users_wait"),
-        "unmatched": ("status_unmatched", "status_unmatched_advice", "status_for_users_ask"),
-        "filtered": ("status_filtered", "status_filtered_advice", "status_for_users_ask"),
-        "unknown_variant": (
-            "status_unknown_variant",
-            "status_unknown_variant_advice",
-            "status_for_users_ready",
-        ),
-        "ready": ("status_ready", "status_ready_advice", "status_for_users_ready"),
-    }
-)
-"""What is wrong, as the entry's name says it; what an administrator can do; and what a user can."""
+_PASSING: Final[frozenset[Kind]] = frozenset({"unreachable", "failing", "loading", "zdr_unknown"})
+"""Troubles that may be over soon; with any other an administrator has to help."""
 _WITH_MODELS: Final[frozenset[Kind]] = frozenset({"ready", "unknown_variant"})
 """When the offered models can be used, so that it helps to know how many they are."""
-_LIST_FAILURES: Final[tuple[tuple[type[PipeError], Kind], ...]] = (
+_LIST_FAILURES: Final[tuple[tuple[type[PipeError] | tuple[type[PipeError], ...], Kind], ...]] = (
     (ConfigurationError, "address"),
     (AuthenticationFailed, "key_refused"),
     (ConnectionFailed, "unreachable"),
-    (NotOpenRouter, "not_openrouter"),
-    (ModelNotFound, "not_openrouter"),
-    (RequestRejected, "not_openrouter"),
+    ((NotOpenRouter, ModelNotFound, RequestRejected), "not_openrouter"),
     (PipeError, "failing"),
 )
-_MAX_WORD_CHARACTERS = 30
+_MAX_WORD_CHARACTERS: Final = 30
+_KEY_FRESH_SECONDS: Final = 300.0
+_KEY_WAIT_SECONDS: Final = 1.0
+"""How long the very first list waits for the test of the key; it is the slower one only by accident."""
+_REPORT_AGE_SECONDS: Final = 10.0
+_REPORT_WAIT_SECONDS: Final = 5.0
+"""How old what an administrator reads in a chat may be, and how long its answer waits for something newer."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +85,18 @@ class Status:
     @property
     def name(self) -> str:
         """The name of the entry, of which the page shows about 28 characters: what is wrong, then what to do."""
-        return notice("status_entry", status=self._line(_LINES[self.kind][0]))
+        return notice("status_entry", status=self._line(f"status_{self.kind}"))
 
     def answer(self, key: KeyFacts | None, *, model_count: int, is_admin: bool) -> str:
         """Return what the entry answers: to users only whether to wait or whom to ask."""
-        _, for_admins, for_users = _LINES[self.kind]
         if not is_admin:
-            return notice(for_users)
+            wait_or_ask = "wait" if self.kind in _PASSING else "ask"
+            return notice(f"status_for_users_{'ready' if self.kind in _WITH_MODELS else wait_or_ask}")
         offers = [notice("status_models", count=model_count)] if self.kind in _WITH_MODELS else []
         facts = [*offers, *(key.lines() if key else ())]
         items = [notice("list_item", line=fact) for fact in facts]
         listed = notice("joined", lines=items, separator="\n")
-        paragraphs = [each for each in (self._line(for_admins), listed) if each]
+        paragraphs = [each for each in (self._line(f"status_{self.kind}_advice"), listed) if each]
         return notice("joined", lines=paragraphs, separator="\n\n")
 
     def _line(self, name: str) -> str:
@@ -145,11 +129,14 @@ def find_status(known: Known, offer: OfferSettings) -> Status:
 
 
 def _troubles(known: Known, offer: OfferSettings) -> Iterator[Status]:
-    of_list = _list_trouble(known)
+    of_list = None if known.is_listed else _list_trouble(known.list_failure)
     if of_list and of_list.kind == "address":
         yield of_list
-    if of_key := _key_trouble(known):
-        yield of_key
+    refusal = known.key_failure.error if known.key_failure else None
+    if not known.has_key:
+        yield Status("no_key")
+    if isinstance(refusal, AuthenticationFailed | ConfigurationError):
+        yield Status("key_refused" if isinstance(refusal, AuthenticationFailed) else "key_unusable")
     if of_list:
         yield of_list
     if offer.filters.unknown:
@@ -164,25 +151,12 @@ def _troubles(known: Known, offer: OfferSettings) -> Iterator[Status]:
         yield Status("unknown_variant", words=offer.unknown_variants)
 
 
-def _list_trouble(known: Known) -> Status | None:
-    """Why there is no list of models; None when there is one, however old."""
-    if known.is_listed:
-        return None
-    if known.list_failure is None:
+def _list_trouble(failure: FetchFailure | None) -> Status:
+    """Why there is no list of models, not even an old one."""
+    if failure is None:
         return Status("loading")
-    error = known.list_failure.error
-    kind = next(kind for kinds, kind in _LIST_FAILURES if isinstance(error, kinds))
-    return Status(kind, known.list_failure.since)
-
-
-def _key_trouble(known: Known) -> Status | None:
-    """Why the key cannot be used; None also while that is not known."""
-    refusal = known.key_failure.error if known.key_failure else None
-    if not known.has_key:
-        return Status("no_key")
-    if isinstance(refusal, AuthenticationFailed):
-        return Status("key_refused")
-    return Status("key_unusable") if isinstance(refusal, ConfigurationError) else None
+    kind = next(kind for errors, kind in _LIST_FAILURES if isinstance(failure.error, errors))
+    return Status(kind, failure.since)
 
 
 def status_answer(text: str, item_id: str) -> list[Output]:
@@ -199,16 +173,6 @@ def status_answer(text: str, item_id: str) -> list[Output]:
         status="completed", reason=None, response_id=None, model=None, items=(item,), usage=None
     )
     return [ItemStarted(0, begun), TextDelta(0, 0, text), ItemFinished(0, item), finished]
-
-
-_KEY_FRESH_SECONDS: Final = 300.0
-_KEY_WAIT_SECONDS: Final = 1.0
-"""How long the very first list waits for the test of the key; it is the slower one only by accident."""
-_REPORT_AGE_SECONDS: Final = 10.0
-_REPORT_WAIT_SECONDS: Final = 5.0
-"""How old what an administrator reads in a chat may be, and how long its answer waits for something newer."""
-
-_log = logging.getLogger(__name__)
 
 
 class ModelListing:
@@ -241,8 +205,8 @@ class ModelListing:
 
     async def offered(self, offer: OfferSettings) -> tuple[Model, ...]:
         """Return the offered models, in the order and with the names that are shown."""
-        await self.catalog.list()
-        zdr_ids = await self.catalog.zdr_ids() if ZDR in offer.filters.words else None
+        await self.catalog.rows.current()
+        zdr_ids = await self.catalog.zdr_ids.current() if ZDR in offer.filters.words else None
         models = self.catalog.models
         last = self._chosen
         if last is None or last[0] is not models or last[1] is not zdr_ids or last[2] != offer:
@@ -253,7 +217,7 @@ class ModelListing:
     async def entries(self, offer: OfferSettings) -> list[dict[str, str]]:
         """Return what Open WebUI lists: `id` and `name` of each; first what is wrong, if anything is."""
         test = self._test_key()
-        await self.catalog.load()
+        await self.catalog.rows.load()
         is_first = not self.catalog.models
         offered = await self.offered(offer)
         if test and is_first:
@@ -266,9 +230,9 @@ class ModelListing:
 
     async def report(self, offer: OfferSettings, *, is_admin: bool) -> str:
         """Return the answer of the entry in a chat, from what is known now."""
-        await self.catalog.load()
+        await self.catalog.rows.load()
         tasks = (
-            self.catalog.refresh(max_age_seconds=_REPORT_AGE_SECONDS),
+            self.catalog.rows.refresh(max_age_seconds=_REPORT_AGE_SECONDS),
             self._test_key(_REPORT_AGE_SECONDS),
         )
         if running := {task for task in tasks if task}:
@@ -284,9 +248,9 @@ class ModelListing:
             key=self._key.value,
             key_failure=self._key.failure,
             is_listed=bool(models),
-            list_failure=self.catalog.failure,
-            has_zdr_ids=self.catalog.has_zdr_ids,
-            zdr_failure=self.catalog.zdr_failure,
+            list_failure=self.catalog.rows.failure,
+            has_zdr_ids=self.catalog.zdr_ids.value is not None,
+            zdr_failure=self.catalog.zdr_ids.failure,
             matched=bool(offered) or any(is_offered(name, offer.patterns) for name in models),
             offered=len(offered),
         )

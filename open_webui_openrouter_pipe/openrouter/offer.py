@@ -61,16 +61,11 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A variant or a preset (`suffix`) of the models that match a pattern; with an empty pattern a preset alone."""
+    """A variant, a preset or both of the models that match a pattern; with an empty pattern a preset alone."""
 
     pattern: str
     variant: str
     preset: str
-
-    @property
-    def suffix(self) -> str:
-        """What follows the id."""
-        return self.variant + self.preset
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +122,21 @@ def offered_models(
         for model in known.values()
         if is_offered(model.id, offer.patterns) and _passes(model, offer.filters, zdr_ids)
     ]
-    if NEWEST in offer.filters.words:
-        chosen = _newest(chosen)
+    if NEWEST in offer.filters.words:  # of two of the same second, the one whose id sorts last
+        by_age = sorted(chosen, key=lambda model: (model.created, model.id))
+        chosen = [*{family(model.id): model for model in by_age}.values()]
     offered = {model.id: model for model in chosen}
     chosen_ids = frozenset(offered)
     for variant in offer.variants:
-        alone = _preset_alone(variant.preset)
-        added = _variants_of(variant, chosen_ids, known) if variant.pattern else [(alone, alone)]
-        for model, row in added:
+        for model, row in _variants_of(variant, chosen_ids, known):
             if _passes(row, offer.filters, zdr_ids) and (model.is_free or FREE not in offer.filters.words):
                 offered.setdefault(model.id, model)
-    return tuple(_shown(model) for model in sorted(offered.values(), key=_order))
+    return tuple(
+        replace(model, name=notice("model_expires", name=model.name, date=model.expires))
+        if model.expires
+        else model
+        for model in sorted(offered.values(), key=_order)
+    )
 
 
 def is_offered(model_id: str, patterns: Sequence[str]) -> bool:
@@ -169,8 +168,10 @@ def family(model_id: str) -> str:
 def _passes(model: Model, filters: Filters, zdr_ids: Collection[str] | None) -> bool:
     if not all(_PASSES[word](model) for word in filters.words & _PASSES.keys()):
         return False
-    if ZDR in filters.words and not _keeps_no_data(model, zdr_ids or ()):
-        return False
+    if ZDR in filters.words:  # the list has ids or canonical ones; a free variant has endpoints of its own
+        canonical_id = model.canonical_id.partition(":")[0] + "".join(model.id.partition(":")[1:])
+        if not {model.id, canonical_id} & set(zdr_ids or ()):
+            return False
     if filters.min_context_tokens and (model.context_tokens or 0) < filters.min_context_tokens:
         return False
     if filters.max_price is None:
@@ -178,25 +179,18 @@ def _passes(model: Model, filters: Filters, zdr_ids: Collection[str] | None) -> 
     return model.price_input is not None and model.price_input * _MILLION <= filters.max_price * (1 + 1e-9)
 
 
-def _keeps_no_data(model: Model, zdr_ids: Collection[str]) -> bool:
-    """Whether the list names the model, by its id or its canonical one; a free variant has endpoints of its own."""
-    suffix = "".join(model.id.partition(":")[1:])
-    return model.id in zdr_ids or model.canonical_id.partition(":")[0] + suffix in zdr_ids
-
-
-def _newest(models: Sequence[Model]) -> list[Model]:
-    """The newest model of each family; of two of the same second, the one whose id sorts last."""
-    newest: dict[str, Model] = {}
-    for model in sorted(models, key=lambda model: (model.created, model.id)):
-        newest[family(model.id)] = model
-    return list(newest.values())
-
-
 def _variants_of(
     variant: Variant, chosen: frozenset[str], known: Mapping[str, Model]
 ) -> Iterator[tuple[Model, Model]]:
-    """What a variant adds to the chosen ids, each with its row: the catalogue's own, otherwise that of its model."""
-    kind = variant.variant.removeprefix(":")
+    """What a variant adds to the chosen ids, each with its row: the catalogue's own, otherwise that of its model.
+
+    Of a preset alone, which names its own model, nothing else is known.
+    """
+    kind, preset = variant.variant.removeprefix(":"), variant.preset.removeprefix(_PRESET)
+    if not variant.pattern:
+        alone = Model(variant.preset, notice("preset", preset=preset))
+        yield alone, alone
+        return
     for model in known.values():
         if ":" in model.id or not fnmatch.fnmatchcase(model.id, variant.pattern):
             continue
@@ -207,14 +201,9 @@ def _variants_of(
             continue
         name = listed.name if listed else notice("model_variant", name=model.name, variant=kind)
         if variant.preset:
-            name = notice("model_preset", name=name, preset=variant.preset.removeprefix(_PRESET))
+            name = notice("model_preset", name=name, preset=preset)
         row = listed or model
-        yield replace(row, id=model.id + variant.suffix, name=name), row
-
-
-def _preset_alone(preset: str) -> Model:
-    """A preset that names its own model, of which nothing else is known."""
-    return Model(preset, notice("preset", preset=preset.removeprefix(_PRESET)))
+        yield replace(row, id=model.id + variant.variant + variant.preset, name=name), row
 
 
 def _order(model: Model) -> tuple[str, int, str, str]:
@@ -223,10 +212,3 @@ def _order(model: Model) -> tuple[str, int, str, str]:
     if not colon:
         provider = model.id.partition("/")[0]
     return provider.casefold(), -model.created, re.split("[:@]", model.id)[0], model.id
-
-
-def _shown(model: Model) -> Model:
-    """The model with the day on which it is withdrawn in its name."""
-    if not model.expires:
-        return model
-    return replace(model, name=notice("model_expires", name=model.name, date=model.expires))

@@ -1,4 +1,6 @@
-"""Where the provider caches, and the key that keeps a chat on one provider.
+"""Builds the requests of a call: parameters read once, joined with each input.
+
+Owns where the provider caches, and the names by which it knows chat and user.
 
 Only families that cache at explicit breakpoints (Anthropic, Alibaba) get any. They do not change what the model
 reads: a breakpoint is a field beside a text.
@@ -9,26 +11,36 @@ Sources: OpenRouter's `prompt_cache_breakpoint` on `input_text` parts; Anthropic
 from __future__ import annotations
 
 import hmac
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast, get_args
 
 from ..conversation.conversation import Tool
 from ..conversation.media import holds_pdf
 from ..money.prices import needs_breakpoints
 from ..planning.plan import CacheMarks
-from ..ports import BuiltRequest, Model, RequestBody
-from ..responses.items import Item, is_message
-from ..responses.values import as_list, as_object
-from .fields import BEFORE_TOOLS, RequestTemplate, read_parameters, read_tools
+from ..ports import Model, Request, RequestBody
+from ..responses.items import Item, is_function_call, is_message
+from ..responses.values import as_list, as_object, wire_name
+from .fields import BEFORE_TOOLS, PARAMETERS, read_parameters, read_tools
 from .search import has_to_search, most_searches, searches
 
-KEY_CHARACTERS = 48
-"""OpenAI takes at most 64 characters as `prompt_cache_key`."""
+NAME_CHARACTERS: Final = 48
+"""Of what stands for a chat, a user or a message; OpenAI takes at most 64 as `prompt_cache_key`."""
+
+IdentityLevel = Literal["none", "session", "user", "trace"]
+"""How much is sent; each level includes those before it."""
+
+_LEVELS: Final[tuple[IdentityLevel, ...]] = get_args(IdentityLevel)
+_PARSER: Final = "file-parser"
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+_NOT_FOR_SUMMARIES: Final = frozenset(each.name for each in PARAMETERS if each.summaries == "none")
+
+
+# --- where the provider caches
 
 
 def with_breakpoints(items: Sequence[Item], marks: CacheMarks) -> tuple[Item, ...]:
@@ -44,20 +56,15 @@ def with_breakpoints(items: Sequence[Item], marks: CacheMarks) -> tuple[Item, ..
     for what the next request will find, the earlier one for what the request before has left. A provider looks for
     that only some twenty blocks back.
     """
-    carriers = [at for at, item in enumerate(items) if _last_text_part(item) is not None]
+    parts = {at: part for at, item in enumerate(items) if (part := _last_text_part(item)) is not None}
+    carriers = list(parts)
     first = marks.instructions if marks.unchanged == marks.frontier else marks.unchanged
     lasting = [at for at in carriers if at < marks.completed]
     if marks.has_volatile:
         chosen = {*lasting[-2:], *(_carrier_of(lasting, end) for end in [first] if end)}
     else:
         chosen = {_carrier_of(carriers, end) for end in (first, marks.frontier, marks.completed) if end}
-    return tuple(_with_breakpoint(item) if at in chosen else item for at, item in enumerate(items))
-
-
-def cache_key(secret: bytes, user_id: str, chat_id: str) -> str:
-    """Return the `session_id` and `prompt_cache_key` of a chat: the same for all its branches."""
-    name = b"%d:%b%b" % (len(user_id), user_id.encode(), chat_id.encode())
-    return hmac.new(secret, name, sha256).hexdigest()[:KEY_CHARACTERS]
+    return tuple(_with_breakpoint(item, parts[at]) if at in chosen else item for at, item in enumerate(items))
 
 
 def _carrier_of(carriers: Sequence[int], end: int) -> int | None:
@@ -77,19 +84,13 @@ def _last_text_part(item: Item) -> int | None:
     return texts[-1] if texts else None
 
 
-def _with_breakpoint(item: Item) -> Item:
-    index = _last_text_part(item)
-    assert index is not None
+def _with_breakpoint(item: Item, index: int) -> Item:
     parts = list(cast("list[dict[str, Any]]", item.get("content")))
     parts[index] = {**parts[index], "prompt_cache_breakpoint": {"mode": "explicit"}}
     return cast("Item", {**item, "content": parts})
 
 
-IdentityLevel = Literal["none", "session", "user", "trace"]
-"""How much is sent; each level includes those before it."""
-
-_LEVELS: Final[tuple[IdentityLevel, ...]] = ("none", "session", "user", "trace")
-_CHARACTERS: Final = 48
+# --- the names of chat and user
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,12 @@ class Caller:
     chat_id: str
     message_id: str
     task: str | None
+
+
+def cache_key(secret: bytes, user_id: str, chat_id: str) -> str:
+    """Return the `session_id` and `prompt_cache_key` of a chat: the same for all its branches."""
+    name = b"%d:%b%b" % (len(user_id), user_id.encode(), chat_id.encode())
+    return hmac.new(secret, name, sha256).hexdigest()[:NAME_CHARACTERS]
 
 
 def identity_parameters(level: IdentityLevel, caller: Caller, secret: bytes) -> dict[str, Any]:
@@ -120,21 +127,14 @@ def identity_parameters(level: IdentityLevel, caller: Caller, secret: bytes) -> 
 
 def _pseudonym(secret: bytes, kind: str, *ids: str) -> str:
     name = "".join(f"{len(part)}:{part}" for part in (kind, *ids)).encode("utf-8", "surrogatepass")
-    return hmac.new(secret, name, sha256).hexdigest()[:_CHARACTERS]
+    return hmac.new(secret, name, sha256).hexdigest()[:NAME_CHARACTERS]
 
 
-_log = logging.getLogger(__name__)
-
-_PARSER: Final = "file-parser"
-_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
-_NOT_FOR_SUMMARIES: Final = frozenset(
-    {"tool_choice", "plugins", "response_format", "text", "stop", "modalities", "image_config"}
-)
-"""What would force a call or another form, search the web, or cut the text short."""
+# --- the body
 
 
 class Composer:
-    """Builds the bodies of one call's requests to one model."""
+    """The port `Requests`: builds the bodies of one call's requests to one model."""
 
     def __init__(
         self,
@@ -160,36 +160,34 @@ class Composer:
         self._own_tools = tuple(own_tools)
 
     @cached_property
-    def _host_template(self) -> RequestTemplate:
+    def _of_host(self) -> Request:
         """The parameters without our own tools; what only writes summaries never reads them."""
-        template = read_parameters(self._parameters, model=self._model, model_id=self._model_id)
-        if template.dropped:
-            _log.debug("parameters that %r does not take: %r", self._model_id, template.dropped)
-        return template
-
-    @cached_property
-    def _template(self) -> RequestTemplate:
-        return self._with_own_tools(self._host_template)
+        return read_parameters(self._parameters, model=self._model, model_id=self._model_id)
 
     @cached_property
     def _added_tools(self) -> list[dict[str, Any]]:
         """Our own tools that are offered, as they are sent."""
         if not self._own_tools:
             return []
-        model, given = self._model, self._host_template.body.get("tools", ())
+        model, given = self._model, self._of_host.body.get("tools", ())
         taken = {tool.get("name") for tool in given}
         takes_tools = bool(given) or (model is not None and "tools" in model.supported_parameters)
         return read_tools([tool for tool in self._own_tools if takes_tools and tool["name"] not in taken])[0]
 
+    @cached_property
+    def _body(self) -> RequestBody:
+        """What each request has beside its input."""
+        return self._with_own_tools(self._of_host.body)
+
     @property
     def model_ids(self) -> tuple[str, ...]:
         """The models that may answer: the requested one, then its fallbacks."""
-        return (self._model_id, *self._template.body.get("models", ()))
+        return (self._model_id, *self._body.get("models", ()))
 
     @property
     def tools(self) -> tuple[Mapping[str, Any], ...]:
         """The tools that each request carries, as they are sent."""
-        return tuple(self._template.body.get("tools", ()))
+        return tuple(self._body.get("tools", ()))
 
     @property
     def offers_own_tools(self) -> bool:
@@ -199,30 +197,26 @@ class Composer:
     @property
     def max_output_tokens(self) -> int | None:
         """The limit of output that each request sets, None without one."""
-        return self._template.body.get("max_output_tokens")
+        return self._body.get("max_output_tokens")
 
     @property
     def has_added_input(self) -> bool:
         """Whether OpenRouter adds to the input, and bills it with the rest: by plugins, or by searching the web."""
-        return "plugins" in self._template.body or searches(self._template.body, self._model_id)
+        return "plugins" in self._body or searches(self._body, self._model_id)
 
     @property
     def most_searches(self) -> int:
         """How often each request may search the web."""
-        return most_searches(self._template.body, self._model_id)
+        return most_searches(self._body, self._model_id)
 
     def build(
-        self,
-        items: Sequence[Item],
-        marks: CacheMarks | None = None,
-        *,
-        omitted_tools: Collection[str] = (),
-    ) -> BuiltRequest:
+        self, items: Sequence[Item], marks: CacheMarks | None = None, *, omitted_tools: Collection[str] = ()
+    ) -> Request:
         """Join the parameters with an input; what is omitted cannot be the choice."""
-        body = self._with_parser(self._with_breakpoints(self._template, items, marks), items)
+        body = self._with_input(self._body, items, marks)
         if not has_to_search(body.get("tool_choice"), items):
             del body["tool_choice"]
-        return BuiltRequest(_without_tools(body, omitted_tools), self._template.host_tool_names)
+        return replace(self._of_host, body=_without_tools(body, omitted_tools))
 
     def build_summary_request(
         self,
@@ -236,41 +230,50 @@ class Composer:
         kept = {name: value for name, value in self._parameters.items() if name not in _NOT_FOR_SUMMARIES}
         changed: dict[str, Any] = {"tool_choice": "none", "max_output_tokens": output_tokens}
         if marks is not None and needs_breakpoints(self._model_id):
-            changed = {} if _has_effort(kept) else {"max_output_tokens": output_tokens}
+            # Anthropic's models do not find what they have cached when the choice of tools differs, or how much they
+            # think, of which an effort is a share of the output limit
+            reasoning = as_object(kept.get("reasoning"))
+            thinks = kept.get("reasoning_effort") or reasoning.get("effort") or reasoning.get("enabled")
+            changed = {} if thinks else {"max_output_tokens": output_tokens}
         parameters = {**kept, **self._summary_parameters, **changed}
-        template = read_parameters(parameters, model=self._model, model_id=self._model_id)
-        body = self._with_breakpoints(self._with_own_tools(template), items, marks)
-        return _without_tools(self._with_parser(body, items), omitted_tools)
+        read = read_parameters(parameters, model=self._model, model_id=self._model_id)
+        body = self._with_input(self._with_own_tools(read.body), items, marks)
+        return _without_tools(body, omitted_tools)
 
-    def _with_own_tools(self, template: RequestTemplate) -> RequestTemplate:
+    def _with_own_tools(self, body: RequestBody) -> RequestBody:
         """Add our own tools, which stand behind all others."""
         if not self._added_tools:
-            return template
-        first = {name: value for name, value in template.body.items() if name in BEFORE_TOOLS}
-        tools = [*template.body.get("tools", ()), *self._added_tools]
-        return replace(template, body={**first, "tools": tools, **template.body} | {"tools": tools})
-
-    def _with_parser(self, body: dict[str, Any], items: Sequence[Item]) -> dict[str, Any]:
-        """Name the engine that reads the PDFs of the input, unless the parameters do."""
-        plugins = as_list(body.get("plugins"))
-        named = any(as_object(plugin).get("id") == _PARSER for plugin in plugins)
-        if self._pdf_engine is None or named or not holds_pdf(items):
             return body
-        return {**body, "plugins": [*plugins, {"id": _PARSER, "pdf": {"engine": self._pdf_engine}}]}
+        first = {name: value for name, value in body.items() if name in BEFORE_TOOLS}
+        tools = [*body.get("tools", ()), *self._added_tools]
+        return {**first, "tools": tools, **body} | {"tools": tools}
 
-    def _with_breakpoints(
-        self, template: RequestTemplate, items: Sequence[Item], marks: CacheMarks | None
+    def _with_input(
+        self, body: RequestBody, items: Sequence[Item], marks: CacheMarks | None
     ) -> dict[str, Any]:
-        """Mark the blocks, but not where the whole is kept an hour: Anthropic takes no longer lifetime after these.
+        """Put the input in its place, with breakpoints and with the engine that reads its PDFs.
 
-        With text before the current turn that changes, nothing would be found again without marks: such a request is
-        kept five minutes.
+        There are no breakpoints where the whole is kept an hour: Anthropic takes no longer lifetime after these. With
+        text before the current turn that changes, nothing would be found again without them: such a request is kept
+        five minutes. Calls name their function as the tools do.
         """
-        lives_long = as_object(template.body.get("cache_control")).get("ttl") == "1h"
-        if marks is None or not needs_breakpoints(self._model_id) or (lives_long and not marks.has_volatile):
-            return template.with_input(items)
-        lifetime = {"cache_control": {"type": "ephemeral"}} if lives_long else {}
-        return {**template.with_input(with_breakpoints(items, marks)), **lifetime}
+        changed: dict[str, Any] = {}
+        is_kept_long = Request(body).is_kept_long
+        if (
+            marks is not None
+            and needs_breakpoints(self._model_id)
+            and not (is_kept_long and not marks.has_volatile)
+        ):
+            items = with_breakpoints(items, marks)
+            changed = {"cache_control": {"type": "ephemeral"}} if is_kept_long else {}
+        changed["input"] = [
+            {**item, "name": wire_name(item["name"])} if is_function_call(item) else item for item in items
+        ]
+        plugins = as_list(body.get("plugins"))
+        is_named = any(as_object(plugin).get("id") == _PARSER for plugin in plugins)
+        if self._pdf_engine is not None and not is_named and holds_pdf(items):
+            changed["plugins"] = [*plugins, {"id": _PARSER, "pdf": {"engine": self._pdf_engine}}]
+        return {**body, **changed}
 
 
 def _without_tools(body: dict[str, Any], omitted: Collection[str]) -> dict[str, Any]:
@@ -284,12 +287,3 @@ def _without_tools(body: dict[str, Any], omitted: Collection[str]) -> dict[str, 
     dropped |= {"tool_choice"} if choice.get("name") in omitted else set()
     body = {name: value for name, value in body.items() if name not in dropped}
     return {**body, **({"tools": tools} if tools else {})}
-
-
-def _has_effort(parameters: Mapping[str, Any]) -> bool:
-    """Whether the output limit also sets how much the model thinks, since an effort is a share of it.
-
-    Anthropic's models do not find what they have cached when that, or the choice of tools, differs.
-    """
-    reasoning = as_object(parameters.get("reasoning"))
-    return bool(parameters.get("reasoning_effort") or reasoning.get("effort") or reasoning.get("enabled"))

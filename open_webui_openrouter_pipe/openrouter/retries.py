@@ -19,12 +19,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..errors import (
-    AuthenticationFailed,
-    ConfigurationError,
     ConnectionFailed,
     EffortRejected,
     ParameterRejected,
-    PaymentRequired,
     PipeError,
     ProviderError,
     RateLimited,
@@ -36,66 +33,22 @@ from ..responses.values import as_number, as_object, as_text
 from ..words.lines import notice
 from .fields import nearest_effort
 
-_LINES: Final[Mapping[type[AuthenticationFailed | PaymentRequired], str]] = {
-    AuthenticationFailed: "own_key_rejected",
-    PaymentRequired: "own_key_without_credits",
-}
-
-
-class OwnKeyResponses:
-    """Another `Responses` whose errors about the key and its credits speak to its owner."""
-
-    def __init__(self, responses: Responses) -> None:
-        self._responses = responses
-
-    @asynccontextmanager
-    async def stream(self, body: RequestBody) -> AsyncGenerator[AsyncIterator[Event]]:
-        """Open a stream, as the port does."""
-        try:
-            async with self._responses.stream(body) as events:
-                yield events
-        except PipeError as error:
-            raise _to_owner(error) from error
-
-    async def create(self, body: RequestBody) -> Mapping[str, Any]:
-        """Return the response object, as the port does."""
-        try:
-            return await self._responses.create(body)
-        except PipeError as error:
-            raise _to_owner(error) from error
-
-    def explain(self, failure: Failure) -> PipeError:
-        """Return the error that a failure inside a stream is."""
-        return _to_owner(self._responses.explain(failure))
-
-
-def require_usable(key: str | None) -> None:
-    """Raise ConfigurationError for a key that is lost, which the empty text stands for, or that no header can hold."""
-    if key == "":
-        raise ConfigurationError(notice("own_key_unreadable"))
-    if key and not (key.isascii() and key.isprintable()):
-        raise ConfigurationError(notice("own_key_rejected"))
-
-
-def _to_owner(error: PipeError) -> PipeError:
-    for kind, line in _LINES.items():
-        if isinstance(error, kind):
-            spoken = kind(notice(line), detail=error.detail)
-            spoken.generation_id = error.generation_id
-            return spoken
-    return error
-
-
 ATTEMPTS: Final = 3
 MAX_CHANGES: Final = 3
 """How many parameters are changed or omitted in one request, one after the other."""
-FIRST_WAITS_SECONDS: Final[Mapping[type[PipeError], float]] = {ConnectionFailed: 0.5, StreamBroken: 0.5}
-"""Of what need not recover; the others wait longer. Each further wait is twice as long."""
-FIRST_WAIT_SECONDS: Final = 2.0
 JITTER_SHARE: Final = 0.25
 """Added by chance, so that those who were turned away together do not come back together."""
 SHOWN_FROM_SECONDS: Final = 1.0
 COUNTDOWN_SECONDS: Final = 5.0
+
+_PASSING: Final[tuple[tuple[type[PipeError], str, float], ...]] = (
+    (RateLimited, "retry_busy", 2.0),
+    (ConnectionFailed, "retry_unreachable", 0.5),
+    (StreamBroken, "retry_lost", 0.5),
+    (PipeError, "retry_unavailable", 2.0),
+)
+"""What passes, the line that is shown meanwhile, and the seconds before the second attempt: what is lost need not
+recover. Each further wait is twice as long."""
 
 _log = logging.getLogger(__name__)
 
@@ -136,14 +89,14 @@ class RetryingResponses:
                     events = await stack.enter_async_context(self._inner.stream(attempts.body))
                     beginning, failure = await _read_beginning(events)
                 except PipeError as error:
-                    attempts.take(error)
+                    if not attempts.may_pass(error):
+                        raise
                 else:
-                    is_final = (
-                        failure is None
-                        or _is_billed(beginning[-1])
-                        or not attempts.may_pass(self._inner.explain(failure))
-                    )
-                    if is_final:
+                    usage = as_object(as_object(beginning[-1].get("response")).get("usage"))
+                    is_billed = bool(
+                        as_number(usage.get("cost"))
+                    )  # the bill of a failed attempt is handed on
+                    if failure is None or is_billed or not attempts.may_pass(self._inner.explain(failure)):
                         async with aclosing(_joined(beginning, events)) as joined:
                             yield joined
                         return
@@ -156,7 +109,8 @@ class RetryingResponses:
             try:
                 return await self._inner.create(attempts.body)
             except PipeError as error:
-                attempts.take(error)
+                if not attempts.may_pass(error):
+                    raise
             await attempts.prepare()
 
     def explain(self, failure: Failure) -> PipeError:
@@ -182,57 +136,40 @@ class _Attempts:
     line: str = ""
     reason: str = ""
 
-    def take(self, error: PipeError) -> None:
-        """Plan the next attempt; raises the error if there is none."""
-        if not self.may_pass(error):
-            raise error
-
     def may_pass(self, error: PipeError) -> bool:
         """Plan the next attempt after this error; return whether there is one."""
         self.wait_seconds, self.line, self.reason = 0.0, "", ""
         if isinstance(error, EffortRejected | ParameterRejected) and len(self.changed) < MAX_CHANGES:
             return self._change(error)
-        wait_seconds = self._wait_before_next(error)
-        whole_seconds = self.chance.clock() - self.begin_seconds + wait_seconds
-        if (
-            not (error.passes and self.limit_seconds)
-            or self.count >= ATTEMPTS
-            or whole_seconds > self.limit_seconds
-        ):
+        if not (error.passes and self.limit_seconds) or self.count >= ATTEMPTS:
+            return False
+        reason, first_seconds = next((line, wait) for kind, line, wait in _PASSING if isinstance(error, kind))
+        wait_seconds = error.retry_after_seconds if isinstance(error, ProviderError) else None
+        if wait_seconds is None:
+            wait_seconds = first_seconds * 2.0 ** (self.count - 1)
+        wait_seconds *= 1 + JITTER_SHARE * self.chance.random()  # the server's word is a minimum
+        if self.chance.clock() - self.begin_seconds + wait_seconds > self.limit_seconds:
             return False
         self.count += 1
-        self.wait_seconds, self.reason = wait_seconds, _reason(error)
+        self.wait_seconds, self.reason = wait_seconds, reason
         _log.info("attempt %d of %d in %.1f s: %s", self.count, ATTEMPTS, wait_seconds, error)
         return True
 
     async def prepare(self) -> None:
-        """Wait as planned, and show that; a wait that is hardly noticed is not shown."""
-        if self.show is None or self.wait_seconds < SHOWN_FROM_SECONDS:
-            await self.chance.sleep(self.wait_seconds)
+        """Wait as planned, and count that down; a wait that is hardly noticed is not shown."""
+        remaining_seconds = self.wait_seconds
+        if self.show is None or remaining_seconds < SHOWN_FROM_SECONDS:
+            await self.chance.sleep(remaining_seconds)
         else:
-            await self._count_down(self.show, self.wait_seconds)
+            while remaining_seconds > 0:
+                seconds = math.ceil(remaining_seconds)
+                line = notice(self.reason, seconds=seconds, attempt=self.count, attempts=ATTEMPTS)
+                await self.show(Notice(line, done=False))
+                await self.chance.sleep(min(remaining_seconds, COUNTDOWN_SECONDS))
+                remaining_seconds -= COUNTDOWN_SECONDS
+            self.line = notice("retrying", attempt=self.count, attempts=ATTEMPTS)
         if self.show and self.line:
             await self.show(Notice(self.line))
-
-    async def _count_down(self, show: Show, remaining_seconds: float) -> None:
-        while remaining_seconds > 0:
-            seconds = math.ceil(remaining_seconds)
-            line = notice(self.reason, seconds=seconds, attempt=self.count, attempts=ATTEMPTS)
-            await show(Notice(line, done=False))
-            await self.chance.sleep(min(remaining_seconds, COUNTDOWN_SECONDS))
-            remaining_seconds -= COUNTDOWN_SECONDS
-        self.line = notice("retrying", attempt=self.count, attempts=ATTEMPTS)
-
-    def _wait_before_next(self, error: PipeError) -> float:
-        """The server's word is a minimum; without one the wait doubles."""
-        requested = error.retry_after_seconds if isinstance(error, ProviderError) else None
-        if requested is None:
-            first = next(
-                (seconds for kind, seconds in FIRST_WAITS_SECONDS.items() if isinstance(error, kind)),
-                FIRST_WAIT_SECONDS,
-            )
-            requested = first * 2.0 ** (self.count - 1)
-        return requested * (1 + JITTER_SHARE * self.chance.random())
 
     def _change(self, error: EffortRejected | ParameterRejected) -> bool:
         """Change the body; False when it does not hold what the error names, or no longer."""
@@ -271,29 +208,11 @@ async def _read_beginning(events: AsyncIterator[Event]) -> tuple[list[Event], Fa
     raise broken
 
 
-def _is_billed(failed: Event) -> bool:
-    """Whether the failed attempt has a price, whose bill is then handed on."""
-    return bool(as_number(as_object(as_object(failed.get("response")).get("usage")).get("cost")))
-
-
 async def _joined(beginning: list[Event], events: AsyncIterator[Event]) -> AsyncGenerator[Event]:
     for event in beginning:
         yield event
     async for event in events:
         yield event
-
-
-def _reason(error: PipeError) -> str:
-    """The line that is shown while this error passes."""
-    match error:
-        case RateLimited():
-            return "retry_busy"
-        case ConnectionFailed():
-            return "retry_unreachable"
-        case StreamBroken():
-            return "retry_lost"
-        case _:
-            return "retry_unavailable"
 
 
 def _value_at(body: RequestBody, path: str) -> Any:

@@ -24,9 +24,7 @@ HOST_TOOLS: Final = frozenset({"search_web", "fetch_url"})
 
 _SEARCH: Final = "openrouter:web_search"
 _FETCH: Final = "openrouter:web_fetch"
-_FETCHED_DIRECTLY: Final[Mapping[str, Any]] = {"engine": "openrouter"}
 _PLUGIN: Final = "web"
-_LISTS: Final = ("tools", "plugins")
 _MUST_SEARCH: Final[Mapping[str, Any]] = {
     "type": "allowed_tools",
     "mode": "required",
@@ -74,15 +72,18 @@ def with_search(
     mode = search_mode(settings, host_search)
     if mode == "off" or searches(parameters, model_id) or not may_search(settings, model):
         return parameters
-    tools = [tool for tool in as_list(parameters.get("tools")) if _name(tool) not in HOST_TOOLS]
+    given = [as_object(tool) for tool in as_list(parameters.get("tools"))]
+    names = (as_text((as_object(tool.get("function")) or tool).get("name")) for tool in given)
+    tools = [tool for tool, name in zip(given, names, strict=True) if name not in HOST_TOOLS]
     if model and model.supported_parameters and "tools" not in model.supported_parameters:
         plugin = {"id": _PLUGIN, **_engine(settings), "max_results": settings.max_results}
-        return parameters if mode == "auto" else _with_plugin(parameters, plugin)
+        added = {} if mode == "auto" else {"plugins": [*as_list(parameters.get("plugins")), plugin]}
+        return {**parameters, **added}
     limit = {"max_uses": settings.max_searches}
     search = {**_engine(settings), "max_results": settings.max_results, **limit}
     tools.append({"type": _SEARCH, "parameters": search})
     if settings.fetches:
-        directly = _FETCHED_DIRECTLY if settings.keeps_nothing else {}
+        directly = {"engine": "openrouter"} if settings.keeps_nothing else {}
         tools.append({"type": _FETCH, "parameters": {**directly, **limit}})
     must = mode == "on" and not parameters.get("tool_choice") and model_family(model_id) != ANTHROPIC
     return {**parameters, "tools": tools, **({"tool_choice": dict(_MUST_SEARCH)} if must else {})}
@@ -106,7 +107,7 @@ def searches(parameters: Mapping[str, Any], model_id: str) -> bool:
 
 def most_searches(parameters: Mapping[str, Any], model_id: str) -> int:
     """Return how often a request may search the web: as often as it says, and once where it sets no limit."""
-    tools, plugins = ([as_object(each) for each in as_list(parameters.get(name))] for name in _LISTS)
+    tools, plugins = (map(as_object, as_list(parameters.get(name))) for name in ("tools", "plugins"))
     found = [as_object(tool.get("parameters")) for tool in tools if tool.get("type") == _SEARCH]
     found += [plugin for plugin in plugins if plugin.get("id") == _PLUGIN]
     limits = [each.get("max_uses") for each in found]
@@ -130,16 +131,7 @@ def _is_users(item: Item) -> bool:
     return item.get("role") in ("user", "system", "developer")
 
 
-def _with_plugin(parameters: Mapping[str, Any], plugin: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {**parameters, "plugins": [*as_list(parameters.get("plugins")), plugin]}
-
-
 def _engine(settings: SearchSettings) -> dict[str, Any]:
     if settings.keeps_nothing:
         return {"engine": "native"}
     return {} if settings.engine == "auto" else {"engine": settings.engine}
-
-
-def _name(tool: Any) -> str:
-    fields = as_object(tool)
-    return as_text((as_object(fields.get("function")) or fields).get("name"))

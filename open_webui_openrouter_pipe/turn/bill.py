@@ -46,11 +46,10 @@ from ..money.prices import (
     next_input,
 )
 from ..planning.plan import Plan
-from ..ports import Bill, Event, Ledger, Model, Notice, RequestBody, Responses, Show
+from ..ports import Bill, Event, Ledger, Model, Notice, Request, RequestBody, Responses, Show
 from ..responses.effects import ResponseFinished, Usage
 from ..responses.failure import Failure, has_output
 from ..responses.items import is_function_call
-from ..responses.values import as_object
 from ..words.lines import notice
 from .admission import Away
 from .fit import PlannerServices, about, was_read_once
@@ -347,23 +346,28 @@ class Spending:
     def _message(self) -> bytes:
         return cache_key(self.origin.user_id, self.origin.chat_id, "message", self.origin.message_id)
 
-    async def open(self, plan: Plan, body: RequestBody, notify: Show, *, new_prompt: bool = False) -> None:
+    async def open(self, plan: Plan, request: Request, notify: Show, *, new_prompt: bool = False) -> None:
         """Ask for what is expensive, and hold what the request may cost at most, before it is sent.
 
         `new_prompt` says that the system prompt is announced to be another one than the chat's last.
         Raises SpendingDeclined, and SpendingLimitReached.
         """
-        self._long = as_object(body.get("cache_control")).get("ttl") == "1h"
+        self._long = request.is_kept_long
         last = self.services.sent.get(self._chat_and_model) if self.origin.chat_id else None
-        self._pieces = await self._read_pieces(plan, body)
+        self._pieces = await self._read_pieces(plan, request)
         now = self.services.clock()
         self._expected = expected_input(self._pieces, self._rule, last, now_seconds=now)
         name = partial(
-            digest_request, body, plan, self._pieces, answer=self.origin.message_id, new_prompt=new_prompt
+            digest_request,
+            request.body,
+            plan,
+            self._pieces,
+            answer=self.origin.message_id,
+            new_prompt=new_prompt,
         )
         await self._compare_prefix(name, takes_long=plan.tokens > LARGE_TOKENS or bool(plan.counts.media))
         await self._confirm()
-        await self._take_hold(body, notify)
+        await self._take_hold(request.body, notify)
         self._sent_seconds = self.services.clock()
         self.responses.began = self.responses.first = None
 
@@ -397,11 +401,11 @@ class Spending:
             earlier = services.turns.get(self._message) or AnswerCost()
             services.turns.put(self._message, earlier.plus(self._answer_cost(usage, bill.cost)))
 
-    async def cached_entries(self, plan: Plan, body: RequestBody) -> int:
+    async def cached_entries(self, plan: Plan, request: Request) -> int:
         """Return how many items of a request the provider is expected to have in its cache, were it sent now."""
-        self._long = as_object(body.get("cache_control")).get("ttl") == "1h"
+        self._long = request.is_kept_long
         last = self.services.sent.get(self._chat_and_model) if self.origin.chat_id else None
-        pieces = await self._read_pieces(plan, body)
+        pieces = await self._read_pieces(plan, request)
         expected = expected_input(pieces, self._rule, last, now_seconds=self.services.clock())
         scale = expected.input_tokens / max(1.0, pieces.total_tokens)
         ends = [tokens * scale for tokens in pieces.tokens]
@@ -545,19 +549,19 @@ class Spending:
             raise SpendingLimitReached(services.limit_line("limit_reached", state, self.zone))
         return False
 
-    async def _read_pieces(self, plan: Plan, body: RequestBody) -> RequestPieces:
+    async def _read_pieces(self, plan: Plan, request: Request) -> RequestPieces:
         """Return the request as its provider caches it, with the tokens that the provider is expected to count."""
         counter = await self.services.planner.counter(self.origin.model)
         known = await self.services.planner.calibrations.find(self.origin.model) or Calibration()
         counts = [counter.entry(entry) for entry in plan.entries]
         sizes = [count.text * known.ratio + count.media + count.sealed for count in counts]
         tool_tokens = max(0, plan.counts.tokens - sum(count.tokens for count in counts)) * known.ratio
-        tools = body.get("tools")
+        tools = request.body.get("tools")
         names = [content_digest(tools) if tools else b"", *(entry.digest for entry in plan.entries)]
         return RequestPieces(
             [int.from_bytes(name[:_NAME_BYTES]) for name in names],
             [*accumulate([known.constant_tokens + tool_tokens, *sizes])],
-            _breakpoints(body),
+            request.breakpoints,
         )
 
     def _broken_off(self) -> Usage | None:
@@ -624,15 +628,3 @@ def _cost_parts(cost: AnswerCost) -> list[str]:
         notice("cost_seconds", seconds=cost.seconds),
         *([notice("cost_speed", speed=speed)] if speed else []),
     ]
-
-
-def _breakpoints(body: RequestBody) -> list[int]:
-    """Return after which pieces of a request, the tools being the first, its provider has to cache."""
-    items = body.get("input")
-    items = items if isinstance(items, list) else []
-    found = [at + 2 for at, item in enumerate(items) if _has_breakpoint(item.get("content"))]
-    return [*found, len(items) + 1] if body.get("cache_control") else found
-
-
-def _has_breakpoint(content: Any) -> bool:
-    return isinstance(content, list) and any("prompt_cache_breakpoint" in part for part in content)

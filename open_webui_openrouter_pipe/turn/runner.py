@@ -341,9 +341,10 @@ class TurnRunner:
 
     async def _run_round(self, plan: Plan, built: BuiltHistory, conversation: Conversation) -> Round:
         request = self.ports.requests.build(plan.items, plan.marks, omitted_tools=plan.absent_tools)
-        own, body = OwnCalls(), request.body
+        own = OwnCalls()
         if self.recall:
-            own, body = self.recall.calls(conversation, plan), self.recall.limited(body, conversation)
+            own = self.recall.calls(conversation, plan)
+            request = replace(request, body=self.recall.limited(request.body, conversation))
         # the host keeps the calls that the plan omits, so their ids are taken all the same
         taken = [cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item]
         round_ = Round(
@@ -364,9 +365,9 @@ class TurnRunner:
         )
         if self.spending:
             new_prompt = built.prompt_change == "new"
-            await self.spending.open(plan, body, self.channel.put, new_prompt=new_prompt)
+            await self.spending.open(plan, request, self.channel.put, new_prompt=new_prompt)
         try:
-            await round_.run(body)
+            await round_.run(request.body)
         finally:
             if self.spending:
                 self.spending.close(plan, round_)

@@ -28,7 +28,7 @@ from ..errors import (
 )
 from ..money.audit import AuditRow, SummaryOutcome, summary_row
 from ..planning.plan import CachedPrefix, CacheMarks
-from ..ports import Requests, Responses, StoredSummary, Summaries
+from ..ports import MAX_REMEMBERED, Pauses, Requests, Responses, StoredSummary, Summaries
 from ..responses.effects import ResponseFailed, ResponseFinished, Usage
 from ..responses.items import Item
 from ..responses.reducer import reduce_response
@@ -235,10 +235,8 @@ def _contains(prefix: CachedPrefix, target: SummaryTarget) -> bool:
 FAILURES_BEFORE_PAUSE: Final = 2
 PAUSE_SECONDS: Final = 120.0
 MAX_PAUSE_SECONDS: Final = 30 * 60.0
-MAX_DOUBLINGS: Final = 8
 PROMPT_CACHE_SECONDS: Final = 240.0
 """For so long after a request its input may be expected in the provider's cache (Anthropic keeps it five minutes)."""
-MAX_REMEMBERED: Final = 4_096
 
 _MAX_CONCURRENT: Final = 3
 _MAX_PREFETCHES: Final = 2
@@ -256,39 +254,6 @@ _OWN_FAILURES: Final = frozenset(
     }
 )
 """The reasons for which there is a line that bears their name; any other is an error of the provider."""
-
-
-class Breaker:
-    """Opens for a while after some failures in a row of the same name, longer each time; bounded."""
-
-    def __init__(self, *, clock: Callable[[], float]) -> None:
-        """`clock` gives monotonic seconds."""
-        self._clock = clock
-        self._failures: ContentCache[tuple[int, float]] = ContentCache(limit=MAX_REMEMBERED)
-        """How many there were in a row, and until when not to try again."""
-
-    def is_open(self, name: str) -> bool:
-        """Whether it is too early to try again."""
-        _, retry_at_seconds = self._failures.get(name.encode()) or (0, 0.0)
-        return self._clock() < retry_at_seconds
-
-    def record_success(self, name: str) -> None:
-        """Forget earlier failures."""
-        self._failures.put(name.encode(), (0, 0.0))
-
-    def record_failure(self, name: str) -> None:
-        """Count a failure; from the second in a row on, each pause is twice as long as the one before."""
-        self._count(name, at_least=1)
-
-    def record_time_out(self, name: str) -> None:
-        """Count a failure that took all the time there was: the first one begins a pause."""
-        self._count(name, at_least=FAILURES_BEFORE_PAUSE)
-
-    def _count(self, name: str, *, at_least: int) -> None:
-        failures = max(at_least, (self._failures.get(name.encode()) or (0, 0.0))[0] + 1)
-        doublings = min(failures - FAILURES_BEFORE_PAUSE, MAX_DOUBLINGS)
-        pause_seconds = min(PAUSE_SECONDS * 2.0**doublings, MAX_PAUSE_SECONDS) if doublings >= 0 else 0.0
-        self._failures.put(name.encode(), (failures, self._clock() + pause_seconds))
 
 
 class PromptCacheClock:
@@ -318,7 +283,12 @@ class SummarizerState:
         """`start` begins a task whose owner waits for it or cancels it; `clock` gives monotonic seconds."""
         self.start = start
         self.clock = clock
-        self.breaker = Breaker(clock=clock)
+        self.pauses = Pauses(
+            clock=clock,
+            failures=FAILURES_BEFORE_PAUSE,
+            first_seconds=PAUSE_SECONDS,
+            longest_seconds=MAX_PAUSE_SECONDS,
+        )
         self.failing: ContentCache[bool] = ContentCache(limit=MAX_REMEMBERED)
         """By user, model and chat: whether the last summaries that the chat required could not be had in time."""
         self.prefetches = asyncio.Semaphore(_MAX_PREFETCHES)
@@ -354,7 +324,7 @@ class Summarizer:
     @property
     def may_try(self) -> bool:
         """Whether the model has neither failed in this call nor repeatedly a short while ago."""
-        return not (self._failed or self.state.breaker.is_open(self._breaker_name))
+        return not (self._failed or self.state.pauses.remaining_seconds(self._model_name))
 
     @property
     def may_wait(self) -> bool:
@@ -362,18 +332,18 @@ class Summarizer:
         return self.may_try and not self.state.failing.get(self._chat_name)
 
     @property
-    def _breaker_name(self) -> str:
+    def _model_name(self) -> str:
         return f"{self.origin.user_id} {self.origin.model}"
 
     @property
     def _chat_name(self) -> bytes:
-        return f"{self._breaker_name} {self.origin.chat_id}".encode("utf-8", "surrogatepass")
+        return f"{self._model_name} {self.origin.chat_id}".encode("utf-8", "surrogatepass")
 
     def retry(self) -> None:
         """Forget that the last summaries could not be had."""
         self._failed = False
         self.state.failing.put(self._chat_name, value=False)
-        self.state.breaker.record_success(self._breaker_name)
+        self.state.pauses.record_success(self._model_name)
 
     async def available(self, conversation: Conversation) -> Mapping[Segment, Summary]:
         """Return all summaries of the user that fit the conversation; never raises."""
@@ -455,13 +425,12 @@ class Summarizer:
         if batch.failure or batch.summaries:
             self.state.failing.put(self._chat_name, bool(batch.failure))
         if batch.summaries:
-            self.state.breaker.record_success(self._breaker_name)
+            self.state.pauses.record_success(self._model_name)
         elif batch.failure and batch.failure != _failure_text("claimed elsewhere"):
             self._failed = True
-            if batch.failure == _failure_text(TIMED_OUT):
-                self.state.breaker.record_time_out(self._breaker_name)
-            else:
-                self.state.breaker.record_failure(self._breaker_name)
+            # what took all the time there was has cost as much as anybody may have to wait
+            timed_out = batch.failure == _failure_text(TIMED_OUT)
+            self.state.pauses.record_failure(self._model_name, pauses=timed_out)
 
     async def _make_one(
         self, target: SummaryTarget, cached_prefix: CachedPrefix | None, *, until_seconds: float | None

@@ -314,7 +314,7 @@ async def test_the_entry_tries_again_when_it_is_asked(tmp_path: Path, standin: S
         listing = app.worker.listing(chat.settings.client)
         before = (await chat.ask("And now?")).text
         network.paths = ()
-        listing.catalog._models._clock = listing._key._clock = lambda: asyncio.get_running_loop().time() + 15
+        listing.catalog.rows._clock = listing._key._clock = lambda: asyncio.get_running_loop().time() + 15
         after = (await chat.ask("And now?")).text
     assert "cannot be reached since" in before
     assert "Everything is in order." in after

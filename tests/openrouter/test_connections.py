@@ -1,4 +1,4 @@
-"""Connections to OpenRouter over real sockets: which are kept, which are closed, and that none waits for another."""
+"""Connections over real sockets: which are kept, which are closed; and addresses that cannot be reached."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from open_webui_openrouter_pipe.openrouter.connections import Connections
+from open_webui_openrouter_pipe.errors import AddressPaused, ConnectionFailed
+from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
+from open_webui_openrouter_pipe.openrouter.connections import FAILURES_TO_OPEN, AddressBreaker, Connections
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -212,3 +214,139 @@ async def test_failures_are_httpx_errors() -> None:
             server.writers[0].close()
             with pytest.raises(httpx.RemoteProtocolError):
                 await anext(portions)
+
+
+# --- addresses that cannot be reached
+
+HERE, THERE = "https://here.test", "https://there.test"
+
+
+class Clock:
+    """Stands still unless it is moved."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def failed(*, passes: bool = True) -> ConnectionFailed:
+    error = ConnectionFailed("no")
+    error.passes = passes
+    return error
+
+
+def attempt(breaker: AddressBreaker, error: ConnectionFailed | None = None, address: str = HERE) -> bool:
+    """Whether the breaker lets an attempt through that ends with the error."""
+    try:
+        with breaker.attempt(address):
+            if error:
+                raise error
+    except AddressPaused:
+        return False
+    except ConnectionFailed:
+        pass
+    return True
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def opened(clock: Clock) -> AddressBreaker:
+    """A breaker that was just opened."""
+    breaker = AddressBreaker(clock=clock)
+    assert all(attempt(breaker, failed()) for _ in range(FAILURES_TO_OPEN))
+    return breaker
+
+
+def test_repeated_failures_open_it_for_one_address(opened: AddressBreaker, clock: Clock) -> None:
+    """Until the pause is over, and the error says when that is."""
+    clock.seconds += 10.0 - 4
+    with pytest.raises(AddressPaused, match="next try is in 4 seconds") as caught, opened.attempt(HERE):
+        pass
+    assert (caught.value.retry_after_seconds, "5 times" in caught.value.admin_message) == (4.0, True)
+    assert attempt(opened, address=THERE)
+    clock.seconds += 4
+    assert attempt(opened)
+
+
+def test_a_success_in_between_forgets_the_failures(clock: Clock) -> None:
+    """Only failures in a row count, and time-outs of answers are none."""
+    breaker = AddressBreaker(clock=clock)
+    endings = [failed()] * (FAILURES_TO_OPEN - 1) + [None]
+    assert all(attempt(breaker, ending) for ending in endings * 3)
+    assert all(attempt(breaker, failed(passes=False)) for _ in range(3 * FAILURES_TO_OPEN))
+
+
+def test_one_request_tries_the_address_out(opened: AddressBreaker, clock: Clock) -> None:
+    """The others wait for its result; when it succeeds all may go."""
+    clock.seconds += 10.0
+    with opened.attempt(HERE):
+        assert not attempt(opened)
+    assert attempt(opened)
+
+
+def test_a_try_that_waits_for_its_answer_holds_up_nobody_for_long(
+    opened: AddressBreaker, clock: Clock
+) -> None:
+    """Connected it is by then: a model may think for minutes before anything comes."""
+    clock.seconds += 10.0
+    with opened.attempt(HERE):
+        clock.seconds += 10.0 - 1
+        with pytest.raises(AddressPaused, match="next try is in 1 seconds"), opened.attempt(HERE):
+            pass
+        clock.seconds += 1
+        assert attempt(opened)
+
+
+def test_a_cancelled_try_leaves_the_place_to_another(opened: AddressBreaker, clock: Clock) -> None:
+    """It has proved nothing."""
+    clock.seconds += 10.0
+    with pytest.raises(KeyboardInterrupt), opened.attempt(HERE):
+        raise KeyboardInterrupt
+    assert attempt(opened)
+
+
+def test_a_failed_try_begins_a_longer_pause(opened: AddressBreaker, clock: Clock) -> None:
+    """An outage of an hour is not asked about every ten seconds, but every two minutes."""
+    pauses = []
+    for _ in range(6):
+        before = clock.seconds
+        while not attempt(opened, failed()):
+            clock.seconds += 1
+        pauses.append(clock.seconds - before)
+    assert pauses == [10, 20, 40, 80, 120, 120]
+
+
+def test_requests_that_began_before_prolong_nothing(clock: Clock) -> None:
+    """A burst that fails together counts as one outage."""
+    breaker = AddressBreaker(clock=clock)
+    burst = [breaker.attempt(HERE) for _ in range(20)]
+    for each in burst:
+        each.__enter__()
+    for each in burst:
+        error = failed()
+        assert not each.__exit__(type(error), error, None)
+    clock.seconds += 10.0
+    assert attempt(breaker)
+
+
+async def test_each_request_asks_first_whether_its_address_is_left_alone() -> None:
+    """And each connection that failed is counted."""
+    requests: list[httpx.Request] = []
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        raise httpx.ConnectError("refused")
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(refuse)) as http:
+        breaker = AddressBreaker(clock=lambda: 0.0)
+        client = OpenRouterClient(http, ClientSettings(api_key="sk-or-x"), breaker=breaker)
+        for error in [*[ConnectionFailed] * FAILURES_TO_OPEN, AddressPaused]:
+            with pytest.raises(error):
+                await client.create({"model": "m"})
+    assert len(requests) == FAILURES_TO_OPEN

@@ -31,7 +31,7 @@ def row(model_id: str, **fields: Any) -> Row:
 
 def models(*rows: Row) -> tuple[Model, ...]:
     """The models of these rows."""
-    return read_models({"data": list(rows)})
+    return tuple((read_models({"data": list(rows)}) or {}).values())
 
 
 def offer(patterns: str = "*", filters: str = "", variants: str = "") -> OfferSettings:

@@ -1,312 +1,257 @@
-"""Bodies are built from the host's parameters."""
+"""Parameters of one call, joined with the input of each of its requests; and what a request says of who asks."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from openrouter.components import ResponsesRequest
-from openrouter.utils import marshal_json
-from pydantic import TypeAdapter
 
-from open_webui_openrouter_pipe.openrouter.fields import read_parameters
-from open_webui_openrouter_pipe.ports import Model
-from open_webui_openrouter_pipe.responses.values import wire_name
+from open_webui_openrouter_pipe.openrouter.request import Caller, Composer, IdentityLevel, identity_parameters
+from open_webui_openrouter_pipe.planning.plan import CacheMarks
+from open_webui_openrouter_pipe.ports import Request
+from tests.openrouter.test_fields import MODEL
 
-MODEL = Model(
-    id="a/m",
-    name="M",
-    context_tokens=128_000,
-    max_output_tokens=8_000,
-    input_modalities=frozenset({"text"}),
-    output_modalities=frozenset({"text"}),
-    supported_parameters=frozenset(
-        {
-            "tools",
-            "tool_choice",
-            "temperature",
-            "top_p",
-            "reasoning",
-            "response_format",
-            "verbosity",
-            "max_tokens",
-        }
-    ),
-    reasons=True,
-    supported_efforts=("low", "medium", "high"),
-)
-PLAIN = replace(MODEL, reasons=False, supported_efforts=None, supported_parameters=frozenset({"temperature"}))
-USER: Any = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
-SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
-NESTED_TOOL = {"type": "function", "function": {"name": "look", "description": "Looks", "parameters": SCHEMA}}
-FLAT_TOOL = {"type": "function", "name": "look", "description": "Looks", "parameters": SCHEMA}
+MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+PARAMETERS: dict[str, Any] = {
+    "temperature": 0.5,
+    "tools": [{"type": "function", "function": {"name": "look"}}],
+    "tool_choice": "required",
+    "max_tokens": 50,
+    "plugins": [{"id": "web"}],
+    "response_format": {"type": "json_object"},
+    "verbosity": "low",
+    "stop": ["END"],
+    "session_id": "s",
+    "modalities": ["image", "text"],
+    "image_config": {"aspect_ratio": "16:9"},
+}
 
 
-def build(host: dict[str, Any], model: Model | None = None) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the body for one item, and the names of the parameters that are not in it."""
-    template = read_parameters(host, model=model, model_id="a/m")
-    return template.with_input([USER]), template.dropped
+def text(role: str, words: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "message", "role": role, "content": [{"type": "input_text", "text": words, **fields}]}
 
 
-def fields(host: dict[str, Any], model: Model | None = None) -> dict[str, Any]:
-    """What the host's parameters add to an empty body."""
-    body, _ = build(host, model)
-    return {key: value for key, value in body.items() if key not in ("model", "input")}
+def composer(parameters: Mapping[str, Any], model_id: str = "openai/gpt", **given: Any) -> Composer:
+    return Composer(parameters, **{"model": None, "model_id": model_id, **given})
 
 
-def assert_valid(body: dict[str, Any]) -> None:
-    """The official SDK's model accepts the body and returns it unchanged, but for its constant `store`."""
-    text = json.dumps(body)
-    request = TypeAdapter(ResponsesRequest).validate_json(text, strict=True)
-    back = marshal_json(request, ResponsesRequest)  # type: ignore[no-untyped-call]
-    assert json.loads(back) == {**body, "store": False}
+def names(body: Mapping[str, Any]) -> list[str]:
+    return [tool["name"] for tool in body.get("tools", [])]
 
 
-def test_the_smallest_body() -> None:
-    """Without parameters only model and input are sent."""
-    assert build({"model": "x.y", "messages": [{"role": "user"}], "stream": False}) == (
-        {"model": "a/m", "input": [USER]},
-        (),
-    )
+def test_what_a_planner_needs_is_read_from_the_parameters() -> None:
+    """The models that may answer, the tools, the output limit and the plugins, in the form in which they are sent."""
+    given = composer({**PARAMETERS, "models": ["a/n"], "max_tokens": "50"}, "a/m")
+    body = given.build([]).body
+    assert (given.model_ids, given.tools) == (("a/m", "a/n"), tuple(body["tools"]))
+    assert (given.max_output_tokens, given.has_added_input) == (50, True)
+    none = composer({}, "a/m")
+    assert (none.model_ids, none.tools) == (("a/m",), ())
+    assert (none.max_output_tokens, none.has_added_input) == (None, False)
+    searching = {"tools": [{"type": "openrouter:web_search"}]}
+    assert composer({}, "a/m:online").has_added_input
+    assert composer(searching, "a/m").has_added_input
 
 
-def test_a_full_body_is_valid_and_ordered() -> None:
-    """All parameters together make a body that the official schema takes, the lasting parts before the input."""
-    host = {
-        "max_tokens": 100,
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "reasoning_effort": "high",
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "n", "schema": SCHEMA, "strict": True},
-        },
-        "verbosity": "low",
-        "tools": [NESTED_TOOL, {"type": "openrouter:datetime", "parameters": {"timezone": "UTC"}}],
-        "tool_choice": {"type": "function", "function": {"name": "look"}},
-        "parallel_tool_calls": True,
-        "provider": {"order": ["openai"]},
-        "plugins": [{"id": "context-compression", "enabled": False}],
-        "models": ["a/1", "a/2", "a/3", "a/4"],
-        "metadata": {"k": "v"},
-        "user": "u",
-        "session_id": "s",
-        "service_tier": "flex",
-        "truncation": "auto",
-        "prompt_cache_key": "p",
-    }
-    body, dropped = build(host, MODEL)
-    assert_valid({**body, "stream": True})
-    assert list(body)[:5] == ["model", "models", "tools", "tool_choice", "input"]
-    assert dropped == ()
+def test_explicit_caches_get_breakpoints() -> None:
+    """Only where the provider needs them, and only when it is known where the stable blocks end."""
+    items: Any = [text("system", "brief"), text("user", "one")]
+    marked = [text("system", "brief", **MARK), text("user", "one")]
+    two, none = CacheMarks(1, 1, 1, 1), CacheMarks(0, 0, 0, 0)
+    claude = composer({}, "anthropic/claude")
+    requests = [
+        *(claude.build(items, marks) for marks in (two, none, None)),
+        composer({}).build(items, two),
+    ]
+    assert [request.body["input"] for request in requests] == [marked, items, items, items]
+    assert [request.breakpoints for request in requests] == [[2], [], [], []]
 
 
-def test_the_bytes_do_not_depend_on_the_host() -> None:
-    """The order of the host's parameters changes nothing."""
-    host = {"temperature": 1, "top_p": 0.5, "tools": [NESTED_TOOL], "user": "u"}
-    turned = dict(reversed(host.items()))
-    assert json.dumps(build(host)) == json.dumps(build(turned))
+def test_what_is_kept_an_hour_gets_breakpoints_where_text_changes() -> None:
+    """Then it is kept five minutes: without them nothing would be found again, with them no longer time is taken."""
+    items: Any = [text("system", "brief"), text("system", "it is noon"), text("user", "one")]
+    marked = [text("system", "brief", **MARK), *items[1:]]
+    hour = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    claude = composer(hour, "anthropic/claude")
+    requests = [claude.build(items, CacheMarks(1, 1, 1, 1, current)) for current in (1, 2)]
+    bodies = [request.body for request in requests]
+    assert [body["cache_control"] for body in bodies] == [hour["cache_control"], {"type": "ephemeral"}]
+    assert [body["input"] for body in bodies] == [items, marked]
+    assert [(request.is_kept_long, request.breakpoints) for request in requests] == [
+        (True, [4]),
+        (False, [2, 4]),
+    ]
+
+
+def test_a_request_without_tools_and_input_has_no_breakpoints() -> None:
+    """As little as one whose whole is not cached."""
+    assert (Request({}).breakpoints, Request({"input": [{"type": "reasoning"}]}).breakpoints) == ([], [])
+
+
+def test_pdfs_name_the_engine_that_reads_them() -> None:
+    """Unless the parameters do; behind other plugins, and only where there is one."""
+    pdf: Any = {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,AA"}
+    items: Any = [{"type": "message", "role": "user", "content": [pdf]}]
+    parser = {"id": "file-parser", "pdf": {"engine": "native"}}
+    given = composer({"plugins": [{"id": "web"}]}, pdf_engine="native")
+    assert given.build(items).body["plugins"] == [{"id": "web"}, parser]
+    assert given.build([]).body["plugins"] == [{"id": "web"}]
+    own = {"plugins": [{"id": "file-parser"}]}
+    assert composer(own, pdf_engine="native").build(items).body["plugins"] == own["plugins"]
+    assert "plugins" not in composer({}).build(items).body
+
+
+def test_a_summary_request_keeps_what_the_cache_depends_on() -> None:
+    """Nothing that would force a call, search the web, ask for a form, or cut the answer short."""
+    items: Any = [text("user", "one")]
+    given = composer(PARAMETERS)
+    live, summary = given.build(items).body, given.build_summary_request(items, output_tokens=900)
+    changed = {"tool_choice": "none", "max_output_tokens": 900, "text": {"verbosity": "low"}}
+    omitted = {"plugins", "stop", "modalities", "image_config"}
+    assert omitted <= set(live)
+    assert summary == {**{name: value for name, value in live.items() if name not in omitted}, **changed}
 
 
 @pytest.mark.parametrize(
-    ("host", "expected"),
-    [
-        ({"max_tokens": "50"}, {"max_output_tokens": 50}),
-        ({"max_completion_tokens": 60, "max_tokens": 50}, {"max_output_tokens": 60}),
-        ({"max_output_tokens": 0}, {}),
-        ({"temperature": "0.7"}, {"temperature": 0.7}),
-        ({"temperature": 9}, {"temperature": 2}),
-        ({"temperature": 1.0}, {"temperature": 1}),
-        ({"temperature": float("nan")}, {}),
-        ({"temperature": True}, {}),
-        ({"top_p": -1}, {"top_p": 0}),
-        ({"top_k": "40.0"}, {"top_k": 40}),
-        ({"top_k": -1}, {}),
-        ({"top_logprobs": 99}, {"top_logprobs": 20}),
-        (
-            {"presence_penalty": -3, "frequency_penalty": "3"},
-            {"presence_penalty": -2, "frequency_penalty": 2},
-        ),
-        ({"stop": "END"}, {"stop": "END"}),
-        ({"stop": ["a", "", 7, "b", "c", "d", "e"]}, {"stop": ["a", "b", "c", "d"]}),
-        ({"stop": []}, {}),
-        ({"user": "u" * 300}, {"user": "u" * 256}),
-        ({"session_id": ""}, {}),
-        ({"service_tier": "gold"}, {}),
-        ({"modalities": ["image", "text", "audio"]}, {"modalities": ["image", "text"]}),
-        (
-            {"metadata": {"ok": "v" * 600, "b[ad]": "v", "n": 1, "x" * 65: "v"}},
-            {"metadata": {"ok": "v" * 512}},
-        ),
-        ({"metadata": {str(n): "v" for n in range(20)}}, {"metadata": {str(n): "v" for n in range(16)}}),
-        ({"verbosity": "high"}, {"text": {"verbosity": "high"}}),
-        ({"response_format": {"type": "json_object"}}, {"text": {"format": {"type": "json_object"}}}),
-        ({"response_format": {"type": "json_schema"}}, {}),
-        ({"cache_control": {"type": "ephemeral"}}, {"cache_control": {"type": "ephemeral"}}),
-        ({"image_config": {"aspect_ratio": "1:1"}}, {"image_config": {"aspect_ratio": "1:1"}}),
-        ({"reasoning_effort": "low"}, {"reasoning": {"effort": "low"}}),
-        ({"reasoning": {"effort": "low", "exclude": True}}, {"reasoning": {"effort": "low"}}),
-        ({"reasoning": {"max_tokens": "2000", "effort": "low"}}, {"reasoning": {"max_tokens": 2000}}),
-        ({"parallel_tool_calls": " False "}, {"parallel_tool_calls": False}),
-        ({"parallel_tool_calls": "true"}, {"parallel_tool_calls": True}),
-        ({"parallel_tool_calls": 1}, {}),
-        ({"tool_choice": "auto"}, {}),
-        ({"temperature": None, "tools": None, "text": None}, {}),
-    ],
+    ("effort", "limit"),
+    [({}, 900), ({"reasoning_effort": "high"}, None), ({"reasoning": {"effort": "low"}}, None)],
+    ids=["no effort", "effort", "effort of reasoning"],
 )
-def test_parameters(host: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Each parameter is renamed, coerced, clamped or dropped as its field demands."""
-    assert fields(host) == expected
+def test_anthropic_is_asked_with_the_same_choice_and_budget(
+    effort: dict[str, Any], limit: int | None
+) -> None:
+    """Both belong to what its cache is found by, where an effort is a share of the output limit."""
+    items: Any = [text("system", "brief"), text("user", "one")]
+    kept = {name: value for name, value in PARAMETERS.items() if name not in {"max_tokens", "tool_choice"}}
+    claude = composer({**kept, **effort}, "anthropic/claude")
+    summary = claude.build_summary_request(items, CacheMarks(1, 1, 1, 1), output_tokens=900)
+    assert (summary.get("tool_choice"), summary.get("max_output_tokens")) == (None, limit)
+    assert summary["input"] == [text("system", "brief", **MARK), text("user", "one")]
+
+
+def test_a_question_of_its_own_has_what_was_asked_for_such() -> None:
+    """A form, say; without marks nothing is cached, and no choice has to be the same."""
+    form = {"text": {"format": {"type": "json_object"}}}
+    asked = composer({"session_id": "s"}, "anthropic/claude", summary_parameters=form)
+    body = asked.build_summary_request([], output_tokens=900)
+    assert (body["text"], body["max_output_tokens"]) == (form["text"], 900)
+    assert "text" not in asked.build([]).body
 
 
 @pytest.mark.parametrize(
-    ("effort", "sent"),
+    ("choice", "omitted", "kept"),
     [
-        ("high", "high"),
-        ("max", "high"),
-        ("minimal", "low"),
-        ("none", "none"),
-        ("xhigh", "high"),
-        ("huge", None),
+        ({"type": "function", "function": {"name": "b"}}, {"a"}, {"type": "function", "name": "b"}),
+        ({"type": "function", "function": {"name": "b"}}, {"b"}, None),
+        ("required", {"b"}, "required"),
+        ("required", {"a", "b", "c"}, None),
     ],
 )
-def test_the_nearest_effort(effort: str, sent: str | None) -> None:
-    """An effort that the model does not support becomes the nearest one that it does."""
-    reasoning = fields({"reasoning_effort": effort}, MODEL)["reasoning"]
-    assert reasoning == {**({"effort": sent} if sent else {}), "summary": "auto"}
+def test_a_tool_that_is_omitted_is_not_the_choice(choice: Any, omitted: set[str], kept: Any) -> None:
+    """A provider refuses a choice of a tool that the request does not have; any other choice stays."""
+    tools = [{"type": "function", "function": {"name": name}} for name in "bac"]
+    body = composer({"tools": tools, "tool_choice": choice}).build([], omitted_tools=omitted).body
+    assert (names(body), body.get("tool_choice")) == ([each for each in "abc" if each not in omitted], kept)
 
 
-def test_a_model_that_reasons() -> None:
-    """Reasoning is asked for in sealed form, and with a summary unless the host rules it out."""
-    assert [fields({}, MODEL), fields({"reasoning": {"summary": None}, "include": ["x"]}, MODEL)] == [
-        {"include": ["reasoning.encrypted_content"], "reasoning": {"summary": "auto"}},
-        {"include": ["reasoning.encrypted_content", "x"]},
-    ]
+LOOK = {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {}}}
+OWN = {**LOOK, "name": "recall"}
 
 
-def test_an_unknown_model_gets_what_was_asked_for() -> None:
-    """Nobody knows whether it reasons; without a wish nothing is included."""
-    wanted = ["reasoning.encrypted_content", "x"]
-    assert [fields({"include": wanted}, None).get("include"), fields({}, None).get("include")] == [
-        wanted,
-        None,
-    ]
+def test_tools_of_ours_stand_behind_all_others() -> None:
+    """In summary requests as well, which share the chat's cache; without them both are as they always were."""
+    parameters = {name: value for name, value in PARAMETERS.items() if name != "tool_choice"}
+    plain, with_own = composer(parameters), composer(parameters, own_tools=[OWN])
+    assert names(with_own.build([]).body) == ["look", "recall"]
+    assert names(with_own.build_summary_request([], output_tokens=9)) == ["look", "recall"]
+    without = with_own.build([], omitted_tools={"recall"}).body
+    assert list(without.items()) == list(plain.build([]).body.items())
+    without = with_own.build_summary_request([], output_tokens=9, omitted_tools={"recall"})
+    assert without == plain.build_summary_request([], output_tokens=9)
 
 
-def test_what_a_model_does_not_support_is_dropped() -> None:
-    """A parameter that the catalogue does not list for the model stays out, and is named."""
-    host = {
-        "temperature": 1,
-        "top_p": 1,
-        "tools": [NESTED_TOOL],
-        "reasoning_effort": "low",
-        "verbosity": "low",
-    }
-    assert build(host, PLAIN) == (
-        {"model": "a/m", "input": [USER], "temperature": 1},
-        ("reasoning_effort", "tools", "top_p", "verbosity"),
-    )
+def test_a_chat_without_tools_is_the_same_until_ours_comes() -> None:
+    """A choice that was meant for other tools does not force a call of ours."""
+    parameters = {"tool_choice": "required", "temperature": 0.5}
+    plain = composer(parameters, model=MODEL)
+    with_own = composer(parameters, model=MODEL, own_tools=[OWN])
+    without = with_own.build([], omitted_tools={"recall"}).body
+    assert list(without.items()) == list(plain.build([]).body.items())
+    offered = with_own.build([]).body
+    assert (names(offered), offered.get("tool_choice")) == (["recall"], None)
 
 
-def test_the_limit_of_output() -> None:
-    """No more output is asked for than the model allows."""
-    assert fields({"max_tokens": 100_000}, MODEL)["max_output_tokens"] == 8_000
+@pytest.mark.parametrize("tools", [[], [LOOK]], ids=["alone", "beside another"])
+def test_ours_are_sent_like_any_other(tools: list[Any]) -> None:
+    """Byte for byte as if the host had sent them; fallback models come before all tools."""
+    parameters = {"models": ["a/n"], "temperature": 0.5}
+    with_own = composer({**parameters, "tools": tools}, model=MODEL, own_tools=[OWN])
+    of_host = composer({**parameters, "tools": [*tools, OWN]}, model=MODEL)
+    assert json.dumps(with_own.build([]).body) == json.dumps(of_host.build([]).body)
 
 
-def test_parameters_of_the_host_alone_are_not_sent() -> None:
-    """Parameters that only Open WebUI understands, and what the stateless API refuses, are never sent."""
-    host = {
-        "function_calling": "native",
-        "stream_delta_chunk_size": 3,
-        "reasoning_tags": ["<think>"],
-        "compact_token_threshold": 1,
-        "tool_approval_mode": "ask",
-        "stream_options": {"include_usage": True},
-        "chat_id": "c",
-        "store": True,
-        "previous_response_id": "r",
-        "seed": 1,
-    }
-    assert build(host) == ({"model": "a/m", "input": [USER]}, tuple(sorted(host)))
-
-
-def test_tools_are_flattened() -> None:
-    """Functions become flat ones by their names, each once; other tools come behind; the rest is omitted."""
-    server_tool = {"type": "openrouter:web_search"}
-    bare = {"type": "function", "function": {"name": "bare", "strict": None}}
-    tools = [NESTED_TOOL, FLAT_TOOL, server_tool, bare, {"type": "function"}, "x", {"function": {}}]
-    assert fields({"tools": tools})["tools"] == [
-        {"type": "function", "name": "bare", "parameters": {"type": "object", "properties": {}}},
-        FLAT_TOOL,
-        server_tool,
-    ]
-
-
-def test_function_names_that_providers_refuse_are_changed() -> None:
-    """A function name that is not accepted is changed everywhere alike, and can be changed back."""
-    name = "server/look.up"
-    sent = wire_name(name)
-    call: Any = {"type": "function_call", "call_id": "c", "name": name, "arguments": "{}"}
-    function = {"type": "function", "function": {"name": name}}
-    template = read_parameters({"tools": [function], "tool_choice": function}, model=None, model_id="a/m")
-    body = template.with_input([call])
-    assert (
-        body["tools"][0]["name"],
-        body["tool_choice"],
-        body["input"],
-        template.host_tool_names,
-        call["name"],
-    ) == (sent, {"type": "function", "name": sent}, [{**call, "name": sent}], {sent: name}, name)
-
-
-def test_names_are_changed_back_even_if_the_tools_cannot_be_sent() -> None:
-    """The calls of earlier turns have the changed names, and a model may call by one all the same."""
-    function = {"type": "function", "function": {"name": "server/look.up"}}
-    template = read_parameters({"tools": [function]}, model=PLAIN, model_id="a/m")
-    assert "tools" not in template.body
-    assert template.host_tool_names == {wire_name("server/look.up"): "server/look.up"}
-
-
-ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["type", "name", "function", "effort", "format", "schema"]), inner, max_size=3
-        )
-    ),
-    max_leaves=6,
+@pytest.mark.parametrize(
+    ("supported", "tools", "offers"),
+    [
+        ({"tools"}, [], True),
+        ({"reasoning"}, [], False),
+        (set(), [], False),
+        (set(), [LOOK], True),
+        ({"tools"}, [LOOK, OWN], False),
+    ],
+    ids=["takes tools", "takes none", "unknown", "unknown with tools", "has one of that name"],
 )
-KEYS = [
-    "tools",
-    "tool_choice",
-    "reasoning",
-    "text",
-    "response_format",
-    "temperature",
-    "stop",
-    "metadata",
-    "top_k",
-    "x",
-]
+def test_ours_are_offered_to_models_that_call_tools(
+    supported: set[str], tools: list[Any], *, offers: bool
+) -> None:
+    """And not beside another tool of the same name."""
+    served = replace(MODEL, supported_parameters=frozenset(supported))
+    assert composer({"tools": tools}, model=served, own_tools=[OWN]).offers_own_tools is offers
 
 
-@settings(deadline=None)
-@given(st.dictionaries(st.sampled_from(KEYS), ANYTHING), st.sampled_from([None, MODEL, PLAIN]))
-def test_any_parameters_build(host: dict[str, Any], model: Model | None) -> None:
-    """Whatever the host hands over, a body is built, and nothing in it is null."""
-    assert None not in build(host, model)[0].values()
+# --- who asks
+
+ADA = Caller("ada-1", "chat-1", "message-1", None)
+SECRET = b"secret"
 
 
-def test_a_description_that_is_not_a_text_is_omitted() -> None:
-    """Providers refuse the whole request for it."""
-    tool = {"type": "function", "function": {"name": "look", "description": 5, "parameters": SCHEMA}}
-    nested = {"name": "n", "schema": SCHEMA, "description": {"a": 1}}
-    host = {"tools": [tool], "response_format": {"type": "json_schema", "json_schema": nested}}
-    body, _ = build(host, MODEL)
-    assert body["tools"] == [{"type": "function", "name": "look", "parameters": SCHEMA}]
-    assert body["text"] == {"format": {"type": "json_schema", "name": "n", "schema": SCHEMA}}
+@pytest.mark.parametrize(
+    ("level", "sent"),
+    [
+        ("none", set()),
+        ("session", {"session_id", "prompt_cache_key"}),
+        ("user", {"session_id", "prompt_cache_key", "user"}),
+        ("trace", {"session_id", "prompt_cache_key", "user", "trace"}),
+    ],
+)
+def test_each_level_adds_a_name(level: IdentityLevel, sent: set[str]) -> None:
+    """And none shows an id of the host."""
+    named = identity_parameters(level, ADA, SECRET)
+    assert set(named) == sent
+    assert not any(each in str(named) for each in ("ada", "chat-1", "message-1"))
+
+
+def test_names_are_stable_and_differ() -> None:
+    """By user, chat, message and secret; nothing else changes them."""
+    first = identity_parameters("trace", ADA, SECRET)
+    assert first == identity_parameters("trace", replace(ADA), SECRET)
+    others = {
+        "session_id": replace(ADA, chat_id="chat-2"),
+        "user": replace(ADA, user_id="ada-2"),
+        "trace": replace(ADA, message_id="message-2"),
+    }
+    for name, caller in others.items():
+        assert identity_parameters("trace", caller, SECRET)[name] != first[name]
+    assert identity_parameters("user", ADA, b"other")["user"] != first["user"]
+    same_user = identity_parameters("user", others["session_id"], SECRET)
+    assert same_user["user"] == first["user"]
+
+
+def test_a_task_belongs_to_no_session() -> None:
+    """It says what it is; a caller without ids says nothing of them."""
+    task = identity_parameters("trace", replace(ADA, task="title_generation", message_id=""), SECRET)
+    assert (set(task), task["trace"]) == ({"user", "trace"}, {"trace_name": "title_generation"})
+    assert identity_parameters("user", Caller("", "", "", None), SECRET) == {}

@@ -8,24 +8,14 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from open_webui_openrouter_pipe.errors import (
-    AuthenticationFailed,
-    PaymentRequired,
-    PipeError,
-    ProviderUnavailable,
-    RateLimited,
-    ReasoningRejected,
-    RequestRejected,
-    StreamBroken,
-)
+from open_webui_openrouter_pipe.errors import ProviderUnavailable, ReasoningRejected, StreamBroken
 from open_webui_openrouter_pipe.openrouter.catalog import ModelCatalog
 from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
 from open_webui_openrouter_pipe.openrouter.connections import Connections
 from open_webui_openrouter_pipe.openrouter.errors import to_error
-from open_webui_openrouter_pipe.openrouter.fields import read_parameters
-from open_webui_openrouter_pipe.openrouter.retries import Chance, RetryingResponses
+from open_webui_openrouter_pipe.openrouter.request import Composer
 from open_webui_openrouter_pipe.responses.effects import Effect, ResponseFailed, ResponseFinished, TextDelta
-from open_webui_openrouter_pipe.responses.reducer import Reducer, reduce_response
+from open_webui_openrouter_pipe.responses.reducer import Reducer
 from scripts.standin import StandIn
 
 if TYPE_CHECKING:
@@ -66,21 +56,15 @@ class Caller:
     """Asks the stand-in as the pipe does."""
 
     def __init__(self, standin: StandIn, http: httpx.AsyncClient, *, key: str = "sk-or-good") -> None:
-        client = OpenRouterClient(http, ClientSettings(base_url=standin.base_url, api_key=key))
-        self.client = client
-        self.responses = RetryingResponses(client, limit_seconds=5.0, chance=Chance(random=lambda: 0.0))
-        self.catalog = ModelCatalog(client.get, start=asyncio.create_task, base_url=standin.base_url)
-
-    async def body(self, items: list[Any], model_id: str = MODEL, **host: Any) -> dict[str, Any]:
-        await self.catalog.list()
-        model = self.catalog.find(model_id)
-        assert model is not None
-        return read_parameters(host, model=model, model_id=model_id).with_input(items)
+        self.client = OpenRouterClient(http, ClientSettings(base_url=standin.base_url, api_key=key))
+        self.catalog = ModelCatalog(self.client.get, start=asyncio.create_task, base_url=standin.base_url)
 
     async def ask(self, *items: Any, model_id: str = MODEL, **host: Any) -> list[Effect]:
+        await self.catalog.rows.current()
+        composer = Composer(host, model=self.catalog.find(model_id), model_id=model_id)
         reducer = Reducer()
         effects: list[Effect] = []
-        async with self.responses.stream(await self.body(list(items), model_id, **host)) as events:
+        async with self.client.stream(composer.build(items).body) as events:
             async for event in events:
                 effects += reducer.feed(event)
         return effects + reducer.close()
@@ -171,47 +155,6 @@ async def test_failures_inside_a_stream(standin: StandIn, http: httpx.AsyncClien
     assert isinstance(end, ResponseFailed)
     kind = StreamBroken if shape == "eof" else ProviderUnavailable
     assert (len(end.items), said(effects) != "", type(to_error(end.failure))) == (1, True, kind)
-
-
-@pytest.mark.parametrize(
-    ("directive", "kind"),
-    [
-        ("error=402", PaymentRequired),
-        ("error=429 retry_after=60", RateLimited),
-        ("error=429 own=1", RateLimited),
-        ("error=413", RequestRejected),
-        ("error=502 family=html", ProviderUnavailable),
-        ("error=503 retry_after=60", ProviderUnavailable),
-        ("error=529", ProviderUnavailable),
-    ],
-)
-async def test_refused_requests_raise_their_error(
-    standin: StandIn, http: httpx.AsyncClient, directive: str, kind: type[PipeError]
-) -> None:
-    """Each refusal becomes its error when the stream is opened."""
-    with pytest.raises(kind):
-        await Caller(standin, http).ask(user(f"[[standin: {directive}]]"))
-
-
-async def test_a_short_rate_limit_is_waited_for(standin: StandIn, http: httpx.AsyncClient) -> None:
-    """A limit that passes at once is waited for."""
-    standin.script("error=429 retry_after=0")
-    effects = await Caller(standin, http).ask(user("hello"))
-    assert (said(effects) != "", len(standin.responses)) == (True, 2)
-
-
-async def test_a_refused_key(standin: StandIn, http: httpx.AsyncClient) -> None:
-    """A key that OpenRouter does not know is reported as such."""
-    caller = Caller(standin, http, key="sk-or-bad")
-    with pytest.raises(AuthenticationFailed):
-        await caller.client.create({"model": MODEL, "input": [user("hello")]})
-
-
-async def test_an_answer_without_streaming(standin: StandIn, http: httpx.AsyncClient) -> None:
-    """The same answer comes whole when it is not streamed."""
-    caller = Caller(standin, http)
-    response = await caller.client.create(await caller.body([user('[[standin: text="whole"]]')]))
-    assert said(reduce_response(dict(response))) == "whole"
 
 
 async def test_connections_are_reused(standin: StandIn, http: httpx.AsyncClient) -> None:

@@ -536,8 +536,8 @@ async def test_a_chat_is_simulated_once_and_once_more_for_its_summaries(
     worker, chat = Worker(reply), long_chat(turns)
     await fit(worker.new_fitter(), chat)
     assert worker.simulations(turns) == simulations
-    worker.state.breaker.record_failure(f"{ORIGIN.user_id} {ORIGIN.model}")
-    worker.state.breaker.record_failure(f"{ORIGIN.user_id} {ORIGIN.model}")
+    worker.state.pauses.record_failure(f"{ORIGIN.user_id} {ORIGIN.model}")
+    worker.state.pauses.record_failure(f"{ORIGIN.user_id} {ORIGIN.model}")
     await fit(worker.new_fitter(), chat)
     assert worker.simulations(turns) == next_simulations
 

@@ -32,13 +32,13 @@ from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.ports import (
     Artifact,
     Attachments,
-    BuiltRequest,
     Event,
     Failed,
     FilledItems,
     LoadedArtifacts,
     Notice,
     Output,
+    Request,
     RequestBody,
     Show,
     StoredMarkers,
@@ -185,8 +185,8 @@ class FakeRequests:
         marks: CacheMarks | None = None,
         *,
         omitted_tools: Collection[str] = (),
-    ) -> BuiltRequest:
-        return BuiltRequest({"input": list(items)}, {"a_b": "a.b"})
+    ) -> Request:
+        return Request({"input": list(items)}, {"a_b": "a.b"})
 
     def build_summary_request(
         self,

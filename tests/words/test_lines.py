@@ -34,17 +34,17 @@ NAMED = {where: (str(name.value), values) for where, name, values in CALLS if is
 CHOSEN_VALUES = [values for _, name, values in CALLS if not isinstance(name, ast.Constant)]
 """The values of calls whose name is chosen while the code runs."""
 
-BEGINNINGS = tuple(
-    first.value
+RULES = [
+    "".join(re.escape(str(part.value)) if isinstance(part, ast.Constant) else r"\w+" for part in node.values)
     for _, node in NODES
-    if isinstance(node, ast.JoinedStr) and len(node.values) > 1
-    if isinstance(first := node.values[0], ast.Constant) and isinstance(first.value, str)
-    if re.fullmatch(r"[a-z]+_[a-z_]*_", first.value)
-)
-"""Of names that end with a value, such as a state."""
+    if isinstance(node, ast.JoinedStr)
+    and isinstance(first := node.values[0], ast.Constant)
+    and re.fullmatch(r"[a-z]+_[a-z_]*", str(first.value))
+]
+"""Names that are made by a rule, such as `status_{kind}`."""
 MENTIONED = {
     node.value for _, node in NODES if isinstance(node, ast.Constant) and isinstance(node.value, str)
-} | {name for name in TEMPLATES if name.startswith(BEGINNINGS)}
+} | {name for name in TEMPLATES for rule in RULES if re.fullmatch(rule, name.partition(".")[0])}
 
 
 def placeholders(template: str) -> set[str]:
@@ -73,7 +73,7 @@ def test_lines_that_are_chosen_at_run_time_get_their_values() -> None:
 
 
 def test_no_line_is_unused() -> None:
-    """The name of each template, or its beginning, is written out somewhere in the package."""
+    """The name of each template is written out somewhere in the package, or made by a rule."""
     assert {name.partition(".")[0] for name in TEMPLATES} <= MENTIONED
 
 
