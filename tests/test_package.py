@@ -24,7 +24,7 @@ async def test_a_chat_is_replayed_with_artifacts_of_ones_own() -> None:
     )
     assert package.extract_marker_ulid(answer.splitlines()[0]) == ulid
     assert [item["type"] for item in transformed.items] == ["message", "reasoning", "message"]
-    assert transformed.replayed_reasoning_refs == (("c", ulid),)
+    assert [(each.chat_id, each.artifact_id) for each in transformed.replayed] == [("c", ulid)]
 
 
 def test_later_ids_sort_later() -> None:

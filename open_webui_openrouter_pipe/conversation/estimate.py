@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
+from math import fsum
 from typing import NamedTuple
 
 LONG_RUN_BYTES = 40
@@ -231,12 +232,13 @@ def _plain_tokens(plain: bytearray) -> float:
     if not seen:
         return 0.0
     classes, pairs, weights = seen.translate(CLASS_OF_BYTE), _pairs(seen), _pair_weights()
-    counted = sum(times * weights.kinds[pair] for pair, times in pairs.items())
-    counted += sum(tokens * classes.count(names) for names, tokens in _CLASS_TRIPLES.items())
+    # `fsum`, since the sums of `sum` differ between versions of Python, and with them a count now and then
+    counted = fsum(times * weights.kinds[pair] for pair, times in pairs.items())
+    counted += fsum(tokens * classes.count(names) for names, tokens in _CLASS_TRIPLES.items())
     if not seen.isascii():
-        counted += sum(tokens * len(block.findall(seen)) for lead, block, tokens in _RARE if lead in seen)
+        counted += fsum(tokens * len(block.findall(seen)) for lead, block, tokens in _RARE if lead in seen)
     counted = max(counted, MIN_TOKENS_PER_BYTE * len(seen))
-    spelling = sum(times * weights.spelling[pair] for pair, times in pairs.items())
+    spelling = fsum(times * weights.spelling[pair] for pair, times in pairs.items())
     spelling = min(MAX_SURCHARGE * counted, max(-MAX_DISCOUNT * counted, spelling))
     return (counted + spelling) * len(plain) / len(seen)
 

@@ -1,7 +1,7 @@
 """Artifacts on their way back: a stored item made valid to be sent again, or rejected, and to whom reasoning may go.
 
-Owns what each type of item must have, and the rules for sealed reasoning: it is sealed by the provider that wrote it,
-and another one refuses the whole request over it. A whole item is returned as it is, with its key order; repairs touch
+Owns the repair of items, and the rules for sealed reasoning: it is sealed by the provider that wrote it, and another
+one refuses the whole request over it. A whole item is returned as it is, with its key order; repairs touch
 only what the schema refuses. Source of the shapes: the input items of the OpenRouter Responses schema.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
-from ..responses.items import Item
+from ..responses.items import PHASES, Item, kind_of
 from ..responses.values import as_text, clean, wire_name
 from .parts import read_arguments, read_output, read_parts
 
@@ -130,7 +130,7 @@ def _normal_message(item: Fields) -> Fields | None:
 
 def _normal_other(item: Fields) -> Fields | None:
     """Any other item: sent as it is if its type is known to be accepted and its required fields are there."""
-    required = REQUIRED_FIELDS.get(item["type"])
+    required = kind_of(item["type"]).required
     if required is None or not all(
         key in item and isinstance(item[key], kind) for key, kind in required.items()
     ):
@@ -145,72 +145,13 @@ _NORMALIZERS: dict[str, Callable[[Fields], Fields | None]] = {
     "function_call_output": _normal_output,
 }
 
-_SERVER_TOOLS = (
-    "advisor", "apply_patch", "bash", "browser_use", "code_interpreter", "experimental__search_models",
-    "file_search", "files", "fusion", "image_generation", "mcp", "memory", "shell", "subagent", "text_editor",
-    "tool_search", "web_fetch", "web_search",
-)  # fmt: skip
-
-UNANSWERABLE = frozenset({"computer_call", "local_shell_call", "mcp_approval_request"})
-"""Items that wait for an answer of the client, which no chat can hold: they are never sent."""
-
-REQUIRED_FIELDS: Mapping[str, Mapping[str, type]] = {
-    "apply_patch_call": {"call_id": str, "operation": dict, "status": str},
-    "apply_patch_call_output": {"call_id": str, "status": str},
-    "code_interpreter_call": {"id": str, "status": str},
-    "compaction": {"encrypted_content": str},
-    "computer_call": {"call_id": str, "pending_safety_checks": list, "status": str},
-    "context_compaction": {},
-    "custom_tool_call": {"call_id": str, "input": str, "name": str},
-    "custom_tool_call_output": {"call_id": str, "output": object},
-    "file_search_call": {"id": str, "queries": list, "status": str},
-    "image_generation_call": {"id": str, "status": str},
-    "local_shell_call": {"action": dict, "call_id": str, "id": str, "status": str},
-    "mcp_approval_request": {"arguments": str, "id": str, "name": str, "server_label": str},
-    "mcp_call": {"arguments": str, "id": str, "name": str, "server_label": str},
-    "mcp_list_tools": {"id": str, "server_label": str, "tools": list},
-    "openrouter:armor_blocked": {
-        "arguments": str,
-        "call_id": str,
-        "explanation": str,
-        "id": str,
-        "name": str,
-        "reason": str,
-        "status": str,
-    },
-    "openrouter:datetime": {"datetime": str, "status": str, "timezone": str},
-    "shell_call": {"action": dict, "call_id": str},
-    "shell_call_output": {"call_id": str, "output": list},
-    "tool_search_call": {"call_id": str, "execution": str},
-    "tool_search_output": {"call_id": str, "execution": str, "tools": list},
-    "web_search_call": {"id": str, "status": str},
-    **{f"openrouter:{tool}": {"status": str} for tool in _SERVER_TOOLS},
-}
-"""The other items that the input schema accepts, with what each requires."""
-
-PHASES = frozenset({"commentary", "final_answer"})
-"""The phases of an assistant message that the schema knows."""
-
-_STATUSES = ("in_progress", "completed", "incomplete")
-_OTHER_STATUSES: Mapping[str, tuple[str, ...]] = {
-    "apply_patch_call": ("in_progress", "completed"),
-    "apply_patch_call_output": ("completed", "failed"),
-    "file_search_call": ("in_progress", "completed", "failed"),
-    "image_generation_call": ("in_progress", "completed", "failed"),
-    "web_search_call": ("in_progress", "completed", "failed"),
-}
-_WITHOUT_STATUS = frozenset({
-    "compaction", "context_compaction", "custom_tool_call_output", "mcp_approval_request", "mcp_call",
-    "mcp_list_tools",
-})  # fmt: skip
-
 
 def _with_legal_status(item: Fields) -> Fields:
     """A status that the schema does not know means that something went wrong: incomplete, or failed."""
-    if "status" not in item or item["type"] in _WITHOUT_STATUS:
+    legal = kind_of(item["type"]).statuses
+    if "status" not in item or not legal or item["status"] in legal:
         return item
-    legal = _OTHER_STATUSES.get(item["type"], _STATUSES)
-    return item if item["status"] in legal else {**item, "status": legal[-1]}
+    return {**item, "status": legal[-1]}
 
 
 def _is_blank(value: Any) -> bool:

@@ -16,11 +16,11 @@ from typing import Any, cast
 from ..conversation.commands import ChatCommand
 from ..conversation.conversation import Conversation, build_conversation, name_turns
 from ..errors import InvalidHistory
-from ..responses.items import Item, is_function_call, is_message, is_reasoning, picture_address
+from ..responses.items import Item, is_function_call, is_message, is_reasoning, kind_of, picture_address
 from ..responses.values import as_list, as_object, as_text
 from .additions import SplitPrompt, split_memories, split_prompt, split_user_parts, unique_summaries
 from .artifacts import Artifacts, MissingArtifact, model_family
-from .calls import OUTPUT_TYPES, CallIds
+from .calls import CallIds
 from .markers import (
     Reference,
     leading_markers,
@@ -141,11 +141,6 @@ class BuiltHistory:
             return conversation
         return name_turns(conversation, [self.unfilled[index] for index in kept])
 
-    @property
-    def replayed_reasoning_refs(self) -> tuple[tuple[str | None, str], ...]:
-        """The chat id and artifact id of each reasoning artifact in the input."""
-        return tuple((reasoning.chat_id, reasoning.artifact_id) for reasoning in self.replayed)
-
 
 def build_input(history: History, artifacts: Artifacts, options: Options) -> BuiltHistory:
     """Build the input of a read history; `artifacts` are what was found of `history.wanted`.
@@ -157,7 +152,7 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
     kept, volatile, summaries = _separate_additions(resolved, options)
     first, *later = kept
     leading = tuple(takewhile(lambda entry: isinstance(entry, Instruction), first))
-    rules = BuildRules(artifacts, model_family(options.model_id), options.strip_reasoning)
+    rules = BuildRules(artifacts, options.model_id, model_family(options.model_id), options.strip_reasoning)
     call_ids = CallIds()
     instructions = build_turn(0, leading, rules, call_ids)
     turns = [
@@ -269,7 +264,7 @@ def _stored_call_ids(entries: Iterable[Entry], artifacts: Artifacts) -> set[str]
         loaded: Any = artifacts.get(entry.ulid) if isinstance(entry, ArtifactRef) else None
         if loaded is not None and not isinstance(loaded, MissingArtifact):
             item = as_object(loaded if isinstance(loaded, dict) else loaded.item)
-            if as_text(item.get("type")) in OUTPUT_TYPES:
+            if kind_of(as_text(item.get("type"))).output:
                 found.add(read_call_id(item.get("call_id")))
     return found
 

@@ -12,23 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ..responses.items import Item
+from ..responses.items import CALL_TYPES, Item
 from ..responses.values import as_text
 from .parts import canonical_arguments
 from .reading import CallSource, Origin
 
 Fields: TypeAlias = Mapping[str, Any]
-
-OUTPUT_TYPES: Mapping[str, str] = {
-    "apply_patch_call": "apply_patch_call_output",
-    "custom_tool_call": "custom_tool_call_output",
-    "function_call": "function_call_output",
-    "shell_call": "shell_call_output",
-    "tool_search_call": "tool_search_output",
-}
-"""The item types that come in pairs joined by `call_id`: call → output."""
-
-CALL_TYPES: Mapping[str, str] = {output: call for call, output in OUTPUT_TYPES.items()}
 
 _MAX_CALL_ID_CHARS = 64
 

@@ -59,13 +59,18 @@ def any_call(_call_id: str) -> bool:
     return True
 
 
+def may_hold_blocks(text: str) -> bool:
+    """Whether it is worth looking for blocks in a text."""
+    return "<" in text or _SYMBOL in text
+
+
 def unfold(text: str, is_call: Callable[[str], bool] = any_call) -> list[Piece]:
     """Divide assistant text into plain text and the calls folded into it; folded reasoning is omitted.
 
     The block of an id that is no call's is text. Plain text loses the newlines that touch a block. Text without blocks
     is returned as it is.
     """
-    blocks = list(_blocks(text, is_call)) if "<" in text or _SYMBOL in text else []
+    blocks = list(_blocks(text, is_call)) if may_hold_blocks(text) else []
     if not blocks:
         return [text]
     pieces: list[Piece] = []

@@ -20,8 +20,8 @@ from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from typing import Any, NamedTuple, TypeGuard
 
+from ..responses.items import PHASES
 from ..responses.values import as_count, as_list, as_object, as_text
-from .artifacts import PHASES
 
 _FENCE_LINE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})(?P<rest>[^\n]*)$", re.MULTILINE)
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -110,7 +110,8 @@ def iter_marker_spans(text: str) -> Iterator[MarkerSpan]:
 
 def code_ulids(text: str) -> list[str]:
     """Return what reads like a marker within code: markers only if there are such artifacts."""
-    spans = _spans(text)
+    if not (spans := _spans(text)):
+        return []
     outside = {start for _, start, _ in _outside_code(text, spans)}
     return [ulid for ulid, start, _ in spans if start not in outside]
 
@@ -206,7 +207,7 @@ REFERENCE_TYPE = "openrouter_pipe.artifact"
 PHASE_TYPE = "openrouter_pipe.phase"
 """The entry that gives the phase of the text behind it, under `phase`; "" ends one."""
 
-_CALL_ID = re.compile(rf"call_({ULID})(?:_({'|'.join(sorted(PHASES))}))?")
+_CALL_ID = re.compile(rf"call_({ULID})(?:_({'|'.join(PHASES)}))?")
 _LINE = re.compile(r"[^\n]*\n?")
 
 

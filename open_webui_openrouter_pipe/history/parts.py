@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-from ..responses.items import Detail, InputPart, InputText
+from ..responses.items import PART_KINDS, Detail, InputPart, InputText
 from ..responses.values import (
     TOO_DEEP,
     as_object,
@@ -48,9 +48,6 @@ _ENDINGS: Mapping[str, str] = {
 }
 """Of file names, by what types of files end with."""
 _LONGEST_ENDING = 5
-_OUTPUT_PARTS = frozenset({"input_text", "input_image", "input_file"})
-"""Parts that a tool's output may hold."""
-
 JsonObject: TypeAlias = Mapping[str, Any]
 
 
@@ -95,7 +92,9 @@ def read_output(content: Any) -> str | list[InputPart]:
 def read_parts(content: list[Any]) -> list[InputPart]:
     """Read a tool's output as parts; what an output cannot hold is named instead."""
     return [
-        part if part["type"] in _OUTPUT_PARTS else omitted_part(part["type"].removeprefix("input_"))
+        part
+        if part["type"] == "input_text" or PART_KINDS[part["type"]].in_outputs
+        else omitted_part(PART_KINDS[part["type"]].modality)
         for part in read_content(content)
     ]
 
@@ -225,13 +224,16 @@ def _unknown(part: JsonObject) -> InputPart | None:
     return omitted_part("part", _stripped(part.get("type"))) if part else None
 
 
-_READERS: dict[str, Callable[[JsonObject], InputPart | None]] = {
+_MEDIA_READERS: Mapping[str, Callable[[JsonObject], InputPart | None]] = {
+    "input_image": _image,
+    "input_file": _file,
+    "input_audio": _audio,
+    "input_video": _video,
+}
+_READERS: Mapping[str, Callable[[JsonObject], InputPart | None]] = {
     **dict.fromkeys(("text", "input_text", "output_text"), _text),
     "refusal": lambda part: _text({"text": part.get("refusal")}),
-    **dict.fromkeys(("image_url", "input_image"), _image),
-    **dict.fromkeys(("file", "input_file"), _file),
-    "input_audio": _audio,
-    **dict.fromkeys(("video_url", "input_video"), _video),
+    **{host_type: read for name, read in _MEDIA_READERS.items() for host_type in PART_KINDS[name].host_types},
 }
 
 

@@ -16,10 +16,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ..conversation.commands import ChatCommand, Command, read_command
 from ..errors import InvalidHistory
-from ..responses.items import InputPart
+from ..responses.items import PHASES, InputPart
 from ..responses.values import as_list, as_object, as_text, clean_text
-from .artifacts import PHASES
-from .folded import TOOL_IMAGES_TEXT, FoldedCall, unfold, unfold_output
+from .folded import TOOL_IMAGES_TEXT, FoldedCall, may_hold_blocks, unfold, unfold_output
 from .markers import (
     Reference,
     code_ulids,
@@ -385,35 +384,35 @@ class _Reader:
         references = read_references(message.get("reasoning_details"))
         self._has_items = self._has_items or bool(references)
         calls = [as_object(call) for call in as_list(message.get("tool_calls"))]
-        self._call_ids.update(read_call_id(call.get("id")) for call in calls)
-        phase = self._phase(message, calls)
+        call_ids = [read_call_id(call.get("id")) for call in calls]
+        self._call_ids.update(call_ids)
+        phase = self._phase(message, call_ids)
         content, refusal = message.get("content"), message.get("refusal")
         texts = [content] if isinstance(content, str) else [_as_text(part) for part in read_content(content)]
         said = filter(None, (*texts, as_text(refusal)))
-        for inserted in insert_references(said, references):
+        for inserted in insert_references(said, references) if references else said:
             if not isinstance(inserted, Reference):
                 self._add_folded_text(inserted, origin, phase)
             elif inserted.ulid:
                 self._add_reference(ArtifactRef(inserted.ulid, origin._replace(marker=inserted.ulid)))
             else:
                 phase = inserted.phase or None
-        for call in calls:
-            call_id, function = read_call_id(call.get("id")), call.get("function")
+        for call_id, call in zip(call_ids, calls, strict=True):
+            function = call.get("function")
             if call_id and isinstance(function, dict):
                 name, arguments = function.get("name"), function.get("arguments")
                 self._add_call(_call(call_id, name, arguments, "host", origin))
             else:
                 self._repair("call", origin, "not a call that could be paired")
 
-    def _phase(self, message: HostMessage, calls: Sequence[HostMessage]) -> str | None:
+    def _phase(self, message: HostMessage, call_ids: Sequence[str]) -> str | None:
         """The phase of a message's text, unless a reference says another.
 
         Calls name that of the text before them; where they have named commentary, text without calls is the answer.
         """
-        names = [read_call_name(read_call_id(call.get("id"))) for call in calls]
-        named = next((name.phase for name in names if name and name.phase), None)
+        named = next((name.phase for name in map(read_call_name, call_ids) if name and name.phase), None)
         self._has_commentary = self._has_commentary or named == "commentary"
-        derived = "final_answer" if self._has_commentary and not calls else None
+        derived = "final_answer" if self._has_commentary and not call_ids else None
         phase = as_text(message.get("phase"))
         return phase if phase in PHASES else named or derived
 
@@ -429,7 +428,10 @@ class _Reader:
 
     def _add_folded_text(self, text: str, origin: Origin, phase: str | None) -> None:
         """Where the host hands over what it keeps as items, a block of any other call is text that the model wrote."""
-        has_items = self._has_items or self._call_ids or ("<" in text and contains_marker(text))
+        if not may_hold_blocks(text):
+            self._add_text(clean_text(text), origin, phase)
+            return
+        has_items = self._has_items or self._call_ids or contains_marker(text)
         is_call = self._call_ids.__contains__ if has_items else self._is_not_quoted
         for part in split_at_folds(text, origin, phase, is_call):
             if isinstance(part, AssistantText):
@@ -446,11 +448,9 @@ class _Reader:
 
     def _add_text(self, text: str, origin: Origin, phase: str | None) -> None:
         for entry in split_at_markers(text, origin, phase):
-            if isinstance(entry, ArtifactRef):
-                self._add_reference(entry)
-                continue
             self.turns[-1].append(entry)
-            self.wanted.update(dict.fromkeys(entry.in_code))
+            ulids = (entry.ulid,) if isinstance(entry, ArtifactRef) else entry.in_code
+            self.wanted.update(dict.fromkeys(ulids))
 
     def add_instructions(self) -> None:
         if self._instructions:

@@ -10,23 +10,22 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, cast
+from typing import Any, ClassVar, Final, Literal, cast
 
-from ..responses.items import AssistantMessage, InputMessage, InputPart, Item
+from ..responses.items import CALL_TYPES, AssistantMessage, InputMessage, InputPart, Item, kind_of
 from ..responses.values import as_object, as_text, reference_of, wire_name
 from .artifacts import (
     ANTHROPIC,
     FORMAT_FAMILIES,
-    UNANSWERABLE,
     Artifacts,
     MissingArtifact,
     model_family,
     normalize_persisted_item,
     reasoning_problem,
 )
-from .calls import CALL_TYPES, OUTPUT_TYPES, CallIds, Fields, ToolCallMatcher, ToolCallPair, ToolCallRecord
+from .calls import CallIds, Fields, ToolCallMatcher, ToolCallPair, ToolCallRecord
 from .markers import closed_fences, inline_code, is_within, read_call_name
 from .parts import read_content, text_part
 from .reading import (
@@ -73,28 +72,18 @@ def take_images(text: str) -> tuple[str, list[InputPart]]:
     return "".join([*pieces, text[done:]]), images
 
 
-_MISSING_OUTPUT = "[The stored result of a tool call is no longer available.]"
-_MISSING_IMAGE = "[A stored image is no longer available.]"
-_MISSING_ITEM = "[A stored item is no longer available.]"
-_MISSING_NOTES: Mapping[str, str] = {
-    **dict.fromkeys(("reasoning", "message", *OUTPUT_TYPES, *UNANSWERABLE), ""),
-    **dict.fromkeys(CALL_TYPES, _MISSING_OUTPUT),
-    "image_generation_call": _MISSING_IMAGE,
-    "openrouter:image_generation": _MISSING_IMAGE,
-}
-"""What replaces a missing artifact, by its kind. Nothing for what was never shown, or what the host shows itself."""
-
 _ID_HEX_CHARS = 32
 _DANGLES = "what it led to is not sent"
 
 
 @dataclass(frozen=True, slots=True)
 class BuildRules:
-    """What holds for all turns of a request. `target` is the family of the model that will read it, None if unknown."""
+    """What holds for all turns of a request; `target` is the family of the model, None if unknown."""
 
     artifacts: Artifacts
-    target: str | None = None
-    strip_reasoning: bool = False
+    model_id: str | None
+    target: str | None
+    strip_reasoning: bool
 
 
 @dataclass(slots=True)
@@ -179,28 +168,34 @@ class _Collector:
         self._missing_outputs: list[Placeholder] = []
 
     def add(self, entry: Entry) -> None:
-        match entry:
-            case ArtifactRef():
-                self._add_artifact(entry)
-            case AssistantText(text, origin, phase):
-                if self._phase and self._phase[0] == origin.message_part:
-                    phase, self._phase = self._phase[1], None
-                self.placeholders.append(Placeholder("text", origin, text, phase=phase))
-            case UserMessage(parts, origin):
-                self.placeholders.append(Placeholder("ready", origin, input_message("user", parts)))
-            case ToolCall(call_id, name, arguments, source, origin):
-                if (sent_name := wire_name(name)) != name:
-                    self.built.repair("call_name", origin, f"{name!r} is sent as {sent_name}")
-                named = {"call_id": call_id, "name": sent_name, "arguments": arguments}
-                self._add_call({"type": "function_call", **named}, source, origin)
-            case ToolResult(call_id, output, source, origin):
-                fields = {"type": "function_call_output", "call_id": call_id, "output": output}
-                self._add_output(fields, source, origin)
-            case ToolImages(parts, origin):
-                self.placeholders.append(Placeholder("images", origin, parts))
-            case Instruction(texts, role, origin):
-                message = input_message(role, [text_part("\n\n".join(texts))])
-                self.placeholders.append(Placeholder("ready", origin, message))
+        self._adders[type(entry)](self, entry)
+
+    def _add_text(self, entry: AssistantText) -> None:
+        phase = entry.phase
+        if self._phase and self._phase[0] == entry.origin.message_part:
+            phase, self._phase = self._phase[1], None
+        self.placeholders.append(Placeholder("text", entry.origin, entry.text, phase=phase))
+
+    def _add_user(self, entry: UserMessage) -> None:
+        message = input_message("user", entry.parts)
+        self.placeholders.append(Placeholder("ready", entry.origin, message))
+
+    def _add_shown_call(self, entry: ToolCall) -> None:
+        if (name := wire_name(entry.name)) != entry.name:
+            self.built.repair("call_name", entry.origin, f"{entry.name!r} is sent as {name}")
+        named = {"call_id": entry.call_id, "name": name, "arguments": entry.arguments}
+        self._add_call({"type": "function_call", **named}, entry.source, entry.origin)
+
+    def _add_result(self, entry: ToolResult) -> None:
+        fields = {"type": "function_call_output", "call_id": entry.call_id, "output": entry.output}
+        self._add_output(fields, entry.source, entry.origin)
+
+    def _add_images(self, entry: ToolImages) -> None:
+        self.placeholders.append(Placeholder("images", entry.origin, entry.parts))
+
+    def _add_instruction(self, entry: Instruction) -> None:
+        message = input_message(entry.role, [text_part("\n\n".join(entry.texts))])
+        self.placeholders.append(Placeholder("ready", entry.origin, message))
 
     def _add_artifact(self, entry: ArtifactRef) -> None:
         loaded: Any = self._rules.artifacts.get(entry.ulid)
@@ -216,7 +211,8 @@ class _Collector:
             return
         if item is not raw:
             self.built.repair("artifact", entry.origin, f"fields of the {item['type']} repaired")
-        self._add_item(item, model_family(model), entry.origin)
+        is_of_model = model is not None and model == self._rules.model_id
+        self._add_item(item, self._rules.target if is_of_model else model_family(model), entry.origin)
 
     def _add_item(self, item: Fields, writer: str | None, origin: Origin) -> None:
         """A stored message lends its phase to the text that follows; the text itself is the chat's."""
@@ -230,14 +226,14 @@ class _Collector:
                 if self._rules.strip_reasoning:
                     problem = "omitted on request"
                 self.placeholders.append(Placeholder("reasoning", origin, item, dropped=problem))
-            case kind if kind in OUTPUT_TYPES:
+            case kind if kind_of(kind).output:
                 self._add_call(_without_id(item) if is_other_family else item, "artifact", origin)
             case kind if kind in CALL_TYPES:
                 self._add_output(item, "artifact", origin)
             case kind:
                 is_refused = is_other_family and "encrypted_content" in item
                 problem = "sealed by another family of models" if is_refused else None
-                if kind in UNANSWERABLE:
+                if kind_of(kind).answered_by == "nobody":
                     problem = "waits for an answer that a chat cannot hold"
                 self.placeholders.append(Placeholder("opaque", origin, item, dropped=problem))
 
@@ -290,13 +286,22 @@ class _Collector:
     def _add_missing(self, entry: ArtifactRef, missing: MissingArtifact) -> None:
         """An artifact of unknown kind counts as reasoning, which is omitted without a note."""
         self.built.missing[entry.ulid] = missing
-        note = _MISSING_NOTES.get(missing.kind or "reasoning", _MISSING_ITEM)
         if missing.kind in {None, "reasoning"}:
             self.placeholders.append(Placeholder("reasoning", entry.origin, {}, dropped="is missing"))
-        elif note:
+        elif note := kind_of(missing.kind).missing:
             self.placeholders.append(Placeholder("text", entry.origin, note))
-        if note == _MISSING_OUTPUT:
-            self._missing_outputs.append(self.placeholders[-1])
+            if missing.kind in CALL_TYPES:
+                self._missing_outputs.append(self.placeholders[-1])
+
+    _adders: ClassVar[Mapping[type, Callable[[_Collector, Any], None]]] = {
+        ArtifactRef: _add_artifact,
+        AssistantText: _add_text,
+        UserMessage: _add_user,
+        ToolCall: _add_shown_call,
+        ToolResult: _add_result,
+        ToolImages: _add_images,
+        Instruction: _add_instruction,
+    }
 
 
 def _drop_partial_thinking(placeholders: Sequence[Placeholder], target: str | None) -> None:

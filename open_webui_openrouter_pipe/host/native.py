@@ -26,7 +26,7 @@ from ..responses.effects import (
     TextDelta,
     Usage,
 )
-from ..responses.items import FunctionCall, Item, is_message, picture_address
+from ..responses.items import FunctionCall, Item, is_message, kind_of, picture_address
 from ..responses.values import as_list, as_object, as_text, is_web_address
 
 HostItem = dict[str, Any]
@@ -38,7 +38,7 @@ _CITATIONS = frozenset({"url_citation", "file_citation", "file_path"})
 def begin(item: Item, item_id: str) -> HostItem | None:
     """Return the first form of an item, or None for one that the host does not draw."""
     fields = cast("Mapping[str, Any]", item)
-    match fields["type"]:
+    match kind_of(fields["type"]).drawn_as:
         case "message":
             return message(f"msg_{item_id}", "", status="in_progress")
         case "reasoning":
@@ -52,7 +52,7 @@ def begin(item: Item, item_id: str) -> HostItem | None:
                 "name": fields.get("name") or "",
                 "arguments": "",
             }
-        case "web_search_call" | "openrouter:web_search":
+        case "web_search_call":
             return {"type": "web_search_call", "id": f"ws_{item_id}", "status": "in_progress"}
         case _:
             return None

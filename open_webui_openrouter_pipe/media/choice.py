@@ -20,10 +20,12 @@ from ..conversation.media import family_of, image_size
 from ..history.turn import assistant_message
 from ..ports import Model
 from ..responses.items import (
+    PART_KINDS,
     AudioData,
     InputPart,
     InputText,
     Item,
+    Modality,
     is_message,
     is_picture,
     picture_address,
@@ -31,7 +33,6 @@ from ..responses.items import (
 )
 from ..responses.values import (
     HOST_FILES,
-    as_list,
     as_object,
     as_text,
     base64_of,
@@ -46,7 +47,6 @@ from .kinds import media_type_of
 Documents = Literal["auto", "native", "host"]
 PdfEngine = Literal["auto", "native", "cloudflare-ai", "mistral-ocr"]
 ImageSelection = Literal["conversation", "user_turn_only", "user_then_assistant"]
-Kind = Literal["image", "file", "audio", "video"]
 Form = Literal["image", "document", "text", "audio", "video"]
 Omission = Literal["unselected", "too_many", "too_many_at_once", "too_large", "too_large_at_once"]
 """Why what the model could read is not sent: the setting does not select it; later ones have taken its place, or others
@@ -55,11 +55,7 @@ of the same message, because of their number or their size together."""
 PDF: Final = "application/pdf"
 _AUDIO_FORMATS: Final[Mapping[str, Literal["mp3", "wav"]]] = {"audio/mpeg": "mp3", "audio/wav": "wav"}
 _OFFICE: Final = ("application/vnd.openxmlformats-officedocument.", "application/vnd.oasis.opendocument.")
-_FORMS: Final[Mapping[str, Literal["image", "audio", "video"]]] = {
-    **dict.fromkeys(("image/png", "image/jpeg", "image/webp", "image/gif"), "image"),
-    **dict.fromkeys(_AUDIO_FORMATS, "audio"),
-    **dict.fromkeys(("video/mp4", "video/mpeg", "video/quicktime", "video/webm"), "video"),
-}
+_MODALITIES: Final = {name: kind.modality for kind in PART_KINDS.values() for name in kind.media_types}
 _NAMES: Final[Mapping[str, str]] = {PDF: "document.pdf", "text/html": "page.html", "text/plain": "text.txt"}
 """What nobody has named."""
 _TEXT_TYPES: Final = frozenset({"application/json", "application/xml", "image/svg+xml"})
@@ -69,13 +65,7 @@ _URL_CHARACTERS: Final = 200
 _NAME_CHARACTERS: Final = 120
 _NOT_IN_NAMES: Final = re.compile(r'["<>\s]+')
 """What would end a frame, a line or an attribute: a name is the user's text, or a tool's."""
-_KINDS: Final[Mapping[str, Kind]] = {
-    "input_image": "image",
-    "input_file": "file",
-    "input_audio": "audio",
-    "input_video": "video",
-}
-_PLURALS: Final[Mapping[Kind, str]] = {"image": "images", "file": "files", "audio": "audio", "video": "video"}
+_PLURALS: Final = {kind.modality: kind.plural for kind in PART_KINDS.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +94,7 @@ class Attachment:
 
     item: int
     part: int | None
-    kind: Kind
+    kind: Modality
     turn: int
     from_user: bool = field(compare=False)
     source: str = field(compare=False)
@@ -152,7 +142,7 @@ def find_attachments(items: Sequence[Item], turns: Sequence[int]) -> list[Attach
     return found
 
 
-def _attachments_of(item: Item) -> Iterator[tuple[int | None, Kind, str, str]]:
+def _attachments_of(item: Item) -> Iterator[tuple[int | None, Modality, str, str]]:
     fields = cast("Mapping[str, Any]", item)
     if is_message(item) and item["role"] == "assistant":
         return
@@ -161,21 +151,15 @@ def _attachments_of(item: Item) -> Iterator[tuple[int | None, Kind, str, str]]:
         if source and not is_web_address(source):  # a provider's own address goes back to it
             yield None, "image", source, ""
         return
-    for index, part in enumerate(map(as_object, as_list(fields.get(_parts_key(item))))):
-        if (kind := _KINDS.get(as_text(part.get("type")))) is not None:
-            yield index, kind, _part_source(part), as_text(part.get("filename"))
-
-
-def _part_source(part: Mapping[str, Any]) -> str:
-    match part["type"]:
-        case "input_audio":
-            return as_text(as_object(part.get("input_audio")).get("data"))
-        case "input_file" if part.get("file_id"):
-            return host_file_path(as_text(part["file_id"]))
-        case "input_file":
-            return as_text(part.get("file_data") or part.get("file_url"))
-        case _:
-            return as_text(part.get("image_url") or part.get("video_url"))
+    parts = fields.get(_parts_key(item))
+    for index, part in enumerate(parts if isinstance(parts, list) else ()):
+        if not isinstance(part, dict) or (kind := PART_KINDS.get(as_text(part.get("type")))) is None:
+            continue
+        holder = as_object(part.get("input_audio", part))
+        source = next(filter(None, map(holder.get, kind.source)), "")
+        file_id = as_text(part.get("file_id"))
+        source = host_file_path(file_id) if file_id else as_text(source)
+        yield index, kind.modality, source, as_text(part.get("filename"))
 
 
 # --- which stay
@@ -262,7 +246,7 @@ def _selected_images(
     return [each for each in answers if each.turn == newest]
 
 
-def reads(model: Model | None, kind: Kind) -> bool:
+def reads(model: Model | None, kind: Modality) -> bool:
     """Return whether a model takes this kind of input; one of which nothing is known is taken to."""
     return model is None or model.reads(kind)
 
@@ -279,8 +263,8 @@ def form_of(media_type: str, model: Model | None, *, parses_pdf: bool = True) ->
         return "document" if takes_files or parses_pdf else None
     if media_type.startswith(_OFFICE):
         return "document" if takes_files and model is not None and family_of(model.id) == "openai" else None
-    form = _FORMS.get(media_type)
-    return form if form and reads(model, form) else None
+    form = _MODALITIES.get(media_type)
+    return form if form and form != "file" and reads(model, form) else None
 
 
 def is_text(media_type: str) -> bool:

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 from ..conversation.conversation import ContentCache
 from ..errors import AttachmentUnavailable
 from ..ports import Downloads, FileContent, Files, FilledItems, Model
-from ..responses.items import Item, is_message
+from ..responses.items import Item, Modality, is_message
 from ..responses.values import clean_text, decode, host_file_id, host_file_path
 from ..words.lines import notice
 from .choice import (
@@ -28,7 +28,6 @@ from .choice import (
     Choice,
     Encoded,
     Form,
-    Kind,
     MediaSettings,
     Omission,
     Replacement,
@@ -58,13 +57,13 @@ _WINDOW_BYTES: Final = 192 * 1024
 """As much is encoded at a time, a multiple of three: the interpreter is held meanwhile, and let go for the pause."""
 _PAUSE_SECONDS: Final = 0.0001
 _MEGABYTE_BYTES: Final = 1024 * 1024
-_UNREAD: Final[Mapping[Kind, str]] = {
+_UNREAD: Final[Mapping[Modality, str]] = {
     "image": "attachments_unread_image",
     "audio": "attachments_unread_audio",
     "video": "attachments_unread_video",
 }
 """The lines about what a model does not read; a file may be a text, which every model reads."""
-_UNNAMED: Final[Mapping[Kind, str]] = {
+_UNNAMED: Final[Mapping[Modality, str]] = {
     "image": "the_image",
     "audio": "the_audio",
     "video": "the_video",

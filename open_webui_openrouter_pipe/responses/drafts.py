@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from .effects import (
     ArgumentsDelta,
@@ -26,7 +26,7 @@ from .effects import (
     RefusalDelta,
     TextDelta,
 )
-from .items import Item, Phase
+from .items import PHASES, Item
 from .values import REPLACEMENT, as_count, as_list, as_text, is_web_address, mend, mend_text, split_pending
 
 WireObject: TypeAlias = dict[str, Any]
@@ -67,14 +67,12 @@ ARGUMENTS: Final = TextKind(
     "function_call", "", "arguments", "", lambda index, _part, delta: ArgumentsDelta(index, delta)
 )
 
-PART_KINDS: Final = {kind.part_type: kind for kind in (OUTPUT_TEXT, REFUSAL, SUMMARY, REASONING)}
+TEXT_KINDS: Final = {kind.part_type: kind for kind in (OUTPUT_TEXT, REFUSAL, SUMMARY, REASONING)}
 _MESSAGE_PARTS: Final = {"output_text": OUTPUT_TEXT, "text": OUTPUT_TEXT, "refusal": REFUSAL}
 _REASONING_PARTS: Final = {"summary": SUMMARY, "content": REASONING}
 
 _EMPTY_VALUES: Final[tuple[Any, ...]] = (None, "", [])
 """Values that say nothing beside a value known before."""
-
-_PHASES: Final = get_args(Phase)
 
 _CITATION: Final = "url_citation"
 _CITATION_KEYS: Final = ("url", "start_index", "end_index")
@@ -503,7 +501,7 @@ def _parts(content: Any) -> list[WireObject]:
 
 def _without_unknown_phase(message: WireObject) -> WireObject:
     """Return the message with its phase only if it is one that may be sent back."""
-    if message.get("phase") is None or message["phase"] in _PHASES:
+    if message.get("phase") is None or message["phase"] in PHASES:
         return message
     return {key: value for key, value in message.items() if key != "phase"}
 

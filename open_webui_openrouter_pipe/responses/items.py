@@ -2,18 +2,23 @@
 
 Items are JSON objects that travel unchanged between provider, store and provider, so they stay dicts (TypedDicts:
 checked by name, tolerant of fields that a provider adds) and keep their key order: prompt caches compare the bytes.
+
+Two tables hold what differs by type, `ITEM_KINDS` and `PART_KINDS`: whoever treats types apart reads it there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict, TypeGuard, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict, TypeGuard, cast, get_args
 
 from .values import as_text, base64_of, decode, host_file_id, is_web_address
 
 Status = Literal["in_progress", "completed", "incomplete"]
 Detail = Literal["auto", "low", "high", "original"]
 Phase = Literal["commentary", "final_answer"]
+PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
+"""The phases of an assistant message that the schema knows."""
 
 
 class InputText(TypedDict):
@@ -182,7 +187,147 @@ def is_function_call_output(item: Item) -> TypeGuard[FunctionCallOutput]:
     return item["type"] == "function_call_output"
 
 
-_KINDS: Final = frozenset({"image_generation_call", "openrouter:image_generation"})
+_STATUSES: Final = ("in_progress", "completed", "incomplete")
+_WITH_FAILED: Final = ("in_progress", "completed", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class ItemKind:
+    """What is particular to a type of item."""
+
+    required: Mapping[str, type] | None = field(default_factory=dict)
+    """Fields without which it cannot be sent again; None where the input schema knows no such type."""
+    statuses: tuple[str, ...] = _STATUSES
+    """What its status may be, last what stands for any other; none where it may be anything."""
+    output: str = ""
+    """The type of its output, which has the same `call_id`."""
+    answered_by: Literal["model", "nobody"] = "model"
+    """Nobody: it waits for an answer of the client, which no chat can hold, so that it is never sent."""
+    missing: str = "[A stored item is no longer available.]"
+    """What stands in its place when it is lost; "" for what was never shown, or what the host shows itself."""
+    id_prefix: str = ""
+    """How ids of its type begin, where we make some."""
+    drawn_as: str = ""
+    """The type as which the host draws it, "" for none."""
+    lines: tuple[str, ...] = ()
+    """The names of the lines that say that its work has begun, and that nothing is known of what came of it."""
+    is_picture: bool = False
+    """Whether it is a picture that was drawn, or should have been."""
+
+
+_CALL: Final = ItemKind({"call_id": str}, missing="")
+_OUTPUT: Final = replace(_CALL, missing="[The stored result of a tool call is no longer available.]")
+_PICTURE: Final = ItemKind(
+    {"status": str}, missing="[A stored image is no longer available.]", is_picture=True
+)
+_SEARCH: Final = ItemKind({"status": str}, drawn_as="web_search_call", lines=("searching", "searched"))
+_SERVER_TOOLS: Final = (
+    "advisor", "apply_patch", "bash", "browser_use", "code_interpreter", "experimental__search_models",
+    "file_search", "files", "fusion", "mcp", "memory", "shell", "subagent", "text_editor", "tool_search",
+)  # fmt: skip
+
+ITEM_KINDS: Final[Mapping[str, ItemKind]] = {
+    "message": ItemKind(missing="", id_prefix="msg", drawn_as="message"),
+    "reasoning": ItemKind(missing="", id_prefix="rs", drawn_as="reasoning"),
+    "function_call": replace(_CALL, output="function_call_output", id_prefix="fc", drawn_as="function_call"),
+    "function_call_output": replace(_OUTPUT, id_prefix="fco"),
+    "apply_patch_call": ItemKind(
+        {"call_id": str, "operation": dict, "status": str},
+        ("in_progress", "completed"),
+        "apply_patch_call_output",
+        missing="",
+    ),
+    "apply_patch_call_output": replace(
+        _OUTPUT, required={"call_id": str, "status": str}, statuses=("completed", "failed")
+    ),
+    "code_interpreter_call": ItemKind({"id": str, "status": str}),
+    "compaction": ItemKind({"encrypted_content": str}, ()),
+    "computer_call": ItemKind(
+        {"call_id": str, "pending_safety_checks": list, "status": str}, answered_by="nobody", missing=""
+    ),
+    "context_compaction": ItemKind(statuses=()),
+    "custom_tool_call": replace(
+        _CALL, required={"call_id": str, "input": str, "name": str}, output="custom_tool_call_output"
+    ),
+    "custom_tool_call_output": replace(_OUTPUT, required={"call_id": str, "output": object}, statuses=()),
+    "file_search_call": ItemKind({"id": str, "queries": list, "status": str}, _WITH_FAILED),
+    "image_generation_call": replace(_PICTURE, required={"id": str, "status": str}, statuses=_WITH_FAILED),
+    "local_shell_call": ItemKind(
+        {"action": dict, "call_id": str, "id": str, "status": str}, answered_by="nobody", missing=""
+    ),
+    "mcp_approval_request": ItemKind(
+        {"arguments": str, "id": str, "name": str, "server_label": str}, (), answered_by="nobody", missing=""
+    ),
+    "mcp_call": ItemKind({"arguments": str, "id": str, "name": str, "server_label": str}, ()),
+    "mcp_list_tools": ItemKind({"id": str, "server_label": str, "tools": list}, ()),
+    "openrouter:armor_blocked": ItemKind(
+        dict.fromkeys(("arguments", "call_id", "explanation", "id", "name", "reason", "status"), str)
+    ),
+    "openrouter:datetime": ItemKind({"datetime": str, "status": str, "timezone": str}),
+    "openrouter:image_generation": _PICTURE,
+    "openrouter:web_fetch": ItemKind({"status": str}, lines=("reading_page", "searched")),
+    "openrouter:web_search": _SEARCH,
+    "shell_call": replace(_CALL, required={"action": dict, "call_id": str}, output="shell_call_output"),
+    "shell_call_output": replace(_OUTPUT, required={"call_id": str, "output": list}),
+    "tool_search_call": replace(
+        _CALL, required={"call_id": str, "execution": str}, output="tool_search_output"
+    ),
+    "tool_search_output": replace(_OUTPUT, required={"call_id": str, "execution": str, "tools": list}),
+    "web_search_call": replace(
+        _SEARCH, required={"id": str, "status": str}, statuses=_WITH_FAILED, id_prefix="ws"
+    ),
+    **{f"openrouter:{tool}": ItemKind({"status": str}) for tool in _SERVER_TOOLS},
+}
+"""What is particular to each type of item; the source is the schema of OpenRouter's input items."""
+
+UNKNOWN_ITEM: Final = ItemKind(required=None)
+"""Of types that are not in the table."""
+
+CALL_TYPES: Final[Mapping[str, str]] = {kind.output: name for name, kind in ITEM_KINDS.items() if kind.output}
+"""By the types of outputs those of their calls."""
+
+
+def kind_of(item_type: str) -> ItemKind:
+    """What is particular to a type of item."""
+    return ITEM_KINDS.get(item_type, UNKNOWN_ITEM)
+
+
+Modality = Literal["image", "file", "audio", "video"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartKind:
+    """What is particular to a type of part that is no text."""
+
+    modality: Modality
+    plural: str
+    """What a note calls several of them."""
+    host_types: tuple[str, ...]
+    """The types as which the host and others send it."""
+    source: tuple[str, ...]
+    """The fields that may hold its content, or the address of it."""
+    media_types: tuple[str, ...] = ()
+    """The types of files that are sent as such a part; any other file is a document."""
+    in_outputs: bool = False
+    """Whether a tool's output may hold it."""
+
+
+PART_KINDS: Final[Mapping[str, PartKind]] = {
+    "input_image": PartKind(
+        "image", "images", ("image_url", "input_image"), ("image_url",),
+        ("image/png", "image/jpeg", "image/webp", "image/gif"), in_outputs=True,
+    ),
+    "input_file": PartKind(
+        "file", "files", ("file", "input_file"), ("file_data", "file_url"), in_outputs=True
+    ),
+    "input_audio": PartKind("audio", "audio", ("input_audio",), ("data",), ("audio/mpeg", "audio/wav")),
+    "input_video": PartKind(
+        "video", "video", ("video_url", "input_video"), ("video_url",),
+        ("video/mp4", "video/mpeg", "video/quicktime", "video/webm"),
+    ),
+}  # fmt: skip
+"""What is particular to each type of part that is no text."""
+
 _FIELDS: Final = ("imageUrl", "result", "imageB64")
 _BEGINNING_CHARACTERS: Final = 256
 """Enough for the head of a data URL and the bytes by which a picture's type is known."""
@@ -197,7 +342,7 @@ _TYPES: Final[Mapping[bytes, str]] = {
 
 def is_picture(item: Item) -> bool:
     """Whether the item is a picture that was drawn, or should have been."""
-    return item["type"] in _KINDS
+    return kind_of(item["type"]).is_picture
 
 
 def image_type(content: bytes) -> str | None:

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Final, TypeAlias, TypeGuard, cast
 from .drafts import (
     ARGUMENTS,
     OUTPUT_TEXT,
-    PART_KINDS,
     REASONING,
     REFUSAL,
     SUMMARY,
+    TEXT_KINDS,
     Ending,
     ItemDraft,
     ItemDrafts,
@@ -28,15 +28,13 @@ from .drafts import (
 )
 from .effects import Effect, ResponseFailed, ResponseFinished, read_usage, terminal_event
 from .failure import Failure, read_failure
-from .items import Item
+from .items import Item, kind_of
 from .values import as_count, as_list, as_object, as_text, mend_text
 
 Event: TypeAlias = Mapping[str, Any]
 
 _PARTS_LIMIT: Final = 1000
 """A part index beyond this is nonsense; it would make us pad the message up to it."""
-
-_ID_PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -168,7 +166,7 @@ class Reducer:
 
     def _part_done(self, event: Event) -> list[Effect]:
         part = as_object(event.get("part"))
-        kind = PART_KINDS.get(as_text(part.get("type")))
+        kind = TEXT_KINDS.get(as_text(part.get("type")))
         return self._text_done(event, kind, part) if kind else []
 
     def _annotation_added(self, event: Event) -> list[Effect]:
@@ -187,7 +185,7 @@ class Reducer:
         draft = self._drafts.find(reference, {})
         if draft is not None:
             return draft, []
-        temporary_id = f"{_ID_PREFIXES[item_type]}_tmp_{len(self._drafts.all)}"
+        temporary_id = f"{kind_of(item_type).id_prefix}_tmp_{len(self._drafts.all)}"
         draft = self._drafts.open(reference, {"type": item_type, "id": item_id or temporary_id})
         draft.is_guess = True
         return draft, [draft.start()]

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, cast
 
 from ..errors import AttachmentUnavailable, StoreError, StoreUnavailable
-from ..history.artifacts import UNANSWERABLE, normalize_persisted_item
+from ..history.artifacts import normalize_persisted_item
 from ..history.markers import item_id
 from ..ports import Artifact, ArtifactStore, Downloads, FileContent, Files
 from ..responses.items import (
@@ -28,6 +28,7 @@ from ..responses.items import (
     is_message,
     is_picture,
     is_reasoning,
+    kind_of,
     picture_address,
     with_picture,
     without_unusable,
@@ -70,7 +71,7 @@ class Persistence:
 
     def includes(self, item: Item) -> bool:
         """Whether the item becomes an artifact: whole, of use alone, and not kept by the host itself."""
-        if is_message(item) or is_function_call_output(item) or item["type"] in UNANSWERABLE:
+        if is_message(item) or is_function_call_output(item) or kind_of(item["type"]).answered_by == "nobody":
             return False
         if not (self.reasoning != "disabled" if is_reasoning(item) else self.tools):
             return False

@@ -36,6 +36,7 @@ from ..responses.items import (
     is_function_call,
     is_message,
     is_picture,
+    kind_of,
     picture_address,
     without_unusable,
 )
@@ -46,23 +47,20 @@ from .channel import OutputChannel
 from .own_tools import OwnCalls
 from .recorder import PictureStorage, Recorder
 
-_SEARCHES: Final = frozenset({"web_search_call", "openrouter:web_search"})
-_FETCH: Final = "openrouter:web_fetch"
-
 
 def search_lines(output: Output) -> Iterator[Notice]:
     """Yield the line about an output that begins or ends a search or the reading of a page."""
     if not isinstance(output, ItemStarted | ItemFinished):
         return
     item = cast("Mapping[str, Any]", output.item)
-    name = "searching" if item["type"] in _SEARCHES else "reading_page" if item["type"] == _FETCH else ""
-    if name and isinstance(output, ItemStarted):
-        yield Notice(notice(name), done=False)
-    elif name:
-        yield Notice(_result(item))
+    lines = kind_of(item["type"]).lines
+    if lines and isinstance(output, ItemStarted):
+        yield Notice(notice(lines[0]), done=False)
+    elif lines:
+        yield Notice(_result(item, lines[1]))
 
 
-def _result(item: Mapping[str, Any]) -> str:
+def _result(item: Mapping[str, Any], unknown: str) -> str:
     """What was searched for or read, or that it failed."""
     if item.get("error") or item.get("status") not in (None, "completed"):
         return notice("search_failed")
@@ -70,7 +68,7 @@ def _result(item: Mapping[str, Any]) -> str:
     query, url = as_text(action.get("query")), as_text(action.get("url")) or as_text(item.get("url"))
     if query:
         return notice("searched_for", query=query)
-    return notice("page_read", url=url) if url else notice("searched")
+    return notice("page_read", url=url) if url else notice(unknown)
 
 
 STORE_UNAVAILABLE: Final = "store unavailable"

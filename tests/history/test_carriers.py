@@ -24,14 +24,10 @@ from open_webui_openrouter_pipe.history.markers import (
 from tests.history.builders import (
     CLAUDE,
     OPENAI,
-    answered,
     assistant,
     build,
     call,
-    items,
     output,
-    reasoning,
-    said,
     tool,
     tool_call,
     ulid,
@@ -139,16 +135,6 @@ CHAT = [user("q"), assistant("Let me look.", tool_call(NAMED, '{"a":1}')), tool(
 STORED = call("call_0", '{"a": 1}', id="fc_1")
 
 
-def test_a_call_is_found_by_its_own_id() -> None:
-    """As the model wrote it and under the provider's id; the result follows it under the same."""
-    assert items(CHAT, {2: STORED}, model_id=OPENAI) == [
-        said("user", "q"),
-        answered("Let me look."),
-        call("call_0", '{"a": 1}'),  # its item id would point to reasoning that is not there
-        output("call_0", "out"),
-    ]
-
-
 @pytest.mark.parametrize(
     "artifact", [None, MissingArtifact(), MissingArtifact("function_call", "unreadable")]
 )
@@ -157,67 +143,6 @@ def test_without_its_artifact_a_named_call_is_what_the_host_shows(artifact: Any)
     built = build(CHAT, {2: artifact} if artifact else {}, model_id=OPENAI)
     assert built.items[2:] == [call(NAMED, '{"a":1}'), output(NAMED, "out")]
     assert not built.missing
-
-
-def test_calls_of_one_provider_id_stay_apart() -> None:
-    """A provider that numbers its calls anew in each response: on the wire each has an id of its own."""
-    other = name_call(ulid(3))
-    chat = [*CHAT, assistant("", tool_call(other, '{"b":1}')), tool(other, "out 2")]
-    sent = items(chat, {2: STORED, 3: call("call_0", '{"b": 1}')}, model_id=OPENAI)
-    assert [(item["call_id"], item.get("output", item.get("arguments"))) for item in sent[2:]] == [
-        ("call_0", '{"a": 1}'),
-        ("call_0", "out"),
-        ("call_0_2", '{"b": 1}'),
-        ("call_0_2", "out 2"),
-    ]
-
-
-def test_a_folded_call_is_found_by_its_own_id() -> None:
-    """Older versions of the host fold calls into the text."""
-    attributes = f'done="true" id="{NAMED}" name="search" arguments="{{}}" result="out"'
-    block = f'<details type="tool_calls" {attributes}></details>'
-    sent = items([user("q"), assistant(block)], {2: STORED}, model_id=OPENAI)
-    assert [item["type"] for item in sent[1:]] == ["function_call", "function_call_output"]
-    assert sent[1]["arguments"] == '{"a": 1}'
-
-
-def test_reasoning_between_texts_stands_between_them_again() -> None:
-    """What led to the second text is sent before that."""
-    details = [ref(1), ref(2, after=4)]
-    chat = [user("q"), assistant("One.\nTwo.", reasoning_details=details)]
-    stored = {1: reasoning("rs_1"), 2: reasoning("rs_2")}
-    assert items(chat, stored, model_id=OPENAI)[1:] == [
-        stored[1],
-        answered("One."),
-        stored[2],
-        answered("Two."),
-    ]
-
-
-def test_phases_come_from_beside_the_reasoning() -> None:
-    """Each holds for the text behind it, up to the next."""
-    details = [
-        {"type": PHASE_TYPE, "phase": "commentary"},
-        {"type": PHASE_TYPE, "phase": "final_answer", "after": 4},
-        {"type": PHASE_TYPE, "phase": "", "after": 8},
-    ]
-    chat = [user("q"), assistant("One.\nTwo.\nRest.", reasoning_details=details)]
-    assert items(chat)[1:] == [
-        answered("One.", phase="commentary"),
-        answered("Two.", phase="final_answer"),
-        answered("Rest."),
-    ]
-
-
-def test_a_call_says_the_phase_of_the_text_before_it() -> None:
-    """Without reasoning nothing else can; behind commentary, text that calls nothing is the answer."""
-    named = name_call(ulid(2), "commentary")
-    chat = [
-        *[user("q"), assistant("Let me look.", tool_call(named)), tool(named, "out"), assistant("Done.")],
-        *[user("and?"), assistant("Yes.")],
-    ]
-    sent = [item for item in items(chat) if item.get("role") == "assistant"]
-    assert [item.get("phase") for item in sent] == ["commentary", "final_answer", None]
 
 
 def test_a_named_call_goes_to_every_family() -> None:

@@ -120,7 +120,7 @@ async def test_mappings_serve_as_loader() -> None:
         chat, artifact_loader={ulid(1): reasoning("rs_1")}, chat_id="chat"
     )
     assert built.items[1] == reasoning("rs_1")
-    assert built.replayed_reasoning_refs == (("chat", ulid(1)),)
+    assert [(each.chat_id, each.artifact_id) for each in built.replayed] == [("chat", ulid(1))]
 
 
 def _without_id(item: Any) -> Any:
