@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from .context.page import context_page
-from .context.report import MAX_BREAKS, ChatRecord, ReportedBreak, ReportedCost, turn_of_position
+from .context.report import MAX_BREAKS, ChatRecord
 from .conversation.budget import UNKNOWN_WINDOW_TOKENS
 from .conversation.conversation import Tool
 from .errors import AttachmentNotFound, StoreError
@@ -128,24 +128,11 @@ class Assembly:
         request = composer.build(plan.items, plan.marks, omitted_tools=plan.absent_tools)
         cached, owner = await spending.cached_entries(plan, request), (self.call.user_id, spending.chat_id)
         try:
-            of_chat = await self.worker.own.ledger.of_chat(*owner)
-            found = await self.worker.own.audit.breaks(*owner, limit=MAX_BREAKS)
+            cost = await self.worker.own.ledger.of_chat(*owner)
+            return ChatRecord(cached, await self.worker.own.audit.breaks(*owner, limit=MAX_BREAKS), cost)
         except StoreError as error:
             log.warning("the cost of a chat could not be read: %s", error)
             return ChatRecord(cached)
-        breaks = [
-            ReportedBreak(turn_of_position(position), announced=False, cause=cause, cost=cost)
-            for position, cause, cost in found
-        ]
-        cost = ReportedCost(
-            of_chat.cost,
-            of_chat.requests,
-            of_chat.read_cost,
-            of_chat.cached_tokens,
-            of_chat.input_tokens,
-            of_chat.saved,
-        )
-        return ChatRecord(cached, breaks, cost if of_chat.requests else None)
 
     async def _prompt_keeper(self) -> PromptKeeper | None:
         """What keeps the system prompt of a saved chat, and takes the host's memories out of that of any chat."""

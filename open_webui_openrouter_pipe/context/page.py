@@ -13,22 +13,23 @@ import base64
 import hashlib
 import pkgutil
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
-from ..money.prices import dollars
 from ..words.lines import Say, notice
 from .report import (
     PARTS,
     TURN_COLUMNS,
+    ChatCost,
     ContextReport,
     ReportedBreak,
-    ReportedCost,
     ReportedSummary,
     ReportedTurn,
-    TurnState,
-    cause_name,
+    break_cells,
+    cost_lines,
+    turn_cells,
+    use_line,
 )
 
 _NEWEST_TURNS: Final = 8
@@ -42,13 +43,6 @@ _POLICY: Final = (
     f"script-src 'sha256-{_SCRIPT_DIGEST}'"
 )
 
-_STATE_CLASSES: Final[Mapping[TurnState, str]] = {
-    "verbatim": "verbatim",
-    "shortened": "shortened",
-    "summarized": "summaries",
-    "dropped": "dropped",
-}
-"""State → its class of the style; that of a part is its name."""
 _BREAK_COLUMNS: Final = ("context_page_cause", "context_turn", "context_page_planned", "context_page_cost")
 
 _CODE: Final = re.compile("`([^`]*)`")
@@ -57,15 +51,11 @@ _CODE: Final = re.compile("`([^`]*)`")
 def context_page(report: ContextReport, say: Say = notice) -> str:
     """Draw a report as an HTML document, in the words that `say` returns."""
     title = _text(say("context_title", model=report.model))
-    content = "".join(
-        (
-            _window(report, say),
-            _turns(report.turns, say),
-            _cost(report.cost, say),
-            _breaks(report.breaks, say),
-            _summaries(report.summaries, say),
-        )
-    )
+    content = _window(report, say) + _turns(report.turns, say) + _cost(report.cost, say)
+    content += _breaks(report.breaks, say)
+    if report.summaries:
+        content += _heading(say("context_part_summaries"))
+        content += "".join(_summary(each, say) for each in report.summaries)
     return (
         f'<!doctype html><html lang="{_text(say("context_page_language"))}"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
@@ -81,34 +71,20 @@ def _window(report: ContextReport, say: Say) -> str:
     window = report.window_tokens or taken
     parts = [(part, f"context_part_{part}", report.parts.get(part, 0)) for part in PARTS]
     shown = [each for each in (*parts, ("free", "context_page_free", window - taken)) if each[2] > 0]
-    pieces, legend, said = "", "", []
+    bar, legend, said, over = "", "", [], ""
     for part, name, tokens in shown:
-        words, size = _text(say(name)), _number(tokens, say)
+        words, size = _text(say(name)), _text(say("context_page_number", number=tokens))
         share = _text(say("context_page_share", share=tokens / max(taken, window)))
-        pieces += f'<i class="{part}" style="flex-grow:{tokens}"></i>'
+        bar += f'<i class="{part}" style="flex-grow:{tokens}"></i>'
         legend += f'<li><i class="{part}"></i>{words} <span>{size}</span> <small>{share}</small></li>'
         said.append(f"{words} {share}")
     if taken > window:
-        pieces += f'<i class="end" style="width:{window / taken:.1%}"></i>'
-    bar = f'<div class="bar" role="img" aria-label="{", ".join(said)}">{pieces}</div>'
-    return (
-        f'<p class="muted">{_marked(say(f"context_aim_{report.aim}"))}</p>{_use(report, say)}{bar if shown else ""}'
-        f'<ul class="legend">{legend}</ul>'
-    )
-
-
-def _use(report: ContextReport, say: Say) -> str:
-    """Say how full the window is. What is kept for the answer is not in use, but needs its room."""
-    taken, window = sum(report.parts.values()), report.window_tokens
-    tokens = taken - report.parts.get("reserve", 0)
-    if not window:
-        return _paragraph(say("context_window_unknown", tokens=tokens), "use")
-    line = _paragraph(
-        say("context_window", tokens=tokens, window_tokens=window, share=tokens / window), "use"
-    )
-    if taken > window:
-        line += _paragraph(say("context_page_over", count=taken - window), "warning")
-    return line
+        bar += f'<i class="end" style="width:{window / taken:.1%}"></i>'
+        over = _paragraph(say("context_page_over", count=taken - window), "warning")
+    if shown:
+        bar = f'<div class="bar" role="img" aria-label="{", ".join(said)}">{bar}</div>'
+    aim = f'<p class="muted">{_marked(say(f"context_aim_{report.aim}"))}</p>'
+    return f'{aim}{_paragraph(use_line(report, say), "use")}{over}{bar}<ul class="legend">{legend}</ul>'
 
 
 def _turns(turns: Sequence[ReportedTurn], say: Say) -> str:
@@ -125,31 +101,21 @@ def _turns(turns: Sequence[ReportedTurn], say: Say) -> str:
 
 
 def _table_of_turns(turns: Sequence[ReportedTurn], label: str, say: Say) -> str:
-    states = {
-        state: f'<i class="{part}"></i>{_text(say(f"context_state_{state}"))}'
-        for state, part in _STATE_CLASSES.items()
-    }
-    yes_or_no = _yes_or_no(say)
-    rows = (
-        f'<tr><th scope="row">{turn.number}<td><div dir="auto">{_text(turn.text)}</div>'
-        f"<td>{_number(turn.tokens, say)}<td>{_number(turn.original_tokens, say)}"
-        f"<td>{states[turn.state]}<td>{yes_or_no[turn.cached]}"
-        for turn in turns
-    )
-    return _table("turns", label, [say(name) for name in TURN_COLUMNS], rows)
+    rows = []
+    for turn in turns:
+        number, text, tokens, original, state, cached = map(_text, turn_cells(turn, say))
+        style = "summaries" if turn.state == "summarized" else turn.state  # that of a part is its name
+        rows.append(
+            f'<tr><th scope="row">{number}<td><div dir="auto">{text}</div>'
+            f'<td>{tokens}<td>{original}<td><i class="{style}"></i>{state}<td>{cached}'
+        )
+    return _table("turns", label, map(say, TURN_COLUMNS), rows)
 
 
-def _cost(cost: ReportedCost | None, say: Say) -> str:
+def _cost(cost: ChatCost | None, say: Say) -> str:
     """Say what the chat has cost and what the cache has saved; nothing where nothing is counted."""
-    if cost is None:
-        return ""
-    lines = [say("context_cost", cost=dollars(cost.cost), count=cost.requests)]
-    if cost.cached_tokens:
-        share = cost.cached_tokens / max(1, cost.input_tokens)
-        lines.append(say("context_read", share=share, cost=dollars(cost.read_cost)))
-    if cost.saved > 0:
-        lines.append(say("context_saved", cost=dollars(cost.saved)))
-    return _heading(say("context_page_cost")) + "".join(_paragraph(line, "cost") for line in lines)
+    lines = [_paragraph(line, "cost") for line in cost_lines(cost, say)] if cost else []
+    return _heading(say("context_page_cost")) + "".join(lines) if lines else ""
 
 
 def _breaks(breaks: Sequence[ReportedBreak], say: Say) -> str:
@@ -157,42 +123,28 @@ def _breaks(breaks: Sequence[ReportedBreak], say: Say) -> str:
     title = say("context_page_breaks")
     if not breaks:
         return _heading(title) + _paragraph(say("context_page_no_breaks"), "muted")
-    yes_or_no = _yes_or_no(say)
-    uncounted = f"<small>{_text(say('context_page_uncounted'))}</small>"
-    rows = (
-        f'<tr><th scope="row">{_text(say(cause_name(each.cause)))}'
-        f"<td>{_text(say('context_break_turn', turn=each.turn) if each.turn else say('context_break_start'))}"
-        f"<td>{yes_or_no[each.announced]}"
-        f"<td>{uncounted if each.cost is None else _amount(each.cost, say)}"
-        for each in breaks
-    )
-    return _heading(title) + _table("breaks", title, [say(name) for name in _BREAK_COLUMNS], rows)
-
-
-def _summaries(summaries: Sequence[ReportedSummary], say: Say) -> str:
-    """Draw each summary, to be opened, with buttons that send the commands about it."""
-    if not summaries:
-        return ""
-    return _heading(say("context_part_summaries")) + "".join(_summary(each, say) for each in summaries)
+    rows = []
+    for each in breaks:
+        where, cause, price = map(_text, break_cells(each, say))
+        announced = _text(say("context_yes" if each.cost is None else "context_no"))
+        price = price or f"<small>{_text(say('context_page_uncounted'))}</small>"
+        rows.append(f'<tr><th scope="row">{cause}<td>{where}<td>{announced}<td>{price}')
+    return _heading(title) + _table("breaks", title, map(say, _BREAK_COLUMNS), rows)
 
 
 def _summary(summary: ReportedSummary, say: Say) -> str:
     first, last = summary.first_turn, summary.last_turn
-    if not summary.kept:
+    if not summary.text:
         return _paragraph(say("context_summary_missing", first=first, last=last), "missing")
     title = say("context_page_summary", first=first, last=last)
     if first == last:
         title = say("context_page_summary_of_turn", turn=first)
     size = say("context_page_summary_size", tokens=summary.tokens, source_tokens=summary.source_tokens)
-    restore, discard = f"/restore {first}-{last}", f"/discard {first}-{last}"
-    buttons = "".join(
-        f'<button hidden value="{command}" aria-label="{_text(name)}: {_text(title)}">{_text(name)}</button>'
-        for command, name in (
-            (restore, say("context_page_restore")),
-            (discard, say("context_page_discard")),
-        )
-    )
-    hint = _marked(say("context_page_commands", restore=restore, discard=discard))
+    commands = {name: f"/{name} {first}-{last}" for name in ("restore", "discard")}
+    buttons = ""
+    for command, words in ((typed, _text(say(f"context_page_{name}"))) for name, typed in commands.items()):
+        buttons += f'<button hidden value="{command}" aria-label="{words}: {_text(title)}">{words}</button>'
+    hint = _marked(say("context_page_commands", **commands))
     return (
         f"<details><summary><b>{_text(title)}</b><small>{_text(size)}</small></summary>"
         f'<div class="text" dir="auto">{_text(summary.text)}</div>'
@@ -203,18 +155,6 @@ def _summary(summary: ReportedSummary, say: Say) -> str:
 def _table(style: str, label: str, columns: Iterable[str], rows: Iterable[str]) -> str:
     header = "".join(f'<th scope="col">{_text(words)}' for words in columns)
     return f'<table class="{style}" aria-label="{_text(label)}"><thead><tr>{header}<tbody>{"".join(rows)}</table>'
-
-
-def _yes_or_no(say: Say) -> Mapping[bool, str]:
-    return {True: _text(say("context_yes")), False: _text(say("context_no"))}
-
-
-def _number(number: int, say: Say) -> str:
-    return _text(say("context_page_number", number=number))
-
-
-def _amount(amount: float, say: Say) -> str:
-    return _text(say("context_page_amount", amount=dollars(amount)))
 
 
 def _heading(words: str) -> str:

@@ -126,13 +126,13 @@ def digest_request(
 
 def _turns_of(plan: Plan, count: int) -> Iterator[int]:
     """Yield the number of each item's turn; what stands before all turns counts as the first that is sent."""
-    layout = plan.layout
-    if layout is None or not layout.parts.parts:
+    parts = plan.parts.parts
+    if not parts:
         yield from repeat(1, count)
         return
-    parts, current = layout.parts.parts, min(layout.parts.current, len(layout.parts.parts) - 1)
+    current = min(plan.parts.current, len(parts) - 1)
     for item in range(count):
-        sent = bisect_right(layout.starts, item, hi=current) - 1
+        sent = bisect_right(plan.starts, item, hi=current) - 1
         yield parts[max(0, sent) if item < plan.marks.completed else current].turn + 1
 
 

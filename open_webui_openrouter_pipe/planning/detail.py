@@ -74,12 +74,12 @@ def with_text(item: Item, text: str) -> Item:
 
 
 def _message_text(message: Message, cut: Callable[[str], str]) -> str:
-    if message["role"] == "assistant":
-        texts = [
-            part["text"] if part["type"] == "output_text" else part["refusal"] for part in message["content"]
-        ]
-        return cut("\n".join(texts))
-    return output_text([_as_text(part) for part in message["content"]], cut)
+    if message["role"] != "assistant":
+        return output_text([_as_text(part) for part in message["content"]], cut)
+    parts = message["content"]
+    return cut(
+        "\n".join(part["text"] if part["type"] == "output_text" else part["refusal"] for part in parts)
+    )
 
 
 def _as_text(part: InputPart) -> InputPart:
@@ -268,33 +268,34 @@ class PartsByDetail:
         return self._entries[level, part]
 
     def note(self, start: int, end: int) -> tuple[DigestedItem, ...]:
-        """Return the message that stands in for the dropped parts from `start` to before `end`, if there is one."""
+        """Return the message that stands in for the dropped parts from `start` to before `end`, if there is one.
+
+        Cached by content, because later requests decide the same past again.
+        """
         if start >= end:
             return ()
-        turns = range(self.turns_before(start), self.turns_before(end))
+        turns, limits = range(self.turns_before(start), self.turns_before(end)), self.limits
         if turns not in self._notes:
-            message = self._written_note(turns)
-            self._notes[turns] = (digest_item(message),) if message else ()
+            name = f"{limits.note.__name__} {turns.start} {turns.stop} {limits.note_tokens}"
+            key = self.turns[turns.stop - 1].sent_chain + name.encode() + self.counter.method
+            written: InputMessage | None = json.loads(
+                self._texts.get_or_compute(
+                    key, lambda: json.dumps(limits.note(self._record, turns, limits.note_tokens))
+                )
+            )
+            if written and limits.has_references:
+                written = with_turn_numbers(written, turns)
+            self._notes[turns] = (digest_item(written),) if written else ()
         return self._notes[turns]
-
-    def _written_note(self, turns: range) -> InputMessage | None:
-        """Write the note for some turns; cached by content, because later requests decide the same past again."""
-        name = f"{self.limits.note.__name__} {turns.start} {turns.stop} {self.limits.note_tokens}"
-        key = self.turns[turns.stop - 1].sent_chain + name.encode() + self.counter.method
-
-        def write() -> str:
-            return json.dumps(self.limits.note(self._record, turns, self.limits.note_tokens))
-
-        written: InputMessage | None = json.loads(self._texts.get_or_compute(key, write))
-        return with_turn_numbers(written, turns) if written and self.limits.has_references else written
 
     def _build_entries(self, level: DetailLevel, part: int) -> tuple[DigestedItem, ...]:
         whole, ends_turn = self.parts[part].entries, self.parts[part].ends_turn
         match level:
             case DetailLevel.FULL:
-                outputs = sum(is_function_call_output(entry.item) for entry in whole)
-                cap_tokens = self.limits.output_tokens(outputs)
-                return tuple(self._with_cap(entry, cap_tokens) for entry in whole)
+                is_output = [is_function_call_output(entry.item) for entry in whole]
+                most = self.limits.output_tokens(sum(is_output))
+                pairs = zip(whole, is_output, strict=True)
+                return tuple(self._truncated(entry, most) if cut else entry for entry, cut in pairs)
             case DetailLevel.TOOL_FACTS:
                 return tuple(map(self._with_fact, whole, self.entries(DetailLevel.FULL, part)))
             case DetailLevel.SKELETON:
@@ -304,10 +305,6 @@ class PartsByDetail:
                 return tuple(map(self._with_excerpt, self.entries(DetailLevel.SKELETON, part)))
             case DetailLevel.DROPPED | DetailLevel.SUMMARIZED:
                 return ()
-
-    def _with_cap(self, entry: DigestedItem, cap_tokens: int) -> DigestedItem:
-        """Return the entry with a tool output truncated to the cap; itself when it is smaller."""
-        return self._truncated(entry, cap_tokens) if is_function_call_output(entry.item) else entry
 
     def _with_fact(self, entry: DigestedItem, full: DigestedItem) -> DigestedItem:
         """Return the entry with its output as a fact, no longer than an excerpt; `full` when that saves nothing."""

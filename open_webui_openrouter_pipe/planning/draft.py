@@ -1,13 +1,14 @@
 """One way to send a conversation: what of it, under which terms, and the plan that follows.
 
-Owns the order of the steps (cap, shorten old tool results, summarize, prune, evict), and how a request is put
-together.
+Owns the order of the steps (cap, shorten old tool results, summarize, prune, evict), what gives way where these are not
+enough, and how a request is put together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, cast
@@ -15,30 +16,20 @@ from typing import Any, cast
 from ..conversation.budget import Budget, ContextShare, Strategy
 from ..conversation.conversation import Conversation, DigestedItem, Tool, digest_item
 from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter, TokenCounts, truncate_to_tokens
-from ..recall.search import TextIndex, new_index
+from ..recall.search import TextIndex
 from ..responses.items import Item, is_function_call
 from ..summaries.segments import SummaryTarget
+from . import policies
 from .detail import DetailLevel, PartsByDetail
 from .plan import (
     CachedPrefix,
     CacheMarks,
-    Layout,
     Plan,
     Reduction,
+    ReductionKind,
     Step,
-    chat_reductions,
+    find_reductions,
     in_order,
-    retrieved_reduction,
-)
-from .policies import (
-    LOW_WATER_SHARE,
-    clip_turns,
-    compact,
-    evict,
-    prune,
-    segments_to_prefetch,
-    shorten_old_tool_results,
-    summarize,
 )
 from .recall import (
     NOTHING_RECALLED,
@@ -61,8 +52,30 @@ from .simulate import (
     simulate,
 )
 
+EVICTING_STRATEGIES: frozenset[Strategy] = frozenset({"summarize", "prune", "clip"})
+"""Strategies that drop what they must; the others refuse, or send everything."""
+LEADING_BITS = 3
+
 _SOURCE, _SOURCE_END = "<source ", "</source>"
 """The tags that Open WebUI puts around each source, the most relevant first."""
+
+_RETENTION: tuple[BreakReason, Policy] = ("retention", policies.shorten_old_tool_results)
+_EVICTION: tuple[BreakReason, Policy] = ("evict", policies.evict)
+_POLICIES: Mapping[Strategy, tuple[tuple[BreakReason, Policy], ...]] = MappingProxyType(
+    {
+        "summarize": (
+            ("summary", policies.compact),
+            _RETENTION,
+            ("summary", policies.summarize),
+            ("prune", policies.prune),
+            _EVICTION,
+        ),
+        "prune": (_RETENTION, ("prune", policies.prune), _EVICTION),
+        "clip": (("clip", policies.clip_turns), _RETENTION, _EVICTION),
+        "refuse": (_RETENTION,),
+        "off": (),
+    }
+)
 
 
 def head_of_retrieved(
@@ -95,81 +108,62 @@ def _cut(entry: DigestedItem, max_tokens: int, counter: TokenCounter) -> Iterato
         yield digest_item(cast("Item", {**fields, "content": content}))
 
 
-LEADING_BITS = 3
-
-_RETENTION: tuple[BreakReason, Policy] = ("retention", shorten_old_tool_results)
-_POLICIES: Mapping[Strategy, tuple[tuple[BreakReason, Policy], ...]] = MappingProxyType(
-    {
-        "summarize": (
-            ("summary", compact),
-            _RETENTION,
-            ("summary", summarize),
-            ("prune", prune),
-            ("evict", evict),
-        ),
-        "prune": (_RETENTION, ("prune", prune), ("evict", evict)),
-        "clip": (("clip", clip_turns), _RETENTION, ("evict", evict)),
-        "refuse": (_RETENTION,),
-        "off": (),
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class DraftRequest:
-    """The current request as the simulation of the chat leaves it, with its exact size."""
-
-    simulation: Simulation
-    simulated: SimulatedRequest
-    offers_recall: bool = False
-    recalled: Recalled = NOTHING_RECALLED
-
-    @property
-    def tokens(self) -> int:
-        """Its size."""
-        return self.simulated.actual_tokens()
-
-    @property
-    def new_breaks(self) -> tuple[PrefixBreak, ...]:
-        """The changes of the prefix that it brings."""
-        return tuple(each for each in self.simulation.breaks if each.request == self.simulated.end)
-
-    def steps(self) -> Iterator[Step]:
-        """Yield the request's size after each step."""
-        reasons = {each.reason for each in self.new_breaks}
-        cutoffs, retained = self.simulation.cutoffs, self.simulation.retained
-        summarized = retained.moved(DetailLevel.SUMMARIZED, cutoffs.summarized)
-        pruned = Cutoffs((*cutoffs.ends[: DetailLevel.DROPPED], cutoffs.summarized, cutoffs.summarized))
-
-        def size(cutoffs: Cutoffs | None = None) -> int:
-            return self.simulated.actual_tokens(cutoffs) - self.recalled.tokens
-
-        yield Step("cap", size(Cutoffs()), triggered=False)
-        yield Step("retention", size(retained), triggered="retention" in reasons)
-        yield Step("summary", size(summarized), triggered="summary" in reasons)
-        yield Step("prune", size(pruned), triggered="prune" in reasons)
-        yield Step("evict", size(), triggered=bool(reasons & {"evict", "clip"}))
-        if self.recalled.entries:
-            yield Step("recall", self.tokens, triggered=True)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Draft:
-    """One way to send the whole conversation: what of it, in which parts, under which terms."""
+    """One way to send the whole conversation: what of it, in which parts, under which terms.
+
+    The chat is simulated once, when it is first asked for something that follows from that.
+    """
 
     whole: Conversation
     conversation: Conversation
     parts: PartsByDetail
     terms: SimulationTerms
+    index: TextIndex
     omitted_tools: frozenset[str] = frozenset()
-    index: TextIndex = field(default_factory=new_index)
 
     @property
     def max_recalled_tokens(self) -> int:
         """The most that quoted passages take."""
         return max_recalled_tokens(self.terms.settings, self.terms.budget_tokens)
 
-    def optional_tools(self) -> tuple[Tool, ...]:
+    def with_settings(self, **changes: Any) -> Draft:
+        """Return the same under other settings."""
+        settings = replace(self.terms.settings, **changes)
+        return replace(self, terms=replace(self.terms, settings=settings))
+
+    def alternatives(self) -> Iterator[Draft]:
+        """Yield it as it is, then with less and less of what may give way, in this order."""
+        draft, strategy = self, self.terms.settings.context_strategy
+        drops = strategy in EVICTING_STRATEGIES
+        yield from self._with_less_retrieved(drops=drops)
+        if optional := self._optional_tools():
+            tools = tuple(tool for tool in self.conversation.tools if tool not in optional)
+            names = frozenset(str(tool["name"]) for tool in optional)
+            draft = replace(self, conversation=replace(self.conversation, tools=tools), omitted_tools=names)
+            yield from draft._with_less_retrieved(drops=drops)  # noqa: SLF001 - the same class
+        if drops and draft.conversation.retrieved:
+            draft = draft._with_retrieved(())  # noqa: SLF001 - the same class
+            yield draft
+        if strategy == "summarize":
+            draft = draft.with_settings(context_strategy="prune")
+            yield draft
+        if strategy in {"summarize", "prune"}:  # a note that does not say what the user wrote
+            yield replace(draft, parts=draft.parts.without_record())
+
+    def _with_less_retrieved(self, *, drops: bool) -> Iterator[Draft]:
+        yield self
+        if drops and self._has_long_retrieved():
+            yield self._with_retrieved(
+                head_of_retrieved(self.conversation.retrieved, self._head_tokens, self.parts.counter)
+            )
+
+    def _with_retrieved(self, entries: tuple[DigestedItem, ...]) -> Draft:
+        """What says how the instructions now read stays: without it, the model would go by what they no longer say."""
+        corrections = self.conversation.volatile[: self.conversation.corrections]
+        return replace(self, conversation=replace(self.conversation, volatile=(*corrections, *entries)))
+
+    def _optional_tools(self) -> tuple[Tool, ...]:
         """Return the tools that may be omitted: not chosen by the user, and never called in this chat.
 
         Some providers refuse calls in the input of a request that offers no tools.
@@ -179,66 +173,29 @@ class Draft:
         names = self.conversation.optional_tools - called
         return tuple(tool for tool in self.conversation.tools if tool.get("name") in names)
 
-    def without_optional_tools(self) -> Draft:
-        """Return the same with the other tools alone."""
-        omitted = self.optional_tools()
-        if not omitted:
-            return self
-        tools = tuple(tool for tool in self.conversation.tools if tool not in omitted)
-        names = frozenset(str(tool["name"]) for tool in omitted)
-        return replace(self, conversation=replace(self.conversation, tools=tools), omitted_tools=names)
-
-    def has_long_retrieved(self) -> bool:
-        """Whether the retrieved text is longer than a single tool output may be."""
-        return self._tokens(self.conversation.retrieved) > self._head_tokens
-
     @property
     def _head_tokens(self) -> int:
         """How much of the retrieved text its head may take: as much as a single tool output."""
         return self.parts.limits.output_tokens(1)
 
-    def with_head_of_retrieved(self) -> Draft:
-        """Return the same with the head of the retrieved text."""
-        head = head_of_retrieved(self.conversation.retrieved, self._head_tokens, self.parts.counter)
-        return self._with_retrieved(head)
+    def _has_long_retrieved(self) -> bool:
+        return self._tokens(self.conversation.retrieved) > self._head_tokens
 
-    def without_retrieved(self) -> Draft:
-        """Return the same without any retrieved text."""
-        return self._with_retrieved(())
+    @property
+    def tokens(self) -> int:
+        """The size of the current request."""
+        return self._request.actual_tokens()
 
-    def _with_retrieved(self, entries: tuple[DigestedItem, ...]) -> Draft:
-        """What says how the instructions now read stays: without it, the model would go by what they no longer say."""
-        corrections = self.conversation.volatile[: self.conversation.corrections]
-        return replace(self, conversation=replace(self.conversation, volatile=(*corrections, *entries)))
-
-    def without_summaries(self) -> Draft:
-        """Return the same with turns omitted instead of summarized."""
-        settings = replace(self.terms.settings, context_strategy="prune")
-        return replace(self, terms=replace(self.terms, settings=settings))
-
-    def without_record(self) -> Draft:
-        """Return the same with a note that does not say what the user wrote."""
-        return replace(self, parts=self.parts.without_record())
-
-    def without_recall(self) -> Draft:
-        """Return the same without quoted passages."""
-        settings = replace(self.terms.settings, recall=False)
-        return replace(self, terms=replace(self.terms, settings=settings))
-
-    def without_restored(self) -> Draft:
-        """Return the same without the turns that its user has restored."""
-        return replace(self, terms=replace(self.terms, restores=False))
-
-    def is_crowded(self, request: DraftRequest) -> bool:
+    def is_crowded(self) -> bool:
         """Whether turns were evicted for what gives way before them.
 
         That is long retrieved text, and optional tools that alone keep every request above the low-water mark.
         """
-        if not any(each.reason == "evict" for each in request.simulation.breaks):
+        if not any(each.reason == "evict" for each in self._simulation.breaks):
             return False
-        tokens, low_water_tokens = self._base_tokens(), LOW_WATER_SHARE * self.terms.limit_tokens
-        optional_tokens = self.parts.counter.tools(self.optional_tools()).tokens
-        return self.has_long_retrieved() or tokens - optional_tokens <= low_water_tokens < tokens
+        tokens, low_water_tokens = self._base_tokens(), policies.LOW_WATER_SHARE * self.terms.limit_tokens
+        optional_tokens = self.parts.counter.tools(self._optional_tools()).tokens
+        return self._has_long_retrieved() or tokens - optional_tokens <= low_water_tokens < tokens
 
     def _base_tokens(self) -> int:
         """What every request is taken to carry beside the chat.
@@ -249,130 +206,164 @@ class Draft:
         volatile_tokens = min(self._tokens(self.conversation.volatile), self._head_tokens)
         return self._fixed_tokens(with_recall=False) + rounded_up(volatile_tokens)
 
-    def _reserved_tokens(self) -> int:
-        """What every request leaves free below the limit, so that recall moves nothing that was decided before.
-
-        That is the room of quoted passages and of our tool. When summaries begin does not go by it.
-        """
-        tools_tokens = self._fixed_tokens(with_recall=True) - self._fixed_tokens(with_recall=False)
-        return self.max_recalled_tokens + tools_tokens
-
     def _fixed_tokens(self, *, with_recall: bool) -> int:
         tools = self.parts.counter.tools(self._tools(with_recall=with_recall))
         return tools.tokens + self._tokens(self.conversation.instructions)
-
-    def simulate(self) -> DraftRequest:
-        """Simulate the chat, and measure the current request as it follows."""
-        limit_tokens = max(0, self.terms.limit_tokens - self._reserved_tokens())
-        terms = replace(self.terms, base_tokens=self._base_tokens(), limit_tokens=limit_tokens)
-        simulation = simulate(self.parts, terms, _POLICIES[terms.settings.context_strategy])
-        end = len(self.parts.parts)
-        if offers_recall := self._has_use_for_recall(simulation.cutoffs, end):
-            simulation = replace(simulation, breaks=with_arrival(simulation.breaks, self.parts))
-        recalled = self._recalled(simulation.opening)
-        volatile_tokens = self._tokens([*self.conversation.volatile, *recalled.entries])
-        base_tokens = self._fixed_tokens(with_recall=offers_recall) + volatile_tokens
-        actual = replace(terms.in_turn(self.parts, len(self.parts.turns) - 1), base_tokens=base_tokens)
-        request = SimulatedRequest(
-            self.parts,
-            actual,
-            simulation.cutoffs,
-            end,
-            unpruned_cost=simulation.unpruned_cost,
-            unsummarized_cost=simulation.unsummarized_cost,
-        )
-        return DraftRequest(simulation, request, offers_recall, recalled)
-
-    def _has_use_for_recall(self, cutoffs: Cutoffs, end: int) -> bool:
-        """Whether the request with so many parts lacks something that the model could ask for."""
-        return self.terms.settings.recall_tool and lacks_something(self.parts, cutoffs, end)
 
     def _tools(self, *, with_recall: bool) -> tuple[Tool, ...]:
         """Return the tools of a request, without ours where it is of no use yet."""
         tools = self.conversation.tools
         return tools if with_recall or not self.terms.settings.recall_tool else without_recall(tools)
 
-    def _recalled(self, opening: Cutoffs) -> Recalled:
-        """Return what is quoted in the current turn, from what its first request did not say."""
+    def _simulation_terms(self) -> SimulationTerms:
+        """What the past is decided by.
+
+        Every request leaves the room of quoted passages and of our tool free below the limit, so that recall moves
+        nothing that was decided before. When summaries begin does not go by it.
+        """
+        tools_tokens = self._fixed_tokens(with_recall=True) - self._fixed_tokens(with_recall=False)
+        limit_tokens = max(0, self.terms.limit_tokens - self.max_recalled_tokens - tools_tokens)
+        return replace(self.terms, base_tokens=self._base_tokens(), limit_tokens=limit_tokens)
+
+    @cached_property
+    def _simulation(self) -> Simulation:
+        """All requests of the chat."""
+        found = simulate(
+            self.parts, self._simulation_terms(), _POLICIES[self.terms.settings.context_strategy]
+        )
+        if self._has_use_for_recall(found.cutoffs, len(self.parts.parts)):
+            found = replace(found, breaks=with_arrival(found.breaks, self.parts))
+        return found
+
+    def _has_use_for_recall(self, cutoffs: Cutoffs, end: int) -> bool:
+        """Whether the request with so many parts lacks something that the model could ask for."""
+        return self.terms.settings.recall_tool and lacks_something(self.parts, cutoffs, end)
+
+    @cached_property
+    def _recalled(self) -> Recalled:
+        """What is quoted in the current turn, from what its first request did not say."""
         if not self.max_recalled_tokens:
             return NOTHING_RECALLED
+        opening = self._simulation.opening
         entries, starts = self._entries(opening)
         before = entries[: starts[self.parts.current]]
         return recall_passages(self.parts, opening, before, self.index, self.max_recalled_tokens)
 
-    def plan(self, request: DraftRequest, model_id: str, budget: Budget, limit_tokens: int) -> Plan:
+    @cached_property
+    def _request(self) -> SimulatedRequest:
+        """The current request as the simulation of the chat leaves it, with its exact size."""
+        found, parts = self._simulation, self.parts
+        offers_recall = self._has_use_for_recall(found.cutoffs, len(parts.parts))
+        volatile_tokens = self._tokens([*self.conversation.volatile, *self._recalled.entries])
+        terms = replace(
+            self._simulation_terms().in_turn(parts, len(parts.turns) - 1),
+            base_tokens=self._fixed_tokens(with_recall=offers_recall) + volatile_tokens,
+        )
+        return SimulatedRequest(
+            parts,
+            terms,
+            found.cutoffs,
+            len(parts.parts),
+            unpruned_cost=found.unpruned_cost,
+            unsummarized_cost=found.unsummarized_cost,
+        )
+
+    @property
+    def _new_breaks(self) -> tuple[PrefixBreak, ...]:
+        end = len(self.parts.parts)
+        return tuple(each for each in self._simulation.breaks if each.request == end)
+
+    def plan(self, model_id: str, budget: Budget, limit_tokens: int) -> Plan:
         """Put the request together."""
-        simulation, parts, counter = request.simulation, self.parts, self.parts.counter
-        cutoffs, index = simulation.cutoffs, parts.summaries
-        entries, starts = self._entries(cutoffs, request.recalled)
-        segments = parts.segments_before(cutoffs.summarized)
-        adds_summaries = any(each.reason == "summary" for each in request.new_breaks)
+        found, parts, counter, new_breaks = self._simulation, self.parts, self.parts.counter, self._new_breaks
+        cutoffs, summaries = found.cutoffs, parts.summaries
+        entries, starts = self._entries(cutoffs, self._recalled)
+        adds_summaries = any(each.reason == "summary" for each in new_breaks)
         # Where the prefix changes anyway, neighbors that should share a summary are joined.
         joins = adds_summaries and self.terms.missing_summaries == "request"
         sent_segments = parts.segments_before(cutoffs.replaced)
-        required = index.desired(sent_segments) if joins else index.missing(sent_segments)
-        without_new = simulation.previous if adds_summaries else simulation.retained
-        tools, whole = self._tools(with_recall=request.offers_recall), self.whole
-        if tools != self.conversation.tools:
-            whole = replace(whole, tools=without_recall(whole.tools))
+        required = summaries.desired(sent_segments) if joins else summaries.missing(sent_segments)
+        without_new = found.previous if adds_summaries else found.retained
+        tools = self._tools(with_recall=self._has_use_for_recall(cutoffs, len(parts.parts)))
+        unoffered = frozenset() if tools == self.conversation.tools else UNOFFERED
+        whole = replace(self.whole, tools=without_recall(self.whole.tools)) if unoffered else self.whole
         return Plan(
             model=model_id,
-            items=tuple(entry.item for entry in entries),
-            marks=self._marks(cutoffs, simulation.previous, starts, request.recalled),
+            conversation=self.conversation,
+            parts=parts,
+            cutoffs=cutoffs,
+            entries=tuple(entries),
+            starts=starts,
+            marks=self._marks(cutoffs, found.previous, starts, self._recalled),
             budget=budget,
             limit_tokens=limit_tokens,
-            tokens_before=count_all(counter, whole).tokens + index.tokens(0),
-            tokens=request.tokens,
-            steps=tuple(request.steps()),
+            tokens_before=count_all(counter, whole).tokens + summaries.tokens(0),
+            tokens=self.tokens,
+            steps=tuple(self._steps()),
             counts=counter.entries(entries).plus(counter.tools(tools)),
-            prefix_breaks=simulation.breaks,
-            new_breaks=request.new_breaks,
+            tokens_without_new_summaries=self._request.actual_tokens(without_new),
+            prefix_breaks=found.breaks,
+            new_breaks=new_breaks,
             summarized_turns=parts.turns_before(cutoffs.summarized),
-            tokens_without_new_summaries=request.simulated.actual_tokens(without_new),
             required_summaries=required,
-            prefetch_summaries=self._prefetch(request, segments),
-            cached_prefix=self._cached_prefix(request) if required and not self.omitted_tools else None,
+            prefetch_summaries=self._prefetch(parts.segments_before(cutoffs.summarized)),
+            cached_prefix=self._cached_prefix() if required and not self.omitted_tools else None,
             omitted_tools=self.omitted_tools,
-            reductions=in_order(self._reductions(cutoffs)),
-            entries=tuple(entries),
-            unoffered_tools=frozenset() if tools == self.conversation.tools else UNOFFERED,
-            recalled=request.recalled,
-            layout=Layout(self.conversation, parts, cutoffs, starts, counter.tools(tools).tokens),
+            unoffered_tools=unoffered,
+            reductions=in_order(self._reductions()),
+            recalled=self._recalled,
         )
 
-    def _reductions(self, cutoffs: Cutoffs) -> Iterator[Reduction]:
-        """Yield what the request lacks of the whole conversation."""
-        sent, whole = self.conversation, self.whole
-        yield from chat_reductions(self.parts, cutoffs, self.terms.settings)
-        yield from retrieved_reduction(self._tokens(whole.retrieved), self._tokens(sent.retrieved))
-        if self.omitted_tools:
-            tokens = (
-                self.parts.counter.tools(whole.tools).tokens - self.parts.counter.tools(sent.tools).tokens
-            )
-            yield Reduction("tools", len(self.omitted_tools), tokens)
+    def _steps(self) -> Iterator[Step]:
+        """Yield the request's size after each step."""
+        reasons = {each.reason for each in self._new_breaks}
+        cutoffs, retained = self._simulation.cutoffs, self._simulation.retained
+        summarized = retained.moved(DetailLevel.SUMMARIZED, cutoffs.summarized)
+        pruned = Cutoffs((*cutoffs.ends[: DetailLevel.DROPPED], cutoffs.summarized, cutoffs.summarized))
 
-    def _prefetch(self, request: DraftRequest, segments: int) -> tuple[SummaryTarget, ...]:
+        def size(cutoffs: Cutoffs | None = None) -> int:
+            return self._request.actual_tokens(cutoffs) - self._recalled.tokens
+
+        yield Step("cap", size(Cutoffs()), triggered=False)
+        yield Step("retention", size(retained), triggered="retention" in reasons)
+        yield Step("summary", size(summarized), triggered="summary" in reasons)
+        yield Step("prune", size(pruned), triggered="prune" in reasons)
+        yield Step("evict", size(), triggered=bool(reasons & {"evict", "clip"}))
+        if self._recalled.entries:
+            yield Step("recall", self.tokens, triggered=True)
+
+    def _reductions(self) -> Iterator[Reduction]:
+        """Yield what the request lacks of the whole conversation."""
+        sent, whole, counter = self.conversation, self.whole, self.parts.counter
+        yield from find_reductions(self.parts, self._simulation.cutoffs, self.terms.settings)
+        whole_tokens, tokens = self._tokens(whole.retrieved), self._tokens(sent.retrieved)
+        if tokens < whole_tokens:
+            kind: ReductionKind = "retrieved_cut" if tokens else "retrieved_omitted"
+            yield Reduction(kind, 1, whole_tokens - tokens, whole_tokens)
+        if self.omitted_tools:
+            saved_tokens = counter.tools(whole.tools).tokens - counter.tools(sent.tools).tokens
+            yield Reduction("tools", len(self.omitted_tools), saved_tokens)
+
+    def _prefetch(self, segments: int) -> tuple[SummaryTarget, ...]:
         """What the next summarizing would require beyond what this request does."""
         terms, index = self.terms, self.parts.summaries
         summarizes = terms.settings.context_strategy == "summarize" and terms.missing_summaries == "request"
         if not (summarizes and self.parts.parts):
             return ()
-        next_segments = max(segments, segments_to_prefetch(request.simulated))
+        next_segments = max(segments, policies.segments_to_prefetch(self._request))
         in_use = {target.segment for target in (*index.missing(segments), *index.desired(segments))}
         return tuple(target for target in index.desired(next_segments) if target.segment not in in_use)
 
-    def _cached_prefix(self, request: DraftRequest) -> CachedPrefix:
+    def _cached_prefix(self) -> CachedPrefix:
         """The chat as the request before sent it: up to the current turn when this request opens it."""
-        previous, opens_turn = request.simulation.previous, len(self.parts.parts) - self.parts.current <= 1
+        previous, opens_turn = self._simulation.previous, len(self.parts.parts) - self.parts.current <= 1
         before = replace(self, conversation=replace(self.conversation, volatile=())) if opens_turn else self
-        recalled = NOTHING_RECALLED if opens_turn else request.recalled
+        recalled = NOTHING_RECALLED if opens_turn else self._recalled
         entries, starts = before._entries(previous, recalled)  # noqa: SLF001 - the same class
         marks = before._marks(previous, previous, starts, recalled)  # noqa: SLF001 - the same class
         if opens_turn:
             entries = entries[: starts[self.parts.current]]
-            if (
-                self.conversation.volatile or request.recalled.entries
-            ):  # so had the request before, most likely
+            if self.conversation.volatile or self._recalled.entries:  # so had the request before, most likely
                 marks = replace(marks, current=marks.completed + 1)
         offered = self._has_use_for_recall(previous, len(self.parts.parts) - 1)
         tools = self._tools(with_recall=offered)
@@ -380,10 +371,10 @@ class Draft:
         unoffered = frozenset() if tools == self.conversation.tools else UNOFFERED
         return CachedPrefix(tuple(entry.item for entry in entries), marks, tokens, unoffered)
 
-    def shares(self, request: DraftRequest) -> Iterator[ContextShare]:
+    def shares(self) -> Iterator[ContextShare]:
         """Yield what the request holds when all that may be dropped is dropped."""
         parts, conversation, counter = self.parts, self.conversation, self.parts.counter
-        cutoffs, end, current = request.simulation.cutoffs, len(parts.parts), parts.current
+        cutoffs, end, current = self._simulation.cutoffs, len(parts.parts), parts.current
         summaries = parts.summaries.tokens(parts.segments_before(cutoffs.replaced))
         note = self._tokens(parts.note(cutoffs.summarized, cutoffs.dropped))
 
@@ -409,8 +400,7 @@ class Draft:
         """Return the entries in their order, and how many come before each part and at the end."""
         parts, conversation = self.parts, self.conversation
         summaries = parts.summaries.entries(parts.segments_before(cutoffs.replaced))
-        note = parts.note(cutoffs.summarized, cutoffs.dropped)
-        entries = [*conversation.instructions, *summaries, *note]
+        entries = [*conversation.instructions, *summaries, *parts.note(cutoffs.summarized, cutoffs.dropped)]
         starts = []
         for part in range(len(parts.parts)):
             if part == parts.current:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
@@ -47,11 +47,10 @@ class Reduction:
     of: int = field(default=0, compare=False)
 
 
-def chat_reductions(parts: PartsByDetail, cutoffs: Cutoffs, settings: ContextSettings) -> Iterator[Reduction]:
-    """Yield what the request lacks of the chat's turns."""
+def find_reductions(parts: PartsByDetail, cutoffs: Cutoffs, settings: ContextSettings) -> Iterator[Reduction]:
+    """Yield what a request with these cutoffs lacks of the chat's turns."""
     earlier_turns = len(parts.turns) - 1
-    lost_tokens = dict.fromkeys(_KINDS, 0)
-    counts = dict.fromkeys(_KINDS, 0)
+    lost_tokens, counts = dict.fromkeys(_KINDS, 0), dict.fromkeys(_KINDS, 0)
     counted_turns: set[int] = set()
     for index, part in enumerate(parts.parts):
         level = cutoffs.level_of(index)
@@ -70,22 +69,17 @@ def chat_reductions(parts: PartsByDetail, cutoffs: Cutoffs, settings: ContextSet
             counts[kind] += 1
     summaries, segments = parts.summaries, parts.segments_before(cutoffs.replaced)
     lost_tokens["summarized"] -= summaries.tokens(segments) - summaries.tokens(0)
-    if counts["omitted"] and _is_clipped_alone(parts, cutoffs, settings):
-        counts["clipped"], counts["omitted"] = settings.clip_limit or 0, 0
-        lost_tokens["clipped"] = 0
+    if counts["omitted"] and (limit := settings.clip_limit) is not None:
+        kept_turns = parts.turns[parts.turns_before(cutoffs.dropped) : -1]
+        if sum(map(count_messages, kept_turns)) + 1 >= limit:  # clipping alone omits turns
+            counts["clipped"], counts["omitted"] = limit, 0
+            lost_tokens["clipped"] = 0
     for kind in _KINDS:
         if counts[kind]:
             yield Reduction(kind, counts[kind], lost_tokens[kind], earlier_turns)
 
 
-def retrieved_reduction(whole_tokens: int, sent_tokens: int) -> Iterator[Reduction]:
-    """Yield what is lacking of retrieved text of `whole_tokens`, if anything is."""
-    if sent_tokens < whole_tokens:
-        kind: ReductionKind = "retrieved_cut" if sent_tokens else "retrieved_omitted"
-        yield Reduction(kind, 1, whole_tokens - sent_tokens, whole_tokens)
-
-
-def in_order(reductions: Iterator[Reduction]) -> tuple[Reduction, ...]:
+def in_order(reductions: Iterable[Reduction]) -> tuple[Reduction, ...]:
     """Return them in the order in which they are shown."""
     return tuple(sorted(reductions, key=lambda each: _KINDS.index(each.kind)))
 
@@ -100,16 +94,9 @@ def _kind(level: DetailLevel, *, is_current: bool) -> ReductionKind:
     return "facts" if is_current or level == DetailLevel.TOOL_FACTS else "shortened"
 
 
-def _is_clipped_alone(parts: PartsByDetail, cutoffs: Cutoffs, settings: ContextSettings) -> bool:
-    """Whether clipping alone omits turns: the messages that it keeps are all sent."""
-    limit = settings.clip_limit
-    if limit is None:
-        return False
-    kept = parts.turns[parts.turns_before(cutoffs.dropped) : -1]
-    return sum(map(count_messages, kept)) + 1 >= limit
-
-
 StepName = Literal["cap", "retention", "summary", "prune", "evict", "recall"]
+STEPS: Final[tuple[StepName, ...]] = ("cap", "retention", "summary", "prune", "evict")
+"""Those that every request goes through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,34 +142,27 @@ class CachedPrefix:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """How a request is put together: its parts at the levels of `cutoffs`, of which part `n` begins at `starts[n]`."""
-
-    conversation: Conversation
-    parts: PartsByDetail
-    cutoffs: Cutoffs
-    starts: Sequence[int]
-    tool_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
-    """A request that fits.
+    """A request that fits, and how it is put together.
 
-    `tokens_before` is the size of everything, `tokens` that of `items` with tools, by the plain count; `counts`
-    divides the latter by kind, for the calibration. `prefix_breaks` are all changes of the prefix so far,
-    `new_breaks` those of this request. `summarized_turns` says how many turns are replaced by summaries,
-    `tokens_without_new_summaries` how large the request would be without those that it adds. `reductions` are all that
-    it lacks of what the chat has, `omitted_tools` names the tools among them. `entries` are the items with the names of
-    their content, `recalled` is what of the earlier turns they quote beside the question. `unoffered_tools` names the
-    tools that the chat has no use for as yet.
+    `entries` are its items with the names of their content: those of the `conversation`, of which part `n` begins at
+    `starts[n]`, at the levels of `cutoffs`. `tokens_before` is the size of everything, `tokens` that of the items with
+    tools, by the plain count; `counts` divides the latter by kind, for the calibration. `prefix_breaks` are all changes
+    of the prefix so far, `new_breaks` those of this request. `summarized_turns` says how many turns are replaced by
+    summaries, `tokens_without_new_summaries` how large the request would be without those that it adds. `reductions`
+    are all that it lacks of what the chat has, `omitted_tools` names the tools among them, `unoffered_tools` those that
+    the chat has no use for as yet. `recalled` is what the entries quote of the earlier turns beside the question.
 
     The request must not be sent before `required_summaries` are there; `cached_prefix` is what they can be requested
     after, with most of it read from the cache. `prefetch_summaries` are worth making for the next requests.
     """
 
     model: str
-    items: tuple[Item, ...]
+    conversation: Conversation = field(compare=False, repr=False)
+    parts: PartsByDetail = field(compare=False, repr=False)
+    cutoffs: Cutoffs
+    entries: tuple[DigestedItem, ...]
+    starts: Sequence[int]
     marks: CacheMarks
     budget: Budget
     limit_tokens: int
@@ -190,19 +170,22 @@ class Plan:
     tokens: int
     steps: tuple[Step, ...]
     counts: TokenCounts
-    prefix_breaks: tuple[PrefixBreak, ...]
-    new_breaks: tuple[PrefixBreak, ...]
-    summarized_turns: int
     tokens_without_new_summaries: int
-    required_summaries: tuple[SummaryTarget, ...]
-    prefetch_summaries: tuple[SummaryTarget, ...]
-    cached_prefix: CachedPrefix | None
-    omitted_tools: frozenset[str]
-    reductions: tuple[Reduction, ...]
-    entries: tuple[DigestedItem, ...] = ()
+    prefix_breaks: tuple[PrefixBreak, ...] = ()
+    new_breaks: tuple[PrefixBreak, ...] = ()
+    summarized_turns: int = 0
+    required_summaries: tuple[SummaryTarget, ...] = ()
+    prefetch_summaries: tuple[SummaryTarget, ...] = ()
+    cached_prefix: CachedPrefix | None = None
+    omitted_tools: frozenset[str] = frozenset()
     unoffered_tools: frozenset[str] = frozenset()
+    reductions: tuple[Reduction, ...] = ()
     recalled: Recalled = NOTHING_RECALLED
-    layout: Layout | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """What is sent, without tools."""
+        return tuple(entry.item for entry in self.entries)
 
     @property
     def absent_tools(self) -> frozenset[str]:

@@ -7,7 +7,7 @@ the same summaries always has the same bytes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -18,7 +18,6 @@ from ..conversation.budget import (
     Calibration,
     ContextOverflow,
     ContextSettings,
-    Strategy,
     WindowTooSmall,
     split_window,
 )
@@ -29,19 +28,17 @@ from ..conversation.tokens import TokenCounter
 from ..recall.search import TextIndex, new_index
 from ..summaries.segments import NO_SEGMENTS, Segment, SegmentSizes, SummaryIndex
 from ..summaries.summary import Summary
-from .detail import NO_LIMITS, OutputLimits, PartsByDetail
+from .detail import NO_LIMITS, DetailLevel, OutputLimits, PartsByDetail
 from .draft import Draft, count_all, rounded_up
-from .plan import Plan
-from .recall import max_recalled_tokens
-from .simulate import CachePrices, MissingSummaryMode, SimulationTerms
+from .plan import STEPS, CacheMarks, Plan, Step
+from .recall import UNOFFERED, max_recalled_tokens, without_recall
+from .simulate import CachePrices, Cutoffs, MissingSummaryMode, SimulationTerms
 
 LIMIT_STEPS_PER_UNIT = 10
 """The limit follows the calibration in steps of a tenth, so that cutoffs do not move with each bill. What the provider
 counts beyond a step is within the overhead reserve."""
 THRIFTY_WINDOW_TOKENS = 128_000
 """The window from which on segments are of full size: in larger ones only more summaries would stand side by side."""
-EVICTING_STRATEGIES: frozenset[Strategy] = frozenset({"summarize", "prune", "clip"})
-"""Strategies that drop what they must; the others refuse, or send everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +111,92 @@ def plan(
         else NO_LIMITS
     )
     parts = PartsByDetail(conversation, counter, caches.facts, limits, index)
+    if _stays_whole(conversation, settings, budget, limit_tokens, parts):
+        return _plan_of_all(conversation, settings, model.id, budget, limit_tokens, parts)
     terms = SimulationTerms(settings, model.prices, limit_tokens, budget.input_tokens, summaries.if_missing)
     # The chat is shortened for the whole reserves; half of them gives way to what is left, before anything is refused.
     last_limit_tokens = scale.limit_tokens(least)
-    whole = Draft(conversation, conversation, parts, terms, index=caches.passages)
-    wholes = [whole]
-    if whole.max_recalled_tokens:
-        wholes.append(whole.without_recall())
+    drafts = [Draft(conversation, conversation, parts, terms, caches.passages)]
+    if drafts[0].max_recalled_tokens:
+        drafts.append(drafts[0].with_settings(recall=False))
     if any(isinstance(each.command, Restore) for each in conversation.commands):
-        wholes.append(wholes[-1].without_restored())
-    for draft in chain.from_iterable(map(_drafts, wholes)):
-        request = draft.simulate()
-        if not bounded or (request.tokens <= limit_tokens and not draft.is_crowded(request)):
-            return draft.plan(request, model.id, budget, limit_tokens)
-        if request.tokens <= last_limit_tokens and not draft.is_crowded(request):
-            return draft.plan(request, model.id, least, last_limit_tokens)
-    raise ContextOverflow(least, last_limit_tokens, tuple(draft.shares(request)))
+        drafts.append(replace(drafts[-1], terms=replace(drafts[-1].terms, restores=False)))
+    for draft in chain.from_iterable(each.alternatives() for each in drafts):
+        if not bounded or (draft.tokens <= limit_tokens and not draft.is_crowded()):
+            return draft.plan(model.id, budget, limit_tokens)
+        if draft.tokens <= last_limit_tokens and not draft.is_crowded():
+            return draft.plan(model.id, least, last_limit_tokens)
+    raise ContextOverflow(least, last_limit_tokens, tuple(draft.shares()))
+
+
+def _stays_whole(
+    conversation: Conversation,
+    settings: ContextSettings,
+    budget: Budget,
+    limit_tokens: int,
+    parts: PartsByDetail,
+) -> bool:
+    """Whether it is plain that no policy has ever had anything to do, nor will have for the next request."""
+    may_change = (
+        conversation.commands
+        or conversation.external_summaries
+        or settings.clip_limit is not None
+        or settings.context_aim != "faithful"
+        or settings.tool_output_pruning == "every_turn"
+        or 0 < settings.summary_turn_trigger < len(conversation.turns)
+    )
+    if may_change:
+        return False
+    tokens = _largest_tokens(conversation, parts.counter)
+    if tokens > limit_tokens or tokens >= _quiet_tokens(settings, budget, limit_tokens):
+        return False
+    return all(parts.entries(DetailLevel.FULL, at) == part.entries for at, part in enumerate(parts.parts))
+
+
+def _plan_of_all(
+    conversation: Conversation,
+    settings: ContextSettings,
+    model_id: str,
+    budget: Budget,
+    limit_tokens: int,
+    parts: PartsByDetail,
+) -> Plan:
+    """Send the conversation as it is: what the policies lead to where none of them has anything to do."""
+    entries, starts = [*conversation.instructions], []
+    for number, part in enumerate(parts.parts):
+        if number == parts.current:
+            entries += conversation.volatile
+        starts.append(len(entries))
+        entries += part.entries
+    starts.append(len(entries))
+    tools = without_recall(conversation.tools) if settings.recall_tool else conversation.tools
+    counts = parts.counter.entries(entries).plus(parts.counter.tools(tools))
+    current = starts[parts.current]
+    completed = current - len(conversation.volatile)
+    return Plan(
+        model=model_id,
+        conversation=conversation,
+        parts=parts,
+        cutoffs=Cutoffs(),
+        entries=tuple(entries),
+        starts=starts,
+        marks=CacheMarks(
+            len(conversation.instructions),
+            starts[0],
+            starts[0],
+            completed,
+            current,
+            conversation.has_additions,
+        ),
+        budget=budget,
+        limit_tokens=limit_tokens,
+        tokens_before=counts.tokens,
+        tokens=counts.tokens,
+        steps=tuple(Step(name, counts.tokens, triggered=False) for name in STEPS),
+        counts=counts,
+        tokens_without_new_summaries=counts.tokens,
+        unoffered_tools=frozenset() if tools == conversation.tools else UNOFFERED,
+    )
 
 
 def segment_sizes(settings: ContextSettings, window_tokens: int) -> SegmentSizes:
@@ -157,15 +224,25 @@ def may_need_summaries(
     if 0 < settings.summary_turn_trigger < len(conversation.turns) or any(map(_is_about_summaries, commands)):
         return True
     budget, scale = _budget_and_scale(conversation, settings, model, counter)
-    limit_tokens = scale.limit_tokens(budget) - max_recalled_tokens(settings, budget.input_tokens)
-    share = min(settings.summary_ahead_ratio, settings.summary_trigger_ratio)
-    least_tokens = min(share * budget.input_tokens, settings.prune_trigger_ratio * limit_tokens)
+    least_tokens = _quiet_tokens(settings, budget, scale.limit_tokens(budget))
     if settings.context_aim == "thrifty":
         least_tokens = segment_sizes(settings, budget.window_tokens).min_tokens
-    volatile_tokens = counter.entries(conversation.volatile).tokens
-    external_tokens = SummaryIndex(conversation, counter, NO_SEGMENTS, {}).tokens(0)
-    tokens = count_all(counter, replace(conversation, volatile=())).tokens + external_tokens
-    return tokens + rounded_up(volatile_tokens) >= least_tokens
+    return _largest_tokens(conversation, counter) >= least_tokens
+
+
+def _quiet_tokens(settings: ContextSettings, budget: Budget, limit_tokens: int) -> float:
+    """Return the size from which on a faithful chat may have to give way, or have a summary made ahead of time."""
+    limit_tokens -= max_recalled_tokens(settings, budget.input_tokens)
+    share = min(settings.summary_ahead_ratio, settings.summary_trigger_ratio)
+    return min(share * budget.input_tokens, settings.prune_trigger_ratio * limit_tokens)
+
+
+def _largest_tokens(conversation: Conversation, counter: TokenCounter) -> int:
+    """Return the size of everything, with what changes from request to request as it is decided with."""
+    tokens = count_all(counter, replace(conversation, volatile=())).tokens
+    if conversation.external_summaries:
+        tokens += SummaryIndex(conversation, counter, NO_SEGMENTS, {}).tokens(0)
+    return tokens + rounded_up(counter.entries(conversation.volatile).tokens)
 
 
 def _is_about_summaries(command: Command) -> bool:
@@ -202,28 +279,3 @@ def _budget_and_scale(
     beyond_reserve = scaled_tokens / max(1, counts.tokens) / (1 + OVERHEAD_SHARE)
     factor = max(1, math.ceil(beyond_reserve * LIMIT_STEPS_PER_UNIT)) / LIMIT_STEPS_PER_UNIT
     return budget, _Scale(rounded_up(math.ceil(calibration.constant_tokens)), factor)
-
-
-def _drafts(draft: Draft) -> Iterator[Draft]:
-    """Yield the request as it is, then with less and less of what may give way, in this order."""
-    strategy = draft.terms.settings.context_strategy
-    drops = strategy in EVICTING_STRATEGIES
-
-    def with_less_retrieved(whole: Draft) -> Iterator[Draft]:
-        yield whole
-        if drops and whole.has_long_retrieved():
-            yield whole.with_head_of_retrieved()
-
-    yield from with_less_retrieved(draft)
-    chosen_tools = draft.without_optional_tools()
-    if chosen_tools is not draft:
-        draft = chosen_tools
-        yield from with_less_retrieved(draft)
-    if drops and draft.conversation.retrieved:
-        draft = draft.without_retrieved()
-        yield draft
-    if strategy == "summarize":
-        draft = draft.without_summaries()
-        yield draft
-    if strategy in {"summarize", "prune"}:
-        yield draft.without_record()

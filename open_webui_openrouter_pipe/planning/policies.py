@@ -106,7 +106,8 @@ def summarize(request: SimulatedRequest) -> Cutoffs:
     many_turns_ago = 0 < settings.summary_turn_trigger <= turns_since
     kept_turns = settings.protected_turns if many_turns_ago else settings.kept_turns
     is_worthwhile = many_turns_ago or compaction_pays(request, request.turn + 1 - kept_turns)
-    if not (must_shrink or is_worthwhile or request.has_reached_trigger):
+    # The trigger counts as the request would be, had no policy looked at it yet.
+    if not (must_shrink or is_worthwhile or request.tokens(request.previous) >= request.trigger_tokens):
         return cutoffs
     count = due_segments(request, request.turn, request.tokens(), kept_turns, is_worthwhile=is_worthwhile)
     end = request.parts.start_of(request.parts.summaries.ends[count - 1]) if count else 0

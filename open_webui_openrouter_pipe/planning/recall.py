@@ -38,6 +38,8 @@ from .simulate import Cutoffs, PrefixBreak
 
 CONTEXT_MESSAGES = 2
 """How many earlier messages of the user say what a question is about."""
+UNOFFERED = frozenset({RECALL_NAME})
+"""The tools that a chat has no use for which lacks nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +116,15 @@ def parts_removed(
 
 def question_of(turns: Sequence[Turn]) -> Query:
     """Return what the user's latest message asks for; what it quotes and the messages before it count for less."""
-    *earlier, question = (text for turn in turns[-1 - CONTEXT_MESSAGES :] for text in _asked(turn))
+    *earlier, question = map(_asked, turns[-1 - CONTEXT_MESSAGES :])
     asked = own_words(question)
     return make_query(asked if asked.strip() else question, [question, *map(own_words, reversed(earlier))])
 
 
-def _asked(turn: Turn) -> Iterator[str]:
-    """Yield what the user wrote in a turn, as one text."""
-    texts = (item_text(entry.item) for entry in turn.rounds[0] if _is_of_user(entry))
-    yield "\n".join(texts)
-
-
-def _is_of_user(entry: DigestedItem) -> bool:
-    return is_message(entry.item) and entry.item["role"] == "user"
-
-
-UNOFFERED = frozenset({RECALL_NAME})
+def _asked(turn: Turn) -> str:
+    """Return what the user wrote in a turn."""
+    items = [entry.item for entry in turn.rounds[0]]
+    return "\n".join(item_text(item) for item in items if is_message(item) and item["role"] == "user")
 
 
 def lacks_something(parts: PartsByDetail, cutoffs: Cutoffs, end: int) -> bool:

@@ -186,14 +186,12 @@ class SimulatedRequest:
         known, key = self.parts.restored_tokens, (frozenset(restored), ends)
         if key not in known:
             level_of = Cutoffs(ends).level_of
-            known[key] = sum(
-                self.parts.tokens(DetailLevel.FULL, at, at + 1) - self._tokens_of(at, level_of(at))
-                for at in restored
-            )
+            known[key] = 0
+            for at in restored:
+                level = level_of(at)
+                sent = self.parts.tokens(level, at, at + 1) if level in SENT_LEVELS else 0
+                known[key] += self.parts.tokens(DetailLevel.FULL, at, at + 1) - sent
         return known[key]
-
-    def _tokens_of(self, part: int, level: DetailLevel) -> int:
-        return self.parts.tokens(level, part, part + 1) if level in SENT_LEVELS else 0
 
     def freed_tokens(self, cutoffs: Cutoffs) -> int:
         """Return how much smaller it would be with these cutoffs."""
@@ -236,11 +234,6 @@ class SimulatedRequest:
     def prune_tokens(self) -> float:
         """The size from which on turns are shortened that summaries leave alone."""
         return self.terms.settings.prune_trigger_ratio * self.terms.limit_tokens
-
-    @property
-    def has_reached_trigger(self) -> bool:
-        """Whether it would be that large, had no policy looked at it yet."""
-        return self.tokens(self.previous) >= self.trigger_tokens
 
     @property
     def turn_tokens(self) -> float:
@@ -319,12 +312,11 @@ def simulate(
             cutoffs,
             end,
             cutoffs,
+            opens_turn=part.turn != turn,
             unpruned_cost=unpruned_cost,
             unsummarized_cost=unsummarized_cost,
         )
-        request = replace(request, opens_turn=request.turn != turn)
-        turn = request.turn
-        breaks_before = len(breaks)
+        turn, breaks_before = part.turn, len(breaks)
         for reason, policy in policies:
             moved = policy(request)
             if moved != request.cutoffs:
@@ -354,10 +346,8 @@ def _as_commanded(request: SimulatedRequest) -> Iterator[tuple[Cutoffs, BreakRea
     user has the chat summarized again; then all go.
     """
     cutoffs = request.cutoffs
-    if (
-        cutoffs.restored
-        and request.tokens() + request.restored_tokens(cutoffs.restored) > request.prune_tokens
-    ):
+    tokens = request.tokens() + request.restored_tokens(cutoffs.restored)
+    if cutoffs.restored and tokens > request.prune_tokens:
         cutoffs = replace(cutoffs, restored=frozenset())
         yield cutoffs, "restore"
     for command in request.parts.commands(request.turn) if request.opens_turn else ():
@@ -365,18 +355,14 @@ def _as_commanded(request: SimulatedRequest) -> Iterator[tuple[Cutoffs, BreakRea
             case Compact() if cutoffs.restored:
                 cutoffs = replace(cutoffs, restored=frozenset())
                 yield cutoffs, "restore"
-            case Discard() if _is_summarized(command, request):
+            case Discard() if any(
+                covers(command.turns, turn) for turn in range(request.parts.turns_before(cutoffs.summarized))
+            ):
                 cutoffs = replace(cutoffs, discards=cutoffs.discards + 1)
                 yield cutoffs, "discard"
             case Restore() if request.terms.restores and (more := {*_restored(command, request, cutoffs)}):
                 cutoffs = replace(cutoffs, restored=cutoffs.restored | more)
                 yield cutoffs, "restore"
-
-
-def _is_summarized(command: Discard, request: SimulatedRequest) -> bool:
-    """Whether a summary stands for any of the turns that a command names."""
-    turns = range(request.parts.turns_before(request.cutoffs.summarized))
-    return any(covers(command.turns, turn) for turn in turns)
 
 
 def _restored(command: Restore, request: SimulatedRequest, cutoffs: Cutoffs) -> Iterator[int]:
@@ -389,14 +375,10 @@ def _restored(command: Restore, request: SimulatedRequest, cutoffs: Cutoffs) -> 
     room_tokens -= request.restored_tokens(cutoffs.restored)
     for turn in reversed(range(request.turn)):
         numbers = range(parts.start_of(turn), parts.start_of(turn + 1))
-        whole = all(cutoffs.level_of(at) == DetailLevel.FULL for at in numbers)
-        if (
-            not covers(command.turns, turn)
-            or (whole and not command.turns)
-            or cutoffs.restored.issuperset(numbers)
-        ):
+        is_whole = all(cutoffs.level_of(at) == DetailLevel.FULL for at in numbers)
+        is_named = covers(command.turns, turn) and not (is_whole and not command.turns)
+        if not is_named or cutoffs.restored.issuperset(numbers):
             continue
-        tokens = request.restored_tokens(numbers)
-        if tokens <= room_tokens:
+        if (tokens := request.restored_tokens(numbers)) <= room_tokens:
             room_tokens -= tokens
             yield from numbers

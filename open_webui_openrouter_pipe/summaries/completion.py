@@ -77,7 +77,7 @@ def complete_summary(
     # A model that reads many turns at once, or not all of them, misses rules that summaries of the parts hold.
     named = (*assignment.earlier.own_constraints, *model_summary.constraints)
     verified = merge_constraints(_verified(named, assignment))
-    constraints = tuple(sorted(verified, key=lambda each: each.turn))
+    constraints = sorted(verified, key=lambda each: each.turn)
     filling.take((("constraints", each) for each in constraints), CONSTRAINTS_SHARE)
     text = filling.take_text("summary_text", mask_secrets(model_summary.summary_text), TEXT_SHARE)
     goal = state.take_text("goal", mask_secrets(model_summary.goal), GOAL_SHARE)
@@ -88,11 +88,10 @@ def complete_summary(
     )
     state.take(state_entries, 1.0)
     newest_calls = [("tool_facts", line) for line in reversed(calls)]
-    filling.take(entries, ENTRIES_SHARE)
-    filling.take(newest_calls, TOOL_FACTS_SHARE)
-    filling.take([("mentioned", path) for path in paths], 1.0)
-    for rest in (entries, newest_calls):
-        filling.take(rest, 1.0)
+    files = [("mentioned", path) for path in paths]
+    shares = ((entries, ENTRIES_SHARE), (newest_calls, TOOL_FACTS_SHARE), (files, 1.0))
+    for listed, share in (*shares, (entries, 1.0), (newest_calls, 1.0)):
+        filling.take(listed, share)
     lists = {
         name: (state if name in STATE_LISTS else filling).chosen(name, by_model[name]) for name in MODEL_LISTS
     }
@@ -109,12 +108,9 @@ def complete_summary(
 
 def _checked(entries: Iterable[Entry], assignment: SummaryAssignment) -> tuple[Any, ...]:
     """Return a model's entries without secrets, and without turns that do not exist."""
-    return tuple(
-        dict.fromkeys(
-            Entry(mask_secrets(each.text), each.turn if 1 <= each.turn <= assignment.last_turn else 0)
-            for each in entries
-        )
-    )
+    turns = range(1, assignment.last_turn + 1)
+    checked = (Entry(mask_secrets(each.text), each.turn if each.turn in turns else 0) for each in entries)
+    return tuple(dict.fromkeys(checked))
 
 
 def _verified(constraints: Iterable[Constraint], assignment: SummaryAssignment) -> Iterator[Constraint]:
@@ -122,33 +118,30 @@ def _verified(constraints: Iterable[Constraint], assignment: SummaryAssignment) 
 
     One of an earlier part is there to be revoked. A revocation counts only in the user's own words as well.
     """
-    said = {
-        number: turn_text(turn, "user") for number, turn in enumerate(assignment.turns, assignment.first_turn)
-    }
+    turns = enumerate(assignment.turns, assignment.first_turn)
+    said = {number: turn_text(turn, "user") for number, turn in turns}
+    words = {number: _plain(text) for number, text in said.items()}
     # A request shows them on one line each.
-    earlier = {
-        (each.turn, " ".join(each.quote.split())): each.quote for each in assignment.earlier.constraints
-    }
-
-    words = {number: " ".join(text.split()) for number, text in said.items()}
+    earlier = {(each.turn, _plain(each.quote)): each.quote for each in assignment.earlier.constraints}
 
     def turn_of(quotation: str, first_guess: int) -> int:
-        wanted = " ".join(quotation.split())
-        guesses = sorted(
-            (turn for turn in said if wanted in words[turn]), key=lambda turn: turn != first_guess
-        )
+        found = (turn for turn in said if _plain(quotation) in words[turn])
+        guesses = sorted(found, key=lambda turn: turn != first_guess)
         return next((turn for turn in guesses if stands_in_own_words(quotation, said[turn])), 0)
 
     for each in constraints:
         revoked_in_turn = turn_of(each.revoked_by, each.revoked_in_turn) if each.revoked_by else 0
-        verified = replace(
-            each, revoked_in_turn=revoked_in_turn, revoked_by=each.revoked_by if revoked_in_turn else ""
-        )
-        if known := earlier.get((each.turn, " ".join(each.quote.split()))):
+        revoked_by = each.revoked_by if revoked_in_turn else ""
+        verified = replace(each, revoked_in_turn=revoked_in_turn, revoked_by=revoked_by)
+        if known := earlier.get((each.turn, _plain(each.quote))):
             if revoked_in_turn:
                 yield replace(verified, quote=known)
         elif turn := turn_of(each.quote, each.turn):
             yield replace(verified, turn=turn)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
 
 
 class _Filling:

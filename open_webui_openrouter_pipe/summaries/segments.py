@@ -223,12 +223,9 @@ class SummaryIndex:
         self._texts: ContentCache[str] = ContentCache() if texts is None else texts
         self._record = UserRecord(conversation.turns, counter, self._texts)
         self._record_tokens = record_tokens
-        compactions = {
-            each.turn: each.command.keep
-            for each in conversation.commands
-            if isinstance(each.command, Compact)
-        }
-        self._compactions = dict(islice(compactions.items(), MAX_COMPACTIONS))
+        commands = ((each.turn, each.command) for each in conversation.commands)
+        keeps = {turn: command.keep for turn, command in commands if isinstance(command, Compact)}
+        self._compactions = dict(islice(keeps.items(), MAX_COMPACTIONS))
         """What the user wants to be kept, by the number of turns after which the chat is summarized."""
         self._earlier: dict[int, SummaryIndex] = {}
         self._targets: dict[range, SummaryTarget] = {}
@@ -396,9 +393,8 @@ def summaries_before(target: SummaryTarget, found: Mapping[Segment, Summary]) ->
 
 def summaries_within(target: SummaryTarget, found: Mapping[Segment, Summary]) -> tuple[Summary, ...]:
     """Return the summaries of parts of a target, those that begin first at the beginning."""
-    number = {turn.chain: index for index, turn in enumerate(target.turns, start=1)} | {
-        target.segment.start: 0
-    }
+    chains = (target.segment.start, *(turn.chain for turn in target.turns))
+    number = {chain: index for index, chain in enumerate(chains)}
     parts = [part for part in found if {part.start, part.end} <= number.keys() and part != target.segment]
     return tuple(
         found[part] for part in sorted(parts, key=lambda part: (number[part.start], number[part.end]))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from pydantic import ConfigDict, TypeAdapter
 
@@ -123,7 +123,6 @@ class Summary:
     `first_turn` and `last_turn` are counted from one in the chat, 0 when unknown. `constraints` are those that the
     model named and whose words the user did write; `resolved` are open points of earlier segments. `tool_facts` has one
     line for each tool call, `mentioned` names files and links, and `omitted` says how many of both did not fit.
-    in the rendering.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -139,8 +138,7 @@ class Summary:
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary as a JSON value."""
-        json_value: dict[str, Any] = _JSON.dump_python(self, mode="json")
-        return json_value
+        return cast("dict[str, Any]", _JSON.dump_python(self, mode="json"))
 
     @classmethod
     def from_json(cls, value: Any) -> Summary:
@@ -177,8 +175,7 @@ class EarlierState:
             by_model = summary.by_model
             points |= {entry.text: entry for entry in (*by_model.open_questions, *by_model.action_items)}
         in_force = (each for each in all_constraints(summaries) if not each.revoked_by)
-        goals = (summary.by_model.goal for summary in reversed(summaries))
-        goal = next(filter(None, goals), "")
+        goal = next((each.by_model.goal for each in reversed(summaries) if each.by_model.goal), "")
         return cls(goal, tuple(points.values()), tuple(in_force), all_constraints(replaced))
 
 
@@ -276,12 +273,10 @@ def render_state(summaries: Sequence[Summary]) -> str:
     dead_ends = [entry for summary in summaries for entry in summary.by_model.dead_ends]
     merged = {"constraints": all_constraints(summaries), "dead_ends": dead_ends}
     lines = [*_sections((*merged, *_STATE_FIELDS), lambda name: merged.get(name) or _value(newest, name))]
+    if not lines:
+        return ""
     after = f"after turn {newest.last_turn}" if newest.last_turn else "after these turns"
-    return (
-        "\n".join([f"[How things stood {after}, as recorded by a model]", *lines, "[End of the record]"])
-        if lines
-        else ""
-    )
+    return "\n".join([f"[How things stood {after}, as recorded by a model]", *lines, "[End of the record]"])
 
 
 def render_summary(summary: Summary) -> str:
@@ -371,10 +366,9 @@ def parse_model_summary(
     plain = " ".join(summary_text.split()).rstrip(".;")
     if len(plain) >= MIN_WHOLE_ECHO_CHARACTERS and plain in " ".join(instruction.split()):
         raise SummaryRefused("repeats its prompt")
-    goal = found.get("goal")
     summary = ModelSummary(
         summary_text,
-        goal=_clean(goal) if isinstance(goal, str) else "",
+        goal=_read_text(found.get("goal")),
         constraints=tuple(dict.fromkeys(_read_constraints(found.get("constraints")))),
         resolved=tuple(dict.fromkeys(filter(None, map(_read_number, _read_list(found.get("resolved")))))),
         **{name: tuple(dict.fromkeys(_read_entries(found.get(name)))) for name in MODEL_LISTS},
@@ -424,15 +418,9 @@ def _read_constraints(value: Any) -> Iterator[Constraint]:
     """Yield constraints; what has no quotation is not one."""
     for each in _read_list(value):
         fields = each if isinstance(each, dict) else {"quote": each}
-        quote, revoked_by = (
-            _clean(text) if isinstance(text := fields.get(name), str) else ""
-            for name in ("quote", "revoked_by")
-        )
+        quote, revoked_by = (_read_text(fields.get(name)) for name in ("quote", "revoked_by"))
+        turn, revoked_in_turn = (_read_number(fields.get(name)) for name in ("turn", "revoked_in_turn"))
         if quote:
-            turn, revoked_in_turn = (
-                _read_number(fields.get("turn")),
-                _read_number(fields.get("revoked_in_turn")),
-            )
             yield Constraint(turn, quote, revoked_in_turn, revoked_by)
 
 
@@ -440,6 +428,10 @@ def _read_number(value: Any) -> int:
     """Return a number that may be written as a text; 0 for anything else."""
     digits = re.fullmatch(r"\D{0,9}(\d{1,6})\D{0,3}", str(value), re.ASCII)
     return int(digits[1]) if digits and not isinstance(value, float | bool) else 0
+
+
+def _read_text(value: Any) -> str:
+    return _clean(value) if isinstance(value, str) else ""
 
 
 def _clean(text: str) -> str:

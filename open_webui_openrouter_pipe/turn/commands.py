@@ -153,8 +153,8 @@ class CommandRunner:
         before = await fitter.preview(_before(conversation))
         wanted = await fitter.preview(conversation)
         new_turns = range(before.summarized_turns + 1, wanted.summarized_turns + 1)
-        if command.keep and not new_turns and wanted.layout and wanted.summarized_turns:
-            newest = [*reported_summaries(wanted.layout)][-1]
+        if command.keep and not new_turns and wanted.summarized_turns:
+            newest = [*reported_summaries(wanted)][-1]
             new_turns = range(newest.first_turn, newest.last_turn + 1)
         if not (new_turns or wanted.required_summaries) and wanted.tokens >= before.tokens:
             return notice("compact_too_short")
@@ -208,10 +208,8 @@ def _before(conversation: Conversation) -> Conversation:
 
 def _is_whole(plan: Plan, turn: int) -> bool:
     """Whether a request sends all of a turn."""
-    layout = plan.layout
-    assert layout is not None
-    numbers = range(layout.parts.start_of(turn), layout.parts.start_of(turn + 1))
-    return all(layout.cutoffs.level_of(at) == DetailLevel.FULL for at in numbers)
+    numbers = range(plan.parts.start_of(turn), plan.parts.start_of(turn + 1))
+    return all(plan.cutoffs.level_of(at) == DetailLevel.FULL for at in numbers)
 
 
 def _numbers(turns: Iterable[int]) -> str:

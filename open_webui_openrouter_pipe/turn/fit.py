@@ -20,9 +20,9 @@ from ..conversation.tokens import TokenCounter, TokenCounts
 from ..errors import ContextBudgetExceeded
 from ..money.audit import NO_PREFIX_NOTE, AuditRow, PrefixNote, audit_row, rejected_row
 from ..money.prices import dollars
+from ..planning.draft import EVICTING_STRATEGIES
 from ..planning.plan import CachedPrefix, Plan, Reduction, ReductionKind
 from ..planning.planner import (
-    EVICTING_STRATEGIES,
     NO_SUMMARIES,
     AvailableSummaries,
     ModelTerms,

@@ -23,6 +23,7 @@ from open_webui_openrouter_pipe.context.report import (
 )
 from open_webui_openrouter_pipe.money.prefix import BreakCause
 from open_webui_openrouter_pipe.planning.simulate import BreakReason
+from open_webui_openrouter_pipe.store.ledger import ChatSpending
 from open_webui_openrouter_pipe.words.lines import notice
 from tests.support.context_reports import (
     HOSTILE,
@@ -85,7 +86,7 @@ def with_text(text: str) -> ContextReport:
         SMALL,
         model=text,
         turns=[replace(each, text=text) for each in SMALL.turns],
-        summaries=[replace(each, text=text) for each in SMALL.summaries],
+        summaries=[replace(each, text=each.text and f"{text}.") for each in SMALL.summaries],
         breaks=[replace(each, cause=text) for each in SMALL.breaks],
     )
 
@@ -116,7 +117,7 @@ def test_no_text_of_a_chat_becomes_markup(text: str) -> None:
 
 def test_hostile_text_is_shown_as_it_is() -> None:
     """But for what no database keeps as text."""
-    texts = read(replace(HOSTILE, summaries=[ReportedSummary(1, 1, 9, 9, HOSTILE_TEXT, kept=True)])).texts
+    texts = read(replace(HOSTILE, summaries=[ReportedSummary(1, 1, 9, 9, HOSTILE_TEXT)])).texts
     assert HOSTILE_TEXT.replace("\0", "?").replace("\ud800", "?") in texts
     assert context_page(HOSTILE).encode().count(b"\0") == 0
 
@@ -187,8 +188,7 @@ def test_costs_are_said_where_they_are_counted() -> None:
         "$0.012",
         "$0.0041",
     }
-    assert SMALL.cost is not None
-    plain = replace(SMALL.cost, requests=1, cached_tokens=0, saved=-1)
+    plain = ChatSpending(1, cost=0.4184, saved=-1)
     shown = read(replace(SMALL, cost=plain, breaks=())).texts
     assert [text for text in shown if "$" in text] == ["This chat has cost $0.42 so far (requests: 1)."]
     assert "Cost" not in read(replace(SMALL, cost=None, breaks=())).texts
@@ -210,7 +210,7 @@ def test_every_cause_has_words_of_its_own() -> None:
     causes = {*get_args(BreakReason), *get_args(BreakCause)} - {"unknown"}
     unknown = notice("context_cause_unknown")
     shown = {
-        cause: unknown in read(replace(SMALL, breaks=[ReportedBreak(1, False, cause, None)])).texts  # noqa: FBT003
+        cause: unknown in read(replace(SMALL, breaks=[ReportedBreak(1, cause, None)])).texts
         for cause in (*causes, "unknown", "something new")
     }
     assert {cause for cause, is_unknown in shown.items() if is_unknown} == {"unknown", "something new"}

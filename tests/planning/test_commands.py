@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.context.report import (
     ChatRecord,
-    ReportedBreak,
     context_text,
     plain,
     report_context,
@@ -281,7 +280,7 @@ def test_a_report_divides_what_the_plan_counts() -> None:
     """Nothing is counted twice, and nothing is forgotten."""
     chat = Chat().say(20, Compact()).say(21, Restore((range(2, 4),)))
     planned = chat.ask(22)
-    found = [ReportedBreak(0, announced=False, cause="prompt", cost=0.25)]
+    found = [("instructions", "prompt", 0.25)]
     report = report_context(planned, ChatRecord(5, found), model="A model", aim="faithful")
     assert sum(report.parts.values()) - report.parts["reserve"] == planned.tokens
     assert [turn.number for turn in report.turns] == [*range(1, 23)]
@@ -289,7 +288,7 @@ def test_a_report_divides_what_the_plan_counts() -> None:
     assert states == "svv" + "s" * 15 + "v" * 4
     assert [turn.number for turn in report.turns if turn.cached] == [1, 2, *range(4, 19)]
     assert {turn.original_tokens for turn in report.turns} == {1_000}
-    assert [(each.first_turn, each.last_turn, each.kept) for each in report.summaries] == [
+    assert [(each.first_turn, each.last_turn, bool(each.text)) for each in report.summaries] == [
         (1, 9, True),
         (10, 18, True),
     ]
@@ -305,7 +304,7 @@ def test_a_summary_that_is_not_written_yet_is_named() -> None:
     """The next request has it written."""
     planned = Chat().say(20, Compact()).ask(20, writes=False)
     report = report_context(planned, ChatRecord(), model="A model", aim="faithful")
-    assert [(each.text, each.tokens, each.kept) for each in report.summaries] == [("", 0, False)] * 2
+    assert [(each.text, each.tokens) for each in report.summaries] == [("", 0)] * 2
     text = context_text(report)
     assert "The next message has turns 1 to 9 summarized." in text
     assert "`/restore 3-8` sends turns" in text

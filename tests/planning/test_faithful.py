@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
-from open_webui_openrouter_pipe.conversation.conversation import ContentCache
+from open_webui_openrouter_pipe.conversation.commands import ChatCommand, Help
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache, Tool, build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.planner import ModelTerms
+from open_webui_openrouter_pipe.planning.planner import ModelTerms, plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
+from open_webui_openrouter_pipe.recall.tool import RECALL_TOOL
 from tests.support.cases import HISTORIES, SHARES
-from tests.support.chats import SYSTEM, History, Memory, histories, plan_with
+from tests.support.chats import SYSTEM, History, Memory, histories, plan_with, system
 
 _policies = st.builds(
     ContextSettings,
@@ -50,3 +54,34 @@ def test_no_word_is_lost_below_the_trigger(
     if tokens < min(policy.summary_trigger_ratio, policy.prune_trigger_ratio) * budget_tokens:
         assert (sent.items, sent.prefix_breaks) == ((SYSTEM, *chat.items), ())
         assert (sent.required_summaries, sent.summarized_turns) == ((), 0)
+
+
+@pytest.mark.parametrize("share", SHARES)
+@settings(max_examples=HISTORIES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(histories(), _policies, _models, st.booleans())
+def test_what_plainly_fits_is_planned_as_the_policies_would(
+    share: int,
+    chat: History,
+    policy: ContextSettings,
+    model: ModelTerms,
+    has_tool: bool,  # noqa: FBT001 - drawn
+) -> None:
+    """A command that changes nothing has all of them look at every request of the chat."""
+    tools: tuple[Tool, ...] = (RECALL_TOOL, {"type": "function", "name": "look", "parameters": {}})
+    conversation = replace(
+        build_conversation(
+            chat.items, chat.turn_of_item, instructions=[SYSTEM], volatile=[system("It is noon.")]
+        ),
+        tools=tools if has_tool else (),
+    )
+    policy = replace(policy, recall_tool=has_tool, recall=True)
+    plans = []
+    for commands in ((), (ChatCommand(0, Help()),)):
+        memory = Memory()
+        known = replace(conversation, commands=commands)
+        counter = TokenCounter(memory.counts)
+        try:
+            plans.append(plan(known, policy, model=model, counter=counter, caches=memory.caches))
+        except ContextOverflow:
+            return
+    assert plans[0] == plans[1]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.budget import Calibration, ContextOverflow, ContextSettings
+from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
 from open_webui_openrouter_pipe.conversation.conversation import (
     ContentCache,
     Conversation,
@@ -17,7 +17,6 @@ from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.plan import CacheMarks, Plan, Step
 from open_webui_openrouter_pipe.planning.planner import ModelTerms, PlanCaches, may_need_summaries, plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
-from open_webui_openrouter_pipe.responses.items import is_message
 from tests.planning.exact import MODEL, new_memory, split_words, talk, words
 from tests.support.chats import (
     SYSTEM,
@@ -33,7 +32,7 @@ from tests.support.chats import (
 )
 
 if TYPE_CHECKING:
-    from open_webui_openrouter_pipe.conversation.budget import Strategy
+    pass
 
 SOURCES = system("Source 1: the ship was late.")
 
@@ -75,39 +74,7 @@ def test_volatile_text_stands_before_the_current_turn() -> None:
     assert plan_of(conversation).items == (SYSTEM, *chat.items[:-1], SOURCES, chat.items[-1])
 
 
-def texts_sent(sent: Plan) -> list[str]:
-    """The text of each message."""
-    fields = [cast("dict[str, Any]", item) for item in sent.items if is_message(item)]
-    return [item["content"][0]["text"] for item in fields]
-
-
-@pytest.mark.parametrize(("volatile_tokens", "is_cut"), [(60_000, False), (99_000, False), (105_000, True)])
-def test_retrieved_text_that_does_not_fit_is_cut_to_its_head(volatile_tokens: int, is_cut: bool) -> None:  # noqa: FBT001
-    """To what a single tool output may take, a quarter of the budget; up to then it is sent whole."""
-    sent = plan_of(whole(history([user("now?")]), words(volatile_tokens, "first")))
-    (text,) = [text for text in texts_sent(sent) if text.startswith("first")]
-    assert [each.kind for each in sent.reductions] == (["retrieved_cut"] if is_cut else [])
-    assert (22_000 < len(text.split()) <= 25_000) is is_cut
-    assert sent.tokens_before - sent.tokens == sum(each.tokens for each in sent.reductions)
-    assert sent.tokens_before >= volatile_tokens
-
-
 PRUNE = ContextSettings(context_strategy="prune")
-
-
-def test_retrieved_text_gives_way_in_two_steps() -> None:
-    """The question is about it: its head stays while old turns are omitted, and goes when nothing else can."""
-    fits = plan_of(whole(talk(60), words(30_000)), PRUNE)
-    assert fits.reductions == ()
-    cut = plan_of(whole(talk(60), words(50_000)), PRUNE)
-    assert [each.kind for each in cut.reductions] == ["retrieved_cut"]
-    shortened = plan_of(whole(talk(99), words(50_000)), PRUNE)
-    assert [each.kind for each in shortened.reductions] == ["omitted", "retrieved_cut"]
-    filled = History((user(words(89_000)),), (0,))
-    alone = plan_of(whole(filled, words(30_000)), PRUNE)
-    assert alone.items == (SYSTEM, *filled.items)
-    assert [each.kind for each in alone.reductions] == ["retrieved_omitted"]
-    assert alone.tokens_before == alone.tokens + alone.reductions[0].tokens
 
 
 NOTED = "Your instructions have changed: it is noon."
@@ -133,73 +100,6 @@ def test_the_head_of_retrieved_text_stands_behind_what_the_instructions_now_read
     assert (sent.items[1], sent.items[3:]) == (NOTE, chat.items)
     assert [each.kind for each in sent.reductions] == ["retrieved_cut"]
     assert (sent.items[2], sent.reductions) == (without.items[1], without.reductions)
-
-
-def test_retrieved_text_is_cut_before_tools_are_omitted_and_stays_whole_where_these_are_enough() -> None:
-    """Whichever of the two makes the request fit; both where neither alone does."""
-    tools = ({"name": "get_time", "description": words(40_000)},)
-
-    def kinds(volatile_tokens: int) -> list[str]:
-        chat = whole(history([user("now?")]), words(volatile_tokens))
-        chat = replace(chat, tools=tools, optional_tools=frozenset({"get_time"}))
-        return [each.kind for each in plan_of(chat, PRUNE).reductions]
-
-    assert kinds(55_000) == []
-    assert kinds(70_000) == ["retrieved_cut"]
-    tools = ({"name": "get_time", "description": words(90_000)},)
-    assert kinds(70_000) == ["tools"]
-    assert kinds(105_000) == ["tools", "retrieved_cut"]
-
-
-@pytest.mark.parametrize("strategy", ["refuse", "off"])
-def test_retrieved_text_is_whole_where_nothing_is_dropped(strategy: Strategy) -> None:
-    """The request is refused, or the provider decides."""
-    chat, policy = whole(talk(2), words(105_000)), ContextSettings(context_strategy=strategy)
-    if strategy == "off":
-        assert plan_of(chat, policy).reductions == ()
-    else:
-        with pytest.raises(ContextOverflow, match="The largest part that you can change is: retrieved text"):
-            plan_of(chat, policy)
-
-
-@pytest.mark.parametrize(("volatile_tokens", "evicted"), [(2_560, False), (2_561, True), (3_072, True)])
-def test_a_little_more_volatile_text_does_not_change_the_past(volatile_tokens: int, evicted: bool) -> None:  # noqa: FBT001
-    """It counts in steps of 512 tokens here: 97,100 tokens with 2,561 or 3,072 of it are both over the limit."""
-    conversation = whole(talk(97), words(volatile_tokens - 4))
-    sent = plan_of(conversation, ContextSettings(context_strategy="prune"))
-    assert bool(sent.prefix_breaks) is evicted
-
-
-@pytest.mark.parametrize(
-    ("calibration", "limit_tokens"),
-    [
-        (None, 100_000),
-        (Calibration(bills=9), 100_000),
-        (Calibration(ratio=1.01, bills=9), 100_000),
-        (Calibration(ratio=1.05, bills=9), 90_909),
-        (Calibration(ratio=1.11, bills=9), 90_909),
-        (Calibration(ratio=1.13, bills=9), 83_333),
-        (Calibration(ratio=1.45, bills=9), 66_666),
-        (Calibration(constant_tokens=350), 100_000 - 384),
-        (Calibration(constant_tokens=350, ratio=1.11, bills=9), int((100_000 - 384) / 1.1)),
-        (Calibration(ratio=0.66, bills=5), 100_000),
-        (Calibration(ratio=0.66, bills=6), 142_857),
-        (Calibration(ratio=0.80, bills=6), 125_000),
-    ],
-)
-def test_calibration_moves_the_limit_in_steps(calibration: Calibration | None, limit_tokens: int) -> None:
-    """By a constant, and by the upper bound in tenths, less what the overhead reserve covers; both up and down."""
-    assert plan_of(whole(talk(3)), model=replace(MODEL, calibration=calibration)).limit_tokens == limit_tokens
-
-
-def test_a_calibration_below_one_gives_a_chat_the_room_that_it_has() -> None:
-    """It is whole where the plain count would have dropped half of it, and what is summarized is the same."""
-    settings = ContextSettings(context_strategy="prune")
-    fine = replace(MODEL, calibration=Calibration(ratio=0.66, bills=6))
-    assert [bool(plan_of(whole(talk(110)), settings, model).prefix_breaks) for model in (MODEL, fine)] == [
-        True,
-        False,
-    ]
 
 
 def test_an_empty_conversation_is_planned() -> None:
@@ -273,7 +173,7 @@ class CountingPrices(CachePrices):
 @pytest.mark.parametrize(
     ("turns", "last_tokens", "settings", "simulations"),
     [
-        (10, 0, ContextSettings(), 1),
+        (10, 0, ContextSettings(), 0),
         (69, 0, ContextSettings(), 1),
         (70, 0, ContextSettings(), 1),
         (100, 0, ContextSettings(context_strategy="prune"), 1),
@@ -283,10 +183,13 @@ class CountingPrices(CachePrices):
     ],
     ids=["fits", "prefetches", "requires", "evicts", "refused", "refused prune", "refused summarize"],
 )
-def test_a_plan_simulates_the_chat_once(
+def test_a_plan_simulates_the_chat_at_most_once(
     turns: int, last_tokens: int, settings: ContextSettings, simulations: int
 ) -> None:
-    """Once more only where it does not fit, for each thing that may give way: here, summaries and the record."""
+    """Not at all far below any trigger; again only where it does not fit, for each thing that may give way.
+
+    That is here: summaries and the record.
+    """
     prices = CountingPrices(0.1, 1.25)
     chat = talk(turns)
     if last_tokens:

@@ -14,7 +14,6 @@ from open_webui_openrouter_pipe.errors import ContextBudgetExceeded
 from open_webui_openrouter_pipe.planning.detail import OutputLimits
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
-from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.responses.items import (
     Item,
     is_function_call,
@@ -117,60 +116,6 @@ def test_as_few_of_the_oldest_turns_are_pruned_as_needed() -> None:
     fitted = exact(agent_chat(90, 500))
     outputs = [str(item["output"]) for item in fitted.items if is_function_call_output(item)]
     assert [text.startswith("[Tool: ") for text in outputs] == [True] * 24 + [False] * 66
-
-
-@pytest.mark.parametrize(
-    ("turns", "tokens", "protected", "kept"),
-    [(99, 1_000, 4, 99), (100, 1_000, 4, 87), (100, 1_000, 88, 87), (100, 1_000, 89, 99)],
-    ids=[
-        "not over the limit",
-        "over the limit",
-        "just enough are not protected",
-        "too few are not protected",
-    ],
-)
-def test_the_oldest_turns_are_evicted_down_to_the_low_water_mark(
-    turns: int, tokens: int, protected: int, kept: int
-) -> None:
-    """Over the limit, as many of the newest turns stay as leave room for eleven and a half more beside the note.
-
-    What the user wrote stays in the note, so that each of thirteen turns frees 905 tokens. Protected turns are not
-    dropped for turns to come, but for the limit.
-    """
-    fitted = exact(talk(turns, tokens), replace(PRUNE, protected_recent_turns=protected))
-    assert sent_turns(fitted) == list(range(turns - kept, turns))
-    assert [step.name for step in fitted.steps if step.triggered] == (["evict"] if kept < turns else [])
-
-
-@pytest.mark.parametrize(
-    ("prices", "kept"),
-    [
-        (CachePrices(1.0, 1.0), 98),
-        (CachePrices(0.5, 1.0), 98),
-        (CachePrices(0.25, 1.0), 96),
-        (CachePrices(0.1, 1.25), 87),
-        (CachePrices(0.01, 1.0), 45),
-        (CachePrices(0.0, 1.0), 45),
-    ],
-    ids=["no cache", "reads at half", "reads at a quarter", "reads at a tenth", "half at most", "free reads"],
-)
-def test_an_eviction_makes_room_for_turns_by_the_price_of_a_change(prices: CachePrices, kept: int) -> None:
-    """One turn where nothing is cached; more the dearer a change of the prefix is, but never more than half.
-
-    A turn may be dropped as well for the room of the note, which is a twentieth of the budget at most.
-    """
-    fitted = plan_with(talk(100), PRUNE, replace(MODEL, prices=prices), new_memory(), missing="skip")
-    assert len(sent_turns(fitted)) == kept
-
-
-def test_after_an_eviction_the_next_turns_need_nothing() -> None:
-    """From 87 and 85 turns, beside a growing note, the chat grows to the limit again before more is evicted."""
-    fitted = exact(talk(130))
-    assert [(each.reason, each.turn) for each in fitted.prefix_breaks] == [
-        ("evict", 100),
-        ("evict", 112),
-        ("evict", 125),
-    ]
 
 
 def long_turn(number: int, words_each: int = 4_000, result_words: int = 0) -> list[Item]:
@@ -419,15 +364,6 @@ def test_a_message_larger_than_the_window_is_refused_with_reasons() -> None:
     assert overflow.advice in overflow.user_message
     assert overflow.code == "context_budget_exceeded"
     assert "\n" not in overflow.user_message
-
-
-def test_refuse_drops_nothing() -> None:
-    """With the strategy `refuse` a chat that is too large is an error, and the turns are named as what could go."""
-    with pytest.raises(ContextOverflow) as refused:
-        exact(talk(105), ContextSettings(context_strategy="refuse"))
-    assert refused.value.needed_tokens == 105_100
-    assert refused.value.shares[0].name == "earlier turns"
-    assert refused.value.shares[0].droppable
 
 
 def test_off_sends_everything() -> None:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from open_webui_openrouter_pipe.context.report import (
     ContextReport,
     ReportedBreak,
-    ReportedCost,
     ReportedSummary,
     ReportedTurn,
     TurnState,
 )
+from open_webui_openrouter_pipe.store.ledger import ChatSpending
 
 ASKED = (
     "Which of the ferries still runs in November?",
@@ -67,15 +67,15 @@ SMALL = ContextReport(
     },
     turns=[turn(number, state_of(number, 12), cached=number < 10) for number in range(1, 13)],
     summaries=[
-        ReportedSummary(2, 5, 9_804, 1_410, SUMMARY, kept=True),
-        ReportedSummary(6, 7, 4_120, 0, "", kept=False),
+        ReportedSummary(2, 5, 9_804, 1_410, SUMMARY),
+        ReportedSummary(6, 7, 4_120, 0, ""),
     ],
     breaks=[
-        ReportedBreak(11, announced=False, cause="prompt", cost=0.0123),
-        ReportedBreak(8, announced=True, cause="summary", cost=None),
-        ReportedBreak(0, announced=False, cause="tools", cost=0.0041),
+        ReportedBreak(11, cause="prompt", cost=0.0123),
+        ReportedBreak(8, cause="summary", cost=None),
+        ReportedBreak(0, cause="tools", cost=0.0041),
     ],
-    cost=ReportedCost(0.4184, 14, 0.0312, 391_204, 512_900, 0.9731),
+    cost=ChatSpending(14, 512_900, 391_204, cost=0.4184, read_cost=0.0312, saved=0.9731),
 )
 LONG = replace(
     SMALL,
@@ -83,17 +83,14 @@ LONG = replace(
     aim="thrifty",
     window_tokens=200_000,
     turns=[turn(number, state_of(number, 1_000), cached=number < 990) for number in range(1, 1_001)],
-    summaries=[
-        ReportedSummary(100 + 50 * at, 149 + 50 * at, 61_000, 1_900, SUMMARY * 4, kept=True)
-        for at in range(10)
-    ],
+    summaries=[ReportedSummary(100 + 50 * at, 149 + 50 * at, 61_000, 1_900, SUMMARY * 4) for at in range(10)],
     breaks=[
-        ReportedBreak(1_000 - 40 * at, announced=bool(at % 2), cause=cause, cost=0.01 * at)
+        ReportedBreak(1_000 - 40 * at, cause=cause, cost=0.01 * at if at % 2 else None)
         for at, cause in enumerate(
             ("edit", "evict", "prompt", "retention", "tools", "prune", "plan", "clip", "new", "recall")
         )
     ],
-    cost=ReportedCost(38.2, 1_420, 3.1, 148_391_204, 151_512_900, -0.5),
+    cost=ChatSpending(1_420, 151_512_900, 148_391_204, cost=38.2, read_cost=3.1, saved=-0.5),
 )
 HOSTILE_TEXT = (
     "</div></details></main></script></style><script>document.title='owned';parent.postMessage({type:"
@@ -106,10 +103,10 @@ HOSTILE = replace(
     model=f"Model {HOSTILE_TEXT}",
     turns=[turn(number, text=HOSTILE_TEXT * 20) for number in range(1, 5)],
     summaries=[
-        ReportedSummary(1, 1, 99_000, 98_000, (HOSTILE_TEXT * 300)[:100_000], kept=True),
-        ReportedSummary(2, 3, 9_000, 8_000, "W" * 100_000, kept=True),
+        ReportedSummary(1, 1, 99_000, 98_000, (HOSTILE_TEXT * 300)[:100_000]),
+        ReportedSummary(2, 3, 9_000, 8_000, "W" * 100_000),
     ],
-    breaks=[ReportedBreak(1, announced=True, cause=HOSTILE_TEXT, cost=1e-7)],
+    breaks=[ReportedBreak(1, cause=HOSTILE_TEXT, cost=1e-7)],
 )
 UNKNOWN_WINDOW = replace(SMALL, window_tokens=None, cost=None, breaks=(), summaries=())
 OVERFULL = replace(SMALL, window_tokens=48_000)

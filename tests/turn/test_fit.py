@@ -526,13 +526,13 @@ async def test_no_turn_is_lost_when_the_limit_moves_while_summaries_are_made() -
 
 @pytest.mark.parametrize(
     ("turns", "reply", "simulations", "next_simulations"),
-    [(3, GOOD, 1, 1), (40, GOOD, 2, 1), (40, "Sorry.", 2, 1)],
+    [(3, GOOD, 0, 0), (40, GOOD, 2, 1), (40, "Sorry.", 2, 1)],
     ids=["fits", "requires summaries", "does without"],
 )
 async def test_a_chat_is_simulated_once_and_once_more_for_its_summaries(
     turns: int, reply: Reply, simulations: int, next_simulations: int
 ) -> None:
-    """The next call finds the summaries, or knows that the model has just failed."""
+    """Not at all where it plainly fits. The next call finds the summaries, or knows that the model has just failed."""
     worker, chat = Worker(reply), long_chat(turns)
     await fit(worker.new_fitter(), chat)
     assert worker.simulations(turns) == simulations
