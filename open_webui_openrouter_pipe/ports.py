@@ -366,8 +366,23 @@ class Audited:
 class Audit(Protocol):
     """The record of what became of all requests' contexts."""
 
-    def write(self, record: Audited) -> None:
+    def write(self, record: Audited, /) -> None:
         """Have a record written beside the request; never waits, never raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSpending:
+    """What a user's chat has cost so far, in dollars; the fields are sums of those of its bills."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    input_cost: float = 0.0
+    read_cost: float = 0.0
+    expected_input_cost: float = 0.0
+    saved: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,7 +412,7 @@ class Bill:
 class Ledger(Protocol):
     """What all requests have cost, by chat and by account; the same for all workers."""
 
-    def write(self, bill: Bill) -> None:
+    def write(self, bill: Bill, /) -> None:
         """Have a bill written beside the request; never waits, never raises."""
 
     def release(self, hold: str, accounts: Sequence[str]) -> None:

@@ -259,4 +259,4 @@ async def _clean_up(host: HostResources, keep_days: int) -> None:
     except Exception:  # the host may raise anything, and the next sweep may succeed
         log.warning("the sweep of stored items ended early", exc_info=True)
     else:
-        log.debug("swept: %s", swept or "not due")
+        log.debug("stored items were swept" if swept else "no sweep is due")

@@ -60,8 +60,8 @@ class AuditRow:
     break_position: str = ""
     break_cause: str = ""
     lost_tokens: int = 0
-    lost_cost: float = 0.0
     expected_cached_tokens: int = 0
+    lost_cost: float = 0.0
 
     @property
     def pruned(self) -> bool:

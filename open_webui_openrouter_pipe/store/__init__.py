@@ -1,9 +1,9 @@
 """What is kept in the database: artifacts, summaries, system prompts, the audit, the ledger and calibrations.
 
     database   statements with retries, time limits and our errors
-    schema     the tables and their creation
+    schema     the tables, the shape of their rows, and their creation
     sealing    keys, encryption and compression of what is stored
-    table      the rows of artifacts: their shape and their queries
+    table      the queries of sealed rows; those of artifacts
     artifacts  artifacts sealed into rows and opened again; those of unsaved chats, in memory
     kept       summaries and system prompts, sealed into rows and opened again
     cache      the read cache of rows in Redis, and the composition of rows

@@ -1,4 +1,4 @@
-"""Artifacts sealed into rows and opened again.
+"""Artifacts sealed into rows and opened again; those of unsaved chats, in memory.
 
 The seal covers an artifact's id, owner, kind and model. Chat and message stay outside of it; they take no part in
 finding a row and may change.
@@ -18,11 +18,15 @@ from ..errors import SealBroken, StoreError
 from ..history.artifacts import MissingArtifact
 from ..ports import Artifact, LoadedArtifacts
 from .database import epoch_seconds
+from .schema import SealedRow
 from .sealing import ItemTooLarge, Keyring, Packed, decode_item, encode_item, pack, require_storable, unpack
-from .table import FoundRows, RowStore, SealedRow
+from .table import FoundRows, RowStore
 
 if TYPE_CHECKING:
     from ..responses.items import Item
+
+MAX_UNSAVED_BYTES: Final = 32 * 1024 * 1024
+"""Of payload, in one process: twice what the largest item may have."""
 
 _SLICE_BYTES: Final = 64 * 1024
 
@@ -88,15 +92,11 @@ class SealedArtifacts:
         artifacts: dict[str, Artifact] = {}
         missing: dict[str, MissingArtifact] = {}
         for key in wanted:
-            outcome = outcomes.get(key)
-            if isinstance(outcome, Opened):
+            if isinstance(outcome := outcomes.get(key), Opened):
                 artifacts[key] = outcome.artifact
-            elif outcome is not None:
-                missing[key] = outcome
             else:
-                missing[key] = MissingArtifact(
-                    reason="unavailable" if key in found.unavailable else "missing"
-                )
+                absent = MissingArtifact(reason="unavailable" if key in found.unavailable else "missing")
+                missing[key] = outcome or absent
         return LoadedArtifacts(artifacts, missing)
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
@@ -139,8 +139,8 @@ def seal(artifact: Artifact, data: bytes, keyring: Keyring, *, now: int) -> Seal
     """
     names = _bound_names(artifact)
     require_storable(*names, artifact.chat_id, artifact.message_id)
-    packed = pack(data, names, keyring)
     where = (artifact.user_id, artifact.id, artifact.chat_id, artifact.message_id)
+    packed = pack(data, names, keyring)
     return SealedRow(*where, artifact.kind, artifact.model, *packed, created=now, last_used=now)
 
 
@@ -162,14 +162,10 @@ def _bound_names(artifact: Artifact | SealedRow) -> tuple[str, ...]:
     return artifact.user_id, artifact.id, artifact.kind, artifact.model
 
 
-MAX_BYTES: Final = 32 * 1024 * 1024
-"""Of payload, in one process: twice what the largest item may have."""
-
-
 class UnsavedRows:
     """A RowStore in memory; of more than `max_bytes` of payload, rows unused for the longest time are dropped."""
 
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, max_bytes: int = MAX_UNSAVED_BYTES) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._rows: OrderedDict[tuple[str, str], SealedRow] = OrderedDict()

@@ -1,7 +1,6 @@
-"""Work beside requests: background tasks, and leases for what one worker should do.
+"""Work beside requests: background tasks, batches of rows, leases for what one worker should do, audit, calibrations.
 
-Owns the tasks until they end, and the table of leases. Work may be dropped when too much of it is under way. A lease
-ends by itself, so a worker that dies holds nobody up.
+Work may be dropped when too much of it is under way. A lease ends by itself, so a worker that dies holds nobody up.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import math
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Final, Generic, TypeVar
 
 import sqlalchemy as sa
@@ -20,15 +19,20 @@ import sqlalchemy as sa
 from ..conversation.budget import Calibration
 from ..conversation.tokens import TokenCounts
 from ..errors import StoreError, StoreUnavailable
-from ..money.audit import AuditRow, AuditStep
 from ..ports import Audited
 from .database import Database, epoch_seconds
 
 MAX_TASKS: Final = 64
+MAX_WAITING_VALUES: Final = 1_000
+GATHERING_SECONDS: Final = 1.0
+"""How long the first value of a batch waits for others."""
 
+_BATCH_VALUES: Final = 100
 _CLOSING_SECONDS: Final = 5.0
 
 _log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
 
 
 class BackgroundTasks:
@@ -101,16 +105,6 @@ class Leases:
         await self._database.change(sa.delete(self._table).where(self._table.c.until <= self.now()))
 
 
-MAX_WAITING_VALUES: Final = 1_000
-GATHERING_SECONDS: Final = 1.0
-"""How long the first value of a batch waits for others."""
-
-_BATCH_VALUES: Final = 100
-
-
-Value = TypeVar("Value")
-
-
 class BatchWriter(BackgroundTasks, Generic[Value]):
     """Hands values to `write` in their order, in batches; `name` says in the log what they are."""
 
@@ -128,8 +122,8 @@ class BatchWriter(BackgroundTasks, Generic[Value]):
         self._waiting: list[Value] = []
         self._is_due = asyncio.Event()
 
-    def add(self, value: Value) -> None:
-        """Have the value written soon; refused when `MAX_WAITING_VALUES` are waiting already."""
+    def write(self, value: Value, /) -> None:
+        """Have the value written soon, beside the request; refused when `MAX_WAITING_VALUES` are waiting already."""
         if len(self._waiting) >= MAX_WAITING_VALUES:
             _log.warning("%s: not written, too many are waiting", self._name)
             return
@@ -195,21 +189,6 @@ class AuditLog(BatchWriter[Audited]):
         self._clock = clock
         self._table = database.tables.audit
 
-    def write(self, record: Audited) -> None:
-        """Have the record written soon, beside the request. What cannot be written is logged."""
-        self.add(record)
-
-    async def records(self, *, limit: int = 100) -> list[Audited]:
-        """List records, the newest first. Raises StoreUnavailable."""
-        newest = sa.select(self._table).order_by(self._table.c.id.desc()).limit(limit)
-        records = []
-        for found in await self._database.fetch(newest):
-            row = {field.name: getattr(found, field.name) for field in fields(AuditRow)}
-            row["steps"] = tuple(AuditStep(**step) for step in row["steps"])
-            ids = (found.id, found.user_id, found.chat_id, found.message_id)
-            records.append(Audited(*ids, AuditRow(**row)))
-        return records
-
     async def breaks(self, user_id: str, chat_id: str, *, limit: int) -> list[tuple[str, str, float]]:
         """List position, cause and price (dollars) of a chat's unannounced breaks, newest first. Raises StoreError."""
         table = self._table
@@ -223,13 +202,8 @@ class AuditLog(BatchWriter[Audited]):
     async def _insert(self, records: Sequence[Audited]) -> None:
         now, values = self._clock(), []
         for record in records:
-            row = record.row
-            columns = {
-                field.name: getattr(each, field.name) for each in (record, row) for field in fields(each)
-            }
-            del columns["row"]
-            steps = [asdict(step) for step in row.steps]
-            values.append(columns | {"steps": steps, "pruned": row.pruned, "created": now})
+            columns = asdict(record)
+            values.append({**columns, **columns.pop("row"), "pruned": record.row.pruned, "created": now})
         await self._database.change(self._table.insert(), values)
 
 
@@ -267,7 +241,7 @@ class StoredCalibrations(BatchWriter[str]):
             return
         after = self._known[model_id] = before.observed(counts, billed_tokens)
         if after is not before:
-            self.add(model_id)
+            self.write(model_id)
 
     async def _save(self, model_ids: Sequence[str]) -> None:
         now = epoch_seconds()

@@ -20,7 +20,8 @@ from redis.exceptions import RedisError
 from ..errors import StoreUnavailable
 from .beside import BackgroundTasks
 from .database import Database, passing_cancellation
-from .table import FoundRows, RowStore, SealedRow, SqlRows
+from .schema import SealedRow
+from .table import FoundRows, RowStore, SqlRows
 
 TIME_TO_LIVE_SECONDS: Final = 60 * 60
 TIMEOUT_SECONDS: Final = 1.0

@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from ..errors import ConfigurationError, StoreError, StoreUnavailable
 from .schema import create_tables, define_tables
@@ -22,12 +22,6 @@ READ_SECONDS: Final = 5.0
 """How long a request waits for what it reads; then it goes on without."""
 
 _RETRY_DELAYS_SECONDS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
-_BUSY_SQLITE_MILLISECONDS: Final = 5000
-_ASYNC_DRIVERS: Final = {
-    "sqlite": "sqlite+aiosqlite",
-    "postgresql": "postgresql+psycopg",
-    "postgres": "postgresql+psycopg",
-}
 # A single query needs no transaction; PostgreSQL would take two more round trips for it.
 _READING_OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "sqlite": {},
@@ -70,10 +64,9 @@ def passing_cancellation() -> Iterator[None]:
 class Database:
     """An AsyncEngine with the store's tables in it (SQLite or PostgreSQL).
 
-    The engine stays its owner's; only one made by `from_url` is disposed by `aclose`. All methods that wait raise
-    StoreUnavailable when the database is unavailable, too busy or too slow, and StoreError when it refuses the values.
-    `now` is the database's time in epoch seconds, for statements; after `interrupt_seconds` work is interrupted, None
-    where that is impossible.
+    The engine stays its owner's. All methods that wait raise StoreUnavailable when the database is unavailable, too
+    busy or too slow, and StoreError when it refuses the values. `now` is the database's time in epoch seconds, for
+    statements; after `interrupt_seconds` work is interrupted, None where that is impossible.
     """
 
     def __init__(
@@ -100,26 +93,7 @@ class Database:
         self._read_seconds = read_seconds
         self._ready = False
         self._preparing = asyncio.Lock()
-        self._owned = False
         self._tasks: set[asyncio.Task[Any]] = set()
-
-    @classmethod
-    def from_url(
-        cls,
-        url: str,
-        *,
-        schema: str | None = None,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-        read_seconds: float = READ_SECONDS,
-    ) -> Self:
-        """Open a database outside the host; `sqlite:` and `postgresql:` addresses get their async drivers."""
-        scheme, separator, rest = url.partition("://")
-        engine = create_async_engine(f"{_ASYNC_DRIVERS.get(scheme, scheme)}{separator}{rest}")
-        if engine.dialect.name == "sqlite":
-            sa.event.listen(engine.sync_engine, "connect", _tune_sqlite)
-        database = cls(engine, schema=schema, timeout_seconds=timeout_seconds, read_seconds=read_seconds)
-        database._owned = True
-        return database
 
     async def run(self, work: Callable[[AsyncConnection], Awaitable[Answer]]) -> Answer:
         """Do the work in one transaction, and repeat it if another writer was in the way."""
@@ -164,11 +138,15 @@ class Database:
 
     def insert_or_replace(self, table: sa.Table, condition: sa.ColumnElement[bool]) -> sa.Insert:
         """Return an insert that replaces the row with the same primary key, if the condition holds for that row."""
-        insert = (postgresql if self.dialect == "postgresql" else sqlite).insert(table)
-        values = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
+        insert, values = _insert(self.dialect, table)
         key = list(table.primary_key)
-        statement: sa.Insert = insert.on_conflict_do_update(index_elements=key, set_=values, where=condition)
-        return statement
+        return insert.on_conflict_do_update(index_elements=key, set_=values, where=condition)
+
+    def insert_or_add(self, table: sa.Table, columns: Sequence[str]) -> sa.Insert:
+        """Return an insert that adds these columns to those of the row with the same primary key, if there is one."""
+        insert, values = _insert(self.dialect, table)
+        values |= {name: table.c[name] + insert.excluded[name] for name in columns}
+        return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
 
     def upsert(self, table: sa.Table) -> sa.TextClause:
         """Return an insert of whole rows that replaces those with the same primary keys.
@@ -176,18 +154,15 @@ class Database:
         As text, because SQLAlchemy compiles a statement with ON CONFLICT anew at each execution. Both databases write
         it alike.
         """
-        insert = sqlite.insert(table)
-        values = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
+        insert, values = _insert("sqlite", table)
         statement = insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
         text = str(statement.compile(dialect=sqlite.dialect(paramstyle="named")))
         return sa.text(text).bindparams(*(sa.bindparam(each.name, type_=each.type) for each in table.c))
 
     async def aclose(self) -> None:
-        """Let what is under way end, and close the connections of an engine that is our own."""
+        """Let what is under way end."""
         if self._tasks:
             await asyncio.wait(self._tasks)
-        if self._owned:
-            await self._engine.dispose()
 
     async def _shielded(
         self, connect: Connect, work: Callable[[AsyncConnection], Awaitable[Answer]]
@@ -249,13 +224,12 @@ def _may_pass(error: DBAPIError) -> bool:
     return passing or error.connection_invalidated or "locked" in str(error.orig)
 
 
-def _tune_sqlite(connection: Any, _record: Any) -> None:
-    """Set what Open WebUI sets for its own database: readers do not wait, writers wait for each other."""
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=NORMAL")
-    cursor.execute(f"PRAGMA busy_timeout={_BUSY_SQLITE_MILLISECONDS}")
-    cursor.close()
+def _insert(
+    dialect: str, table: sa.Table
+) -> tuple[sqlite.Insert | postgresql.Insert, dict[str, sa.ColumnElement[Any]]]:
+    """Return an insert, and what it would replace: all columns that are not of the primary key."""
+    insert = (postgresql if dialect == "postgresql" else sqlite).insert(table)
+    return insert, {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
 
 
 def _first_line(error: BaseException) -> str:

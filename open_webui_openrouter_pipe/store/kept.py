@@ -1,7 +1,6 @@
-"""The engine's summaries: sealed rows in a database, or in memory for temporary chats.
+"""Summaries and system prompts, sealed into rows and opened again; summaries of temporary chats, in memory.
 
-A summary repeats a chat, so it is sealed whatever the settings say, bound to its owner, its segment and the model
-that wrote it.
+A summary is bound to its owner, its segment and the model that wrote it, a prompt to its owner, chat and model.
 """
 
 from __future__ import annotations
@@ -11,26 +10,27 @@ import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Final, NamedTuple, TypeAlias
-
-import sqlalchemy as sa
+from typing import Final, TypeAlias
 
 from ..conversation.conversation import ContentCache
 from ..errors import SealBroken, StoreError
 from ..ports import KeptPrompt, PromptOwner, StoredSummary
 from ..summaries.segments import Segment
 from ..summaries.summary import Summary
-from .beside import BackgroundTasks, Leases
+from .beside import Leases
 from .database import Database, epoch_seconds
+from .schema import PromptRow, SummaryRow
 from .sealing import ItemTooLarge, Keyring, Packed, decode_item, encode_item, pack, require_storable, unpack
-from .table import STAMP_INTERVAL_SECONDS
+from .table import SealedTable
 
 MAX_SUMMARY_BYTES: Final = 4 * 1024 * 1024
 """How large a summary may be as JSON, far above what one is made of: what it omits is counted, not repeated."""
 
 MAX_SUMMARIES_IN_MEMORY: Final = 512
 """A few megabytes of text."""
+
+MAX_PROMPT_BYTES: Final = 1024 * 1024
+"""How large a prompt may be as JSON: longer than any that people write."""
 
 _MAX_REPORTED_ROWS: Final = 4_096
 
@@ -41,103 +41,43 @@ SummaryKey: TypeAlias = tuple[str, str, str]
 """What a summary is found by: its owner, and the chain digests at the ends of its segment in hexadecimal."""
 
 
-class SummaryRow(NamedTuple):
-    """One stored summary; the fields are in the order of the table's columns, and as in an artifact's row."""
-
-    user_id: str
-    start_chain: str
-    end_chain: str
-    turns: int
-    chat_id: str
-    model: str
-    key_id: str
-    packing: int
-    payload: bytes
-    source_tokens: int
-    created: int
-    last_used: int
-
-
-class SummaryRows(BackgroundTasks):
-    """The summaries of all users as rows, for the whole life of a process; its owner awaits `aclose`.
-
-    `leases` are the claims to make one. All methods raise StoreUnavailable.
-    """
+class SummaryRows(SealedTable[SummaryRow]):
+    """The summaries of all users as rows; `leases` are the claims to make one."""
 
     def __init__(self, database: Database, *, clock: Callable[[], int] | None = None) -> None:
         """Without a `clock` uses are stamped with this worker's time, and claims go by the database's."""
-        super().__init__()
-        self._database = database
-        self._clock = clock or epoch_seconds
+        super().__init__(database, database.tables.summary, SummaryRow._make, clock=clock)
         self.leases: Final = Leases(database, clock=clock)
-        self._table = table = database.tables.summary
-        # Not by the index: the databases would look up each end for each start, which are many in a long chat.
-        end_chain = table.c.end_chain.concat(sa.literal_column("''"))
-        within = database.among_ids(table.c.start_chain), database.among_ids(end_chain)
-        named = (table.c.user_id == sa.bindparam("owner"), *within)
-        self._select = sa.select(table).where(*named)
-        self._stamp = sa.update(table).where(*named, table.c.last_used <= sa.bindparam("before"))
 
-    async def find(self, user_id: str, chains: Sequence[str], *, chat_id: str) -> list[SummaryRow]:
-        """Find the owner's rows whose both ends are among the chains, with one query however many these are.
 
-        Stamps their use beside the request, once a day, and from then on they belong to the chat `chat_id`.
-        """
-        found = await self._database.read(self._select, {"owner": user_id, "ids": list(chains)})
-        rows = list(map(SummaryRow._make, found))
-        before = self._clock() - STAMP_INTERVAL_SECONDS
-        if stale := [row for row in rows if row.last_used <= before]:
-            self.start(partial(self._stamp_use, user_id, stale, chat_id))
-        return rows
+class PromptRows(SealedTable[PromptRow]):
+    """The prompts of all chats as rows."""
 
-    async def get(self, key: SummaryKey) -> SummaryRow | None:
-        """Return the row with this key."""
-        matches = sa.tuple_(*self._table.primary_key) == key
-        found = await self._database.fetch(sa.select(self._table).where(matches))
-        return SummaryRow._make(found[0]) if found else None
-
-    async def add(self, row: SummaryRow, *, unreadable: SummaryRow | None = None) -> None:
-        """Write a row, unless its segment has one already that is not the unreadable one."""
-        may_replace = self._table.c.payload == unreadable.payload if unreadable else sa.false()
-        await self._database.change(self._database.insert_or_replace(self._table, may_replace), row._asdict())
-
-    async def delete(self, row: SummaryRow) -> None:
-        """Delete a row, unless its payload is another one by now."""
-        is_row = sa.tuple_(*self._table.primary_key) == row[:3], self._table.c.payload == row.payload
-        await self._database.change(sa.delete(self._table).where(*is_row))
-
-    async def _stamp_use(self, user_id: str, rows: Sequence[SummaryRow], chat_id: str) -> None:
-        now = self._clock()
-        ends = sorted({end for row in rows for end in (row.start_chain, row.end_chain)})
-        used = {"last_used": now} | ({"chat_id": chat_id} if chat_id else {})
-        named = {"owner": user_id, "ids": ends, "before": now - STAMP_INTERVAL_SECONDS}
-        await self._database.change(self._stamp.values(used), named)
+    def __init__(self, database: Database, *, clock: Callable[[], int] | None = None) -> None:
+        super().__init__(database, database.tables.prompt, PromptRow._make, clock=clock)
 
 
 class SealedSummaries:
     """The engine's Summaries over rows that live longer. Cheap: make another when settings change."""
 
-    def __init__(
-        self,
-        rows: SummaryRows,
-        keyring: Keyring,
-        *,
-        clock: Callable[[], int] = epoch_seconds,
-    ) -> None:
+    def __init__(self, rows: SummaryRows, keyring: Keyring) -> None:
         self._rows = rows
         self._keyring = keyring
-        self._clock = clock
         self._reported = ContentCache[bool](_MAX_REPORTED_ROWS)
 
     async def find(self, user_id: str, chains: Sequence[bytes], *, chat_id: str) -> Mapping[Segment, Summary]:
-        """Find and open the user's summaries between the chain digests; never raises, and returns fewer instead."""
+        """Find and open the user's summaries between the chain digests; never raises, and returns fewer instead.
+
+        From the stamp of their use on they belong to the chat `chat_id`.
+        """
         if len(chains) < 2:
             return {}
         try:
-            rows = await self._rows.find(user_id, [chain.hex() for chain in chains], chat_id=chat_id)
+            rows = await self._rows.find(user_id, [chain.hex() for chain in chains])
         except (StoreError, UnicodeError) as error:
             _log.warning("summaries could not be read, and this request goes on without: %r", error)
             return {}
+        self._rows.stamp(rows, **({"chat_id": chat_id} if chat_id else {}))
         return await asyncio.to_thread(self._open_all, rows) if rows else {}
 
     async def keep(self, stored: StoredSummary) -> None:
@@ -145,16 +85,16 @@ class SealedSummaries:
 
         Raises StoreUnavailable when the database is unavailable, and StoreError when the summary cannot be stored.
         """
-        row = await asyncio.to_thread(_seal_summary, stored, self._keyring, self._clock())
+        row = await asyncio.to_thread(_seal_summary, stored, self._keyring, self._rows.clock())
         first = await self._rows.get(row[:3])
         if first is None or self._open(first) is None:
-            await self._rows.add(row, unreadable=first)
+            await self._rows.add(row, instead_of=first)
 
     async def discard(self, user_id: str, segment: Segment, unwanted: Summary) -> None:
         """Delete a segment's summary, unless another one has taken its place. Raises StoreUnavailable."""
         row = await self._rows.get(_key(user_id, segment))
         if row is not None and self._open(row) == unwanted:
-            await self._rows.delete(row)
+            await self._rows.discard(row)
 
     async def claim(self, user_id: str, segment: Segment, *, seconds: float) -> bool:
         """Return whether this caller may make the summary of a segment now. Raises StoreUnavailable."""
@@ -267,68 +207,20 @@ def _lease_name(user_id: str, segment: Segment) -> str:
     return f"summary:{hashlib.blake2b(name, digest_size=16).hexdigest()}"
 
 
-MAX_PROMPT_BYTES: Final = 1024 * 1024
-"""How large a prompt may be as JSON: longer than any that people write."""
-
-
-class PromptRow(NamedTuple):
-    """One stored prompt; the fields are in the order of the table's columns, and as in an artifact's row."""
-
-    user_id: str
-    chat_id: str
-    model: str
-    key_id: str
-    packing: int
-    payload: bytes
-    created: int
-    last_used: int
-
-
-class PromptRows(BackgroundTasks):
-    """The prompts of all chats as rows, for the whole life of a process; its owner awaits `aclose`.
-
-    All methods raise StoreUnavailable.
-    """
-
-    def __init__(self, database: Database, *, clock: Callable[[], int] = epoch_seconds) -> None:
-        super().__init__()
-        self._database = database
-        self._clock = clock
-        self._table = table = database.tables.prompt
-        self._named = [column == sa.bindparam(f"of_{column.name}") for column in table.primary_key]
-        self._select = sa.select(table).where(*self._named)
-
-    async def get(self, owner: PromptOwner) -> PromptRow | None:
-        """Return the owner's row with one query, and stamp its use beside the request, once a day."""
-        named = {"of_user_id": owner.user_id, "of_chat_id": owner.chat_id, "of_model": owner.model}
-        found = await self._database.read(self._select, named)
-        row = PromptRow._make(found[0]) if found else None
-        if row and row.last_used <= self._clock() - STAMP_INTERVAL_SECONDS:
-            stamp = sa.update(self._table).where(*self._named).values(last_used=self._clock())
-            self.start(partial(self._database.change, stamp, named))
-        return row
-
-    async def add(self, row: PromptRow, *, instead_of: PromptRow | None) -> bool:
-        """Write a row, unless its place is taken by another than the one it replaces; return whether it was written."""
-        is_replaced = self._table.c.payload == instead_of.payload if instead_of else sa.false()
-        insert = self._database.insert_or_replace(self._table, is_replaced)
-        return bool(await self._database.change(insert, row._asdict()))
-
-
 class SealedPrompts:
     """The engine's Prompts over rows that live longer. Cheap: make another when settings change."""
 
-    def __init__(
-        self, rows: PromptRows, keyring: Keyring, *, clock: Callable[[], int] = epoch_seconds
-    ) -> None:
+    def __init__(self, rows: PromptRows, keyring: Keyring) -> None:
         self._rows = rows
         self._keyring = keyring
-        self._clock = clock
 
     async def find(self, owner: PromptOwner) -> KeptPrompt | None:
         """Return what is kept, None also for a row that does not open. Raises StoreUnavailable."""
-        row = await self._rows.get(owner)
-        return self._open(row) if row else None
+        row = await self._rows.get(_prompt_key(owner))
+        if row is None:
+            return None
+        self._rows.stamp([row])
+        return self._open(row)
 
     async def keep(
         self, owner: PromptOwner, prompt: KeptPrompt, *, instead_of: KeptPrompt | None
@@ -337,11 +229,11 @@ class SealedPrompts:
 
         Raises StoreUnavailable, and StoreError for what cannot be stored.
         """
-        new = _seal_prompt(owner, prompt, self._keyring, self._clock())
+        new = _seal_prompt(owner, prompt, self._keyring, self._rows.clock())
         if instead_of is None and await self._rows.add(new, instead_of=None):
             return prompt
         for _ in range(2):
-            row = await self._rows.get(owner)
+            row = await self._rows.get(_prompt_key(owner))
             found = self._open(row) if row else None
             if found is not None and found != instead_of:
                 return found
@@ -350,24 +242,25 @@ class SealedPrompts:
         return found or prompt
 
     def _open(self, row: PromptRow) -> KeptPrompt | None:
+        """Open a row; None when that is impossible, or its form that of another release."""
+        packed = Packed(row.key_id, row.packing, row.payload)
         try:
-            return _unseal_prompt(row, self._keyring)
+            data = unpack(packed, ("prompt", *row[:3]), self._keyring, limit_bytes=MAX_PROMPT_BYTES)
+            fields = decode_item(data)
+            return KeptPrompt(fields["text"], fields["template"])
         except (SealBroken, ItemTooLarge, KeyError):
             return None
 
 
+def _prompt_key(owner: PromptOwner) -> tuple[str, str, str]:
+    return owner.user_id, owner.chat_id, owner.model
+
+
 def _seal_prompt(owner: PromptOwner, prompt: KeptPrompt, keyring: Keyring, now: int) -> PromptRow:
     """Make the row of a prompt, created at `now` (epoch seconds). Raises StoreError."""
-    key = (owner.user_id, owner.chat_id, owner.model)
+    key = _prompt_key(owner)
     require_storable(*key)
     data = encode_item({"text": prompt.text, "template": prompt.template})
     if len(data) > MAX_PROMPT_BYTES:
         raise ItemTooLarge("A system prompt is too large to be kept.", detail=f"{len(data)} bytes")
     return PromptRow(*key, *pack(data, ("prompt", *key), keyring), created=now, last_used=now)
-
-
-def _unseal_prompt(row: PromptRow, keyring: Keyring) -> KeptPrompt:
-    """Open a row. Raises SealBroken, ItemTooLarge, or KeyError for the form of another release."""
-    packed = Packed(row.key_id, row.packing, row.payload)
-    fields = decode_item(unpack(packed, ("prompt", *row[:3]), keyring, limit_bytes=MAX_PROMPT_BYTES))
-    return KeptPrompt(fields["text"], fields["template"])

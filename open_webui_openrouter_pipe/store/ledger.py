@@ -10,41 +10,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..errors import StoreError, StoreUnavailable
 from ..money.limits import AccountLimit, AccountSums, day_number, may_begin, month_start
-from ..ports import Bill
+from ..ports import Bill, ChatSpending
 from .beside import BatchWriter
 from .database import Database, epoch_seconds
 
 HOLD_SECONDS: Final = 60 * 60
 """Longer than any answer takes."""
 
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ChatSpending:
-    """What a user's chat has cost so far, in dollars; the fields are sums of those of its bills."""
-
-    requests: int = 0
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    cost: float = 0.0
-    input_cost: float = 0.0
-    read_cost: float = 0.0
-    expected_input_cost: float = 0.0
-    saved: float = 0.0
-
-
 _CHAT_SUMS: Final = tuple(field.name for field in fields(ChatSpending))
+
+_log = logging.getLogger(__name__)
 
 
 class SpendingLedger(BatchWriter[Bill]):
@@ -57,20 +40,16 @@ class SpendingLedger(BatchWriter[Bill]):
         self._clock = clock
         tables = database.tables
         self._ledger, self._spending, self._hold = tables.ledger, tables.spending, tables.hold
-        self._add_to_chat = self._adding(self._ledger, _CHAT_SUMS)
-        self._add_to_account = self._adding(self._spending, ("cost",))
+        self._add_to_chat = database.insert_or_add(self._ledger, _CHAT_SUMS)
+        self._add_to_account = database.insert_or_add(self._spending, ("cost",))
         self._end_hold = sa.delete(self._hold).where(
             self._hold.c.account == sa.bindparam("of_account"), self._hold.c.id == sa.bindparam("of_hold")
         )
 
-    def write(self, bill: Bill) -> None:
-        """Have the bill written soon, beside the request. What cannot be written is logged."""
-        self.add(bill)
-
     def release(self, hold: str, accounts: Sequence[str]) -> None:
         """End what was held for a request that costs nothing."""
         if hold:
-            self.add(Bill("", "", tuple(accounts), 0.0, requests=0, hold=hold))
+            self.write(Bill("", "", tuple(accounts), 0.0, requests=0, hold=hold))
 
     async def of_chat(self, user_id: str, chat_id: str) -> ChatSpending:
         """Return what a user's chat has cost so far; nothing for one without an id. Raises StoreError."""
@@ -168,15 +147,6 @@ class SpendingLedger(BatchWriter[Bill]):
             .group_by(hold.c.account)
         )
         return used, held, {"ids": list(accounts)}
-
-    def _adding(self, table: sa.Table, columns: Sequence[str]) -> sa.Insert:
-        """Return an insert that adds these columns to the row with the same primary key, if there is one."""
-        insert = (postgresql if self._database.dialect == "postgresql" else sqlite).insert(table)
-        values = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
-        values |= {name: table.c[name] + insert.excluded[name] for name in columns}
-        key = list(table.primary_key)
-        statement: sa.Insert = insert.on_conflict_do_update(index_elements=key, set_=values)
-        return statement
 
 
 def _log_lost(bills: Sequence[Bill]) -> None:

@@ -1,34 +1,103 @@
 """The store's tables, and their creation at first use.
 
-Names are fixed: nothing about a table depends on how the function is called or which key is in use. A release that
-changes a table raises `VERSION` and brings the statements that lead to it.
+Names are fixed: nothing about a table depends on how the function is called or which key is in use. A release only
+adds tables, columns and indexes, so how many there are is its version.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-VERSION: Final = 7
-"""Versions 1 to 6 are other sets of tables, indexes and columns, of which those that are missing here are added."""
+from ..money.audit import AuditRow
+from ..ports import ChatSpending
 
 _PREFIX: Final = "openrouter_pipe_"
 _NAMES: Final = {"ix": "ix_%(table_name)s_%(column_0_name)s"}
+_KINDS: Final[Mapping[str, type[sa.types.TypeEngine[Any]]]] = {
+    "int": sa.BigInteger,
+    "float": sa.Double,
+    "bool": sa.Boolean,
+    "bytes": sa.LargeBinary,
+    "dict": sa.JSON,
+    "tuple[AuditStep, ...]": sa.JSON,
+}
+"""The type of a column by that of its field; any other is text."""
+_SMALL_NUMBERS: Final = {"packing", "version"}
+_BEFORE_FIELD: Final = {"rejected": {"pruned": "bool"}, "break_position": {"created": "int"}}
+"""The columns of the audit that are no fields of its rows, by the field that they stand before."""
 
 # Any number will do, as long as every worker takes the same one: the first bytes of "openrouter_pipe".
 _ADVISORY_LOCK: Final = int.from_bytes(b"openrout", "big")
 
 _log = logging.getLogger(__name__)
 
+Columns: TypeAlias = Mapping[str, str]
+"""The types of columns by their names, in the table's order."""
+
+
+class SealedRow(NamedTuple):
+    """One stored artifact; as in all rows, the fields are in the order of the table's columns.
+
+    `key_id` names the key of the seal, `packing` holds the flags of `sealing`, `created` and `last_used` are whole
+    seconds since the epoch.
+    """
+
+    user_id: str
+    id: str
+    chat_id: str
+    message_id: str
+    kind: str
+    model: str
+    key_id: str
+    packing: int
+    payload: bytes
+    created: int
+    last_used: int
+
+
+class SummaryRow(NamedTuple):
+    """One stored summary, found by its owner and the chain digests at the ends of its segment in hexadecimal."""
+
+    user_id: str
+    start_chain: str
+    end_chain: str
+    turns: int
+    chat_id: str
+    model: str
+    key_id: str
+    packing: int
+    payload: bytes
+    source_tokens: int
+    created: int
+    last_used: int
+
+
+class PromptRow(NamedTuple):
+    """One stored prompt."""
+
+    user_id: str
+    chat_id: str
+    model: str
+    key_id: str
+    packing: int
+    payload: bytes
+    created: int
+    last_used: int
+
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The tables, as queries use them."""
+    """The tables, as queries use them; `ledger` is by user and chat, `version` holds what versions there have been.
+
+    `spending` are dollars by account and by day (since 1970, UTC): what limits go by. `hold` is what running requests
+    may cost at most, until they are billed.
+    """
 
     artifact: sa.Table
     summary: sa.Table
@@ -41,101 +110,75 @@ class Tables:
     hold: sa.Table
     prompt: sa.Table
 
+    def count(self) -> int:
+        """Return the version: how many columns and indexes this release knows."""
+        return sum(len(each.columns) + len(each.indexes) for each in self.version.metadata.tables.values())
+
 
 def define_tables(schema: str | None) -> Tables:
     """Define the tables inside a database schema (None for the connection's own)."""
     metadata = sa.MetaData(schema=schema, naming_convention=_NAMES)
 
-    def define(name: str, *columns: list[sa.Column[Any]]) -> sa.Table:
-        return sa.Table(_PREFIX + name, metadata, *chain(*columns))
+    def define(
+        name: str, columns: Columns, *, key: int = 1, index: Sequence[str] = (), added: Sequence[str] = ()
+    ) -> sa.Table:
+        """Define a table whose first columns are its primary key.
 
-    artifact = define(
-        "artifact",  # in the order of `rows.SealedRow`
-        _columns(sa.Text, "user_id", "id", primary_key=True),
-        _columns(sa.Text, "chat_id", index=True),
-        _columns(sa.Text, "message_id", "kind", "model", "key_id"),
-        _columns(sa.Integer, "packing"),
-        _columns(sa.LargeBinary, "payload"),
-        _columns(sa.BigInteger, "created"),
-        _columns(sa.BigInteger, "last_used", index=True),
+        `added` are columns that are given a value in the rows that were there before them, and in those that an
+        earlier release writes.
+        """
+        return sa.Table(
+            _PREFIX + name,
+            metadata,
+            *(
+                sa.Column(
+                    column,
+                    sa.Integer if column in _SMALL_NUMBERS else _KINDS.get(kind, sa.Text),
+                    primary_key=at < key,
+                    nullable=False,
+                    index=column in index,
+                    server_default=("0" if kind in _KINDS else "") if column in added else None,
+                )
+                for at, (column, kind) in enumerate(columns.items())
+            ),
+        )
+
+    audit = dict.fromkeys(("id", "user_id", "chat_id", "message_id"), "str")
+    for name, kind in _types(AuditRow).items():
+        audit |= {**_BEFORE_FIELD.get(name, {}), name: kind}
+    used = ("chat_id", "last_used")
+    tables = Tables(
+        artifact=define("artifact", _types(SealedRow), key=2, index=used),
+        summary=define("summary", _types(SummaryRow), key=3, index=used),
+        audit=define(
+            "audit",
+            audit,
+            index=("user_id", "chat_id", "created"),
+            added=("break_position", "break_cause", "lost_tokens", "expected_cached_tokens", "lost_cost"),
+        ),
+        calibration=define("calibration", {"model": "str", "state": "dict", "updated": "int"}),
+        lease=define("lease", {"name": "str", "holder": "str", "until": "int"}),
+        version=define("schema", {"version": "int"}),
+        ledger=define(
+            "ledger",
+            {"user_id": "str", "chat_id": "str", **_types(ChatSpending), "last_used": "int"},
+            key=2,
+            index=used,
+        ),
+        spending=define("spending", {"account": "str", "day": "int", "cost": "float"}, key=2),
+        hold=define("hold", {"account": "str", "id": "str", "amount": "float", "until": "int"}, key=2),
+        prompt=define("prompt", _types(PromptRow), key=3, index=used),
     )
-    summary = define(
-        "summary",  # in the order of `summaries.SummaryRow`
-        _columns(sa.Text, "user_id", "start_chain", "end_chain", primary_key=True),
-        _columns(sa.BigInteger, "turns"),
-        _columns(sa.Text, "chat_id", index=True),
-        _columns(sa.Text, "model", "key_id"),
-        _columns(sa.Integer, "packing"),
-        _columns(sa.LargeBinary, "payload"),
-        _columns(sa.BigInteger, "source_tokens", "created"),
-        _columns(sa.BigInteger, "last_used", index=True),
-    )
-    audit = define(
-        "audit",  # the fields of `planning.audit.AuditRow` and `ports.Audited`, and `pruned` for the metrics
-        _columns(sa.Text, "id", primary_key=True),
-        _columns(sa.Text, "user_id", "chat_id", index=True),
-        _columns(sa.Text, "message_id", "model", "purpose"),
-        _columns(sa.BigInteger, "window_tokens", "budget_tokens", "limit_tokens"),
-        _columns(sa.BigInteger, "tokens_before", "tokens_sent"),
-        _columns(sa.JSON, "steps"),
-        _columns(sa.Boolean, "pruned", "rejected"),
-        _columns(sa.BigInteger, "billed_tokens", "cached_tokens"),
-        _columns(sa.Double, "cost"),
-        _columns(sa.BigInteger, "details_omitted"),
-        _columns(sa.Text, "failure"),
-        _columns(sa.BigInteger, "created", index=True),
-        _columns(sa.Text, "break_position", "break_cause", added=""),
-        _columns(sa.BigInteger, "lost_tokens", "expected_cached_tokens", added="0"),
-        _columns(sa.Double, "lost_cost", added="0"),
-    )
-    calibration = define(
-        "calibration",
-        _columns(sa.Text, "model", primary_key=True),
-        _columns(sa.JSON, "state"),
-        _columns(sa.BigInteger, "updated"),
-    )
-    lease = define(
-        "lease",
-        _columns(sa.Text, "name", primary_key=True),
-        _columns(sa.Text, "holder"),
-        _columns(sa.BigInteger, "until"),
-    )
-    version = define("schema", _columns(sa.Integer, "version", primary_key=True))
-    ledger = define(
-        "ledger",  # the fields of `ports.Bill`, summed over a user's chat
-        _columns(sa.Text, "user_id", "chat_id", primary_key=True),
-        _columns(sa.BigInteger, "requests", "input_tokens", "cached_tokens", "output_tokens"),
-        _columns(sa.Double, "cost", "input_cost", "read_cost", "expected_input_cost", "saved"),
-        _columns(sa.BigInteger, "last_used", index=True),
-    )
-    _index(ledger, "chat_id")
-    spending = define(
-        "spending",  # dollars by account and by day (since 1970, UTC): what limits go by
-        _columns(sa.Text, "account", primary_key=True),
-        _columns(sa.BigInteger, "day", primary_key=True),
-        _columns(sa.Double, "cost"),
-    )
-    hold = define(
-        "hold",  # what running requests may cost at most, until they are billed
-        _columns(sa.Text, "account", "id", primary_key=True),
-        _columns(sa.Double, "amount"),
-        _columns(sa.BigInteger, "until"),
-    )
-    prompt = define(
-        "prompt",  # in the order of `prompts.PromptRow`
-        _columns(sa.Text, "user_id", "chat_id", "model", primary_key=True),
-        _columns(sa.Text, "key_id"),
-        _columns(sa.Integer, "packing"),
-        _columns(sa.LargeBinary, "payload"),
-        _columns(sa.BigInteger, "created"),
-        _columns(sa.BigInteger, "last_used", index=True),
-    )
-    _index(prompt, "chat_id")
     # Rows of a few kilobytes stay in one piece, which halves the reading; sealed bytes do not compress.
-    _alter_on_postgresql(artifact, "SET (toast_tuple_target = 8160)")
-    for table in (artifact, summary, prompt):
+    _alter_on_postgresql(tables.artifact, "SET (toast_tuple_target = 8160)")
+    for table in (tables.artifact, tables.summary, tables.prompt):
         _alter_on_postgresql(table, "ALTER COLUMN payload SET STORAGE EXTERNAL")
-    return Tables(artifact, summary, audit, calibration, lease, version, ledger, spending, hold, prompt)
+    return tables
+
+
+def _types(row: type) -> Columns:
+    """Return the types of a row's fields as they are written; those of a NamedTuple are references to them."""
+    return {name: str(getattr(kind, "__forward_arg__", kind)) for name, kind in row.__annotations__.items()}
 
 
 def create_tables(connection: sa.Connection, tables: Tables) -> None:
@@ -145,23 +188,23 @@ def create_tables(connection: sa.Connection, tables: Tables) -> None:
     is, and no lock is taken for it. A table that the database refuses is logged and omitted: what is kept in the
     others does not depend on it, and the next start tries again.
     """
-    found = _version(connection, tables)
-    if found > VERSION:
+    found, version = _version(connection, tables), tables.count()
+    if found > version:
         _log.warning(
             "The pipe's tables are those of a later release (version %d, and this one knows %d). They stay as they "
             "are; what this release knows is read and written, and nothing is lost when the later one is back.",
             found,
-            VERSION,
+            version,
         )
-    if found >= VERSION:
+    if found >= version:
         return
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
     else:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
     refused = [table for table in tables.version.metadata.sorted_tables if not _create(connection, table)]
-    if not refused and _version(connection, tables) < VERSION:
-        connection.execute(tables.version.insert().values(version=VERSION))
+    if not refused and _version(connection, tables) < version:
+        connection.execute(tables.version.insert().values(version=version))
 
 
 def _create(connection: sa.Connection, table: sa.Table) -> bool:
@@ -200,25 +243,6 @@ def _version(connection: sa.Connection, tables: Tables) -> int:
     if not sa.inspect(connection).has_table(tables.version.name, tables.version.schema):
         return 0
     return connection.scalar(sa.select(sa.func.max(tables.version.c.version))) or 0
-
-
-def _columns(
-    kind: type[sa.types.TypeEngine[Any]],
-    *names: str,
-    primary_key: bool = False,
-    index: bool = False,
-    added: str | None = None,
-) -> list[sa.Column[Any]]:
-    """Define columns; `added` is what rows have in them that were there before, or that an earlier release writes."""
-    return [
-        sa.Column(name, kind, primary_key=primary_key, nullable=False, index=index, server_default=added)
-        for name in names
-    ]
-
-
-def _index(table: sa.Table, column: str) -> None:
-    """Give a column of the primary key an index of its own."""
-    sa.Index(f"ix_{table.name}_{column}", table.c[column])
 
 
 def _alter_on_postgresql(table: sa.Table, change: str) -> None:

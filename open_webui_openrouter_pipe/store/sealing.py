@@ -49,6 +49,9 @@ _COMPRESSION_LEVEL: Final = 1
 # `json.loads` spends a quarter of its time on looking for spaces that compact JSON does not have.
 _JSON: Final = json.JSONDecoder()
 _UNREADABLE: Final = "A stored item could not be opened."
+_PREFIX: Final = "sealed:"
+_OWNED: Final = "owned:"
+_MAX_TEXT_BYTES: Final = 4096
 
 _log = logging.getLogger(__name__)
 
@@ -147,8 +150,8 @@ def unpack(packed: Packed, names: Sequence[str], keyring: Keyring, *, limit_byte
     if packed.payload[:1] != _FORMAT:
         raise SealBroken(_UNREADABLE, detail="unknown format")
     nonce, sealed = packed.payload[1 : 1 + _NONCE_BYTES], packed.payload[1 + _NONCE_BYTES :]
+    covered = _associated_data(packed.packing, names)
     try:
-        covered = _associated_data(packed.packing, names)
         data = keyring.cipher(packed.key_id).decrypt(nonce, sealed, covered)
     except (InvalidTag, ValueError) as error:
         raise SealBroken(_UNREADABLE, detail="altered, or moved to another row") from error
@@ -167,16 +170,6 @@ def require_storable(*texts: str) -> None:
     """Raise StoreError for what PostgreSQL does not take as text: NUL and lone surrogates."""
     if re.search(r"[\0\ud800-\udfff]", "".join(texts)):
         raise StoreError("An item could not be stored.", detail=f"not storable as text: {texts!r}")
-
-
-def _associated_data(packing: int, names: Sequence[str]) -> bytes:
-    """Return what a seal covers besides the payload."""
-    return "\0".join((str(packing), *names)).encode("utf-8", "surrogatepass")
-
-
-_PREFIX: Final = "sealed:"
-_OWNED: Final = "owned:"
-_MAX_BYTES: Final = 4096
 
 
 def seal_text(text: str, secret: str, *, purpose: str, owner: str = "") -> str:
@@ -209,4 +202,9 @@ def open_text(sealed: str, secret: str, *, purpose: str, owner: str = "") -> str
         packed = Packed(key_id, SEALED, base64.urlsafe_b64decode(payload))
     except (binascii.Error, ValueError) as error:
         raise SealBroken("A sealed text could not be opened.", detail="not base64") from error
-    return unpack(packed, names, Keyring((secret,)), limit_bytes=_MAX_BYTES).decode()
+    return unpack(packed, names, Keyring((secret,)), limit_bytes=_MAX_TEXT_BYTES).decode()
+
+
+def _associated_data(packing: int, names: Sequence[str]) -> bytes:
+    """Return what a seal covers besides the payload."""
+    return "\0".join((str(packing), *names)).encode("utf-8", "surrogatepass")

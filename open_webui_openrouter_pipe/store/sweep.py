@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -58,16 +58,6 @@ class Schedule:
     pause_seconds: float = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
-    """How many rows a sweep deleted, by reason, and how many moved to another chat."""
-
-    unused: int = 0
-    of_deleted_users: int = 0
-    of_deleted_chats: int = 0
-    moved: int = 0
-
-
 class Sweep:
     """The sweep of one worker."""
 
@@ -87,68 +77,60 @@ class Sweep:
         tables = database.tables
         self._tables = (self._artifacts, tables.summary, tables.audit, tables.ledger, tables.prompt)
 
-    async def run(self) -> Swept | None:
-        """Sweep once; None when another worker is sweeping, or has swept within the interval.
+    async def run(self) -> bool:
+        """Sweep once; False when another worker is sweeping, or has swept within the interval.
 
         What is wrong with one table does not keep the others. Raises StoreUnavailable, and what the host raises.
         """
         if not await self._leases.take(_LEASE, _LEASE_SECONDS):
-            return None
-        works: list[Callable[[], Awaitable[Swept]]] = [
+            return False
+        works: list[Callable[[], Awaitable[None]]] = [
             *(partial(self._sweep_table, table) for table in self._tables),
             self._delete_old_spending,
             self._delete_ended_holds,
         ]
-        swept, failed = list[Swept](), list[StoreUnavailable]()
+        failed: StoreUnavailable | None = None
         try:
             await self._leases.delete_ended()
             for work in works:
                 try:
-                    swept.append(await work())
+                    await work()
                 except StoreUnavailable as error:  # a table may be missing, and the others are sound
-                    failed.append(error)
+                    failed = failed or error
         except _LeaseLost:
-            return None
+            return False
         if failed:
-            raise failed[0]
+            raise failed
         await self._leases.extend(_LEASE, self._schedule.interval_seconds)
-        return Swept(*map(sum, zip(*map(astuple, swept), strict=True)))
+        return True
 
-    async def _sweep_table(self, table: sa.Table) -> Swept:
-        unused = of_deleted_chats = moved = 0
+    async def _sweep_table(self, table: sa.Table) -> None:
         if self._schedule.keep_days:
-            long_unused = self._unused_for(self._schedule.keep_days * DAY_SECONDS, table)
-            unused = await self._delete_all(table, long_unused)
-        of_deleted_users = await self._delete_of_deleted_users(table)
-        async for chat_id in self._deleted_chats(table):
-            of_chat = (table.c.chat_id == chat_id, self._unused_for(GRACE_SECONDS, table))
-            if table is self._artifacts:
-                counts = await self._delete_or_move(chat_id, of_chat)
-                of_deleted_chats, moved = of_deleted_chats + counts[0], moved + counts[1]
-            else:
-                of_deleted_chats += await self._delete_all(table, *of_chat)
-        return Swept(unused, of_deleted_users, of_deleted_chats, moved)
+            await self._delete_all(table, self._unused_for(self._schedule.keep_days * DAY_SECONDS, table))
+        unused = self._unused_for(GRACE_SECONDS, table)
+        async for users in self._distinct_values(table.c.user_id):
+            for user_id in sorted(set(users) - await self._host.existing_users(users)):
+                await self._delete_all(table, table.c.user_id == user_id, unused)
+        async for chats in self._distinct_values(table.c.chat_id):
+            for chat_id in sorted(set(chats) - await self._host.existing_chats(chats)):
+                if table is self._artifacts:
+                    await self._delete_or_move(chat_id, (table.c.chat_id == chat_id, unused))
+                else:
+                    await self._delete_all(table, table.c.chat_id == chat_id, unused)
 
-    async def _delete_old_spending(self) -> Swept:
+    async def _delete_old_spending(self) -> None:
         """Delete the days of earlier months, by which no limit goes any more, of whomever."""
         spending = self._database.tables.spending
         days = sa.cast(self._leases.now() / DAY_SECONDS, sa.BigInteger)
-        return Swept(unused=await self._delete_all(spending, spending.c.day < days - KEPT_SPENDING_DAYS))
+        await self._delete_all(spending, spending.c.day < days - KEPT_SPENDING_DAYS)
 
-    async def _delete_ended_holds(self) -> Swept:
+    async def _delete_ended_holds(self) -> None:
         hold = self._database.tables.hold
-        return Swept(unused=await self._delete_all(hold, hold.c.until <= self._leases.now()))
+        await self._delete_all(hold, hold.c.until <= self._leases.now())
 
-    async def _delete_of_deleted_users(self, table: sa.Table) -> int:
-        deleted, unused = 0, self._unused_for(GRACE_SECONDS, table)
-        async for users in self._distinct_values(table.c.user_id):
-            for user_id in sorted(set(users) - await self._host.existing_users(users)):
-                deleted += await self._delete_all(table, table.c.user_id == user_id, unused)
-        return deleted
-
-    async def _delete_or_move(self, chat_id: str, of_chat: Sequence[Condition]) -> tuple[int, int]:
-        """Move the artifacts of a deleted chat that another chat names, delete the rest; return how many of each."""
-        table, deleted, moved = self._artifacts, 0, 0
+    async def _delete_or_move(self, chat_id: str, of_chat: Sequence[Condition]) -> None:
+        """Move the artifacts of a deleted chat that another chat names, and delete the rest."""
+        table = self._artifacts
         batch = sa.select(table.c.user_id, table.c.id).where(*of_chat).limit(self._schedule.batch_rows)
         while found := await self._database.fetch(batch):
             owned: dict[str, list[str]] = {}
@@ -157,38 +139,20 @@ class Sweep:
             for user_id, ids in owned.items():
                 named = await self._host.naming_chats(user_id, ids)
                 of_user = (*of_chat, table.c.user_id == user_id)
-                moved += await self._move(of_user, {key: to for key, to in named.items() if to != chat_id})
-                rest = sa.delete(table).where(*of_user, table.c.id.in_(ids))
-                deleted += await self._database.change(rest)
+                for to in sorted({*named.values()} - {chat_id}):
+                    moved = table.c.id.in_([key for key, chat in named.items() if chat == to])
+                    await self._database.change(sa.update(table).where(*of_user, moved).values(chat_id=to))
+                await self._database.change(sa.delete(table).where(*of_user, table.c.id.in_(ids)))
             await self._pause()
-        return deleted, moved
 
-    async def _move(self, conditions: Sequence[Condition], chats: Mapping[str, str]) -> int:
-        """Move artifacts to other chats, each by its id; return how many."""
-        table, moved = self._artifacts, 0
-        for chat_id in sorted(set(chats.values())):
-            ids = [key for key, to in chats.items() if to == chat_id]
-            moving = sa.update(table).where(*conditions, table.c.id.in_(ids)).values(chat_id=chat_id)
-            moved += await self._database.change(moving)
-        return moved
-
-    async def _delete_all(self, table: sa.Table, *conditions: Condition) -> int:
-        """Delete rows in batches; return how many there were."""
+    async def _delete_all(self, table: sa.Table, *conditions: Condition) -> None:
+        """Delete rows in batches."""
         key = list(table.primary_key)
         some = sa.select(*key).where(*conditions).limit(self._schedule.batch_rows)
         # The conditions stand outside, too: a row that is stamped meanwhile stays.
         batch = sa.delete(table).where(sa.tuple_(*key).in_(some), *conditions)
-        deleted = 0
-        while count := await self._database.change(batch):
-            deleted += count
+        while await self._database.change(batch):
             await self._pause()
-        return deleted
-
-    async def _deleted_chats(self, table: sa.Table) -> AsyncIterator[str]:
-        """Yield the chats that rows of the table belong to and that the host does not know."""
-        async for chats in self._distinct_values(table.c.chat_id):
-            for chat_id in sorted(set(chats) - await self._host.existing_chats(chats)):
-                yield chat_id
 
     async def _distinct_values(self, column: sa.Column[str]) -> AsyncIterator[list[str]]:
         """Yield the distinct values of an indexed column in pages, in order, without the empty one."""

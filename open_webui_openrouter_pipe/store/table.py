@@ -1,101 +1,105 @@
-"""Rows of artifacts in SQLite or PostgreSQL: their shape, the queries of requests, the stamp of their last use."""
+"""Sealed rows in SQLite or PostgreSQL: the queries of requests, and the stamp of their last use."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import sqlalchemy as sa
 
 from ..errors import StoreError, StoreUnavailable
 from .beside import BackgroundTasks
 from .database import Database, epoch_seconds
+from .schema import PromptRow, SealedRow, SummaryRow
 
 STAMP_INTERVAL_SECONDS: Final = 24 * 60 * 60
 """`last_used` is only as exact as this, so that a busy chat writes each of its rows once a day at most."""
 
-
-class SealedRow(NamedTuple):
-    """One stored artifact; the fields are in the order of the table's columns, which makes reading cheap.
-
-    `key_id` names the key of the seal or signature, `packing` holds the flags of `sealing`, `created` and `last_used`
-    are whole seconds since the epoch.
-    """
-
-    user_id: str
-    id: str
-    chat_id: str
-    message_id: str
-    kind: str
-    model: str
-    key_id: str
-    packing: int
-    payload: bytes
-    created: int
-    last_used: int
-
-
-@dataclass(frozen=True, slots=True)
-class FoundRows:
-    """The answer to one load: rows by id, and the ids that could not be looked up because the store is unavailable."""
-
-    rows: Mapping[str, SealedRow] = field(default_factory=dict)
-    unavailable: frozenset[str] = frozenset()
-
-
-class RowStore(Protocol):
-    """Rows by owner and id. Every layer has this interface. No list is empty."""
-
-    async def put(self, rows: Sequence[SealedRow]) -> None:
-        """Make all of them durable together, or raise StoreUnavailable. The same owner and id is replaced."""
-
-    async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
-        """Find the owner's rows; `ids` holds no id twice. Never raises."""
-
-    async def delete(self, user_id: str, ids: Sequence[str]) -> None:
-        """Delete the owner's rows, or raise StoreUnavailable. Absent ids are not an error."""
-
-    async def aclose(self) -> None:
-        """End the layer's own tasks and those of the layers below."""
+Row = TypeVar("Row", bound=SealedRow | SummaryRow | PromptRow)
 
 
 @dataclass(eq=False, slots=True)
-class _Group:
+class _Group(Generic[Row]):
     """The rows of all who wait for the same transaction; `puts` is how many of them there are."""
 
-    rows: list[SealedRow] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     puts: int = 0
     committed: asyncio.Task[int] | None = None
 
 
-class SqlRows(BackgroundTasks):
-    """A RowStore in SQLite or PostgreSQL.
+class SealedTable(BackgroundTasks, Generic[Row]):
+    """The rows of one table, for the whole life of a process; its owner awaits `aclose`.
 
-    While a transaction writes, whoever comes waits for the next one, which writes the rows of all of them: SQLite has
-    one writer at a time anyway, and hundreds of answers that begin at once need neither as many transactions nor as
-    many connections.
+    All methods that wait raise StoreUnavailable. While a transaction of `put` writes, whoever comes waits for the next
+    one, which writes the rows of all of them: SQLite has one writer at a time anyway, and hundreds of answers that
+    begin at once need neither as many transactions nor as many connections.
     """
 
-    def __init__(self, database: Database, *, clock: Callable[[], int] = epoch_seconds) -> None:
+    def __init__(
+        self,
+        database: Database,
+        table: sa.Table,
+        make: Callable[[Iterable[Any]], Row],
+        *,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        """`make` makes a row of its columns; `clock` gives the time of rows in epoch seconds."""
         super().__init__()
+        self.clock: Final = clock or epoch_seconds
         self._database = database
-        self._clock = clock
-        self._next: _Group | None = None
+        self._table = table
+        self._make = make
+        self._next: _Group[Row] | None = None
         self._writing = asyncio.Lock()
         self._commits: set[asyncio.Task[int]] = set()
-        table = database.tables.artifact
-        named = (table.c.user_id == sa.bindparam("owner"), database.among_ids(table.c.id))
+        self._key_parts = len(table.primary_key)
+        owner, first, *others = table.primary_key
+        # Not by the index: the databases would look up each further part for each first one, which are many in a chat.
+        unindexed = [column.concat(sa.literal_column("''")) for column in others]
+        among = [database.among_ids(column) for column in (first, *unindexed)]
+        self._named: Final = (owner == sa.bindparam("owner"), *among)
+        self._select = sa.select(table).where(*self._named)
+        unstamped = table.c.last_used <= sa.bindparam("before")
+        self._stamp = sa.update(table).where(*self._named, unstamped).values(last_used=sa.bindparam("now"))
         self._upsert = database.upsert(table)
-        self._select = sa.select(table).where(*named)
-        self._delete = sa.delete(table).where(*named)
-        earlier = table.c.last_used < sa.bindparam("now")
-        self._stamp = sa.update(table).where(*named, earlier).values(last_used=sa.bindparam("now"))
 
-    async def put(self, rows: Sequence[SealedRow]) -> None:
-        """Write all rows in one transaction, others' rows with them, or raise StoreUnavailable."""
+    async def find(self, user_id: str, ids: Sequence[str]) -> list[Row]:
+        """Find the owner's rows whose key consists of these ids, with one query however many ids there are."""
+        found = await self._database.read(self._select, {"owner": user_id, "ids": list(ids)})
+        return list(map(self._make, found))
+
+    async def get(self, key: Sequence[str]) -> Row | None:
+        """Return the row with this key."""
+        found = await self.find(key[0], key[1:])
+        return next((row for row in found if row[: self._key_parts] == tuple(key)), None)
+
+    def stamp(self, rows: Iterable[Row], **changes: str) -> None:
+        """Note beside the request, once a day, that rows of one owner were used; `changes` are written with it."""
+        now = self.clock()
+        before = now - STAMP_INTERVAL_SECONDS
+        if stale := [row for row in rows if row.last_used <= before]:
+            ids = sorted({part for row in stale for part in row[1 : self._key_parts]})
+            named = {"owner": stale[0].user_id, "ids": ids, "now": now, "before": before}
+            self.start(partial(self._database.change, self._stamp.values(changes), named))
+
+    async def add(self, row: Row, *, instead_of: Row | None) -> bool:
+        """Write a row, unless its place is taken by another than the one it replaces; return whether it was written."""
+        is_replaced = self._table.c.payload == instead_of.payload if instead_of else sa.false()
+        insert = self._database.insert_or_replace(self._table, is_replaced)
+        return bool(await self._database.change(insert, row._asdict()))
+
+    async def discard(self, row: Row) -> None:
+        """Delete a row, unless its payload is another one by now."""
+        has_key = sa.tuple_(*self._table.primary_key) == row[: self._key_parts]
+        await self._database.change(
+            sa.delete(self._table).where(has_key, self._table.c.payload == row.payload)
+        )
+
+    async def put(self, rows: Sequence[Row]) -> None:
+        """Write all rows in one transaction, others' rows with them; the same key is replaced."""
         group = self._next = self._next or _Group()
         group.rows += rows
         group.puts += 1
@@ -115,37 +119,68 @@ class SqlRows(BackgroundTasks):
                 raise
             await self._write(rows)  # the refused row may be another's
 
-    async def _commit(self, group: _Group) -> int:
+    async def _commit(self, group: _Group[Row]) -> int:
         async with self._writing:
             self._next = None
             return await self._write(group.rows)
 
-    async def _write(self, rows: Sequence[SealedRow]) -> int:
+    async def _write(self, rows: Sequence[Row]) -> int:
         # All workers write in the same order, so that two of them cannot wait for each other.
-        ordered = sorted(rows, key=lambda row: (row.user_id, row.id))
+        ordered = sorted(rows, key=lambda row: row[: self._key_parts])
         return await self._database.change(self._upsert, [row._asdict() for row in ordered])
 
+    async def aclose(self) -> None:
+        """End what runs beside requests, and let what is being written be written."""
+        await super().aclose()
+        if self._commits:
+            await asyncio.wait(self._commits)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """The answer to one load: rows by id, and the ids that could not be looked up because the store is unavailable."""
+
+    rows: Mapping[str, SealedRow] = field(default_factory=dict)
+    unavailable: frozenset[str] = frozenset()
+
+
+class RowStore(Protocol):
+    """Rows of artifacts by owner and id. Every layer has this interface. No list is empty."""
+
+    async def put(self, rows: Sequence[SealedRow]) -> None:
+        """Make all of them durable together, or raise StoreUnavailable. The same owner and id is replaced."""
+
     async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
-        """Find the owner's rows with one query, however many ids there are, and stamp their use beside the request."""
+        """Find the owner's rows; `ids` holds no id twice. Never raises."""
+
+    async def delete(self, user_id: str, ids: Sequence[str]) -> None:
+        """Delete the owner's rows, or raise StoreUnavailable. Absent ids are not an error."""
+
+    async def aclose(self) -> None:
+        """End the layer's own tasks and those of the layers below."""
+
+
+class SqlRows(SealedTable[SealedRow]):
+    """A RowStore in SQLite or PostgreSQL."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], int] | None = None) -> None:
+        super().__init__(database, database.tables.artifact, SealedRow._make, clock=clock)
+        self._delete = sa.delete(self._table).where(*self._named)
+
+    async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
+        """Find the owner's rows, and stamp their use."""
         try:
-            found = await self._database.read(self._select, {"owner": user_id, "ids": list(ids)})
+            found = await self.find(user_id, ids)
         except StoreError:
             return FoundRows(unavailable=frozenset(ids))
-        rows = {row.id: row for row in map(SealedRow._make, found)}
-        now = self._clock()
-        stale = [key for key, row in rows.items() if row.last_used <= now - STAMP_INTERVAL_SECONDS]
-        if stale:
-            used = {"owner": user_id, "ids": stale, "now": now}
-            self.start(partial(self._database.change, self._stamp, used))
-        return FoundRows(rows)
+        self.stamp(found)
+        return FoundRows({row.id: row for row in found})
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
         """Delete the owner's rows in one transaction, or raise StoreUnavailable."""
         await self._database.change(self._delete, {"owner": user_id, "ids": list(ids)})
 
     async def aclose(self) -> None:
-        """End what runs beside requests, and close what the database opened itself."""
+        """End what runs beside requests, and what the database has under way."""
         await super().aclose()
-        if self._commits:
-            await asyncio.wait(self._commits)
         await self._database.aclose()

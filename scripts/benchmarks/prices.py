@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from open_webui_openrouter_pipe.store.ledger import ChatSpending, SpendingLedger
+from open_webui_openrouter_pipe.ports import ChatSpending
+from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from scripts.benchmarks._chats import agent_chat, plain_chat
 from scripts.benchmarks._stage import Actor, page_of
 from scripts.harness.page import PipeInProcess

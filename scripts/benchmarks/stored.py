@@ -38,8 +38,8 @@ from open_webui_openrouter_pipe.ports import Artifact
 from open_webui_openrouter_pipe.replay.exports import transform_messages_to_input
 from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts, seal
 from open_webui_openrouter_pipe.store.cache import GuardedRedis, build_rows
+from open_webui_openrouter_pipe.store.schema import SealedRow
 from open_webui_openrouter_pipe.store.sealing import Keyring, encode_item
-from open_webui_openrouter_pipe.store.table import SealedRow
 from scripts.benchmarks._chats import call_and_output
 from scripts.harness.database import open_database
 from scripts.harness.servers import PostgresServer, RedisServer

@@ -15,9 +15,9 @@ from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.ports import Failed, Notice, StoredMarkers
 from open_webui_openrouter_pipe.responses.effects import TextDelta
 from open_webui_openrouter_pipe.settings import Settings, read_settings
-from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.valves import Valves
 from open_webui_openrouter_pipe.worker import HostResources
+from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords, split_reference
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ async def app_on(
     folder: Path, transport: httpx.AsyncBaseTransport | None = None, **host: Any
 ) -> AsyncIterator[App]:
     """An app on a database file in the folder; `host` is what it gets of the host beside that."""
-    database = Database.from_url(f"sqlite:///{folder}/rows.db")
+    database = open_database(f"sqlite:///{folder}/rows.db")
     resources = HostResources(database, FakeRecords(), "secret", **host)
     async with aclosing(App(resources, transport=transport)) as app:
         yield app

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.settings import has_proxy
-from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.words.lines import notice
 from open_webui_openrouter_pipe.worker import HostResources
+from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords
 from tests.app.chat import Chat, WithoutCatalogue, app_on, settings
 
@@ -147,7 +147,7 @@ async def test_a_window_that_a_refusal_has_named_holds_for_its_user_alone(
 
 async def test_an_answer_writes_its_artifacts_once(tmp_path: Path, standin: StandIn) -> None:
     """Reasoning and the phase of a message are one statement in one transaction, and nothing is read for it."""
-    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    database = open_database(f"sqlite:///{tmp_path}/rows.db")
     async with aclosing(App(HostResources(database, FakeRecords(), "secret"))) as app:
         await Chat(app, settings(standin)).ask("one")
         await app.idle()

@@ -10,12 +10,14 @@ import pytest
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.openrouter.request import cache_key
-from open_webui_openrouter_pipe.store.beside import AuditLog, StoredCalibrations
+from open_webui_openrouter_pipe.store.beside import StoredCalibrations
 from open_webui_openrouter_pipe.store.database import Database, epoch_seconds
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS
 from open_webui_openrouter_pipe.worker import HostResources
+from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords
 from tests.app.chat import MODEL, Chat, settings
+from tests.support.audited import audited
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -35,18 +37,18 @@ class AppDatabase:
 
     @asynccontextmanager
     async def app(self) -> AsyncIterator[App]:
-        async with aclosing(App(HostResources(Database.from_url(self.url), FakeRecords(), "secret"))) as app:
+        async with aclosing(App(HostResources(open_database(self.url), FakeRecords(), "secret"))) as app:
             yield app
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Database]:
-        async with aclosing(Database.from_url(self.url)) as database:
+        async with aclosing(open_database(self.url)) as database:
             yield database
 
     async def records(self) -> list[Audited]:
         """The audit, the oldest first."""
         async with self.connect() as database:
-            return (await AuditLog(database).records())[::-1]
+            return (await audited(database))[::-1]
 
 
 @pytest.fixture

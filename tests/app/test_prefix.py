@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.app import App
-from open_webui_openrouter_pipe.store.beside import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.turn.memory import MISSES_BEFORE_LOG
 from open_webui_openrouter_pipe.worker import HostResources
+from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords
 from tests.app.chat import Chat, settings
+from tests.support.audited import audited
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,8 +63,7 @@ class Observed:
         answer = await self.chat.ask(text, **parameters)
         assert answer.error is None
         self.asked += 1
-        audit = AuditLog(self.database)
-        while len(records := await audit.records()) < self.asked:  # noqa: ASYNC110 - written beside the answer
+        while len(records := await audited(self.database)) < self.asked:  # noqa: ASYNC110 - written beside the answer
             await asyncio.sleep(0.01)
         return records[0].row
 
@@ -79,7 +79,7 @@ async def observed(
 ) -> AsyncIterator[Observed]:
     """A chat with Claude, whose system prompt is sent as Open WebUI has it."""
     caplog.set_level(logging.INFO)
-    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    database = open_database(f"sqlite:///{tmp_path}/rows.db")
     async with aclosing(App(HostResources(database, FakeRecords(), "secret"))) as app:
         as_it_is = settings(standin, STEADY_SYSTEM_PROMPT=False)
         yield Observed(Chat(app, as_it_is, model=CLAUDE), database, caplog)

@@ -17,16 +17,16 @@ from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.money.limits import Group, limits_of, read_limits
-from open_webui_openrouter_pipe.ports import Bill, Failed, Notice
+from open_webui_openrouter_pipe.ports import Bill, ChatSpending, Failed, Notice
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished
-from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.ledger import ChatSpending, SpendingLedger
+from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.turn import bill
 from open_webui_openrouter_pipe.turn.bill import time_text
 from open_webui_openrouter_pipe.valves import UserValves
 from open_webui_openrouter_pipe.worker import HostResources
 from scripts.benchmarks._chats import agent_chat, plain_chat
 from scripts.benchmarks.prices import forecast_errors, within_share
+from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords, Page, PipeInProcess
 from tests.app.chat import MODEL, settings
 from tests.support.waiting import eventually
@@ -136,7 +136,7 @@ def world(tmp_path: Path, standin: StandIn) -> World:
 
 @pytest.fixture
 async def user(world: World) -> AsyncIterator[User]:
-    database = Database.from_url(f"sqlite:///{world.folder}/rows.db")
+    database = open_database(f"sqlite:///{world.folder}/rows.db")
     host = HostResources(database, FakeRecords(), "secret", groups=world.groups_of)
     async with aclosing(App(host, clock=world.clock)) as app:
         yield User(app, world.standin, SpendingLedger(database, clock=lambda: int(world.seconds)))
@@ -569,7 +569,7 @@ async def test_two_workers_refuse_together(world: World, standin: StandIn) -> No
 @asynccontextmanager
 async def worker(world: World) -> AsyncIterator[User]:
     """A user in a worker of their own."""
-    database = Database.from_url(f"sqlite:///{world.folder}/rows.db")
+    database = open_database(f"sqlite:///{world.folder}/rows.db")
     async with aclosing(App(HostResources(database, FakeRecords(), "secret"), clock=world.clock)) as app:
         yield User(app, world.standin, SpendingLedger(database, clock=lambda: int(world.seconds)))
         await app.idle()

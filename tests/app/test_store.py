@@ -20,10 +20,10 @@ from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.responses.items import FunctionCall, Item, Reasoning
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
-from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.sealing import Keyring
 from open_webui_openrouter_pipe.turn.recorder import Persistence, Recorder, RequestOrigin
 from open_webui_openrouter_pipe.worker import HostResources
+from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords
 from tests.app.chat import Answer, Chat, received_reasoning_ids, sent_reasoning_ids, settings
 from tests.store.fakes import MemoryRows
@@ -63,7 +63,7 @@ async def served(
     postgres_server: PostgresServer, postgres_schema: str, link: GuardedRedis
 ) -> AsyncIterator[App]:
     """An app on PostgreSQL and Redis."""
-    database = Database.from_url(postgres_server.url, schema=postgres_schema)
+    database = open_database(postgres_server.url, schema=postgres_schema)
     async with aclosing(App(HostResources(database, FakeRecords(), "secret", redis=link))) as app:
         yield app
 
@@ -71,7 +71,7 @@ async def served(
 def open_app(folder: Path, records: FakeRecords | None = None) -> App:
     """An app on a SQLite file, as another worker would be."""
     return App(
-        HostResources(Database.from_url(f"sqlite:///{folder}/rows.db"), records or FakeRecords(), "secret")
+        HostResources(open_database(f"sqlite:///{folder}/rows.db"), records or FakeRecords(), "secret")
     )
 
 
@@ -158,7 +158,7 @@ async def test_a_missing_key_is_reported_once_until_it_is_back(
 async def test_the_first_passphrase_seals(tmp_path: Path, standin: StandIn) -> None:
     """A new one before the old one is the key of the next row; spaces belong to it."""
     await change_keys(tmp_path, standin, "the old passphrase", "the new passphrase, the old passphrase")
-    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    database = open_database(f"sqlite:///{tmp_path}/rows.db")
     table = database.tables.artifact
     found = await database.fetch(sa.select(table.c.key_id).distinct().order_by(table.c.key_id))
     expected = [Keyring([], passphrases=[f"the {age} passphrase"]).first_id for age in ("new", "old")]
@@ -190,7 +190,7 @@ async def test_a_host_with_an_odd_secret_answers(
     tmp_path: Path, standin: StandIn, secret: str, passphrase: str, kept: int, notices: tuple[str, ...]
 ) -> None:
     """Without any key nothing is kept, which is said once; bytes that are no text are a key as any other."""
-    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    database = open_database(f"sqlite:///{tmp_path}/rows.db")
     async with aclosing(App(HostResources(database, FakeRecords(), secret))) as app:
         chat = Chat(app, settings(standin, ARTIFACT_ENCRYPTION_KEY=passphrase))
         answers = [await chat.ask("one"), await chat.ask("two")]
@@ -203,7 +203,7 @@ async def test_a_host_with_an_odd_secret_answers(
 
 async def age(folder: Path, days: float) -> None:
     """Make all rows older, and the next sweep due."""
-    database = Database.from_url(f"sqlite:///{folder}/rows.db")
+    database = open_database(f"sqlite:///{folder}/rows.db")
     table = database.tables.artifact
     older = sa.update(table).values(last_used=table.c.last_used - int(days * DAY_SECONDS))
     await database.run(lambda connection: connection.execute(older))
@@ -274,7 +274,7 @@ async def test_a_dropped_app_ends_all_that_it_started(
 ) -> None:
     """Nobody closes it; once nobody holds it, its tasks end and its connections are closed."""
     before = asyncio.all_tasks()
-    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    database = open_database(f"sqlite:///{tmp_path}/rows.db")
     app = App(HostResources(database, FakeRecords(), "secret", redis=link))
     await app.models(settings(standin))
     await Chat(app, settings(standin)).ask("one")

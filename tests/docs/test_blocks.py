@@ -21,6 +21,7 @@ from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.valves import Valves, read_advanced
 from scripts import bench
+from scripts.harness.database import open_database
 from scripts.paths import ROOT
 from tests.support.pages import Block, blocks, inline_code
 
@@ -114,7 +115,7 @@ def test_an_example_makes_the_items_that_its_page_shows(block: Block) -> None:
 @pytest.fixture
 async def sqlite(tmp_path: Path) -> AsyncIterator[Database]:
     """A new database."""
-    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    database = open_database(f"sqlite:///{tmp_path}/rows.db")
     yield database
     await database.aclose()
 
@@ -140,7 +141,7 @@ async def test_sql_runs_on_sqlite(sqlite: Database, block: Block) -> None:
 @pytest.mark.servers
 async def test_sql_runs_on_postgresql(postgres_url: str) -> None:
     """The same statements, as they stand."""
-    database = Database.from_url(postgres_url)
+    database = open_database(postgres_url)
     try:
         for block in BLOCKS:
             if block.language == "sql":

@@ -49,7 +49,6 @@ from open_webui_openrouter_pipe.openrouter.request import Caller, identity_param
 from open_webui_openrouter_pipe.ports import Artifact
 from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
-from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.kept import _lease_name
 from open_webui_openrouter_pipe.store.schema import define_tables
 from open_webui_openrouter_pipe.store.sealing import open_text, seal_text
@@ -57,6 +56,7 @@ from open_webui_openrouter_pipe.summaries.segments import Segment, SegmentSizes,
 from open_webui_openrouter_pipe.valves import OWN_KEY_PURPOSE, UserValves
 from open_webui_openrouter_pipe.words.lines import LANGUAGES, in_language, notice
 from open_webui_openrouter_pipe.worker import HostResources
+from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords, Page
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Opened:
 
     def __init__(self, folder: Path, network: httpx.AsyncBaseTransport, valves: Mapping[str, Any]) -> None:
         self.path = folder / "rows.db"
-        self.database = Database.from_url(f"sqlite:///{self.path}")
+        self.database = open_database(f"sqlite:///{self.path}")
         resources = HostResources(self.database, FakeRecords(), SECRET)
         self.app = App(resources, transport=network, clock=lambda: NOW_SECONDS)
         self.pipe = Pipe(lambda: self.app)

@@ -23,6 +23,7 @@ from open_webui_openrouter_pipe.host.model_rows import (
 from open_webui_openrouter_pipe.ports import Model
 from open_webui_openrouter_pipe.store.beside import Leases
 from open_webui_openrouter_pipe.store.database import Database
+from scripts.harness.database import open_database
 from tests.support.inside import inside_open_webui
 
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ async def look_at_two_workers(statements: Statements, function: str) -> Any:
         created.append(passes[0].get("created", 0))
 
     with TemporaryDirectory() as folder:
-        databases = [Database.from_url(f"sqlite:///{folder}/store.db") for _ in range(2)]
+        databases = [open_database(f"sqlite:///{folder}/store.db") for _ in range(2)]
         await asyncio.gather(*map(work, databases))
         for database in databases:
             await database.aclose()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import secrets
 import subprocess
+import threading
 import time
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -15,6 +18,7 @@ from redis.exceptions import RedisError
 
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
+from scripts.harness.database import open_database
 from scripts.harness.servers import unused_port
 
 if TYPE_CHECKING:
@@ -42,17 +46,33 @@ def processes() -> ForkServerContext:
 @pytest.fixture
 async def sqlite_database(tmp_path: Path) -> AsyncIterator[Database]:
     """A database in a file."""
-    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db", read_seconds=PATIENT_SECONDS)
-    yield database
-    await database.aclose()
+    async with aclosing(
+        open_database(f"sqlite:///{tmp_path}/rows.db", read_seconds=PATIENT_SECONDS)
+    ) as found:
+        yield found
 
 
 @pytest.fixture
 async def postgres_database(postgres_server: PostgresServer, postgres_schema: str) -> AsyncIterator[Database]:
     """A PostgreSQL database with its tables in a schema."""
-    database = Database.from_url(postgres_server.url, schema=postgres_schema, read_seconds=PATIENT_SECONDS)
-    yield database
-    await database.aclose()
+    url, limit = postgres_server.url, PATIENT_SECONDS
+    async with aclosing(open_database(url, schema=postgres_schema, read_seconds=limit)) as found:
+        yield found
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
+def database(request: pytest.FixtureRequest) -> Database:
+    """Each test that asks for it runs on both databases."""
+    found: Database = request.getfixturevalue(f"{request.param}_database")
+    return found
+
+
+@pytest.fixture
+async def unavailable_database(tmp_path: Path) -> AsyncIterator[Database]:
+    """A database that cannot be opened; aiosqlite's threads still report to the event loop, and are waited for."""
+    yield open_database(f"sqlite:///{tmp_path}/no/such/folder/rows.db")
+    while any("_connection_worker_thread" in thread.name for thread in threading.enumerate()):  # noqa: ASYNC110 - threads set no event
+        await asyncio.sleep(0.01)
 
 
 @pytest.fixture

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.errors import StoreError
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
 from open_webui_openrouter_pipe.ports import Artifact, LoadedArtifacts
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts, seal
 from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.schema import SealedRow
 from open_webui_openrouter_pipe.store.sealing import Keyring, encode_item
-from open_webui_openrouter_pipe.store.table import RowStore, SealedRow, SqlRows
+from open_webui_openrouter_pipe.store.table import RowStore, SqlRows
 
 KEYRING = Keyring(["a passphrase"])
 NOW = 1_750_000_000
@@ -26,6 +29,24 @@ ITEMS: list[Any] = [
     {"z": 1, "type": "openrouter:web_search", "a": [None, True, 1.0, 1e-7, 10**30, {}], "": "\0\x1f\u2028"},
     {"type": "message", "text": 'emoji \U0001f600, halves \ud83d \ude00, umlaut äöü, quote " \\'},
 ]
+
+
+@dataclass
+class Clock:
+    """A clock that a test moves."""
+
+    now: int = NOW
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def statements_of(database: Database) -> list[str]:
+    """The statements that the database receives from now on."""
+    seen: list[str] = []
+    engine = database._engine.sync_engine
+    sa.event.listen(engine, "before_cursor_execute", lambda *details: seen.append(details[2]))
+    return seen
 
 
 def artifact(number: int, item: Any = None, *, user_id: str = "ada", chat_id: str = "chat-1") -> Artifact:

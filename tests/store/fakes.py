@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.store.table import FoundRows, RowStore, SealedRow
+from open_webui_openrouter_pipe.store.schema import SealedRow
+from open_webui_openrouter_pipe.store.table import FoundRows, RowStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

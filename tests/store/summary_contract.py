@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from hashlib import sha256
 
 import pytest
@@ -11,18 +10,8 @@ import pytest
 from open_webui_openrouter_pipe.ports import StoredSummary, Summaries
 from open_webui_openrouter_pipe.summaries.segments import Segment
 from open_webui_openrouter_pipe.summaries.summary import Constraint, ModelSummary, Summary
-from tests.store.contract import NOW
+from tests.store.contract import Clock
 from tests.support.chats import entries
-
-
-@dataclass
-class Clock:
-    """A clock that a test moves."""
-
-    now: int = NOW
-
-    def __call__(self) -> int:
-        return self.now
 
 
 def chain(number: int) -> bytes:

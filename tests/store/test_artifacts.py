@@ -1,46 +1,53 @@
-"""The engine's store of artifacts: what is missing and why, limits, changed keys, and the event loop's share."""
+"""The engine's store of artifacts: what is missing and why, limits, changed keys; and those of chats not saved yet."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
-from open_webui_openrouter_pipe.ports import ArtifactStore, LoadedArtifacts
-from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
+from open_webui_openrouter_pipe.ports import LoadedArtifacts
+from open_webui_openrouter_pipe.store.artifacts import (
+    ArtifactLimits,
+    SavedRows,
+    SealedArtifacts,
+    UnsavedRows,
+)
 from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring
-from tests.store.contract import KEYRING, StoreContract, artifact
+from open_webui_openrouter_pipe.store.table import FoundRows, RowStore
+from tests.store.contract import KEYRING, StoreContract, artifact, row
 from tests.store.fakes import MemoryRows, SwitchedRows
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    from open_webui_openrouter_pipe.store.table import RowStore
-
 pytestmark = pytest.mark.anyio
 
 
-class TestMemoryRows(StoreContract):
-    @pytest.fixture
-    def rows(self) -> RowStore:
-        return MemoryRows()
+FIRST, SECOND, THIRD = row(1), row(2), row(3)
+
+
+class TestMemory(StoreContract):
+    @pytest.fixture(params=["fake", "unsaved", "saved"])
+    def rows(self, request: pytest.FixtureRequest) -> RowStore:
+        """In memory alone, and where unsaved chats are looked through for what is not below."""
+        memory, unsaved = MemoryRows(), UnsavedRows()
+        stores: dict[str, RowStore] = {
+            "fake": memory,
+            "unsaved": unsaved,
+            "saved": SavedRows(memory, unsaved),
+        }
+        return stores[request.param]
 
 
 def text(number: int, length: int) -> Any:
     """An item of about this many bytes of JSON."""
     return {"type": "reasoning", "text": chr(97 + number % 26) * length}
-
-
-async def test_it_is_the_engines_port() -> None:
-    """The type checker agrees that it is an ArtifactStore, and it begins empty."""
-    store: ArtifactStore = SealedArtifacts(MemoryRows(), KEYRING)
-    assert await store.load("ada", ["1"]) == LoadedArtifacts({}, {"1": MissingArtifact(None, "missing")})
 
 
 async def test_a_row_of_an_unknown_key_is_unreadable_and_its_kind_known() -> None:
@@ -109,14 +116,6 @@ async def test_an_unavailable_store_fails_writing_and_not_reading() -> None:
     assert (await store.load("ada", [artifact(1).id])).missing == {artifact(1).id: MissingArtifact()}
 
 
-async def test_an_artifact_keeps_the_model_that_wrote_it() -> None:
-    """The model is part of the row and of the seal."""
-    store = SealedArtifacts(MemoryRows(), KEYRING)
-    other = replace(artifact(1), model="anthropic/claude-opus")
-    await store.put([other])
-    assert (await store.load("ada", [other.id])).artifacts == {other.id: other}
-
-
 async def test_other_tasks_run_while_many_artifacts_are_opened() -> None:
     """Opening 2,000 artifacts leaves the event loop to others many times in between."""
     store = SealedArtifacts(MemoryRows(), KEYRING)
@@ -159,3 +158,42 @@ async def test_a_large_item_is_sealed_and_opened_in_a_thread(characters: int, in
     await store.put([created])
     assert (await store.load("ada", [created.id])).artifacts == {created.id: created}
     assert [thread != threading.get_ident() for thread in keyring.threads] == [in_a_thread] * 2
+
+
+async def test_of_too_many_bytes_the_rows_in_use_stay() -> None:
+    """What was replaced or deleted counts no more."""
+    rows = UnsavedRows(max_bytes=len(FIRST.payload) + len(SECOND.payload))
+    for _ in range(3):
+        await rows.put([FIRST])
+    await rows.put([THIRD])
+    await rows.delete("ada", [THIRD.id])
+    await rows.put([SECOND])
+    await rows.load("ada", [FIRST.id])
+    await rows.put([THIRD])
+    found = await rows.load("ada", [FIRST.id, SECOND.id, THIRD.id])
+    assert found.rows == {FIRST.id: FIRST, THIRD.id: THIRD}
+
+
+async def test_a_saved_chat_has_its_rows_made_durable() -> None:
+    """With the first load; they are found below from then on, and what is deleted is nowhere any more."""
+    below, unsaved = MemoryRows(), UnsavedRows()
+    await below.put([FIRST])
+    await unsaved.put([SECOND])
+    rows, ids = SavedRows(below, unsaved), [FIRST.id, SECOND.id, THIRD.id]
+    found = await rows.load("ada", ids)
+    assert found.rows == {FIRST.id: FIRST, SECOND.id: SECOND}
+    assert (await below.load("ada", ids)).rows == found.rows
+    await rows.delete("ada", ids[:2])
+    assert (await rows.load("ada", ids)).rows == {}
+
+
+async def test_rows_in_memory_are_found_while_the_database_is_unavailable() -> None:
+    """The others are unavailable, and the next load makes those in memory durable."""
+    below, unsaved = SwitchedRows(), UnsavedRows()
+    await unsaved.put([SECOND])
+    rows = SavedRows(below, unsaved)
+    found = await rows.load("ada", [FIRST.id, SECOND.id])
+    assert found == FoundRows({SECOND.id: SECOND}, frozenset({FIRST.id}))
+    below.below = MemoryRows()
+    await rows.load("ada", [SECOND.id])
+    assert list((await below.load("ada", [SECOND.id])).rows) == [SECOND.id]

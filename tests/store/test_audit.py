@@ -18,12 +18,11 @@ from open_webui_openrouter_pipe.store.beside import AuditLog, BatchWriter
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.schema import define_tables
 from scripts.paths import ROOT
-from tests.store.waiting import driver_threads
+from tests.support.audited import audited
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 pytestmark = pytest.mark.anyio
 
@@ -101,21 +100,21 @@ async def test_the_page_lists_all_columns(sqlite_database: Database) -> None:
     assert listed - {"answer"} == columns - {"id"}
 
 
-class AuditContract:
+class TestAudit:
     """What holds on every database."""
 
     @pytest.fixture
     def log(self, database: Database) -> AuditLog:
         return AuditLog(database, clock=lambda: NOW)
 
-    async def test_a_record_is_read_as_it_was_written(self, log: AuditLog) -> None:
+    async def test_a_record_is_read_as_it_was_written(self, database: Database, log: AuditLog) -> None:
         """Large windows, fractions of dollars and the steps included; the newest first."""
         records = [record(number, row) for number, row in enumerate(ROWS)]
         for each in records:
             log.write(each)
         await log.idle()
-        assert await log.records() == records[::-1]
-        assert await log.records(limit=1) == records[-1:]
+        assert await audited(database) == records[::-1]
+        assert await audited(database, limit=1) == records[-1:]
 
     async def test_the_breaks_of_a_chat_are_listed(self, log: AuditLog) -> None:
         """Those of this user's chat alone, the newest first; none for a chat without an id."""
@@ -147,39 +146,39 @@ def commits_of(database: Database) -> list[object]:
 async def test_records_of_a_moment_share_a_transaction(sqlite_database: Database) -> None:
     """None is written before its time or a full batch; closing writes what waits, without the wait."""
     log = AuditLog(sqlite_database, gathering_seconds=3600)
-    await log.records()  # creates the tables
+    await audited(sqlite_database)  # creates the tables
     commits = commits_of(sqlite_database)
     for number in range(7):
         log.write(record(number))
         await asyncio.sleep(0)
-    assert (await log.records(), commits) == ([], [])
+    assert (await audited(sqlite_database), commits) == ([], [])
     await log.aclose()
-    assert (len(await log.records()), len(commits)) == (7, 1)
+    assert (len(await audited(sqlite_database)), len(commits)) == (7, 1)
 
 
 async def test_a_full_batch_does_not_wait(sqlite_database: Database) -> None:
     """A hundred records are written at once, and what comes later gathers anew."""
     log = AuditLog(sqlite_database, gathering_seconds=3600)
-    await log.records()  # creates the tables
+    await audited(sqlite_database)  # creates the tables
     commits = commits_of(sqlite_database)
     for number in range(100):
         log.write(record(number))
     await eventually(lambda: commits)
     log.write(record(100))
     await asyncio.sleep(0.05)
-    assert len(await log.records(limit=200)) == 100
+    assert len(await audited(sqlite_database, limit=200)) == 100
     await log.idle()
-    assert len(await log.records(limit=200)) == 101
+    assert len(await audited(sqlite_database, limit=200)) == 101
 
 
 async def test_records_are_written_by_themselves(sqlite_database: Database) -> None:
     """When their time is over, nobody need ask."""
     log = AuditLog(sqlite_database, gathering_seconds=0.01)
-    await log.records()  # creates the tables
+    await audited(sqlite_database)  # creates the tables
     commits = commits_of(sqlite_database)
     log.write(record(1))
     await eventually(lambda: commits)
-    assert await log.records() == [record(1)]
+    assert await audited(sqlite_database) == [record(1)]
 
 
 async def test_a_refused_record_costs_the_others_nothing(
@@ -191,7 +190,7 @@ async def test_a_refused_record_costs_the_others_nothing(
     for each in (record(1), refused, record(3)):
         log.write(each)
     await log.idle()
-    assert await log.records() == [record(3), record(1)]
+    assert await audited(sqlite_database) == [record(3), record(1)]
     assert [each.getMessage().partition(":")[0] for each in caplog.records] == ["audit of contexts"]
 
 
@@ -204,24 +203,11 @@ def test_an_event_loop_that_ends_waits_for_what_gathers() -> None:
         written.extend(values)
 
     async def serve() -> None:
-        BatchWriter("values", write, gathering_seconds=3600).add(1)
+        BatchWriter("values", write, gathering_seconds=3600).write(1)
         await asyncio.sleep(0)
 
     asyncio.run(serve())
     assert written == [1]
-
-
-class TestSqlite(AuditContract):
-    @pytest.fixture
-    def database(self, sqlite_database: Database) -> Database:
-        return sqlite_database
-
-
-@pytest.mark.servers
-class TestPostgres(AuditContract):
-    @pytest.fixture
-    def database(self, postgres_database: Database) -> Database:
-        return postgres_database
 
 
 def test_the_table_has_a_column_for_each_field() -> None:
@@ -231,12 +217,10 @@ def test_the_table_has_a_column_for_each_field() -> None:
 
 
 async def test_a_record_that_cannot_be_written_is_logged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    unavailable_database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An unavailable database fails no request."""
-    database = Database.from_url(f"sqlite:///{tmp_path}/no/such/folder/rows.db")
-    log = AuditLog(database)
+    log = AuditLog(unavailable_database)
     log.write(record(1))
     await log.aclose()
-    await driver_threads()
     assert [each.getMessage().partition(" not")[0] for each in caplog.records] == ["audit of contexts: 1"]

@@ -13,6 +13,7 @@ import pytest
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.sealing import Keyring
+from scripts.harness.database import open_database
 from tests.store.contract import KEYRING, NOW, artifact, sql_rows
 from tests.support.pages import blocks
 
@@ -33,14 +34,14 @@ def store(database: Database, keyring: Keyring = KEYRING) -> SealedArtifacts:
 
 async def write(url: str, number: int) -> None:
     """Store so many artifacts."""
-    database = Database.from_url(url)
+    database = open_database(url)
     await store(database).put(STORED[:number])
     await database.aclose()
 
 
 async def readable(url: str, keyring: Keyring = KEYRING) -> list[Artifact]:
     """The artifacts that are in a database, and open."""
-    database = Database.from_url(url)
+    database = open_database(url)
     loaded = await store(database, keyring).load("ada", [each.id for each in STORED])
     await database.aclose()
     return list(loaded.artifacts.values())
@@ -76,7 +77,7 @@ async def test_a_backup_of_postgresql_is_restored(postgres_url: str, tmp_path: P
 async def test_a_backup_of_sqlite_is_restored(tmp_path: Path) -> None:
     """Made while the server has the file open, and what it wrote is not yet in the file alone."""
     url = f"sqlite:///{tmp_path}/webui.db"
-    database = Database.from_url(url)
+    database = open_database(url)
     await store(database).put(STORED[:3])
     run("python -c", tmp_path)
     await database.aclose()

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import Calibration
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounts
 from open_webui_openrouter_pipe.store.beside import StoredCalibrations
 from open_webui_openrouter_pipe.store.database import Database
-from tests.store.waiting import driver_threads
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.anyio
 
 COUNTS = TokenCounts(text=12_000)
 
 
-class CalibrationContract:
+class TestCalibrations:
     """What holds on every database."""
 
     async def test_what_was_learned_survives_a_restart(self, database: Database) -> None:
@@ -47,19 +41,6 @@ class CalibrationContract:
         assert found == [fresh.observed(COUNTS, 15_000), fresh.observed(COUNTS, 13_000), None]
 
 
-class TestSqlite(CalibrationContract):
-    @pytest.fixture
-    def database(self, sqlite_database: Database) -> Database:
-        return sqlite_database
-
-
-@pytest.mark.servers
-class TestPostgres(CalibrationContract):
-    @pytest.fixture
-    def database(self, postgres_database: Database) -> Database:
-        return postgres_database
-
-
 async def test_a_constant_alone_is_known(sqlite_database: Database) -> None:
     """What small requests teach is stored as well."""
     calibrations = StoredCalibrations(sqlite_database)
@@ -84,15 +65,13 @@ async def test_mostly_media_teaches_nothing(sqlite_database: Database) -> None:
     assert await StoredCalibrations(sqlite_database).find("vendor/model") is None
 
 
-async def test_nothing_is_learned_while_the_database_is_unavailable(tmp_path: Path) -> None:
+async def test_nothing_is_learned_while_the_database_is_unavailable(unavailable_database: Database) -> None:
     """What little a worker could learn by itself must not replace what is stored."""
-    unavailable = Database.from_url(f"sqlite:///{tmp_path}/no/such/folder/rows.db")
-    calibrations = StoredCalibrations(unavailable)
+    calibrations = StoredCalibrations(unavailable_database)
     assert await calibrations.find("vendor/model") is None
     calibrations.learn("vendor/model", COUNTS, 15_000)
     await calibrations.aclose()
     assert await calibrations.find("vendor/model") is None
-    await driver_threads()
 
 
 async def test_whatever_the_database_raises_nothing_is_known(

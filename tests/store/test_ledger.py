@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.money.limits import AccountLimit, AccountSums, Limit
-from open_webui_openrouter_pipe.ports import Bill
+from open_webui_openrouter_pipe.ports import Bill, ChatSpending
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.ledger import HOLD_SECONDS, ChatSpending, SpendingLedger
+from open_webui_openrouter_pipe.store.ledger import HOLD_SECONDS, SpendingLedger
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS, KEPT_SPENDING_DAYS
 from tests.store.contract import NOW
 from tests.store.test_sweep import AGED, FakeHost, sweep
@@ -31,13 +31,6 @@ UNDER = (
     AccountLimit(Limit("user", "", "day", 2), "user:ada"),
     AccountLimit(Limit("all", "", "month", 5), "all"),
 )
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
-def database(request: pytest.FixtureRequest) -> Database:
-    """Each test runs on both databases."""
-    found: Database = request.getfixturevalue(f"{request.param}_database")
-    return found
 
 
 def ledger_at(database: Database, seconds: int = NOW) -> SpendingLedger:

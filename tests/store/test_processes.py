@@ -13,8 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
-from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.kept import SealedSummaries, SummaryRows
+from scripts.harness.database import open_database
 from tests.store.contract import KEYRING, sql_rows
 from tests.store.summary_contract import chains, segment
 from tests.store.workers import (
@@ -36,7 +36,7 @@ LONGEST_LIFE_SECONDS = 0.15
 async def check_killing(processes: ForkServerContext, servers: Servers, markers: Path, points: int) -> None:
     """Kill a writer at so many random points; after each, every marker has its artifact."""
     chance = random.Random(points)
-    database = Database.from_url(servers.database_url, schema=servers.schema)
+    database = open_database(servers.database_url, schema=servers.schema)
     store = SealedArtifacts(sql_rows(database), KEYRING, ArtifactLimits(load_bytes=1 << 40))
     await store.load("ada", ["any"])
     for point in range(points):
@@ -96,7 +96,7 @@ async def test_no_marker_without_its_artifact_on_postgres(
 
 async def check_claiming(processes: ForkServerContext, servers: Servers, journal: Path) -> None:
     """Four workers ask for the same forty segments at once: each is made once."""
-    database = Database.from_url(servers.database_url, schema=servers.schema)
+    database = open_database(servers.database_url, schema=servers.schema)
     store = SealedSummaries(SummaryRows(database), KEYRING)
     await store.find("ada", chains(0, 1), chat_id="chat-1")
     workers = [
@@ -154,7 +154,7 @@ async def test_workers_write_delete_and_sweep_at_once(
     assert [worker.exitcode for worker in workers] == [0] * 4
     lines = [line for journal in journals for line in _lines(journal)]
     expected = {line[1:] for line in lines if line[0] == "+"} - {line[1:] for line in lines if line[0] == "-"}
-    database = Database.from_url(servers.database_url, schema=servers.schema)
+    database = open_database(servers.database_url, schema=servers.schema)
     ids = [row_id for (row_id,) in await database.fetch(sa.select(database.tables.artifact.c.id))]
     assert (len(ids), set(ids)) == (len(expected), expected)
     store = SealedArtifacts(sql_rows(database), KEYRING)

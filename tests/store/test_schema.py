@@ -13,7 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.store.schema import VERSION, create_tables, define_tables
+from open_webui_openrouter_pipe.store.schema import create_tables, define_tables
+from scripts.harness.database import open_database
 from tests.store.contract import row, sql_rows
 
 if TYPE_CHECKING:
@@ -23,12 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
-def database(request: pytest.FixtureRequest) -> Database:
-    """Each test runs on both databases."""
-    found: Database = request.getfixturevalue(f"{request.param}_database")
-    return found
+VERSION = define_tables(None).count()
 
 
 async def columns_in(database: Database) -> dict[str, set[str]]:
@@ -122,12 +118,12 @@ async def test_the_database_of_a_later_release_is_left_as_it_is(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Going back to an older release of the pipe changes no table, and the log says so once."""
-    later = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    later = open_database(f"sqlite:///{tmp_path}/rows.db")
     await sql_rows(later).put([row(1)])
     await later.change(later.tables.version.insert().values(version=VERSION + 1))
     await later.change(sa.text("DROP TABLE openrouter_pipe_audit"))
     await later.aclose()
-    this = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    this = open_database(f"sqlite:///{tmp_path}/rows.db")
     assert (await sql_rows(this).load("ada", [row(1).id])).rows.keys() == {row(1).id}
     assert (await columns_in(this)).keys() == expected_columns().keys() - {"openrouter_pipe_audit"}
     assert await versions(this) == [VERSION, VERSION + 1]
@@ -138,12 +134,12 @@ async def test_the_database_of_a_later_release_is_left_as_it_is(
 
 async def test_tables_that_an_earlier_version_lacks_are_added(tmp_path: Path) -> None:
     """What it has stays; the version is raised."""
-    earlier = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    earlier = open_database(f"sqlite:///{tmp_path}/rows.db")
     await sql_rows(earlier).put([row(1)])
     await earlier.change(earlier.tables.version.update().values(version=VERSION - 1))
     await earlier.change(sa.text("DROP TABLE openrouter_pipe_audit"))
     await earlier.aclose()
-    this = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    this = open_database(f"sqlite:///{tmp_path}/rows.db")
     assert (await sql_rows(this).load("ada", [row(1).id])).rows.keys() == {row(1).id}
     assert await columns_in(this) == expected_columns()
     assert await versions(this) == [VERSION - 1, VERSION]
@@ -181,7 +177,7 @@ async def test_a_table_that_cannot_be_created_costs_the_others_nothing(
         other.execute("CREATE TABLE somebodys (id)")
         other.execute("CREATE INDEX ix_openrouter_pipe_audit_user_id ON somebodys (id)")
         other.commit()
-    database = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    database = open_database(f"sqlite:///{tmp_path}/rows.db")
     await sql_rows(database).put([row(1)])
     assert (await sql_rows(database).load("ada", [row(1).id])).rows.keys() == {row(1).id}
     assert (await columns_in(database)).keys() == {
@@ -194,7 +190,7 @@ async def test_a_table_that_cannot_be_created_costs_the_others_nothing(
     assert await versions(database) == []
     await database.change(sa.text("DROP TABLE somebodys"))
     await database.aclose()
-    again = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    again = open_database(f"sqlite:///{tmp_path}/rows.db")
     assert await versions(again) == [VERSION]
     assert (await columns_in(again)) == expected_columns()
     await again.aclose()
@@ -202,11 +198,11 @@ async def test_a_table_that_cannot_be_created_costs_the_others_nothing(
 
 async def test_indexes_that_an_earlier_version_lacks_are_added(tmp_path: Path) -> None:
     """As tables are."""
-    earlier = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    earlier = open_database(f"sqlite:///{tmp_path}/rows.db")
     await earlier.change(sa.update(earlier.tables.version).values(version=VERSION - 1))
     await earlier.change(sa.text("DROP INDEX ix_openrouter_pipe_audit_user_id"))
     await earlier.aclose()
-    this = Database.from_url(f"sqlite:///{tmp_path}/rows.db")
+    this = open_database(f"sqlite:///{tmp_path}/rows.db")
     found = await this.fetch(sa.text("SELECT name FROM sqlite_master WHERE name LIKE '%audit_user_id'"))
     assert [name for (name,) in found] == ["ix_openrouter_pipe_audit_user_id"]
     await this.aclose()
@@ -217,7 +213,7 @@ async def test_a_user_who_may_create_nothing_still_reads_and_writes(
     postgres_server: PostgresServer, postgres_schema: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """After an update that brings a table, the tables that are there serve, and the log says what to do."""
-    earlier = Database.from_url(postgres_server.url, schema=postgres_schema)
+    earlier = open_database(postgres_server.url, schema=postgres_schema)
     await sql_rows(earlier).put([row(1)])
     await earlier.change(sa.update(earlier.tables.version).values(version=VERSION - 1))
     await earlier.change(sa.text(f'DROP TABLE "{postgres_schema}".openrouter_pipe_summary'))
@@ -229,7 +225,7 @@ async def test_a_user_who_may_create_nothing_still_reads_and_writes(
     ):
         await earlier.change(sa.text(statement))
     await earlier.aclose()
-    poor = Database.from_url(
+    poor = open_database(
         postgres_server.url.replace("postgres@", f"{role}@"), schema=postgres_schema, read_seconds=60
     )
     await sql_rows(poor).put([row(2)])
@@ -241,7 +237,7 @@ async def test_a_user_who_may_create_nothing_still_reads_and_writes(
 
 async def start_at_once(url: str, schema: str | None) -> list[int]:
     """Let eight workers use a new database at once; return how many rows each of them finds at the end."""
-    workers = [Database.from_url(url, schema=schema) for _ in range(8)]
+    workers = [open_database(url, schema=schema) for _ in range(8)]
     await asyncio.gather(*(sql_rows(each).put([row(number)]) for number, each in enumerate(workers)))
     ids = [row(number).id for number in range(8)]
     found = [len((await sql_rows(each).load("ada", ids)).rows) for each in workers]
@@ -268,7 +264,7 @@ async def test_the_hosts_schema_is_respected(postgres_url: str) -> None:
     """Nothing is created outside the schema that the host uses."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA open_webui")
-    database = Database.from_url(postgres_url, schema="open_webui")
+    database = open_database(postgres_url, schema="open_webui")
     await sql_rows(database).put([row(1)])
     schemas = "SELECT DISTINCT schemaname FROM pg_tables WHERE tablename LIKE 'openrouter%'"
     [(schema,)] = await database.fetch(sa.text(schemas))

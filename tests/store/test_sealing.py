@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from open_webui_openrouter_pipe.errors import ConfigurationError, SealBroken, StoreError
 from open_webui_openrouter_pipe.ports import Artifact
 from open_webui_openrouter_pipe.store.artifacts import seal, unseal
+from open_webui_openrouter_pipe.store.schema import SealedRow
 from open_webui_openrouter_pipe.store.sealing import (
     COMPRESSED,
     MIN_PASSPHRASE_CHARACTERS,
@@ -26,7 +27,6 @@ from open_webui_openrouter_pipe.store.sealing import (
     pack,
     unpack,
 )
-from open_webui_openrouter_pipe.store.table import SealedRow
 from tests.store.contract import ITEMS, KEYRING, NOW, artifact
 
 LIMIT_BYTES = 10_000_000

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,9 +16,9 @@ from open_webui_openrouter_pipe.store.kept import (
     MAX_SUMMARY_BYTES,
     MemorySummaries,
     SealedSummaries,
-    SummaryRow,
     SummaryRows,
 )
+from open_webui_openrouter_pipe.store.schema import SummaryRow
 from open_webui_openrouter_pipe.store.sealing import (
     COMPRESSED,
     SEALED,
@@ -28,33 +28,30 @@ from open_webui_openrouter_pipe.store.sealing import (
     pack,
 )
 from open_webui_openrouter_pipe.store.table import STAMP_INTERVAL_SECONDS
-from tests.store.contract import KEYRING, NOW
-from tests.store.summary_contract import Clock, SummariesContract, chain, chains, segment, stored, summary
-from tests.store.waiting import driver_threads
+from scripts.harness.database import open_database
+from tests.store.contract import KEYRING, NOW, Clock
+from tests.store.summary_contract import SummariesContract, chain, chains, segment, stored, summary
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
 
     from scripts.harness.servers import PostgresServer
 
 pytestmark = pytest.mark.anyio
 
 KEY = ("ada", chain(0).hex(), chain(5).hex())
-STATE = summary("text").as_json()
 FOUND = {segment(0, 5): summary("what was said")}
 
 
-class StoredContract(SummariesContract):
+class TestStored(SummariesContract):
     @pytest.fixture
     async def rows(self, database: Database, clock: Clock) -> AsyncIterator[SummaryRows]:
-        rows = SummaryRows(database, clock=clock)
-        yield rows
-        await rows.aclose()
+        async with aclosing(SummaryRows(database, clock=clock)) as rows:
+            yield rows
 
     @pytest.fixture
-    def store(self, rows: SummaryRows, clock: Clock) -> SealedSummaries:
-        return SealedSummaries(rows, KEYRING, clock=clock)
+    def store(self, rows: SummaryRows) -> SealedSummaries:
+        return SealedSummaries(rows, KEYRING)
 
     async def test_a_claim_of_another_worker_is_left_alone(self, database: Database, clock: Clock) -> None:
         """A worker releases only its own claims, also when one has ended and is another's by now."""
@@ -66,15 +63,6 @@ class StoredContract(SummariesContract):
         assert await other.claim("ada", segment(0, 5), seconds=60)
         await one.release("ada", segment(0, 5))
         assert not await one.claim("ada", segment(0, 5), seconds=60)
-
-    async def test_a_find_is_one_query(self, database: Database, store: SealedSummaries) -> None:
-        """However long the conversation is."""
-        await store.keep(stored(0, 5))
-        seen: list[str] = []
-        engine = database._engine.sync_engine
-        sa.event.listen(engine, "before_cursor_execute", lambda *args: seen.append(args[2]))
-        assert await store.find("ada", chains(*range(5001)), chat_id="chat-1") == FOUND
-        assert [statement.split()[0] for statement in seen] == ["SELECT"]
 
     async def test_a_row_shows_nothing_of_the_chat(self, store: SealedSummaries, rows: SummaryRows) -> None:
         """It is sealed with the first key; owner, segment and sizes are in columns."""
@@ -95,50 +83,35 @@ class StoredContract(SummariesContract):
             last_used=NOW,
         )
 
-    async def test_a_use_is_stamped_once_a_day_with_its_chat(
+    async def test_a_summary_belongs_to_the_chat_that_uses_it(
         self, store: SealedSummaries, rows: SummaryRows, clock: Clock
     ) -> None:
-        """A summary moves to the chat that uses it after a day; other rows stay as they are."""
+        """From the stamp of its use on, once a day; other rows stay as they are; a use without a chat moves none."""
         for each in (stored(0, 5), stored(0, 5, user_id="eve"), stored(5, 9)):
             await store.keep(each)
-        clock.now += STAMP_INTERVAL_SECONDS - 1
-        await store.find("ada", chains(*range(7)), chat_id="early")
-        await rows.idle()
-        clock.now += 1
-        await store.find("ada", chains(*range(7)), chat_id="clone")
-        await rows.idle()
-        clock.now += 1
-        await store.find("ada", chains(*range(7)), chat_id="late")
-        await rows.idle()
+        for seconds, chat_id in ((STAMP_INTERVAL_SECONDS - 1, "early"), (1, "clone"), (1, "late")):
+            clock.now += seconds
+            await store.find("ada", chains(*range(7)), chat_id=chat_id)
+            await rows.idle()
         keys = [KEY, ("eve", *KEY[1:]), ("ada", chain(5).hex(), chain(9).hex())]
-        found = [row for key in keys if (row := await rows.get(key))]
-        assert [(row.chat_id, row.last_used - NOW) for row in found] == [
-            ("clone", STAMP_INTERVAL_SECONDS),
-            ("chat-1", 0),
-            ("chat-1", 0),
-        ]
-
-    async def test_a_use_without_a_chat_moves_nothing(
-        self, store: SealedSummaries, rows: SummaryRows, clock: Clock
-    ) -> None:
-        """The summary is stamped, and still belongs to its chat."""
-        await store.keep(stored(0, 5))
+        found = [(row.chat_id, row.last_used - NOW) for key in keys if (row := await rows.get(key))]
+        assert found == [("clone", STAMP_INTERVAL_SECONDS), ("chat-1", 0), ("chat-1", 0)]
         clock.now += STAMP_INTERVAL_SECONDS
         await store.find("ada", chains(0, 5), chat_id="")
         await rows.idle()
         row = await rows.get(KEY)
         assert row is not None
-        assert (row.chat_id, row.last_used) == ("chat-1", clock.now)
+        assert (row.chat_id, row.last_used) == ("clone", clock.now)
 
     async def test_a_summary_that_does_not_open_is_replaced(
         self, store: SealedSummaries, rows: SummaryRows, clock: Clock
     ) -> None:
         """When its key is lost, the next summary of the segment is kept; with the old key listed, the first one is."""
         await store.keep(stored(0, 5))
-        both = SealedSummaries(rows, Keyring(["new", "a passphrase"]), clock=clock)
+        both = SealedSummaries(rows, Keyring(["new", "a passphrase"]))
         await both.keep(stored(0, 5, "not needed"))
         assert await both.find("ada", chains(0, 5), chat_id="chat-1") == FOUND
-        new = SealedSummaries(rows, Keyring(["new"]), clock=clock)
+        new = SealedSummaries(rows, Keyring(["new"]))
         assert await new.find("ada", chains(0, 5), chat_id="chat-1") == {}
         await new.keep(stored(0, 5, "again"))
         await new.keep(stored(0, 5, "and again"))
@@ -150,19 +123,6 @@ class StoredContract(SummariesContract):
         with pytest.raises(StoreError):
             await store.keep(stored(0, 5, chat_id=text))
         assert await store.find(text, chains(0, 5), chat_id="chat-1") == {}
-
-
-class TestSqlite(StoredContract):
-    @pytest.fixture
-    def database(self, sqlite_database: Database) -> Database:
-        return sqlite_database
-
-
-@pytest.mark.servers
-class TestPostgres(StoredContract):
-    @pytest.fixture
-    def database(self, postgres_database: Database) -> Database:
-        return postgres_database
 
 
 class TestMemorySummaries(SummariesContract):
@@ -183,27 +143,22 @@ async def test_the_summaries_unused_for_longest_are_deleted() -> None:
     assert found.keys() == {segment(0, 1), segment(3, 4), segment(4, 5)}
 
 
-def sealed(rows: SummaryRows) -> SealedSummaries:
-    """The engine's store over these rows."""
-    return SealedSummaries(rows, KEYRING)
-
-
 class FakeRows(SummaryRows):
     """Finds the rows that a test names."""
 
     def __init__(self, database: Database, *rows: SummaryRow) -> None:
-        super().__init__(database)
+        super().__init__(database, clock=lambda: NOW)
         self.rows = list(rows)
 
-    async def find(self, user_id: str, chains: Sequence[str], *, chat_id: str) -> list[SummaryRow]:
+    async def find(self, user_id: str, ids: Sequence[str]) -> list[SummaryRow]:
         return self.rows
 
 
 @pytest.fixture
 async def kept(sqlite_database: Database) -> SummaryRow:
     """A row as it is written."""
-    rows = SummaryRows(sqlite_database)
-    await SealedSummaries(rows, KEYRING, clock=lambda: NOW).keep(stored(0, 5))
+    rows = SummaryRows(sqlite_database, clock=lambda: NOW)
+    await SealedSummaries(rows, KEYRING).keep(stored(0, 5))
     row = await rows.get(KEY)
     assert row is not None
     return row
@@ -211,12 +166,11 @@ async def kept(sqlite_database: Database) -> SummaryRow:
 
 async def found_in(database: Database, *rows: SummaryRow) -> Any:
     """What is found when the database returns these rows."""
-    return await sealed(FakeRows(database, *rows)).find("ada", chains(0, 5), chat_id="")
+    return await SealedSummaries(FakeRows(database, *rows), KEYRING).find("ada", chains(0, 5), chat_id="")
 
 
 async def test_every_flipped_byte_is_noticed(sqlite_database: Database, kept: SummaryRow) -> None:
     """Not one of the payload's bytes can change; the other rows of the answer are found all the same."""
-    assert await found_in(sqlite_database, kept) == FOUND
     flipped = []
     for index in range(len(kept.payload)):
         changed = bytearray(kept.payload)
@@ -282,7 +236,7 @@ async def test_a_row_that_does_not_open_is_logged_once(
 ) -> None:
     """A chat that goes on does not fill the log."""
     rows = FakeRows(sqlite_database, kept._replace(model="other"), kept._replace(user_id="eve"))
-    store = sealed(rows)
+    store = SealedSummaries(rows, KEYRING)
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
             assert await store.find("ada", chains(0, 5), chat_id="") == {}
@@ -293,7 +247,7 @@ async def test_a_row_that_does_not_open_is_logged_once(
 async def test_large_summaries_are_compressed_and_too_large_ones_rejected(sqlite_database: Database) -> None:
     """The user's rules alone may be many."""
     rows = SummaryRows(sqlite_database)
-    store = sealed(rows)
+    store = SealedSummaries(rows, KEYRING)
     with pytest.raises(ItemTooLarge):
         await store.keep(stored(0, 5, "word " * (MAX_SUMMARY_BYTES // 5)))
     await store.keep(stored(0, 5, text := "word " * 100_000))
@@ -303,50 +257,22 @@ async def test_large_summaries_are_compressed_and_too_large_ones_rejected(sqlite
     assert await store.find("ada", chains(0, 5), chat_id="") == {segment(0, 5): summary(text)}
 
 
-async def test_an_unreadable_row_is_replaced_once(sqlite_database: Database, kept: SummaryRow) -> None:
-    """Of two workers that find a row unreadable the first one writes."""
-    rows = SummaryRows(sqlite_database)
-    unreadable = kept._replace(payload=b"\x01unreadable")
-    await rows.add(unreadable, unreadable=kept)
-    first, second = kept._replace(model="first"), kept._replace(model="second")
-    await rows.add(first, unreadable=unreadable)
-    await rows.add(second, unreadable=unreadable)
-    assert await rows.get(KEY) == first
-
-
-async def test_a_find_goes_by_the_primary_key(sqlite_database: Database, kept: SummaryRow) -> None:
-    """SQLite searches the index once for each start, and not for each pair of ends."""
-    seen: list[str] = []
-    engine = sqlite_database._engine.sync_engine
-    sa.event.listen(engine, "before_cursor_execute", lambda *args: seen.append(args[2]))
-    await SummaryRows(sqlite_database).find("ada", [KEY[1]], chat_id="")
-    explained = f"EXPLAIN QUERY PLAN {seen[0]}"
-    plan = await sqlite_database.run(
-        lambda connection: connection.exec_driver_sql(explained, ("ada", "[]", "[]"))
-    )
-    assert "(user_id=? AND start_chain=?)" in " / ".join(line[3] for line in plan)
-
-
 async def test_claims_show_nobodys_id(sqlite_database: Database) -> None:
     """The table of leases holds neither users nor digests of what they said."""
-    await sealed(SummaryRows(sqlite_database)).claim("ada", segment(0, 5), seconds=9)
-    chosen = sa.select(sqlite_database.tables.lease.c.name)
-    found = await sqlite_database.run(lambda connection: connection.execute(chosen))
-    [name] = found.scalars()
+    await SealedSummaries(SummaryRows(sqlite_database), KEYRING).claim("ada", segment(0, 5), seconds=9)
+    [(name,)] = await sqlite_database.fetch(sa.select(sqlite_database.tables.lease.c.name))
     assert (name[:8], len(name)) == ("summary:", 40)
     assert KEY[1] not in name
 
 
-async def test_an_unavailable_database(tmp_path: Path) -> None:
+async def test_an_unavailable_database(unavailable_database: Database) -> None:
     """Finding and releasing do not fail; keeping and claiming raise."""
-    database = Database.from_url(f"sqlite:///{tmp_path}/no/such/folder/rows.db")
-    summaries = sealed(SummaryRows(database))
+    summaries = SealedSummaries(SummaryRows(unavailable_database), KEYRING)
     assert await summaries.find("ada", chains(0, 5), chat_id="chat-1") == {}
     await summaries.release("ada", segment(0, 5))
     for work in (summaries.keep(stored(0, 5)), summaries.claim("ada", segment(0, 5), seconds=60)):
         with pytest.raises(StoreUnavailable):
             await work
-    await driver_threads()
 
 
 @pytest.mark.servers
@@ -354,21 +280,15 @@ async def test_a_locked_table_finds_nothing_in_time(
     postgres_database: Database, postgres_server: PostgresServer, postgres_schema: str
 ) -> None:
     """Whatever the database waits for, the request does not wait with it."""
-    await sealed(SummaryRows(postgres_database)).keep(stored(0, 5))
-    hasty = Database.from_url(postgres_server.url, schema=postgres_schema, read_seconds=0.2)
-    other = Database.from_url(postgres_server.url, schema=postgres_schema)
-    locked, done = asyncio.Event(), asyncio.Event()
+    patient = SealedSummaries(SummaryRows(postgres_database), KEYRING)
+    await patient.keep(stored(0, 5))
+    hasty = open_database(postgres_server.url, schema=postgres_schema, read_seconds=0.2)
+    table = sa.text(f'LOCK TABLE "{postgres_schema}".openrouter_pipe_summary')
 
-    async def lock(connection: Any) -> None:
-        await connection.execute(sa.text(f'LOCK TABLE "{postgres_schema}".openrouter_pipe_summary'))
-        locked.set()
-        await done.wait()
+    async def find_while_it_is_locked(connection: Any) -> None:
+        await connection.execute(table)
+        assert await SealedSummaries(SummaryRows(hasty), KEYRING).find("ada", chains(0, 5), chat_id="") == {}
 
-    holding = asyncio.create_task(other.run(lock))
-    await locked.wait()
-    assert await sealed(SummaryRows(hasty)).find("ada", chains(0, 5), chat_id="") == {}
-    done.set()
-    await holding
-    assert await sealed(SummaryRows(postgres_database)).find("ada", chains(0, 5), chat_id="") == FOUND
+    await postgres_database.run(find_while_it_is_locked)
+    assert await patient.find("ada", chains(0, 5), chat_id="") == FOUND
     await hasty.aclose()
-    await other.aclose()

@@ -39,7 +39,7 @@ async def test_values_are_written_in_order_and_in_batches() -> None:
     table = FakeTable()
     writer = BatchWriter[int]("numbers", table.write)
     for number in range(150):
-        writer.add(number)
+        writer.write(number)
     assert table.batches == []
     await writer.idle()
     assert table.batches == [list(range(100)), list(range(100, 150))]
@@ -50,7 +50,7 @@ async def test_what_is_lost_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     table = FakeTable(StoreUnavailable("unavailable"), RuntimeError("odd"))
     writer = BatchWriter[int]("numbers", table.write)
     for number in range(250):
-        writer.add(number)
+        writer.write(number)
     with caplog.at_level(logging.WARNING):
         await writer.idle()
     assert table.batches == [list(range(200, 250))]
@@ -64,7 +64,7 @@ async def test_waiting_values_are_bounded(caplog: pytest.LogCaptureFixture) -> N
     table.gate.clear()
     writer = BatchWriter[int]("numbers", table.write)
     for number in range(MAX_WAITING_VALUES + 1):
-        writer.add(number)
+        writer.write(number)
     assert [record.getMessage() for record in caplog.records] == [
         "numbers: not written, too many are waiting"
     ]
@@ -89,7 +89,7 @@ async def test_what_is_not_written_before_the_end_is_logged(
     table.gate.clear()
     writer = BatchWriter[int]("numbers", table.write)
     for number in range(150):
-        writer.add(number)
+        writer.write(number)
     await writer.aclose()
     assert [record.getMessage() for record in caplog.records] == ["numbers: 150 not written before the end"]
 

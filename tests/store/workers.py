@@ -18,10 +18,10 @@ from open_webui_openrouter_pipe.money.limits import AccountLimit, AccountSums
 from open_webui_openrouter_pipe.ports import Bill
 from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
 from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
-from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.kept import SealedSummaries, SummaryRows
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.store.sweep import Schedule, Sweep
+from scripts.harness.database import open_database
 from tests.store.conftest import PATIENT_SECONDS
 from tests.store.contract import KEYRING, NOW, artifact, sql_rows
 from tests.store.fakes import SwitchedRows
@@ -52,7 +52,7 @@ def write_until_killed(servers: Servers, markers: Path, first: int) -> None:
     """Store turn after turn, and write each turn's markers after its artifacts."""
 
     async def work() -> None:
-        database = Database.from_url(servers.database_url, schema=servers.schema)
+        database = open_database(servers.database_url, schema=servers.schema)
         store = SealedArtifacts(sql_rows(database), KEYRING)
         number = first
         while True:
@@ -88,7 +88,7 @@ def claim_segments(servers: Servers, journal: Path, worker: int, segments: int) 
     """Ask for one segment after the other as fast as the others do, and record which this worker may make."""
 
     async def work() -> None:
-        database = Database.from_url(servers.database_url, schema=servers.schema)
+        database = open_database(servers.database_url, schema=servers.schema)
         rows = SummaryRows(database)
         store = SealedSummaries(rows, KEYRING)
         for number in range(segments):
@@ -106,7 +106,7 @@ def live_through_outages(servers: Servers, journal: Path, worker: int, turns: in
 
     async def work() -> None:
         chance = random.Random(worker)
-        database = Database.from_url(servers.database_url, schema=servers.schema)
+        database = open_database(servers.database_url, schema=servers.schema)
         client = Redis.from_url(servers.redis_url)
         redis = GuardedRedis(
             cast("Any", client), prefix=servers.redis_prefix, timeout_seconds=PATIENT_SECONDS
@@ -157,9 +157,7 @@ def spend_until_refused(servers: Servers, worker: int, cost: float, under: Seque
                 return
 
     async def work() -> None:
-        database = Database.from_url(
-            servers.database_url, schema=servers.schema, read_seconds=PATIENT_SECONDS
-        )
+        database = open_database(servers.database_url, schema=servers.schema, read_seconds=PATIENT_SECONDS)
         ledger = SpendingLedger(database, clock=lambda: NOW)
         async with asyncio.timeout(PATIENT_SECONDS):
             await asyncio.gather(*(spend(ledger, f"{worker}-{each}") for each in range(3)))

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.pipe import Pipe
-from open_webui_openrouter_pipe.store.beside import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.kept import SealedSummaries, SummaryRows
 from open_webui_openrouter_pipe.store.sealing import Keyring
 from open_webui_openrouter_pipe.valves import UserValves
+from scripts.harness.database import open_database
 from scripts.harness.page import SECRET_KEY, Answer, Json, Page, PipeInProcess
 from scripts.standin.state import RecordedRequest
+from tests.support.audited import audited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,7 +52,7 @@ class DatabaseAddress:
 
     def open(self) -> Database:
         """Connect."""
-        return Database.from_url(self.url, schema=self.schema)
+        return open_database(self.url, schema=self.schema)
 
 
 class Worker(PipeInProcess):
@@ -202,7 +203,7 @@ async def summary_claims(address: DatabaseAddress) -> list[str]:
 async def audit_rows(address: DatabaseAddress) -> list[AuditRow]:
     """The audit, the oldest first."""
     async with aclosing(address.open()) as database:
-        return [each.row for each in await AuditLog(database).records(limit=10_000)][::-1]
+        return [each.row for each in await audited(database, limit=10_000)][::-1]
 
 
 async def _rows(database: Database, query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:

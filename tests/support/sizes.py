@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 ALWAYS = (
-    "tests/store/test_rows.py::TestPostgres::",
+    "tests/store/test_table.py::TestPostgres::",
     "tests/store/test_cache.py::TestCacheOverMemory::",
     "tests/live/test_browser.py::",
     "tests/live/test_context_page.py::test_the_page_is_whole_and_accessible[size0-light]",
