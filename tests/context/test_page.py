@@ -23,7 +23,7 @@ from open_webui_openrouter_pipe.context.report import (
 )
 from open_webui_openrouter_pipe.money.prefix import BreakCause
 from open_webui_openrouter_pipe.planning.simulate import BreakReason
-from open_webui_openrouter_pipe.store.ledger import ChatSpending
+from open_webui_openrouter_pipe.ports import ChatSpending
 from open_webui_openrouter_pipe.words.lines import notice
 from tests.support.context_reports import (
     HOSTILE,

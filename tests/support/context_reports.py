@@ -11,7 +11,7 @@ from open_webui_openrouter_pipe.context.report import (
     ReportedTurn,
     TurnState,
 )
-from open_webui_openrouter_pipe.store.ledger import ChatSpending
+from open_webui_openrouter_pipe.ports import ChatSpending
 
 ASKED = (
     "Which of the ferries still runs in November?",
