@@ -251,7 +251,7 @@ def test_an_administrator_reads_what_a_key_may_spend() -> None:
     """In dollars; its label is left to OpenRouter's own page."""
     assert FACTS.lines() == [
         "The API key has used $1,234.50: $6.79 this month, $0.10 today.",
-        "Its limit is $10.00 (monthly); $3.21 are left.",
+        "Its limit is $10.00 a month; $3.21 are left.",
         "It expires at 2027-01-01T00:00:00Z.",
     ]
     assert KeyFacts(None, None, 0, 0, 0, is_free_tier=True).lines() == [

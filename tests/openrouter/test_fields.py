@@ -20,7 +20,7 @@ from open_webui_openrouter_pipe.openrouter.fields import RESTRICTED, in_order_of
 from open_webui_openrouter_pipe.openrouter.request import Composer
 from open_webui_openrouter_pipe.ports import Model
 from open_webui_openrouter_pipe.responses.values import wire_name
-from open_webui_openrouter_pipe.valves import Advanced
+from open_webui_openrouter_pipe.valves import Advanced, text_of
 from tests.support.rows import rows
 
 BODIES: Final = Path(__file__).parent / "bodies.txt"
@@ -126,7 +126,7 @@ def test_what_is_not_sent_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("name", sorted(RESTRICTED))
 def test_the_valve_names_every_restricted_parameter(name: str) -> None:
     """So that an administrator knows what there is to allow."""
-    assert f"`{name}`" in (Advanced.model_fields["USER_PARAMETERS"].description or "")
+    assert f"`{name}`" in text_of(Advanced, "USER_PARAMETERS").help
 
 
 def test_function_names_that_providers_refuse_are_changed() -> None:

@@ -137,7 +137,7 @@ def test_every_entry_says_to_everybody_what_to_do(kind: Kind) -> None:
     assert status.name.startswith("OpenRouter: ")
     assert len(status.name) < 90
     assert "\n" not in status.name
-    counted = "- 7 models are offered.\n" if kind in ("ready", "unknown_variant") else ""
+    counted = "- Models offered: 7.\n" if kind in ("ready", "unknown_variant") else ""
     assert f"\n\n{counted}- The API key has used $6.00" in answer
     assert not status.answer(None, model_count=7, is_admin=True).endswith("\n")
     said = status.answer(KEY, model_count=7, is_admin=False)
