@@ -35,8 +35,6 @@ _KNOWLEDGE_TOOLS = frozenset(
     }
 )
 """Built-in tools that read knowledge where some is attached; most of them are offered without any as well."""
-
-
 _MARKS_OF_KNOWLEDGE = frozenset({"collection", "directory_id", "knowledge", "legacy"})
 """Keys of items that were picked from a knowledge collection, as the page and the host write them."""
 
@@ -175,18 +173,21 @@ def read_call(
         raise InvalidHistory(notice("no_messages"))
     if not isinstance(model, str) or not model:
         raise InvalidHistory(notice("no_model"))
-    chosen, asked = as_object(metadata.get("model")), as_object(metadata.get("user_message"))
+    model_id = strip_function_prefix(model)
+    chosen, asked, features, parameters, variables = (
+        as_object(metadata.get(name)) for name in ("model", "user_message", "features", "params", "variables")
+    )
     in_arena = chosen.get("owned_by") == "arena"
     row_id = model if in_arena else as_text(chosen.get("id")) or model
+    knowledge = as_object(as_object(chosen.get("info")).get("meta")).get("knowledge")
+    base_user_prompt = metadata.get("base_user_prompt")
     return Call(
-        model_id=strip_function_prefix(model),
+        model_id=model_id,
         messages=[_without_markers(message) for message in messages] if task else messages,
         parameters={key: value for key, value in body.items() if key not in _NOT_PARAMETERS},
         model_row_id=row_id,
         in_arena=in_arena,
-        model_controls=as_object(
-            as_object(as_object(metadata.get("params")).get("model_controls")).get(row_id)
-        ),
+        model_controls=as_object(as_object(parameters.get("model_controls")).get(row_id)),
         stream=body.get("stream") is True,
         task=task,
         user_id=as_text(user.get("id")),
@@ -196,22 +197,24 @@ def read_call(
         base_system_prompt=as_text(metadata["base_system_prompt"])
         if "base_system_prompt" in metadata
         else None,
-        base_user_prompt=prompt if isinstance(prompt := metadata.get("base_user_prompt"), str) else None,
-        optional_tools=_optional_tools(metadata),
+        base_user_prompt=base_user_prompt if isinstance(base_user_prompt, str) else None,
+        optional_tools=_optional_tools(metadata, knowledge),
         user_message_id=as_text(metadata.get("user_message_id")),
         user_text=as_text(asked.get("content")),
-        documents=_documents(metadata),
+        documents=_documents(metadata, knowledge),
         latest_document_ids=tuple(file_ids(asked.get("files"))),
         has_attachments=bool(as_list(asked.get("files"))),
         sources=tuple(_source(as_object(source)) for source in as_list(metadata.get("sources"))),
         host_search=_host_search(metadata),
-        is_spoken=as_object(metadata.get("features")).get("voice") is True,
+        is_spoken=features.get("voice") is True,
         ask=ask,
-        time_zone=as_text(as_object(metadata.get("variables")).get("{{CURRENT_TIMEZONE}}")),
+        time_zone=as_text(variables.get("{{CURRENT_TIMEZONE}}")),
         written_prompts=_written_prompts(as_object(metadata.get("chat_context"))),
-        function_id=model.removesuffix(strip_function_prefix(model)).removesuffix("."),
+        function_id=model.removesuffix(model_id).removesuffix("."),
         about_command=bool(task) and _is_about_command(metadata),
-        runs_tagged_code=_runs_tagged_code(metadata),
+        # The prompt then asks for code between tags: `process_chat_payload` in `utils/middleware.py`, since 0.12.
+        runs_tagged_code=parameters.get("function_calling") == "legacy"
+        and features.get("code_interpreter") is True,
     )
 
 
@@ -250,11 +253,11 @@ def _is_about_command(metadata: Mapping[str, Any]) -> bool:
     return find_commands(as_list(as_object(metadata.get("task_body")).get("messages"))).asked is not None
 
 
-def _optional_tools(metadata: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of the tools that the host adds to every chat; `get_builtin_tools` in its `utils/tools.py`."""
+def _optional_tools(metadata: Mapping[str, Any], knowledge: Any) -> frozenset[str]:
+    """The names of the tools that the host adds to every chat; `get_builtin_tools` in its `utils/tools.py`."""
     tools = as_object(metadata.get("tools"))
     builtin = {name for name, tool in tools.items() if as_object(tool).get("type") == "builtin"}
-    has_knowledge = metadata.get("files") or metadata.get("folder_knowledge") or _model_knowledge(metadata)
+    has_knowledge = metadata.get("files") or metadata.get("folder_knowledge") or knowledge
     return frozenset(builtin - _CHOSEN_TOOLS - (_KNOWLEDGE_TOOLS if has_knowledge else frozenset()))
 
 
@@ -270,12 +273,6 @@ def _host_search(metadata: Mapping[str, Any]) -> Literal["", "offered", "done"]:
     return "offered" if switched_on and tool.get("type") == "builtin" else ""
 
 
-def _runs_tagged_code(metadata: Mapping[str, Any]) -> bool:
-    """Whether the prompt asks for code between tags: `process_chat_payload` in `utils/middleware.py`, since 0.12."""
-    is_legacy = as_object(metadata.get("params")).get("function_calling") == "legacy"
-    return is_legacy and as_object(metadata.get("features")).get("code_interpreter") is True
-
-
 def _written_prompts(context: Mapping[str, Any]) -> tuple[str, ...]:
     """What the page sent of system prompts: `chat_context` in `main.py: chat_completion`, since 0.12."""
     messages = map(as_object, as_list(context.get("messages")))
@@ -283,19 +280,21 @@ def _written_prompts(context: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(filter(None, (*texts, as_text(as_object(context.get("params")).get("system")))))
 
 
-def _model_knowledge(metadata: Mapping[str, Any]) -> Any:
-    """What the model's administrator attached to it."""
-    return as_object(as_object(as_object(metadata.get("model")).get("info")).get("meta")).get("knowledge")
+def _documents(metadata: Mapping[str, Any], knowledge: Any) -> tuple[AttachedFile, ...]:
+    """The user's own files, each once, without raster images: the host has already put these into the messages.
 
-
-def _documents(metadata: Mapping[str, Any]) -> tuple[AttachedFile, ...]:
-    """The user's own files, each once; the host adds those of the model's knowledge to the same list."""
+    The host adds those of the model's knowledge to the same list.
+    """
     items = [as_object(item) for item in as_list(metadata.get("files"))]
     own = [item for item in items if _MARKS_OF_KNOWLEDGE.isdisjoint(item)]
     files = {file_id: _attached_file(file_id, item) for item in own for file_id in file_ids([item])}
-    for file_id in file_ids(_model_knowledge(metadata)):
+    for file_id in file_ids(knowledge):
         files.pop(file_id, None)
-    return tuple(file for file in files.values() if not _is_raster_image(file.media_type))
+    return tuple(
+        file
+        for file in files.values()
+        if not file.media_type.startswith("image/") or file.media_type == "image/svg+xml"
+    )
 
 
 def _attached_file(file_id: str, item: Mapping[str, Any]) -> AttachedFile:
@@ -308,11 +307,6 @@ def _attached_file(file_id: str, item: Mapping[str, Any]) -> AttachedFile:
         media_type=plain_media_type(item.get("content_type")) or plain_media_type(row.get("content_type")),
         size_bytes=as_count(row.get("size")) if size_bytes is None else size_bytes,
     )
-
-
-def _is_raster_image(media_type: str) -> bool:
-    """Whether the host has already put it into the messages: all images but SVG."""
-    return media_type.startswith("image/") and media_type != "image/svg+xml"
 
 
 def _source(source: Mapping[str, Any]) -> Source:

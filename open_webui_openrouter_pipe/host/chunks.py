@@ -48,12 +48,7 @@ class ChunkWriter:
     def __init__(self, *, completion_id: str, model: str, created: int, include_usage: bool = False) -> None:
         self._include_usage = include_usage
         self._begun = False
-        self._head = {
-            "id": completion_id,
-            "object": "chat.completion.chunk",
-            "created": created,
-            "model": model,
-        }
+        self._head = _head("chat.completion.chunk", completion_id, model, created)
         self._calls = 0
         self._round = 0
         self._earlier_usage: Usage | None = None
@@ -81,13 +76,11 @@ class ChunkWriter:
 
     def _end(self, effect: ResponseFinished) -> list[HostEvent]:
         chunk = self._chunk({}, finish_reason=_finish_reason(effect, calls=self._calls))
-        total = _sum(self._earlier_usage, effect.usage)
-        if total is None:
+        if (total := _sum(self._earlier_usage, effect.usage)) is None:
             return [chunk]
-        usage = _usage(total)
         if self._include_usage:
-            return [chunk, {**self._head, "choices": [], "usage": usage}]
-        return [{**chunk, "usage": usage}]
+            return [chunk, {**self._head, "choices": [], "usage": _usage(total)}]
+        return [{**chunk, "usage": _usage(total)}]
 
     def _text(self, key: str, delta: str, *, part: tuple[int, int]) -> HostEvent:
         """A delta; one of another message or paragraph than the last begins on a new line."""
@@ -107,7 +100,7 @@ class CompletionWriter:
 
     def __init__(self, native: NativeWriter, *, completion_id: str, model: str, created: int) -> None:
         self._native = native
-        self._head = {"id": completion_id, "object": "chat.completion", "created": created, "model": model}
+        self._head = _head("chat.completion", completion_id, model, created)
         self._reason = "stop"
 
     @property
@@ -139,8 +132,7 @@ class CompletionWriter:
         completion = {**self._head, **error, "choices": [choice]}
         if with_output:
             completion["output"] = self._native.items
-        if self._native.usage is not None:
-            usage = self._native.usage
+        if (usage := self._native.usage) is not None:
             completion["usage"] = self._native.host_usage if with_output else _usage(usage)
         return completion
 
@@ -187,6 +179,10 @@ def chunk_response(chunks: AsyncGenerator[HostEvent]) -> Any:
         yield "data: [DONE]\n\n"
 
     return StreamingResponse(lines(), media_type="text/event-stream")
+
+
+def _head(kind: str, completion_id: str, model: str, created: int) -> dict[str, Any]:
+    return {"id": completion_id, "object": kind, "created": created, "model": model}
 
 
 def _usage(usage: Usage) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The documents of a chat: to which message each is attached, and the messages with documents as parts.
+"""The documents of a chat, as parts of the messages to which they are attached, without the host's excerpts of them.
 
 Open WebUI keeps non-image files out of the messages and writes excerpts of them into the prompt instead: each time
 around the latest user message or at the end of the system prompt, wherever the file was attached. Here a file returns
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -23,7 +23,13 @@ from ..history.additions import SUMMARY_HEADING
 from ..history.folded import TOOL_IMAGES_TEXT
 from ..responses.values import as_list, as_object, as_text
 from .call import AttachedFile, Call, file_ids, is_saved
+from .lookups import branch_messages
 
+_MOST_ADDED: Final = 4
+"""How many messages in a row filters may have written in the user's name, for the user's own to be found before."""
+
+_REMEMBERED_CHATS: Final = 1_000
+_BLANKS: Final = " \t\n\r\f\v"
 _LONGEST_HEAD_CHARS: Final = 4096
 """Of the tag that begins an element: names, and the details of the source that the administrator lets it show."""
 
@@ -31,6 +37,8 @@ _OPENING: Final = "<source id="
 _CLOSING: Final = "</source>"
 _TAG_END: Final = re.compile(">")
 _SUMMARY: Final = f"\n{SUMMARY_HEADING}\n"
+
+_log = logging.getLogger(__name__)
 
 _Message = Mapping[str, Any]
 
@@ -51,31 +59,27 @@ def without_excerpts(call: Call, file_ids: Collection[str]) -> list[_Message | N
     must have written them, the messages stay as they are.
     """
     query = call.base_user_prompt or ""
+    # The host fills the template's query in where the text of a source has the same words, too.
     excerpts = [
-        _Excerpt(_as_written(text, query), source.file_id in file_ids)
+        _Excerpt(text.replace("[query]", query).replace("{{QUERY}}", query), source.file_id in file_ids)
         for source in call.sources
         for text in source.excerpts
     ]
     messages: list[_Message | None] = list(call.messages)
     if not any(excerpt.removed for excerpt in excerpts):
         return messages
-    latest = _latest_user_messages(call.messages, query)
-    system = [index for index, message in enumerate(call.messages) if _role(message) == "system"]
-    for index in latest:
-        messages[index] = _edit_user_message(call.messages[index], query, excerpts)
-    for index in system[:1]:
+    by_role: dict[str, list[int]] = {"system": [], "user": []}
+    for index, message in enumerate(call.messages):
+        by_role.setdefault(as_text(as_object(message).get("role")), []).append(index)
+    # The message that ends with the user's latest words, and those behind it: a continued answer has one for sources.
+    # A message without words gets none.
+    own = [index for index in by_role["user"] if _first_text(call.messages[index]).endswith(query)]
+    for index in by_role["user"] if query and own else ():
+        if index >= own[-1]:
+            messages[index] = _edit_user_message(call.messages[index], query, excerpts)
+    for index in by_role["system"][:1]:
         messages[index] = _edit_system_message(call.messages[index], call.base_system_prompt, excerpts)
     return messages
-
-
-def _latest_user_messages(messages: Sequence[_Message], query: str) -> list[int]:
-    """The message that ends with the user's latest words, and those behind it: a continued answer has one for sources.
-
-    A message without words gets no sources.
-    """
-    asked = [index for index, message in enumerate(messages) if _role(message) == "user"]
-    own = [index for index in asked if _first_text(messages[index]).endswith(query)]
-    return [index for index in asked if index >= own[-1]] if query and own else []
 
 
 def _edit_user_message(message: _Message, query: str, excerpts: Sequence[_Excerpt]) -> _Message | None:
@@ -167,11 +171,6 @@ def _element_end(written: str, start: int, text: str) -> int | None:
     return None
 
 
-def _as_written(text: str, query: str) -> str:
-    """The host fills the template's query in where the text of a source has the same words, too."""
-    return text.replace("[query]", query).replace("{{QUERY}}", query)
-
-
 def _first_text(message: _Message) -> str:
     """A message's text, or its first text part, which the host takes for it."""
     content = message.get("content")
@@ -179,20 +178,6 @@ def _first_text(message: _Message) -> str:
         texts = (as_object(part) for part in content)
         return next((as_text(part.get("text")) for part in texts if part.get("type") == "text"), "")
     return as_text(content)
-
-
-def _role(message: Any) -> str:
-    return as_text(as_object(message).get("role"))
-
-
-_MOST_ADDED: Final = 4
-"""How many messages in a row filters may have written in the user's name, for the user's own to be found before."""
-
-_REMEMBERED_CHATS: Final = 1_000
-
-_BLANKS: Final = " \t\n\r\f\v"
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,11 +230,17 @@ async def attached_documents(
     sent: Sequence[_Sent] = ()
     if is_saved(call.chat_id) and call.user_message_id:
         try:
-            sent = await _sent_messages(call.chat_id, call.user_message_id)
+            messages = await branch_messages(call.chat_id, call.user_message_id, "content", "files")
+            sent = [_Sent(_text_of(message), file_ids(message["files"])) for message in messages]
         except SQLAlchemyError:
             _log.warning("the chat's documents stay with the host", exc_info=True)
             return {}
-    return _by_message(_located(call, sent, unsaved or UnsavedChats()), call.documents)
+    left = {document.id: document for document in call.documents}
+    found: dict[int, tuple[AttachedFile, ...]] = {}
+    for index, ids in _located(call, sent, unsaved or UnsavedChats()):
+        if files := tuple(left.pop(file_id) for file_id in dict.fromkeys(ids) if file_id in left):
+            found[index] = (*found.get(index, ()), *files)
+    return found
 
 
 async def files_without_text(ids: Collection[str]) -> frozenset[str]:
@@ -274,35 +265,17 @@ def with_documents(call: Call, chosen: Mapping[int, Sequence[AttachedFile]]) -> 
     """
     chosen_ids = {file.id for files in chosen.values() for file in files}
     messages = without_excerpts(call, chosen_ids)
-    joined = [
-        _with_parts(as_object(message) or {"role": "user"}, chosen[index]) if chosen.get(index) else message
-        for index, message in enumerate(messages)
-    ]
-    return replace(call, messages=[message for message in joined if message is not None])
-
-
-async def _sent_messages(chat_id: str, message_id: str) -> list[_Sent]:
-    """The user messages of the branch that ends there, oldest first; the text of answers stays in the database."""
-    from open_webui.internal.db import get_async_db_context
-    from open_webui.models.chat_messages import ChatMessage
-    from open_webui.utils.misc import get_message_list
-
-    of_user = ChatMessage.role == "user"
-    statement = sa.select(
-        ChatMessage.id,
-        ChatMessage.parent_id,
-        ChatMessage.role,
-        sa.case((of_user, ChatMessage.content)).label("content"),
-        sa.case((of_user, ChatMessage.files)).label("files"),
-    ).where(ChatMessage.chat_id == chat_id)
-    async with get_async_db_context() as session:
-        rows = (await session.execute(statement)).mappings().all()
-    messages = {row["id"].removeprefix(f"{chat_id}-"): {**row, "parentId": row["parent_id"]} for row in rows}
-    return [
-        _Sent(_text_of(message), file_ids(message["files"]))
-        for message in get_message_list(messages, message_id)
-        if message["role"] == "user"
-    ]
+    for index, files in chosen.items():
+        if files:
+            message = as_object(messages[index]) or {"role": "user"}
+            content = message.get("content")
+            parts = [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)
+            parts = [
+                *parts,
+                *({"type": "file", "file": {"file_id": file.id, "filename": file.name}} for file in files),
+            ]
+            messages[index] = {**message, "content": parts}
+    return replace(call, messages=[message for message in messages if message is not None])
 
 
 def _located(call: Call, sent: Sequence[_Sent], unsaved: UnsavedChats) -> list[tuple[int, Sequence[str]]]:
@@ -333,25 +306,6 @@ def _located(call: Call, sent: Sequence[_Sent], unsaved: UnsavedChats) -> list[t
     earlier.sort(key=lambda file_id: [*known].index(file_id) if file_id in known else -1)
     last = len(users) - 1
     return [*((users[min(known.get(file_id, 0), last)], [file_id]) for file_id in earlier), *matched]
-
-
-def _by_message(
-    located: Iterable[tuple[int, Sequence[str]]], documents: Sequence[AttachedFile]
-) -> Mapping[int, tuple[AttachedFile, ...]]:
-    """The documents by their message, each at the first that has it."""
-    left = {document.id: document for document in documents}
-    found: dict[int, tuple[AttachedFile, ...]] = {}
-    for index, ids in located:
-        if files := tuple(left.pop(file_id) for file_id in dict.fromkeys(ids) if file_id in left):
-            found[index] = (*found.get(index, ()), *files)
-    return found
-
-
-def _with_parts(message: Mapping[str, Any], files: Sequence[AttachedFile]) -> Mapping[str, Any]:
-    content = message.get("content")
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)
-    added = [{"type": "file", "file": {"file_id": file.id, "filename": file.name}} for file in files]
-    return {**message, "content": [*parts, *added]}
 
 
 def _text_of(message: Mapping[str, Any]) -> str:

@@ -1,7 +1,8 @@
-"""What the host's own tables say: who exists, and which chats name an artifact. Reads, and never writes.
+"""What the host's own tables say of users, chats and prompts. Reads, and never writes.
 
-Source: `models/users.py`, `models/chats.py` and `models/chat_messages.py` of Open WebUI 0.12. Archived chats are
-chats. A clone, a fork and an imported chat keep the text, the items and the times of the messages that they copy.
+Source: `models/users.py`, `models/chats.py`, `models/chat_messages.py`, `main.py: chat_completion` (a model's prompt
+goes before that of all models) and `functions.py` of Open WebUI 0.12. Archived chats are chats. A clone, a fork and an
+imported chat keep the text, the items and the times of the messages that they copy.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ _DAY_SECONDS: Final = 24 * 60 * 60
 _LONGEST_MESSAGE_SECONDS: Final = 30 * _DAY_SECONDS
 """How long before its artifacts a message may have been written last, by what the host says: far more than it takes."""
 
+_LARGEST_SECONDS: Final = 10_000_000_000
+"""A larger time is in milliseconds, as in old rows."""
+
 _BATCH_MESSAGES: Final = 50
 _TIME_CHARS: Final = 16
 _NANOSECONDS: Final = 10**9
@@ -40,6 +44,8 @@ _POSITION: Final[Mapping[str, Callable[..., sa.ColumnElement[int]]]] = {
     "sqlite": sa.func.instr,
     "postgresql": sa.func.strpos,
 }
+
+_log = logging.getLogger(__name__)
 
 
 class Records:
@@ -53,15 +59,17 @@ class Records:
         """Return those of the users who exist. Raises SQLAlchemy's errors, as the other methods do."""
         from open_webui.models.users import User
 
-        found = await self._fetch(sa.select(User.id).where(User.id.in_(user_ids)))
-        return {row[0] for row in found}
+        return await self._existing(User.id, user_ids)
 
     async def existing_chats(self, chat_ids: Sequence[str]) -> AbstractSet[str]:
         """Return those of the chats that exist."""
         from open_webui.models.chats import Chat
 
-        found = await self._fetch(sa.select(Chat.id).where(Chat.id.in_(chat_ids)))
-        return {row[0] for row in found}
+        return await self._existing(Chat.id, chat_ids)
+
+    async def _existing(self, column: Any, ids: Sequence[str]) -> AbstractSet[str]:
+        async with self._engine.connect() as connection:
+            return set(await connection.scalars(sa.select(column).where(column.in_(ids))))
 
     async def naming_chats(self, user_id: str, ids: Sequence[str]) -> Mapping[str, str]:
         """Return a chat for each artifact id that an existing chat of the user names.
@@ -77,8 +85,8 @@ class Records:
         similar_id = re.compile(rf"{prefix}[{_ALPHABET}]{{{len(first) - len(prefix)}}}")
         chats: dict[str, str] = {}
         async with self._engine.connect() as connection:
-            since = _created_seconds(first) - _LONGEST_MESSAGE_SECONDS
-            statement = self._messages_with(prefix, user_id, since)
+            created = int(first[:_TIME_CHARS].translate(_TO_PYTHONS_BASE_32), 32) // _NANOSECONDS
+            statement = self._messages_with(prefix, user_id, created - _LONGEST_MESSAGE_SECONDS)
             async for chat_id, text in await connection.stream(statement):
                 chats.update(dict.fromkeys(set(ids).intersection(similar_id.findall(text)), chat_id))
         return chats
@@ -99,22 +107,28 @@ class Records:
             .execution_options(yield_per=_BATCH_MESSAGES)
         )
 
-    async def _fetch(self, statement: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
-        async with self._engine.connect() as connection:
-            return (await connection.execute(statement)).all()
-
 
 def _text_of(column: Any) -> sa.ColumnElement[str]:
     """A JSON column as the text that it is stored as."""
     return sa.func.coalesce(sa.cast(column, sa.Text), "")
 
 
-def _created_seconds(ulid: str) -> int:
-    """When the artifact with this id was created, in epoch seconds."""
-    return int(ulid[:_TIME_CHARS].translate(_TO_PYTHONS_BASE_32), 32) // _NANOSECONDS
+async def branch_messages(chat_id: str, message_id: str, *columns: str) -> Sequence[Mapping[str, Any]]:
+    """Return these columns of the user's messages in the branch that ends there, oldest first.
 
+    The text of answers stays in the database. Raises SQLAlchemy's errors.
+    """
+    from open_webui.internal.db import get_async_db_context
+    from open_webui.models.chat_messages import ChatMessage
+    from open_webui.utils.misc import get_message_list
 
-_log = logging.getLogger(__name__)
+    of_user = ChatMessage.role == "user"
+    selected = [sa.case((of_user, getattr(ChatMessage, name))).label(name) for name in columns]
+    statement = sa.select(ChatMessage.id, ChatMessage.parent_id, ChatMessage.role, *selected)
+    async with get_async_db_context() as session:
+        rows = (await session.execute(statement.where(ChatMessage.chat_id == chat_id))).mappings().all()
+    messages = {row["id"].removeprefix(f"{chat_id}-"): {**row, "parentId": row["parent_id"]} for row in rows}
+    return [message for message in get_message_list(messages, message_id) if message["role"] == "user"]
 
 
 async def quoted_calls(call: Call, call_ids: Collection[str]) -> frozenset[str]:
@@ -144,10 +158,6 @@ def _written_by_older_versions(messages: Iterable[Mapping[str, Any]]) -> set[str
     }
 
 
-_LARGEST_SECONDS: Final = 10_000_000_000
-"""A larger time is in milliseconds, as in old rows."""
-
-
 async def chat_pauses(call: Call) -> Sequence[float]:
     """Return the seconds between the user's messages of this branch, oldest first; none where they are not known.
 
@@ -156,42 +166,17 @@ async def chat_pauses(call: Call) -> Sequence[float]:
     if call.task or not is_saved(call.chat_id) or not call.user_message_id:
         return ()
     try:
-        times = await _message_times(call.chat_id, call.user_message_id)
+        messages = await branch_messages(call.chat_id, call.user_message_id, "created_at")
     except SQLAlchemyError:
         _log.warning("the pauses of a chat are not known", exc_info=True)
         return ()
-    return [max(0.0, later - earlier) for earlier, later in pairwise(times)]
-
-
-async def _message_times(chat_id: str, message_id: str) -> list[float]:
-    """The epoch seconds of the user's messages of the branch that ends there, oldest first."""
-    from open_webui.internal.db import get_async_db_context
-    from open_webui.models.chat_messages import ChatMessage
-    from open_webui.utils.misc import get_message_list
-
-    statement = sa.select(
-        ChatMessage.id, ChatMessage.parent_id, ChatMessage.role, ChatMessage.created_at
-    ).where(ChatMessage.chat_id == chat_id)
-    async with get_async_db_context() as session:
-        rows = (await session.execute(statement)).mappings().all()
-    messages = {row["id"].removeprefix(f"{chat_id}-"): {**row, "parentId": row["parent_id"]} for row in rows}
-    times = [
-        message["created_at"] or 0
-        for message in get_message_list(messages, message_id)
-        if message["role"] == "user"
-    ]
-    return [time / 1000 if time > _LARGEST_SECONDS else time for time in times]
-
-
-log = logging.getLogger(__name__)
+    times = [message["created_at"] or 0 for message in messages]
+    seconds = [time / 1000 if time > _LARGEST_SECONDS else time for time in times]
+    return [max(0.0, later - earlier) for earlier, later in pairwise(seconds)]
 
 
 async def template_digest(call: Call) -> str:
-    """Return a digest of the system prompts of the call's model, of all models and of its chat, "" where unknown.
-
-    Source: `main.py: chat_completion` (the model's prompt goes before that of all models) and `functions.py` of Open
-    WebUI 0.12.
-    """
+    """Return a digest of the system prompts of the call's model, of all models and of its chat, "" where unknown."""
     from open_webui.models.config import Config
     from open_webui.models.models import Models
 
@@ -200,7 +185,7 @@ async def template_digest(call: Call) -> str:
         params = as_object(row.params.model_dump()) if row and row.params else {}
         defaults = as_object(await Config.get("models.default_params", {}))
     except Exception as error:  # noqa: BLE001 - the host's database may raise anything, and this is no reason to fail
-        log.warning("the template of a system prompt is not known: %s", type(error).__name__)
+        _log.warning("the template of a system prompt is not known: %s", type(error).__name__)
         return ""
     texts = [as_text(params.get("system")), as_text(defaults.get("system")), *call.written_prompts]
     return sha256(json.dumps(texts).encode()).hexdigest()

@@ -1,7 +1,9 @@
-"""What administrators have set for a model in Open WebUI, read from its own tables.
+"""The rows that Open WebUI keeps of our models: what they say, who may use them, and when they are written.
 
-The host merges these parameters with the user's own before it calls a pipe, so that the body does not say whose they
-are. Source: `main.py: chat_completion`, `utils/misc.py: merge_model_params` and `utils/payload.py` of Open WebUI 0.12.
+What an administrator edits stays theirs: beside the values that we have written a row holds their digests. Owns the
+icons, and reads the parameters that administrators set: the host merges them with the user's own before it calls a
+pipe, so that the body does not say whose they are. Source: `main.py: chat_completion`, `utils/misc.py:
+merge_model_params` and `utils/payload.py` of Open WebUI 0.12.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
@@ -27,6 +29,35 @@ from typing import Any, Final, Literal, Protocol
 from ..ports import Model
 from ..responses.values import as_object, as_text
 from .call import Call
+
+AccessFor = Literal["new", "all"]
+Outcome = Literal["created", "updated", "access"]
+Grant = tuple[str, str, str]
+"""Kind and id of whom it is for, and what is permitted."""
+
+PRIVATE: Final = "private"
+PUBLIC: Final = "public"
+
+_LEASE: Final = "model rows"
+_LEASE_SECONDS: Final = 10 * 60.0
+_RETRY_SECONDS: Final = 60.0
+_PAGE_ROWS: Final = 50
+_COMMENT: Final = "From OpenRouter's list of models"
+"""What the row's history in Open WebUI says of our versions."""
+
+WRITTEN: Final = "openrouter_pipe"
+"""The key of a row's `meta` under which the digests are."""
+LONG_CONTEXT_TOKENS: Final = 500_000
+"""From where on a model is tagged for its long context."""
+
+_NAME: Final = "name"
+_ICON: Final = "profile_image_url"
+_CAPABILITY: Final = "capabilities."
+_DESCRIPTION_CHARACTERS: Final = 300
+_DEFAULT_ICON: Final = "/static/favicon.png"
+"""What the page writes where a row has no icon, or where it has not loaded the row's own."""
+_MARKUP: Final = re.compile(r"!?\[([^\[\]]*+)\]\((?:[^()]|\([^()]*+\))*+\)|<[^<>]*+>")
+"""A link or a picture, of which the text is kept, and a tag."""
 
 SIZE_PIXELS: Final = 48
 
@@ -56,6 +87,8 @@ _COLOURS: Final = {
 }
 """Near the colour by which a provider is known; others get one of their name."""
 
+_log = logging.getLogger(__name__)
+
 
 @cache
 def icon(provider: str, name: str) -> str:
@@ -69,7 +102,10 @@ def icon(provider: str, name: str) -> str:
     letter = next(
         (character for character in name.upper() if character.isascii() and character.isalnum()), _UNKNOWN
     )
-    colour = bytes.fromhex(_COLOURS[provider]) if provider in _COLOURS else _colour_of(provider)
+    colour = bytes.fromhex(_COLOURS.get(provider, ""))
+    if not colour:  # a hue of the name, always dark enough for white letters
+        hue = int.from_bytes(hashlib.sha256(provider.encode("utf-8", "surrogatepass")).digest()[:2], "big")
+        colour = bytes(round(channel * 255) for channel in colorsys.hls_to_rgb(hue / 65536, 0.4, 0.5))
     drawn = Image.new("L", (SIZE_PIXELS, SIZE_PIXELS))
     middle = SIZE_PIXELS / 2, SIZE_PIXELS / 2
     ImageDraw.Draw(drawn).text(middle, letter, fill=255, font=font, anchor="mm")
@@ -80,28 +116,6 @@ def icon(provider: str, name: str) -> str:
     written = io.BytesIO()
     image.save(written, "PNG", optimize=True, bits=4)
     return f"data:image/png;base64,{base64.b64encode(written.getvalue()).decode()}"
-
-
-def _colour_of(provider: str) -> bytes:
-    """A hue of the name, always dark enough for white letters."""
-    hue = int.from_bytes(hashlib.sha256(provider.encode("utf-8", "surrogatepass")).digest()[:2], "big")
-    return bytes(round(channel * 255) for channel in colorsys.hls_to_rgb(hue / 65536, 0.4, 0.5))
-
-
-LONG_CONTEXT_TOKENS: Final = 500_000
-"""From where on a model is tagged for its long context."""
-
-WRITTEN: Final = "openrouter_pipe"
-"""The key of a row's `meta` under which the digests are."""
-
-_NAME: Final = "name"
-_ICON: Final = "profile_image_url"
-_CAPABILITY: Final = "capabilities."
-_DESCRIPTION_CHARACTERS: Final = 300
-_DEFAULT_ICON: Final = "/static/favicon.png"
-"""What the page writes where a row has no icon, or where it has not loaded the row's own."""
-_MARKUP: Final = re.compile(r"!?\[([^\[\]]*+)\]\((?:[^()]|\([^()]*+\))*+\)|<[^<>]*+>")
-"""A link or a picture, of which the text is kept, and a tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,66 +133,45 @@ def model_fields(model: Model, defaults: Mapping[str, Any]) -> Mapping[str, Any]
     """
     slug = model.id.partition("/")[0].removeprefix("~") or model.id
     provider = (model.name.partition(": ")[0].strip() if ": " in model.name else "") or slug
-    allowed = {name: can and defaults.get(name) is not False for name, can in _capabilities(model).items()}
     description = _description(model)
     return {
         _NAME: model.name,
         **({"description": description} if description else {}),
         _ICON: icon(slug, provider),
-        "tags": [{"name": tag} for tag in _tags(model, provider)],
-        **{f"{_CAPABILITY}{name}": can for name, can in allowed.items()},
+        "tags": [{"name": tag} for tag in (provider, *_tags(model))],
+        **{
+            f"{_CAPABILITY}{name}": can and defaults.get(name) is not False
+            for name, can in _capabilities(model).items()
+        },
     }
-
-
-def new_row(fields: Mapping[str, Any]) -> RowInfo:
-    """Return the row of a model that had none."""
-    return _with_fields(RowInfo("", {}), fields, {})
 
 
 def updated_row(row: RowInfo, fields: Mapping[str, Any]) -> RowInfo | None:
     """Return the row with the fields that nobody else has written, None where that changes nothing."""
     written = as_object(row.meta.get(WRITTEN))
-    ours = {
-        field: value
-        for field, value in fields.items()
-        if _is_ours(field, _value_of(row, field), written.get(field))
-    }
-    updated = _with_fields(row, ours, written)
-    return updated if ours and updated != row else None
-
-
-def _is_ours(field: str, value: Any, written: str | None) -> bool:
-    """Whether nobody has written the field, or we have."""
-    if value is None:
-        return written is None or field == _ICON
-    return _digest(value) == written
-
-
-def _value_of(row: RowInfo, field: str) -> Any:
-    """What stands in a field, None for all that means nothing."""
-    if field == _NAME:
-        return row.name or None
-    if field.startswith(_CAPABILITY):
-        return as_object(row.meta.get("capabilities")).get(field.removeprefix(_CAPABILITY))
-    value = row.meta.get(field)
-    if field == _ICON and as_text(value).endswith(_DEFAULT_ICON):
-        return None
-    return value or None
-
-
-def _with_fields(row: RowInfo, fields: Mapping[str, Any], written: Mapping[str, Any]) -> RowInfo:
+    ours = {name: value for name, value in fields.items() if _is_ours(row, name, written.get(name))}
     capabilities = {
-        field.removeprefix(_CAPABILITY): value
-        for field, value in fields.items()
-        if field.startswith(_CAPABILITY)
+        name.removeprefix(_CAPABILITY): can for name, can in ours.items() if name.startswith(_CAPABILITY)
     }
     meta = {
         **row.meta,
-        **{field: value for field, value in fields.items() if field != _NAME and "." not in field},
+        **{name: value for name, value in ours.items() if name != _NAME and "." not in name},
         **({"capabilities": as_object(row.meta.get("capabilities")) | capabilities} if capabilities else {}),
-        WRITTEN: {**written, **{field: _digest(value) for field, value in fields.items()}},
+        WRITTEN: {**written, **{name: _digest(value) for name, value in ours.items()}},
     }
-    return RowInfo(fields.get(_NAME, row.name), meta)
+    updated = RowInfo(ours.get(_NAME, row.name), meta)
+    return updated if ours and updated != row else None
+
+
+def _is_ours(row: RowInfo, name: str, written: str | None) -> bool:
+    """Whether nobody has written the field, or we have; the page's own default icon is nobody's."""
+    if name.startswith(_CAPABILITY):
+        value = as_object(row.meta.get("capabilities")).get(name.removeprefix(_CAPABILITY))
+        return written is None if value is None else _digest(value) == written
+    value = row.name if name == _NAME else row.meta.get(name)
+    if name == _ICON and (not value or as_text(value).endswith(_DEFAULT_ICON)):
+        return True
+    return _digest(value) == written if value else written is None
 
 
 def _digest(value: Any) -> str:
@@ -196,14 +189,11 @@ def _capabilities(model: Model) -> dict[str, bool]:
         "vision": model.reads("image"),
         "file_upload": True,
         "image_generation": model.draws or calls_tools,
-        "web_search": calls_tools,
-        "code_interpreter": calls_tools,
-        "builtin_tools": calls_tools,
+        **dict.fromkeys(("web_search", "code_interpreter", "builtin_tools"), calls_tools),
     }
 
 
-def _tags(model: Model, provider: str) -> Iterator[str]:
-    yield provider
+def _tags(model: Model) -> list[str]:
     is_tagged = {
         "free": model.is_free,
         "reasoning": model.reasons,
@@ -213,11 +203,14 @@ def _tags(model: Model, provider: str) -> Iterator[str]:
         "long context": (model.context_tokens or 0) >= LONG_CONTEXT_TOKENS,
         "expiring": bool(model.expires),
     }
-    yield from (tag for tag, is_so in is_tagged.items() if is_so)
+    return [tag for tag, is_so in is_tagged.items() if is_so]
 
 
 def _description(model: Model) -> str:
-    """Context, prices and the day of withdrawal, then the beginning of the catalogue's text, in one paragraph."""
+    """Context, prices and the day of withdrawal, then the beginning of the catalogue's text, in one paragraph.
+
+    No browser fetches anything for it: what is left of pictures and tags is broken up.
+    """
     facts = []
     if model.context_tokens:
         facts.append(f"Context: {model.context_tokens:,} tokens.")
@@ -228,13 +221,8 @@ def _description(model: Model) -> str:
         facts.append(f"Price per million tokens: {prices}.")
     if model.expires:
         facts.append(f"Withdrawn on {model.expires}.")
-    text = _beginning(_plain(model.description))
-    return " ".join(part for part in (*facts, text) if part)
-
-
-def _plain(text: str) -> str:
-    """A text in one line for which no browser fetches anything: what is left of pictures and tags is broken up."""
-    return " ".join(_MARKUP.sub(r"\1", text).replace("![", "! [").replace("<", "< ").split())
+    plain = _MARKUP.sub(r"\1", model.description).replace("![", "! [").replace("<", "< ")
+    return " ".join(filter(None, (*facts, _beginning(" ".join(plain.split())))))
 
 
 def _per_million(price: float) -> str:
@@ -302,25 +290,6 @@ def _parsed(value: Any) -> Any:
         return value
 
 
-AccessFor = Literal["new", "all"]
-Outcome = Literal["created", "updated", "access"]
-
-PRIVATE: Final = "private"
-PUBLIC: Final = "public"
-
-_LEASE: Final = "model rows"
-_LEASE_SECONDS: Final = 10 * 60.0
-_RETRY_SECONDS: Final = 60.0
-_PAGE_ROWS: Final = 50
-_COMMENT: Final = "From OpenRouter's list of models"
-"""What the row's history in Open WebUI says of our versions."""
-
-_log = logging.getLogger(__name__)
-
-Grant = tuple[str, str, str]
-"""Kind and id of whom it is for, and what is permitted."""
-
-
 @dataclass(frozen=True, slots=True)
 class ModelRowSettings:
     """Whether rows are filled; who may use models (`private`, `public`, or names of groups), and which of them.
@@ -343,16 +312,8 @@ class Claims(Protocol):
         """Give the claim back."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Offer:
-    """What one function offers. `listing` numbers the lists that were fetched: each of them is worth a pass."""
-
-    models: Sequence[Model]
-    settings: ModelRowSettings
-    listing: int
-
-
 Write = Callable[[str, Sequence[Model], ModelRowSettings], Awaitable[Mapping[Outcome, int]]]
+Offer = tuple[Sequence[Model], ModelRowSettings, int]
 
 
 @dataclass(slots=True)
@@ -363,25 +324,27 @@ class ModelRows:
     start: Callable[[Coroutine[Any, Any, None]], object]
     clock: Callable[[], float]
     write: Write
-    _done: dict[str, _Offer] = field(default_factory=dict)
+    _done: dict[str, Offer] = field(default_factory=dict)
     _next_attempts: dict[str, float] = field(default_factory=dict)
 
     def offer(
         self, function_id: str, models: Sequence[Model], settings: ModelRowSettings, *, listing: int
     ) -> None:
-        """Have the rows of the models that a function offers written, if that was not done; returns at once."""
-        offer = _Offer(models, settings, listing)
-        now = self.clock()
+        """Have the rows of the models that a function offers written, if that was not done; returns at once.
+
+        `listing` numbers the lists that were fetched: each of them is worth a pass.
+        """
+        offer, now = (models, settings, listing), self.clock()
         if self._done.get(function_id) == offer or now < self._next_attempts.get(function_id, now):
             return
         self._done[function_id] = offer
-        self.start(self._write(function_id, offer))
+        self.start(self._write(function_id, models, settings))
 
-    async def _write(self, function_id: str, offer: _Offer) -> None:
+    async def _write(self, function_id: str, models: Sequence[Model], settings: ModelRowSettings) -> None:
         try:
             if await self.claims.take(_LEASE, _LEASE_SECONDS):
                 try:
-                    written = await self.write(function_id, offer.models, offer.settings)
+                    written = await self.write(function_id, models, settings)
                 finally:
                     await self.claims.release(_LEASE)
                 _log.debug("model rows written: %s", dict(written))
@@ -406,26 +369,40 @@ async def write_model_rows(
     function_id: str, models: Sequence[Model], settings: ModelRowSettings
 ) -> Mapping[Outcome, int]:
     """Write the rows of a function's models that differ, and return how many of each kind; may raise anything."""
+    from open_webui.models.config import Config
+
     by_row_id = {f"{function_id}.{model.id}": model for model in models if not re.search(r"\s", model.id)}
     rows = await _read_rows(function_id)
-    ours = {row_id: row for row_id in by_row_id if (row := rows.get(row_id)) is not None}
-    fields = await _fields(by_row_id, settings)
+    defaults: Mapping[str, Any] = {}
+    if settings.sync_info:
+        metadata = as_object(await Config.get("models.default_metadata", {}))
+        defaults = as_object(metadata.get("capabilities"))
+
+    def compare() -> tuple[dict[str, RowInfo], dict[str, Mapping[str, Any]]]:
+        """What is missing, and the fields of what is outdated."""
+        fields = {
+            row_id: model_fields(model, defaults) if settings.sync_info else {}
+            for row_id, model in by_row_id.items()
+        }
+        missing = {
+            row_id: updated_row(RowInfo("", {}), fields[row_id]) or RowInfo(model.name, {})
+            for row_id, model in by_row_id.items()
+            if row_id not in rows
+        }
+        ours = {row_id: row for row_id in by_row_id if (row := rows.get(row_id))}
+        return missing, {
+            row_id: fields[row_id] for row_id, row in ours.items() if updated_row(row, fields[row_id])
+        }
+
+    missing, outdated = await asyncio.to_thread(compare)  # icons are drawn
     grants = await _grants(settings.access)
     written: Counter[Outcome] = Counter()
-    missing = [row_id for row_id in by_row_id if row_id not in rows]
     if missing and (settings.sync_info or grants):
-        owner_id = await _owner_id(function_id)
-        for page in _pages(missing):
-            infos = {
-                row_id: new_row(fields[row_id]) if settings.sync_info else RowInfo(by_row_id[row_id].name, {})
-                for row_id in page
-            }
-            written["created"] += await _create(infos, owner_id, grants, int(time.time()))
-    if settings.sync_info:
-        for row_id in await asyncio.to_thread(_outdated, ours, fields):
-            written["updated"] += await _update(row_id, fields[row_id])
+        written["created"] = await _create(missing, function_id, grants)
+    for row_id, fields in outdated.items():
+        written["updated"] += await _update(row_id, fields)
     if settings.access_for == "all":
-        written["access"] += await _set_access(list(ours), grants)
+        written["access"] = await _set_access([row_id for row_id in by_row_id if rows.get(row_id)], grants)
     return written
 
 
@@ -445,41 +422,14 @@ async def _read_rows(function_id: str) -> dict[str, RowInfo | None]:
     }
 
 
-async def _fields(
-    by_row_id: Mapping[str, Model], settings: ModelRowSettings
-) -> Mapping[str, Mapping[str, Any]]:
-    """The fields of each row; made in a thread, since icons are drawn."""
-    from open_webui.models.config import Config
+async def _create(infos: Mapping[str, RowInfo], function_id: str, grants: frozenset[Grant]) -> int:
+    """Create rows, each with its first version, for the administrator who installed the function; return how many.
 
-    if not settings.sync_info:
-        return {}
-    metadata = as_object(await Config.get("models.default_metadata", {}))
-    defaults = as_object(metadata.get("capabilities"))
-
-    def make() -> dict[str, Mapping[str, Any]]:
-        return {row_id: model_fields(model, defaults) for row_id, model in by_row_id.items()}
-
-    return await asyncio.to_thread(make)
-
-
-def _outdated(rows: Mapping[str, RowInfo], fields: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    return [row_id for row_id, row in rows.items() if updated_row(row, fields[row_id])]
-
-
-async def _owner_id(function_id: str) -> str:
-    """The administrator who installed the function: the owner of its rows."""
-    from open_webui.models.functions import Functions
-
-    function = await Functions.get_function_by_id(function_id)
-    return function.user_id if function else ""
-
-
-async def _create(infos: Mapping[str, RowInfo], owner_id: str, grants: frozenset[Grant], created: int) -> int:
-    """Create rows in one transaction, each with its first version; 0 where somebody else creates one of them too.
-
-    The host's own way, row by row, keeps a worker busy for seconds. Before 0.12, rows had no versions.
+    The host's own way, row by row, keeps a worker busy for seconds; here a page is a transaction, of which nothing is
+    left where somebody else creates one of its rows too. Before 0.12, rows had no versions.
     """
     from open_webui.internal.db import get_async_db_context
+    from open_webui.models.functions import Functions
     from open_webui.models.models import Model as Row
     from open_webui.models.models import ModelForm
     from sqlalchemy.exc import IntegrityError
@@ -488,27 +438,31 @@ async def _create(infos: Mapping[str, RowInfo], owner_id: str, grants: frozenset
         from open_webui.models.model_history import ModelHistories, model_snapshot
     except ImportError:
         ModelHistories = None  # noqa: N806 - the host's name, of what it does not have
-    async with get_async_db_context() as session:
-        for row_id, info in infos.items():
-            form = ModelForm.model_validate(
-                {"id": row_id, "name": info.name, "meta": info.meta, "params": {}}
-            )
-            content = form.model_dump(exclude={"access_grants", "commit_message"})
-            row = Row(**content, user_id=owner_id, created_at=created, updated_at=created)
-            if ModelHistories:
-                version = ModelHistories.new_entry(
-                    row_id, model_snapshot(content), owner_id, commit_message=_COMMENT
+    function, created, count = await Functions.get_function_by_id(function_id), int(time.time()), 0
+    owner_id = function.user_id if function else ""
+    for page in _pages([*infos]):
+        async with get_async_db_context() as session:
+            for row_id in page:
+                info = infos[row_id]
+                form = ModelForm.model_validate(
+                    {"id": row_id, "name": info.name, "meta": info.meta, "params": {}}
                 )
-                row.version_id = version.id
-                session.add(version)
-            session.add_all([row, *_grant_rows(row_id, grants, created)])
-        try:
-            await session.commit()
-        except IntegrityError as error:
-            await session.rollback()
-            _log.debug("rows were created by somebody else: %s", error)
-            return 0
-    return len(infos)
+                content = form.model_dump(exclude={"access_grants", "commit_message"})
+                row = Row(**content, user_id=owner_id, created_at=created, updated_at=created)
+                if ModelHistories:
+                    version = ModelHistories.new_entry(
+                        row_id, model_snapshot(content), owner_id, commit_message=_COMMENT
+                    )
+                    row.version_id = version.id
+                    session.add(version)
+                session.add_all([row, *_grant_rows(row_id, grants, created)])
+            try:
+                await session.commit()
+                count += len(page)
+            except IntegrityError as error:
+                await session.rollback()
+                _log.debug("rows were created by somebody else: %s", error)
+    return count
 
 
 async def _update(row_id: str, fields: Mapping[str, Any]) -> bool:
@@ -574,16 +528,17 @@ async def _set_access(row_ids: Sequence[str], grants: frozenset[Grant]) -> int:
 def _grant_rows(row_id: str, grants: frozenset[Grant], created: int) -> list[Any]:
     from open_webui.models.access_grants import AccessGrant
 
-    names = ("principal_type", "principal_id", "permission")
     return [
         AccessGrant(
             id=str(uuid.uuid4()),
             resource_type="model",
             resource_id=row_id,
+            principal_type=kind,
+            principal_id=who,
+            permission=permission,
             created_at=created,
-            **dict(zip(names, grant, strict=True)),
         )
-        for grant in sorted(grants)
+        for kind, who, permission in sorted(grants)
     ]
 
 

@@ -1,4 +1,4 @@
-"""What Open WebUI itself runs on and shares: its database, Redis, secret key and data folder.
+"""What Open WebUI itself runs on and shares: database, Redis, secret key, data folder, groups, a user's stored valves.
 
 All of it stays the host's: nothing here is closed. The host's Redis (a plain one, behind Sentinel, or a cluster) is
 connected when it is first used. Everything is imported when it is asked for. Where the host has no secret key, one of
@@ -28,7 +28,7 @@ from ..money.limits import Group
 from ..responses.values import as_object, as_text
 
 SECRET_FILE: Final = "openrouter_pipe_secret"  # noqa: S105 - a name
-
+SAVING_FUNCTIONS: Final = frozenset({"update_function_valves_by_id", "update_function_user_valves_by_id"})
 _OUR_PART: Final = "openrouter_pipe"
 
 _log = logging.getLogger(__name__)
@@ -124,9 +124,6 @@ def shared_redis() -> SharedRedis | None:
     return SharedRedis(client, f"{env.REDIS_KEY_PREFIX}:{_OUR_PART}") if client is not None else None
 
 
-SAVING_FUNCTIONS: Final = frozenset({"update_function_valves_by_id", "update_function_user_valves_by_id"})
-
-
 def is_saving() -> bool:
     """Return whether the constructor that asks was called by the host's function for saving a form."""
     return sys._getframe(2).f_code.co_name in SAVING_FUNCTIONS  # noqa: SLF001 - nothing else tells it
@@ -148,7 +145,15 @@ def stored_user_valves(user: Mapping[str, Any], function_id: str) -> Mapping[str
     """
     functions = as_object(as_object(user.get("settings")).get("functions"))
     stored = as_object(functions.get("valves")).get(function_id)
-    return _decrypted(stored) if isinstance(stored, str) and stored else as_object(stored)
+    if not isinstance(stored, str) or not stored:
+        return as_object(stored)
+    try:  # the host's own `decrypt_valves` takes what it cannot decrypt for empty
+        from open_webui.utils.valves import _fernet
+
+        return as_object(json.loads(_fernet().decrypt(stored.encode())))
+    except Exception as error:  # noqa: BLE001 - whatever it is, they cannot be read
+        _log.warning("the valves of a user cannot be decrypted: %s", type(error).__name__)
+        return None
 
 
 async def replace_user_valve(function_id: str, user_id: str, name: str, values: tuple[str, str]) -> None:
@@ -167,17 +172,6 @@ async def replace_user_valve(function_id: str, user_id: str, name: str, values: 
 def function_of(model: Any) -> str:
     """Return the id of the function that offers a model, as the host reads it in the model's id."""
     return as_text(model).partition(".")[0]
-
-
-def _decrypted(stored: str) -> Mapping[str, Any] | None:
-    """The host's own `decrypt_valves` takes what it cannot decrypt for empty."""
-    try:
-        from open_webui.utils.valves import _fernet
-
-        return as_object(json.loads(_fernet().decrypt(stored.encode())))
-    except Exception as error:  # noqa: BLE001 - whatever it is, they cannot be read
-        _log.warning("the valves of a user cannot be decrypted: %s", type(error).__name__)
-        return None
 
 
 async def groups_of(user_id: str) -> list[Group]:

@@ -1,16 +1,17 @@
-"""In which language a user reads lines, which of them, and whether the page has the button that one of them names.
+"""How one user is addressed: the language of lines, which of them, questions on the page, and spoken answers.
 
-Nothing of this reaches the model: it is looked up when a line leaves for the user. Sources in Open WebUI 0.12: the page
-sends its language as a variable of the prompt (`getPromptVariables`, from its own local storage); a channel and a bare
-API call have the header of their request alone, an automation neither (`utils/automations.py`), and the page itself
-begins with `DEFAULT_LOCALE`. The button stands under the last answer of a chat for administrators and for users with
-the permission `chat.continue_response` (`ResponseMessage.svelte`); channels have none.
+Of this only the instructions for a spoken answer reach the model: lines are looked up when they leave for the user.
+Sources in Open WebUI 0.12: the page sends its language as a variable of the prompt (`getPromptVariables`, from its own
+local storage); a channel and a bare API call have the header of their request alone, an automation neither
+(`utils/automations.py`), and the page itself begins with `DEFAULT_LOCALE`. The button that continues an answer stands
+under the last one of a chat for administrators and for users with the permission `chat.continue_response`
+(`ResponseMessage.svelte`); channels have none.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -20,6 +21,9 @@ from ..words.lines import ENGLISH, Language, find_language, in_language, is_cost
 from .call import Call
 
 EventCall: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
+StatusLines = Literal["all", "important", "none"]
+
+_log = logging.getLogger(__name__)
 
 
 def page_question(
@@ -37,9 +41,6 @@ def page_question(
     return ask
 
 
-log = logging.getLogger(__name__)
-
-
 async def voice_prompt() -> str:
     """Return the instructions as the administrator has set them, "" where they are not known."""
     from open_webui.config import DEFAULT_VOICE_MODE_PROMPT_TEMPLATE
@@ -48,7 +49,7 @@ async def voice_prompt() -> str:
     try:
         return as_text(await Config.get("task.voice.prompt_template")) or DEFAULT_VOICE_MODE_PROMPT_TEMPLATE
     except Exception as error:  # noqa: BLE001 - the host's database may raise anything, and this is no reason to fail
-        log.warning("the instructions for spoken answers are not known: %s", type(error).__name__)
+        _log.warning("the instructions for spoken answers are not known: %s", type(error).__name__)
         return ""
 
 
@@ -69,12 +70,6 @@ def _without_lines(text: str, lines: str) -> str | None:
     """The text without these lines, None where they do not stand in it on lines of their own."""
     before, found, after = f"\n{text}\n".partition(f"\n{lines}\n") if lines else ("", "", "")
     return f"{before}\n{after}"[1:-1] if found else None
-
-
-_CHANNEL = "channel:"
-_log = logging.getLogger(__name__)
-
-StatusLines = Literal["all", "important", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,24 +119,19 @@ def user_language(metadata: Mapping[str, Any] | None, request: Any) -> Language 
     if chosen := as_text(variables.get("{{USER_LANGUAGE}}")):
         return find_language([chosen])
     header = as_text(request.headers.get("accept-language")) if request is not None else ""
-    return find_language(_accepted(header)) if header else None
-
-
-def _accepted(header: str) -> Iterator[str]:
-    """Yield the languages of an Accept-Language header, the preferred ones first (RFC 9110, section 12.5.4)."""
-    weighted = []
+    if not header:
+        return None
+    weighted = []  # RFC 9110, section 12.5.4
     for part in header.split(","):
-        tag, _, weight = part.partition(";")
-        weighted.append((_weight(weight), tag))
-    yield from (tag for weight, tag in sorted(weighted, key=lambda each: -each[0]) if weight > 0)
-
-
-def _weight(text: str) -> float:
-    name, _, value = text.partition("=")
-    try:
-        return float(value) if name.strip() == "q" else 1.0
-    except ValueError:
-        return 0.0
+        tag, _, parameter = part.partition(";")
+        name, _, value = parameter.partition("=")
+        try:
+            weight = float(value) if name.strip() == "q" else 1.0
+        except ValueError:
+            weight = 0.0
+        weighted.append((weight, tag))
+    weighted.sort(key=lambda each: -each[0])
+    return find_language(tag for weight, tag in weighted if weight > 0)
 
 
 def default_locale() -> str:
@@ -153,7 +143,7 @@ def default_locale() -> str:
 
 async def may_continue(call: Call) -> bool:
     """Whether the user has the button that continues the answer; True where the host does not say."""
-    if call.chat_id.startswith(_CHANNEL):
+    if call.in_channel:
         return False
     if call.is_admin:
         return True

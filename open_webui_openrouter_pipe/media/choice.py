@@ -2,7 +2,7 @@
 
 Pure. The same items, model and settings give the same bytes, so what stays is the same from turn to turn. What does
 not stay becomes a text in its place that says what it was, since a model must not guess at what it cannot see. Owns
-those texts, and which kinds of documents which models read. Fetches nothing.
+those texts, and which kinds of documents which models read.
 
 Sources: OpenRouter, "Multimodal" and "PDF inputs" (any model reads a PDF through the file parser); OpenAI, "File
 inputs" (office documents); the wire's `input_audio` (mp3 and wav alone).
@@ -36,13 +36,11 @@ from ..responses.values import (
     as_object,
     as_text,
     base64_of,
-    decode,
     host_file_id,
     host_file_path,
     is_web_address,
     reference_of,
 )
-from .kinds import media_type_of
 
 Documents = Literal["auto", "native", "host"]
 PdfEngine = Literal["auto", "native", "cloudflare-ai", "mistral-ocr"]
@@ -59,8 +57,6 @@ _MODALITIES: Final = {name: kind.modality for kind in PART_KINDS.values() for na
 _NAMES: Final[Mapping[str, str]] = {PDF: "document.pdf", "text/html": "page.html", "text/plain": "text.txt"}
 """What nobody has named."""
 _TEXT_TYPES: Final = frozenset({"application/json", "application/xml", "image/svg+xml"})
-_HEAD_CHARACTERS: Final = 8192
-"""Enough of an inline attachment for its type to be known."""
 _URL_CHARACTERS: Final = 200
 _NAME_CHARACTERS: Final = 120
 _NOT_IN_NAMES: Final = re.compile(r'["<>\s]+')
@@ -124,6 +120,11 @@ class Encoded:
     def characters(self) -> int:
         """How much memory it takes, about."""
         return len(self.base64) + len(self.text or "")
+
+    @property
+    def data_url(self) -> str:
+        """The content as a data URL."""
+        return f"data:{self.media_type};base64,{self.base64}"
 
 
 Replacement: TypeAlias = InputPart | Item
@@ -251,9 +252,6 @@ def reads(model: Model | None, kind: Modality) -> bool:
     return model is None or model.reads(kind)
 
 
-# --- in which form
-
-
 def form_of(media_type: str, model: Model | None, *, parses_pdf: bool = True) -> Form | None:
     """Return the form in which a model is given a file of this type, None when it cannot read it."""
     takes_files = reads(model, "file")
@@ -274,42 +272,32 @@ def is_text(media_type: str) -> bool:
 
 def replacement_for(attachment: Attachment, item: Item, encoded: Encoded, form: Form) -> Replacement | None:
     """Return what carries the content in the place of an attachment of this item; None where it is there already."""
-    part = _part_at(item, attachment.part)
     if attachment.part is None:
-        return with_picture(item, _data_url(encoded)) if attachment.is_reference else None
+        return with_picture(item, encoded.data_url) if attachment.is_reference else None
+    part = cast("Mapping[str, Any]", item)[_parts_key(item)][attachment.part]
     replacement = _part(attachment, part, encoded, form)
     return None if replacement == part else replacement
 
 
 def _part(attachment: Attachment, part: Mapping[str, Any], encoded: Encoded, form: Form) -> InputPart:
-    url, name = (
-        _data_url(encoded),
-        attachment.name or encoded.name or _NAMES.get(encoded.media_type, "document"),
-    )
+    name = attachment.name or encoded.name or _NAMES.get(encoded.media_type, "document")
     match form:
         case "image":
-            return {"type": "input_image", "detail": part.get("detail") or "auto", "image_url": url}
+            return {
+                "type": "input_image",
+                "detail": part.get("detail") or "auto",
+                "image_url": encoded.data_url,
+            }
         case "document":
-            return {"type": "input_file", "filename": name, "file_data": url}
+            return {"type": "input_file", "filename": name, "file_data": encoded.data_url}
         case "text":
-            return _text(f'<document name="{plain_name(name)}">\n{encoded.text or ""}\n</document>')
+            text = f'<document name="{plain_name(name)}">\n{encoded.text or ""}\n</document>'
+            return {"type": "input_text", "text": text}
         case "audio":
             audio: AudioData = {"data": encoded.base64, "format": _AUDIO_FORMATS[encoded.media_type]}
             return {"type": "input_audio", "input_audio": audio}
         case "video":
-            return {"type": "input_video", "video_url": url}
-
-
-def _data_url(encoded: Encoded) -> str:
-    return f"data:{encoded.media_type};base64,{encoded.base64}"
-
-
-def inline_type(attachment: Attachment) -> str:
-    """Return the type of an attachment that is inline, by its first bytes."""
-    return media_type_of(decode(attachment.source, limit_characters=_HEAD_CHARACTERS))
-
-
-# --- what stands in the place of the others
+            return {"type": "input_video", "video_url": encoded.data_url}
 
 
 def plain_name(name: str) -> str:
@@ -319,26 +307,18 @@ def plain_name(name: str) -> str:
 
 def unread_note(attachment: Attachment) -> InputText:
     """Return the text in place of what the model does not read."""
-    reason = f"this model does not read {_PLURALS[attachment.kind]}"
-    return _text(f"[{_described(attachment)} not sent: {reason}]")
+    return note(attachment, f" not sent: this model does not read {_PLURALS[attachment.kind]}")
 
 
-def omitted_note(attachment: Attachment) -> InputText:
-    """Return the text in place of what an earlier request may have shown."""
-    return _text(f"[{_described(attachment)} no longer shown]")
-
-
-def unavailable_note(attachment: Attachment, reason: str) -> InputText:
-    """Return the text in place of what could not be had."""
-    return _text(f"[{_described(attachment)} not sent: {reason}]")
+def note(attachment: Attachment, fate: str) -> InputText:
+    """Return the text in place of an attachment: what it is, and what became of it."""
+    return {"type": "input_text", "text": f"[{_described(attachment)}{fate}]"}
 
 
 def name_references(items: Sequence[Item]) -> list[Item]:
     """Return the items with the name of each file of the host in its place, where there is no host to read it."""
     attachments = find_attachments(items, [0] * len(items))
-    return replace_parts(
-        items, {each: _text(f"[{_described(each)}]") for each in attachments if host_file_id(each.source)}
-    )
+    return replace_parts(items, {each: note(each, "") for each in attachments if host_file_id(each.source)})
 
 
 def _described(attachment: Attachment) -> str:
@@ -355,37 +335,23 @@ def _described(attachment: Attachment) -> str:
     return f"{attachment.kind.capitalize()}: {', '.join(filter(None, details))}"
 
 
-def _text(text: str) -> InputText:
-    return {"type": "input_text", "text": text}
-
-
-# --- putting them in place
-
-
 def replace_parts(items: Sequence[Item], replaced: Mapping[Attachment, Replacement]) -> list[Item]:
     """Return the items with these in the place of their attachments."""
     changed: dict[int, dict[int | None, Replacement]] = {}
     for attachment, replacement in replaced.items():
         changed.setdefault(attachment.item, {})[attachment.part] = replacement
-    return [
-        _with_parts(item, changed[index]) if index in changed else item for index, item in enumerate(items)
-    ]
-
-
-def _with_parts(item: Item, replaced: Mapping[int | None, Replacement]) -> Item:
-    if None in replaced:
-        drawn = cast("Mapping[str, Any]", replaced[None])
-        if drawn["type"] != "input_text":
-            return cast("Item", drawn)
-        return assistant_message(drawn["text"], key=as_text(item.get("id")))
-    key = _parts_key(item)
-    parts = cast("Mapping[str, Any]", item)[key]
-    return cast("Item", {**item, key: [replaced.get(index, part) for index, part in enumerate(parts)]})
-
-
-def _part_at(item: Item, part: int | None) -> Mapping[str, Any]:
-    fields = cast("Mapping[str, Any]", item)
-    return fields if part is None else fields[_parts_key(item)][part]
+    result = [*items]
+    for index, parts in changed.items():
+        fields = cast("Mapping[str, Any]", items[index])
+        if None not in parts:
+            key = _parts_key(items[index])
+            kept = [parts.get(number, part) for number, part in enumerate(fields[key])]
+            result[index] = cast("Item", {**fields, key: kept})
+        elif (drawn := cast("Mapping[str, Any]", parts[None]))["type"] != "input_text":
+            result[index] = cast("Item", drawn)
+        else:
+            result[index] = assistant_message(drawn["text"], key=as_text(fields.get("id")))
+    return result
 
 
 def _parts_key(item: Item) -> str:

@@ -1,8 +1,8 @@
 """Fetches files from addresses that users and models name, without ever reaching what is not public.
 
-Owns the resolving, the connection, redirects, limits and retries; `addresses` judges. The checked IP address itself is
-connected to, under the name's Host header and certificate, so that no second answer of a name server can lead
-elsewhere. Each request has a transport of its own, below httpx's client: no cookies, no proxy, no connection that
+Owns the judgement of addresses, the resolving, the connection, redirects, limits and retries. The checked IP address
+itself is connected to, under the name's Host header and certificate, so that no second answer of a name server can
+lead elsewhere. Each request has a transport of its own, below httpx's client: no cookies, no proxy, no connection that
 another name has opened, and nobody else who reads a redirect's location.
 """
 
@@ -89,6 +89,27 @@ _EMBEDDED_IPV4: Final = (
 
 NAT64's local prefix 64:ff9b:1::/48 is not among them: where it holds the address is known to its operator alone.
 """
+
+_MAX_REDIRECTS = 3
+_MAX_ADDRESSES = 4
+"""How many addresses of a host are tried in turn."""
+_BACKOFF_SECONDS: Final = (0.5, 1.0)
+_CONNECT_TIMEOUT_SECONDS = 5.0
+_SILENCE_SECONDS = 20.0
+_MAX_NAME_CHARACTERS = 120
+_BYTES_IN_MEGABYTE = 1024 * 1024
+_HEADERS: Final = {
+    "User-Agent": "Mozilla/5.0 (compatible; open-webui-openrouter-pipe)",
+    "Accept": "*/*",
+    "Accept-Encoding": "identity",
+    "Connection": "close",
+}
+
+_NAME_PARAMETER = re.compile(r"filename(\*)?=(?:\"([^\"]*)\"|([^;\s\"]+))", re.IGNORECASE)
+_NOT_IN_NAMES = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069<>:\"|?*]+")
+"""Controls, marks that turn the direction of writing, and what file systems refuse."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,27 +223,6 @@ def _canonical_host(allowed: str) -> str | None:
     except AttachmentUnavailable:
         return None
 
-
-_MAX_REDIRECTS = 3
-_MAX_ADDRESSES = 4
-"""How many addresses of a host are tried in turn."""
-_BACKOFF_SECONDS: Final = (0.5, 1.0)
-_CONNECT_TIMEOUT_SECONDS = 5.0
-_SILENCE_SECONDS = 20.0
-_MAX_NAME_CHARACTERS = 120
-_BYTES_IN_MEGABYTE = 1024 * 1024
-_HEADERS: Final = {
-    "User-Agent": "Mozilla/5.0 (compatible; open-webui-openrouter-pipe)",
-    "Accept": "*/*",
-    "Accept-Encoding": "identity",
-    "Connection": "close",
-}
-
-_NAME_PARAMETER = re.compile(r"filename(\*)?=(?:\"([^\"]*)\"|([^;\s\"]+))", re.IGNORECASE)
-_NOT_IN_NAMES = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069<>:\"|?*]+")
-"""Controls, marks that turn the direction of writing, and what file systems refuse."""
-
-_log = logging.getLogger(__name__)
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 

@@ -24,42 +24,38 @@ _HEADER_BYTES = 64 * 1024
 """As far as the codecs of a recording, and control characters in a text, are looked for."""
 _MARKUP_CHARACTERS = 1024 * 1024
 """As far as the first tag is looked for."""
-_LARGEST_FIRST_BYTE = 8
-"""Of the length with which a box of MP4 or QuickTime begins; a letter would be more."""
 _PDF_HEADER_BYTES = 1024
 """A PDF may begin, and end, with so many bytes that are none of it."""
 
-_SIGNATURES: Final = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-    (b"II*\0", "image/tiff"),
-    (b"MM\0*", "image/tiff"),
-    (b"%PDF-", "application/pdf"),
-    (b"ID3\2", "audio/mpeg"),
-    (b"ID3\3", "audio/mpeg"),
-    (b"ID3\4", "audio/mpeg"),
-    (b"fLaC\0", "audio/flac"),
-    (b"fLaC\x80", "audio/flac"),
-    (b"\0\0\1\xba", "video/mpeg"),
-    (b"\0\0\1\xb3", "video/mpeg"),
-    (b"\x1f\x8b\x08", "application/gzip"),
-    (b"{\\rtf", "application/rtf"),
+_SIGNATURES: Final = tuple(
+    (re.compile(signature, re.DOTALL), media_type)
+    for signature, media_type in (
+        (rb"\x89PNG\r\n\x1a\n", "image/png"),
+        (rb"\xff\xd8\xff", "image/jpeg"),
+        (rb"GIF8[79]a", "image/gif"),
+        (rb"RIFF.{4}WEBP", "image/webp"),
+        (rb"II\*\0|MM\0\*", "image/tiff"),
+        (rb"%PDF-", "application/pdf"),
+        (rb"ID3[\x02-\x04]", "audio/mpeg"),
+        (rb"RIFF.{4}WAVE", "audio/wav"),
+        (rb"FORM.{4}AIF[FC]", "audio/aiff"),
+        (rb"fLaC[\0\x80]", "audio/flac"),
+        (rb"OggS\0.{0,500}\x80theora", "video/ogg"),
+        (rb"OggS\0", "audio/ogg"),
+        (rb"\x00\x00\x01[\xb3\xba]", "video/mpeg"),
+        (rb"RIFF.{4}AVI ", "video/x-msvideo"),
+        (rb"\x1f\x8b\x08", "application/gzip"),
+        (rb"\{\\rtf", "application/rtf"),
+        # MP4 and its relatives by their brand, and QuickTime, which may have none. They begin with the length of a box:
+        # a letter would be more than its first byte.
+        (rb"[\x00-\x08].{3}ftypM4[AB]", "audio/mp4"),
+        (rb"[\x00-\x08].{3}(?:ftypqt  |moov|mdat|wide)", "video/quicktime"),
+        (rb"[\x00-\x08].{3}ftyp3g", "video/3gpp"),
+        (rb"[\x00-\x08].{3}ftypavi[fs]", "image/avif"),
+        (rb"[\x00-\x08].{3}ftyp(?:he[iv]|mif1)", "image/heic"),
+        (rb"[\x00-\x08].{3}ftyp", "video/mp4"),
+    )
 )
-_RIFF_FORMS: Final = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
-_BRANDS: Final = (
-    (b"M4A", "audio/mp4"),
-    (b"M4B", "audio/mp4"),
-    (b"qt  ", "video/quicktime"),
-    (b"3g", "video/3gpp"),
-    (b"avif", "image/avif"),
-    (b"avis", "image/avif"),
-    (b"hei", "image/heic"),
-    (b"hev", "image/heic"),
-    (b"mif1", "image/heic"),
-)
-_QUICKTIME_ATOMS: Final = frozenset({b"moov", b"mdat", b"wide"})
 _PACKAGES: Final = (
     (b"word/", f"{_OFFICE}wordprocessingml.document"),
     (b"xl/", f"{_OFFICE}spreadsheetml.sheet"),
@@ -95,29 +91,12 @@ def media_type_of(content: bytes) -> str:
     The time grows with the length alone.
     """
     for signature, media_type in _SIGNATURES:
-        if content.startswith(signature):
+        if signature.match(content):
             return media_type
-    for signature, recognize in _CONTAINERS:
-        if content.startswith(signature) and (recognized := recognize(content)):
-            return recognized
-    return _boxes(content) or _audio_frames(content) or _text(content) or _displaced_pdf(content) or UNKNOWN
-
-
-def _riff(content: bytes) -> str | None:
-    return _RIFF_FORMS.get(content[8:12])
-
-
-def _aiff(content: bytes) -> str | None:
-    return "audio/aiff" if content[8:12] in {b"AIFF", b"AIFC"} else None
-
-
-def _boxes(content: bytes) -> str | None:
-    """MP4 and its relatives by their brand, and QuickTime, which may have none."""
-    if content[:1] > bytes([_LARGEST_FIRST_BYTE]):
-        return None
-    if content[4:8] == b"ftyp":
-        return next((kind for brand, kind in _BRANDS if content.startswith(brand, 8)), "video/mp4")
-    return "video/quicktime" if content[4:8] in _QUICKTIME_ATOMS else None
+    for begin, recognize in _CONTAINERS:
+        if content.startswith(begin):
+            return recognize(content)
+    return _audio_frames(content) or _text(content) or _displaced_pdf(content) or UNKNOWN
 
 
 def _matroska(content: bytes) -> str:
@@ -126,10 +105,6 @@ def _matroska(content: bytes) -> str:
     kind = "webm" if b"webm" in head[:64] else "x-matroska"
     is_audio = b"A_" in head and not _VIDEO_CODEC.search(head)
     return f"audio/{kind}" if is_audio else f"video/{kind}"
-
-
-def _ogg(content: bytes) -> str:
-    return "video/ogg" if b"\x80theora" in content[:512] else "audio/ogg"
 
 
 def _zip(content: bytes) -> str:
@@ -208,11 +183,8 @@ def _displaced_pdf(content: bytes) -> str | None:
     return "application/pdf" if has_header and b"%%EOF" in content[-_PDF_HEADER_BYTES:] else None
 
 
-_CONTAINERS: Final[tuple[tuple[bytes, Callable[[bytes], str | None]], ...]] = (
-    (b"RIFF", _riff),
-    (b"FORM", _aiff),
+_CONTAINERS: Final[tuple[tuple[bytes, Callable[[bytes], str]], ...]] = (
     (b"\x1aE\xdf\xa3", _matroska),
-    (b"OggS\0", _ogg),
     (b"PK\3\4", _zip),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", _old_office),
 )

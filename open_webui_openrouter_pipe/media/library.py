@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 from ..conversation.conversation import ContentCache
 from ..errors import AttachmentUnavailable
 from ..ports import Downloads, FileContent, Files, FilledItems, Model
-from ..responses.items import Item, Modality, is_message
+from ..responses.items import Item, is_message
 from ..responses.values import clean_text, decode, host_file_id, host_file_path
 from ..words.lines import notice
 from .choice import (
@@ -34,14 +34,12 @@ from .choice import (
     choose,
     find_attachments,
     form_of,
-    inline_type,
     is_text,
     limit_size,
-    omitted_note,
+    note,
     plain_name,
     replace_parts,
     replacement_for,
-    unavailable_note,
     unread_note,
 )
 from .kinds import UNKNOWN, media_type_of
@@ -57,33 +55,18 @@ _WINDOW_BYTES: Final = 192 * 1024
 """As much is encoded at a time, a multiple of three: the interpreter is held meanwhile, and let go for the pause."""
 _PAUSE_SECONDS: Final = 0.0001
 _MEGABYTE_BYTES: Final = 1024 * 1024
-_UNREAD: Final[Mapping[Modality, str]] = {
-    "image": "attachments_unread_image",
-    "audio": "attachments_unread_audio",
-    "video": "attachments_unread_video",
+_INLINE_HEAD_CHARACTERS: Final = 8192
+"""Enough of an inline attachment for its type to be known."""
+_OMITTED: Final[Mapping[Omission, tuple[str, str]]] = {
+    "unselected": ("images_omitted", ""),
+    "too_many": ("images_omitted", ""),
+    "too_many_at_once": ("images_too_many", "too_many_images"),
+    "too_large": ("attachments_omitted", ""),
+    "too_large_at_once": ("attachments_too_large", "too_large_together"),
 }
-"""The lines about what a model does not read; a file may be a text, which every model reads."""
-_UNNAMED: Final[Mapping[Modality, str]] = {
-    "image": "the_image",
-    "audio": "the_audio",
-    "video": "the_video",
-    "file": "the_file",
-}
-_OMITTED: Final[Mapping[Omission, str]] = {
-    "unselected": "images_omitted",
-    "too_many": "images_omitted",
-    "too_many_at_once": "images_too_many",
-    "too_large": "attachments_omitted",
-    "too_large_at_once": "attachments_too_large",
-}
-_REASONS: Final[Mapping[Omission, str]] = {
-    "too_many_at_once": "too_many_images",
-    "too_large_at_once": "too_large_together",
-}
-"""Why it is not sent, of what no request has shown."""
+"""The line about what is omitted, and in its place the reason why it is not sent, if no request has shown it."""
 
 _log = logging.getLogger(__name__)
-
 
 Found: TypeAlias = Mapping[str, Encoded | AttachmentUnavailable]
 """What was read, by its source, or why it cannot be had."""
@@ -165,35 +148,36 @@ class MediaLibrary:
         references = {each.source for each in chosen.sent if each.is_reference}
         unknown = {source for source in references if self.encoded.size_bytes(self.user_id, source) is None}
         read = await self._read_all(unknown)
-        chosen = limit_size(chosen, self._sizes_bytes(chosen), self.settings)
-        shown = {each.source for each in chosen.sent if each.is_reference}
-        read = {**read, **await self._read_all(shown - unknown)}
-        return await asyncio.to_thread(self._filled, items, chosen, read)
-
-    def _sizes_bytes(self, chosen: Choice) -> dict[str, int]:
-        """The sizes by source; that of base64 to within its padding."""
-        return {
+        sizes_bytes = {  # that of base64 to within its padding
             each.source: self.encoded.size_bytes(self.user_id, each.source) or 0
             if each.is_reference
             else len(each.source) * 3 // 4
             for each in chosen.sent
         }
+        chosen = limit_size(chosen, sizes_bytes, self.settings)
+        shown = {each.source for each in chosen.sent if each.is_reference}
+        read = {**read, **await self._read_all(shown - unknown)}
+        return await asyncio.to_thread(self._filled, items, chosen, read)
 
     def _filled(self, items: Sequence[Item], chosen: Choice, read: Found) -> FilledItems:
         """Put what was read, and the notes, in place. Blocks: a base64 text may have many megabytes."""
-        unread = Counter(_UNREAD[each.kind] for each in chosen.unread)
+        unread = Counter(f"attachments_unread_{each.kind}" for each in chosen.unread)
         lines = {name: notice(name, count=count) for name, count in unread.items()}
-        lines |= self._omission_lines(chosen)
+        for omission, count in Counter(chosen.omitted.values()).items():
+            line = self._limit_notice(_OMITTED[omission][0], count)
+            # One line each time that something goes; a selection lets go of images at each turn, which is said once.
+            lines["images_unselected" if omission == "unselected" else line] = line
         replaced: dict[Attachment, Replacement] = {each: unread_note(each) for each in chosen.unread}
         for each, omission in chosen.omitted.items():
-            name = _REASONS.get(omission)
-            replaced[each] = unavailable_note(each, self._limit_notice(name)) if name else omitted_note(each)
+            reason = _OMITTED[omission][1]
+            fate = f" not sent: {self._limit_notice(reason)}" if reason else " no longer shown"
+            replaced[each] = note(each, fate)
         for each in chosen.sent:
             try:
                 replacement = self._replacement(each, items[each.item], read)
             except AttachmentUnavailable as error:
-                name, reason = plain_name(each.name) or notice(_UNNAMED[each.kind]), error.user_message
-                replacement = unavailable_note(each, reason)
+                name, reason = plain_name(each.name) or notice(f"the_{each.kind}"), error.user_message
+                replacement = note(each, f" not sent: {reason}")
                 line = notice("attachment_not_sent", name=name, reason=reason)
                 lines[line] = line
             if replacement is not None:
@@ -205,26 +189,14 @@ class MediaLibrary:
         megabytes = self.settings.max_total_bytes / _MEGABYTE_BYTES
         return notice(name, count=count, limit=self.settings.max_images, megabytes=megabytes)
 
-    def _omission_lines(self, chosen: Choice) -> dict[str, str]:
-        """One line for each time that something goes; that a selection lets go of images at each turn is said once."""
-        lines = {}
-        for omission, count in Counter(chosen.omitted.values()).items():
-            line = self._limit_notice(_OMITTED[omission], count)
-            lines["images_unselected" if omission == "unselected" else line] = line
-        return lines
-
     def _replacement(self, attachment: Attachment, item: Item, read: Found) -> Replacement | None:
         """Return what replaces an attachment, None where it can be sent as it is. Raises AttachmentUnavailable."""
-        if attachment.is_reference:
-            encoded = read[attachment.source]
-            if isinstance(encoded, AttachmentUnavailable):
-                raise encoded
-        else:
-            encoded = self._read_inline(attachment)
+        encoded = read[attachment.source] if attachment.is_reference else self._read_inline(attachment)
+        if isinstance(encoded, AttachmentUnavailable):
+            raise encoded
         form = self._form_of(encoded)
-        if form is None or (attachment.kind not in {"file", form}):
-            raise AttachmentUnavailable(_kind_line(encoded))
-        if not is_message(item) and form in {"audio", "video"}:
+        is_part_of_message = is_message(item) or form not in {"audio", "video"}
+        if form is None or attachment.kind not in {"file", form} or not is_part_of_message:
             raise AttachmentUnavailable(_kind_line(encoded))
         return replacement_for(attachment, item, encoded, form)
 
@@ -232,9 +204,10 @@ class MediaLibrary:
         """Return what an attachment holds; a document is decoded, of others a look at the beginning is enough."""
         plain = attachment.base64
         self._check_size(len(plain) * 3 // 4)
-        if attachment.kind != "file":
-            return Encoded(attachment.name, inline_type(attachment), plain)
-        return encode(FileContent(attachment.name, "", decode(plain)))
+        if attachment.kind == "file":
+            return encode(FileContent(attachment.name, "", decode(plain)))
+        head = decode(attachment.source, limit_characters=_INLINE_HEAD_CHARACTERS)
+        return Encoded(attachment.name, media_type_of(head), plain)
 
     def _form_of(self, encoded: Encoded) -> Form | None:
         return form_of(encoded.media_type, self.model, parses_pdf=self.settings.parses_pdf)

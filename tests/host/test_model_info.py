@@ -13,7 +13,6 @@ from open_webui_openrouter_pipe.host.model_rows import (
     RowInfo,
     icon,
     model_fields,
-    new_row,
     updated_row,
 )
 from open_webui_openrouter_pipe.ports import Model
@@ -194,8 +193,15 @@ def test_tags_say_what_people_filter_by() -> None:
     assert tags(id="x/latest", name=" : Latest")[0] == "x"
 
 
+def added_row(fields: Any) -> RowInfo:
+    """The row of a model that had none."""
+    row = updated_row(RowInfo("", {}), fields)
+    assert row is not None
+    return row
+
+
 FIELDS = model_fields(MODEL, {})
-ROW = new_row(FIELDS)
+ROW = added_row(FIELDS)
 
 
 def edited(**meta: Any) -> RowInfo:
@@ -217,7 +223,7 @@ def test_a_row_follows_the_catalogue() -> None:
     row = edited(toolIds=["calculator"], hidden=True)
     updated = updated_row(row, model_fields(changed, {}))
     assert updated is not None
-    expected = new_row(model_fields(changed, {}))
+    expected = added_row(model_fields(changed, {}))
     assert updated == RowInfo(expected.name, {**expected.meta, "toolIds": ["calculator"], "hidden": True})
 
 
@@ -256,7 +262,7 @@ def test_what_an_administrator_has_edited_stays(row: RowInfo, field: str, value:
     fields = model_fields(changed, {})
     updated = updated_row(row, fields)
     assert updated is not None
-    expected = shown(new_row(fields))
+    expected = shown(added_row(fields))
     kept = dict.fromkeys(EVERYTHING) if row.meta["capabilities"] is None else {field: value}
     assert shown(updated) == {**expected, **kept}
     assert updated_row(updated, fields) is None

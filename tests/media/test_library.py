@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
+from zlib import crc32
 
 import pytest
 
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-PNG = (
-    b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (640).to_bytes(4, "big") + (480).to_bytes(4, "big") + b"\x08\x02\0\0\0"
-)
+_HEADER = b"IHDR" + (640).to_bytes(4, "big") + (480).to_bytes(4, "big") + b"\x08\x02\0\0\0"
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\r" + _HEADER + crc32(_HEADER).to_bytes(4, "big") + bytes(4) + b"IDAT"
+"""A picture of this size, without its pixels."""
 JPEG = b"\xff\xd8\xff\xe0 a photograph"
 WAV = b"RIFF\x24\0\0\0WAVEfmt " + bytes(20)
 MP4 = b"\0\0\0\x18ftypmp42" + bytes(12)
