@@ -4,25 +4,26 @@
     maintenance   a function of its own: moving in, and removing everything
     replay        the command line: an exported chat → the input that would be sent, and why
     app           the composition root: what calls of the host reach
-    assembly      what answers one call
-    attaching     the attachments of one call
+    assembly      what answers one call, its documents in place
     permission    what of a call may be sent
     worker        what one worker owns, and all its calls share
     settings      the frozen settings of a request, from the valves
     valves        what administrators and users set, and how it is read
-    engine        one request's journey over the ports
+    turn          one request's journey over the ports
     openrouter    HTTP: client, request body, catalogue, errors
     store         sealed artifacts, summaries and the audit in the host's database
     media         attachments: kinds of files, guarded downloads
     host          all knowledge of Open WebUI
-    ports         what the engine needs from outside
+    ports         what a turn needs from outside
+    context       what `/context` shows of a chat                          (pure)
+    money         what requests cost: prices, limits, what was cached      (pure)
     planning      fitting a conversation into the model's window           (pure)
     summaries     what replaces old turns, and its prompt                  (pure)
     history       Open WebUI's messages → a conversation                   (pure)
     recall        finding again what was said, by search and by a tool     (pure)
     conversation  instructions and turns, their size, the input budget     (pure)
     responses     the Responses vocabulary: items, events, stream          (pure)
-    notices       the words that users read, from the folder `words`       (pure)
+    words         every text that a person reads                           (pure)
     errors        the error tree
 
 `docs/architecture.md` explains how they work together. Beside `Pipe`, the root exports the functions that turn a chat

@@ -16,7 +16,7 @@ from typing import Final
 
 import httpx
 
-from .assembly import Assembly, attach_documents, build_library
+from .assembly import assemble
 from .errors import PipeError
 from .host.call import Call
 from .host.documents import UnsavedChats, attached_documents, files_without_text
@@ -24,7 +24,7 @@ from .host.files import HostFiles
 from .host.lookups import Records, chat_pauses, quoted_calls, template_digest
 from .host.model_rows import admin_parameters
 from .host.platform import groups_of, platform, replace_user_valve
-from .host.wording import Wording, default_locale, may_continue, voice_prompt, with_voice_prompt_last
+from .host.wording import Wording, default_locale, may_continue, voice_prompt
 from .openrouter.listing import STATUS_ID, status_answer
 from .permission import permit
 from .ports import Notice, Output
@@ -37,7 +37,7 @@ from .turn.recorder import generate_item_id
 from .turn.round import search_lines
 from .turn.runner import report_failure
 from .words.lines import ENGLISH, find_language, in_language
-from .worker import HostResources, Worker
+from .worker import Host, Worker
 
 _NO_ANSWER: Final = ResponseFinished(
     status="completed", reason=None, response_id=None, model=None, items=(), usage=None
@@ -51,7 +51,7 @@ class App:
 
     def __init__(
         self,
-        host: HostResources,
+        host: Host,
         *,
         transport: httpx.AsyncBaseTransport | None = None,
         clock: Callable[[], float] = time.time,
@@ -76,12 +76,11 @@ class App:
 
         Ends with a Failed after an error, never raises.
         """
-        host, default = self.worker.host, self.worker.host.default_locale
-        language = call.language or find_language([default()] if default else [])
+        host = self.worker.host
+        language = call.language or find_language([host.default_locale()])
         call = replace(call, language=language)
-        has_button = partial(host.may_continue, call) if host.may_continue else None
         important = self.worker.memory.important_lines(call.user_id, call.message_id)
-        wording = Wording(language, settings.status_lines, has_button, important)
+        wording = Wording(language, settings.status_lines, partial(host.may_continue, call), important)
         async with aclosing(self._answer(call, settings)) as outputs:
             async for output in outputs:
                 if said := await wording.say(output):
@@ -105,16 +104,13 @@ class App:
         if permitted is None:
             yield _NO_ANSWER
             return
-        call, settings = permitted.call, permitted.settings
-        call = await self._steady(call, settings)
-        library = build_library(worker, call, settings, permitted.model)
-        call, hosted = await attach_documents(worker, call, settings, library)
         channel = OutputChannel()
-        turn = await Assembly(worker, permitted, call, library, channel).turn()
+        assembly, hosted = await assemble(worker, permitted, channel)
+        turn = await assembly.turn()
         task = worker.own.start(turn.run())
         try:
             if call.in_chat:
-                lines = worker.memory.reported.add(call.user_id, settings.notices)
+                lines = worker.memory.reported.add(call.user_id, permitted.lines)
                 lines += worker.memory.new_lines(call.user_id, call.chat_id, hosted)
                 for line in lines:
                     yield Notice(line)
@@ -127,16 +123,9 @@ class App:
             task.cancel()
             await asyncio.wait({task})
 
-    async def _steady(self, call: Call, settings: Settings) -> Call:
-        """The call with the instructions for a spoken answer where they leave the chat's prefix as it is."""
-        if not (call.is_spoken and settings.steady_prompt and self.worker.host.voice_prompt):
-            return call
-        return with_voice_prompt_last(call, await self.worker.host.voice_prompt())
-
     def replace_user_valve(self, function_id: str, user_id: str, name: str, values: tuple[str, str]) -> None:
         """Have a user's valve stored with the second of the values, in the background."""
-        if replace := self.worker.host.replace_user_valve:
-            self.worker.own.start(replace(function_id, user_id, name, values))
+        self.worker.own.start(self.worker.host.replace_user_valve(function_id, user_id, name, values))
 
     async def idle(self) -> None:
         """Wait until nothing runs in the background."""
@@ -161,7 +150,7 @@ def build_app() -> App:
     host = platform()
     redis = host.redis
     return App(
-        HostResources(
+        Host(
             database=Database(host.engine, schema=host.schema),
             records=Records(host.engine),
             secret_key=host.secret_key,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,31 +18,31 @@ from .conversation.conversation import Tool
 from .errors import AttachmentNotFound, StoreError
 from .host.call import Call, is_saved
 from .host.documents import with_documents
+from .host.wording import with_voice_prompt_last
 from .media.choice import plain_name
 from .media.download import DownloadSettings, GuardedDownloads
 from .media.library import MediaLibrary
 from .money.audit import AuditRow
 from .openrouter import controls
 from .openrouter.controls import CacheLifetime, cheapest_lifetime
-from .openrouter.request import Caller, Composer, identity_parameters
+from .openrouter.request import Composer, identity_parameters
 from .openrouter.retries import RetryingResponses
-from .permission import NO_PERSISTENCE, PermittedCall
+from .permission import NO_PERSISTENCE, Permitted
 from .planning.plan import Plan
 from .planning.recall import without_recall
-from .ports import Model, PromptOwner, Responses, Show
+from .ports import Model, Responses, Show
 from .recall.tool import RECALL_TOOL
-from .settings import Settings
 from .turn.bill import CostCeiling, Spending, TimedResponses
 from .turn.channel import OutputChannel
 from .turn.commands import CommandRunner
 from .turn.fit import RequestFitter, RequestTerms
 from .turn.own_tools import RecallTool
-from .turn.recorder import Persistence, RequestOrigin, generate_item_id
+from .turn.recorder import generate_item_id
 from .turn.round import Ports
 from .turn.runner import PromptKeeper, TurnRequest, TurnRunner
 from .turn.summaries import Summarizer, SummaryModel, SummaryWriter
 from .words.lines import ENGLISH, notice
-from .worker import Worker
+from .worker import Stores, Worker
 
 log = logging.getLogger(__name__)
 
@@ -52,24 +52,29 @@ class Assembly:
     """Builds the parts that answer one call into a channel."""
 
     worker: Worker
-    permitted: PermittedCall
-    call: Call
+    permitted: Permitted
     library: MediaLibrary
     channel: OutputChannel
 
-    @property
-    def _settings(self) -> Settings:
-        return self.permitted.settings
-
     async def turn(self) -> TurnRunner:
         """Return what answers the call."""
-        worker, call, settings = self.worker, self.call, self._settings
+        worker, call, settings = self.worker, self.permitted.call, self.permitted.settings
+        stores = await worker.stores(settings.store)
         composer = await self._composer()
-        spending = self._spending(composer)
+        find = worker.listing(settings.client).catalog.find
+        models = [find(model_id) for model_id in composer.model_ids]
+        spending = self._spending(composer, models)
+        fitter = self._fitter(composer, models, spending, stores)
+        # Of a task, and of a caller without a page, nothing is kept, and they find what is durable.
+        store, persistence = stores.durable, NO_PERSISTENCE
+        if call.keeps:
+            store, persistence = stores.saved, settings.persistence
+        elif call.is_unsaved:
+            store, persistence = stores.unsaved, settings.persistence.of_unsaved
         ports = Ports(
             responses=spending.responses,
             requests=composer,
-            store=await worker.artifacts(settings.store, call),
+            store=store,
             new_id=generate_item_id,
             files=worker.host.files if self.library.saved_for else None,
             attachments=self.library,
@@ -77,56 +82,53 @@ class Assembly:
         )
         request = TurnRequest(
             messages=call.messages,
-            origin=RequestOrigin(call.user_id, call.chat_id, call.message_id, call.model_id),
-            persistence=self._persistence(),
+            origin=call.origin,
+            persistence=persistence,
             base_system_prompt=call.base_system_prompt,
             base_user_prompt=call.base_user_prompt,
-            for_admin=call.is_admin,
             has_attachments=call.has_attachments,
         )
-        fitter = await self._fitter(composer, spending)
-        worker.admission.settings = settings.resilience.admission
-        slot = worker.admission.slot(call.user_id, is_task=call.task is not None, show=self.channel.put)
+        keeper = PromptKeeper(
+            stores.prompts if call.keeps else None, call.origin, partial(worker.host.prompt_template, call)
+        )
+        counter = partial(worker.planner.counter, call.model_id)
+        worker.admission.settings = settings.admission
         return TurnRunner(
             request,
             ports,
             self.channel,
             memory=worker.memory,
             fitter=fitter,
-            slot=slot,
+            slot=worker.admission.slot(call.user_id, is_task=call.task is not None, show=self.channel.put),
             spending=spending,
-            prompt=await self._prompt_keeper(),
-            recall=self._recall_tool(composer),
-            quoted_calls=partial(worker.host.quoted_calls, call) if worker.host.quoted_calls else None,
+            prompt=keeper if settings.steady_system_prompt and call.in_chat else None,
+            recall=RecallTool(counter, worker.planner.caches.passages) if composer.offers_own_tools else None,
+            quoted_calls=partial(worker.host.quoted_calls, call),
             commands=self._commands(composer, fitter, spending),
         )
 
-    def _persistence(self) -> Persistence:
-        """What is kept of the answer: nothing of a task and of a caller without a page."""
-        kept = self._settings.persistence
-        if self.call.is_unsaved:
-            return kept.of_unsaved
-        return kept if self.call.keeps else NO_PERSISTENCE
-
     def _commands(self, composer: Composer, fitter: RequestFitter, spending: Spending) -> CommandRunner:
         """What answers the user's commands."""
-        model = self.permitted.model
+        call, model = self.permitted.call, self.permitted.model
         return CommandRunner(
             fitter,
             self.channel,
             generate_item_id,
             partial(self._chat_record, composer, spending),
-            model.name if model else self.call.model_id,
-            wait_seconds=self._settings.summary.timeout_seconds,
+            model.name if model else call.model_id,
+            wait_seconds=self.permitted.settings.summary_timeout_seconds,
             only_draws=bool(model and not model.writes),
-            page=context_page if self.call.in_chat else None,
-            language=self.call.language or ENGLISH,
+            page=context_page if call.in_chat else None,
+            language=call.language or ENGLISH,
         )
 
     async def _chat_record(self, composer: Composer, spending: Spending, plan: Plan) -> ChatRecord:
         """What the worker and the database know of the chat's requests; without the latter, what the worker does."""
         request = composer.build(plan.items, plan.marks, omitted_tools=plan.absent_tools)
-        cached, owner = await spending.cached_entries(plan, request), (self.call.user_id, spending.chat_id)
+        cached, owner = (
+            await spending.cached_entries(plan, request),
+            (self.permitted.call.user_id, spending.chat_id),
+        )
         try:
             cost = await self.worker.own.ledger.of_chat(*owner)
             return ChatRecord(cached, await self.worker.own.audit.breaks(*owner, limit=MAX_BREAKS), cost)
@@ -134,40 +136,21 @@ class Assembly:
             log.warning("the cost of a chat could not be read: %s", error)
             return ChatRecord(cached)
 
-    async def _prompt_keeper(self) -> PromptKeeper | None:
-        """What keeps the system prompt of a saved chat, and takes the host's memories out of that of any chat."""
-        worker, call, settings = self.worker, self.call, self._settings
-        if not settings.steady_prompt or not call.in_chat:
-            return None
-        prompts = await worker.prompts(settings.store) if call.keeps else None
-        owner = PromptOwner(call.user_id, call.chat_id, call.model_row_id)
-        return PromptKeeper(prompts, owner, partial(worker.host.prompt_template, call))
-
-    def _recall_tool(self, composer: Composer) -> RecallTool | None:
-        """What answers the model's look-ups; None where it cannot call for any."""
-        planner = self.worker.planner
-        counter = partial(planner.counter, self.call.model_id)
-        return RecallTool(counter, planner.caches.passages) if composer.offers_own_tools else None
-
-    def _spending(self, composer: Composer) -> Spending:
+    def _spending(self, composer: Composer, models: Sequence[Model | None]) -> Spending:
         """What the call spends; only on a page is there anyone to ask, and a task is not the chat's own request."""
-        call, settings = self.call, self._settings
-        responses = self._responses(
-            composer, retry_seconds=settings.resilience.retry_seconds, show=self.channel.put
-        )
-        chat = ("", "") if call.task else (call.chat_id, call.message_id)
+        call, settings = self.permitted.call, self.permitted.settings
+        responses = self._responses(composer, retry_seconds=settings.retry_seconds, show=self.channel.put)
         return Spending(
             self.worker.spending,
             settings.spending,
             self.permitted.payer,
-            RequestOrigin(call.user_id, *chat, call.model_id),
+            replace(call.origin, chat_id="", message_id="") if call.task else call.origin,
             call.chat_id if is_saved(call.chat_id) else "",
             self.permitted.model,
             TimedResponses(responses, self.worker.loop.time),
             call.ask if call.in_chat else None,
             call.time_zone,
-            CostCeiling(self._models(composer), self.permitted.offered, composer.most_searches),
-            preset=call.model_row_id,
+            CostCeiling(models, self.permitted.offered, composer.most_searches),
         )
 
     def _responses(self, composer: Composer, *, retry_seconds: float, show: Show | None = None) -> Responses:
@@ -175,8 +158,8 @@ class Assembly:
 
         It asks again where that helps; `show` gets the lines about it.
         """
-        settings, switched = self._settings.client, self._settings.controls
-        has_tools = bool(without_recall(composer.tools)) and self.call.task is None
+        settings, switched = self.permitted.settings.client, self.permitted.settings.controls
+        has_tools = bool(without_recall(composer.tools)) and self.permitted.call.task is None
         own_key = switched.own_api_key
         betas = controls.beta_features(switched, self.permitted.model, has_tools=has_tools)
         key = settings.api_key if own_key is None else own_key
@@ -186,7 +169,9 @@ class Assembly:
         return RetryingResponses(client, limit_seconds=retry_seconds, show=show)
 
     async def _composer(self) -> Composer:
-        call, settings, model = self.call, self._settings, self.permitted.model
+        """What writes the call's requests; a tool of ours looks up what was removed, unless nothing is."""
+        call, settings, model = self.permitted.call, self.permitted.settings, self.permitted.model
+        own_tools: tuple[Tool, ...] = ()
         if call.task:
             parameters: Mapping[str, Any] = {
                 **controls.task_parameters(call.parameters, call.task),
@@ -202,54 +187,42 @@ class Assembly:
             parameters = controls.drawing_parameters(
                 parameters, model=model, image_config=settings.image_config
             )
-        engine = controls.pdf_engine(settings.attachments.pdf_engine, model)
+            if settings.recall_tool and settings.context.may_recall:
+                own_tools = (RECALL_TOOL,)
         return Composer(
             parameters,
             model=model,
             model_id=call.model_id,
-            pdf_engine=engine,
-            own_tools=self._own_tools(),
+            pdf_engine=controls.pdf_engine(settings.pdf_engine, model),
+            own_tools=own_tools,
         )
-
-    def _own_tools(self) -> tuple[Tool, ...]:
-        """The tool that looks up what was removed, unless nothing is."""
-        settings = self._settings
-        is_offered = settings.recall_tool and settings.context.may_recall and self.call.task is None
-        return (RECALL_TOOL,) if is_offered else ()
 
     def _identity(self) -> Mapping[str, Any]:
         """What names the chat and its user."""
-        call, secret = self.call, self.worker.host.secret_key.encode("utf-8", "surrogatepass")
-        caller = Caller(call.user_id, call.chat_id, call.message_id, call.task)
-        return identity_parameters(self._settings.controls.identity, caller, secret)
+        call, secret = self.permitted.call, self.worker.host.secret_key.encode("utf-8", "surrogatepass")
+        level = self.permitted.settings.controls.identity
+        return identity_parameters(level, call.origin, secret, task=call.task)
 
     async def _cache_lifetime(self) -> CacheLifetime:
         """How long the provider should keep the chat; the pauses are read only where that can be chosen."""
-        setting, find = self._settings.controls.cache_lifetime, self.worker.host.chat_pauses
+        call, setting = self.permitted.call, self.permitted.settings.controls.cache_lifetime
         if setting != "auto":
             return setting
-        if find is None or not controls.has_cache_lifetimes(self.call.model_id):
+        if not controls.has_cache_lifetimes(call.model_id):
             return "5m"
-        return cheapest_lifetime(await find(self.call), self.permitted.model)
+        return cheapest_lifetime(await self.worker.host.chat_pauses(call), self.permitted.model)
 
-    def _models(self, composer: Composer) -> list[Model | None]:
-        """The catalogue's entries of the models that may answer."""
-        find = self.worker.listing(self._settings.client).catalog.find
-        return [find(model_id) for model_id in composer.model_ids]
-
-    async def _fitter(self, composer: Composer, spending: Spending) -> RequestFitter:
+    def _fitter(
+        self, composer: Composer, models: Sequence[Model | None], spending: Spending, stores: Stores
+    ) -> RequestFitter:
         """What fits the call's requests. A task is never shortened; an unsaved chat is recorded without its ids."""
-        call, settings = self.call, self._settings
-        find = self.worker.listing(settings.client).catalog.find
-        models = self._models(composer)
-        context = settings.context
-        writer = find(controls.summary_model_id(settings.summary.model, call.model_id))
+        call, settings = self.permitted.call, self.permitted.settings
+        writer = self._listed(controls.summary_model_id(settings.summary_model, call.model_id))
+        context = replace(settings.context, recall_tool=composer.offers_own_tools)
         if call.task:
             context = replace(context, context_strategy="off")
         elif context.context_strategy == "summarize" and writer and not writer.writes:
             context = replace(context, context_strategy="prune")  # a picture is not a summary
-        context = replace(context, recall_tool=composer.offers_own_tools)
-        chat = (call.chat_id, call.message_id) if call.keeps else ("", "")
         model = controls.model_terms(call.model_id, models, output_tokens=composer.max_output_tokens)
         if model.window_tokens is None:
             model = replace(model, window_tokens=self._unlisted_window(call.model_id))
@@ -261,41 +234,34 @@ class Assembly:
             recorded=not call.task,
             calibrates=not (composer.has_added_input or call.task),
         )
-        origin = RequestOrigin(call.user_id, *chat, call.model_id)
-        summarizes = context.context_strategy == "summarize"
-        summarizer = await self._summarizer(composer, terms, origin, spending) if summarizes else None
-        return RequestFitter(self.worker.planner, terms, origin, summarizer=summarizer)
-
-    async def _summarizer(
-        self, composer: Composer, terms: RequestTerms, origin: RequestOrigin, spending: Spending
-    ) -> Summarizer:
-        """What writes the call's summaries."""
-        worker, settings = self.worker, self._settings
+        origin = call.origin if call.keeps else replace(call.origin, chat_id="", message_id="")
+        planner, summarizer = self.worker.planner, None
 
         def record(row: AuditRow) -> None:
-            worker.planner.record(origin, row)
+            planner.record(origin, row)
             spending.note_summary(row)
 
-        return Summarizer(
-            (await worker.stores(settings.store)).summaries if self.call.keeps else worker.unsaved_summaries,
-            await self._summary_writer(composer, terms),
-            worker.summarizer_state,
-            origin=origin,
-            time_limit_seconds=settings.summary.timeout_seconds,
-            record=record,
-        )
+        if context.context_strategy == "summarize":
+            summarizer = Summarizer(
+                stores.summaries if call.keeps else self.worker.unsaved_summaries,
+                partial(self._summary_writer, composer, terms),
+                self.worker.summarizer_state,
+                origin=origin,
+                time_limit_seconds=settings.summary_timeout_seconds,
+                record=record,
+            )
+        return RequestFitter(planner, terms, origin, summarizer=summarizer)
 
     async def _summary_writer(self, composer: Composer, terms: RequestTerms) -> SummaryWriter:
         """What asks for summaries: the chat's own model, which has it cached, or one with its own prompt."""
-        call, summary, model = self.call, self._settings.summary, self.permitted.model
-        writer_id = controls.summary_model_id(summary.model, call.model_id)
-        own_model = self.worker.listing(self._settings.client).catalog.find(writer_id)
-        named = {**call.parameters, **self._identity()}
+        call, settings, model = self.permitted.call, self.permitted.settings, self.permitted.model
+        writer_id = controls.summary_model_id(settings.summary_model, call.model_id)
+        own_model = self._listed(writer_id)
         parameters = controls.summary_parameters(
-            named,
+            {**call.parameters, **self._identity()},
             model_id=call.model_id,
             writer_id=writer_id,
-            held=self._settings.controls.provider,
+            held=settings.controls.provider,
         )
         live = SummaryModel(
             call.model_id,
@@ -303,57 +269,74 @@ class Assembly:
             terms.model.window_tokens or UNKNOWN_WINDOW_TOKENS,
             bool(model and model.reasons),
         )
+        window_tokens = own_model.context_tokens if own_model else None
         own = SummaryModel(
             writer_id,
             Composer(
                 parameters, model=own_model, model_id=writer_id, summary_parameters=controls.SUMMARY_FORMAT
             ),
-            (own_model.context_tokens if own_model else None)
-            or self._unlisted_window(writer_id)
-            or UNKNOWN_WINDOW_TOKENS,
+            window_tokens or self._unlisted_window(writer_id) or UNKNOWN_WINDOW_TOKENS,
             bool(own_model and own_model.reasons),
         )
         return SummaryWriter(
             self._responses(composer, retry_seconds=0.0),  # it has attempts of its own
-            suffix_model=live if controls.shares_cache(summary.model, terms.model) else None,
+            suffix_model=live if controls.shares_cache(settings.summary_model, terms.model) else None,
             standalone_model=own,
             count=(await self.worker.planner.counter(writer_id)).text,
         )
 
+    def _listed(self, model_id: str) -> Model | None:
+        """The catalogue's entry of a model."""
+        return self.worker.listing(self.permitted.settings.client).catalog.find(model_id)
+
     def _unlisted_window(self, model_id: str) -> int | None:
         """The window of a model of which the catalogue names none: as a provider has named it, or as assumed."""
         return (
-            self.worker.planner.named_windows.get((self.call.user_id, model_id))
-            or self._settings.assumed_window_tokens
+            self.worker.planner.named_windows.get((self.permitted.call.user_id, model_id))
+            or self.permitted.settings.assumed_context_tokens
             or None
         )
 
 
-def build_library(worker: Worker, call: Call, settings: Settings, model: Model | None) -> MediaLibrary:
-    """What reads the call's attachments for its model."""
-    media = settings.attachments.media
+async def assemble(
+    worker: Worker, permitted: Permitted, channel: OutputChannel
+) -> tuple[Assembly, Mapping[str, str]]:
+    """What builds the parts of a call that has its documents in it, and lines about these, each under a name."""
+    call, settings = permitted.call, permitted.settings
+    if call.is_spoken and settings.steady_system_prompt:
+        # so that the instructions for a spoken answer leave the chat's prefix as it is
+        call = with_voice_prompt_last(call, await worker.host.voice_prompt())
     downloads = GuardedDownloads(
-        DownloadSettings(allowed_hosts=settings.attachments.download_hosts, max_bytes=media.max_bytes)
+        DownloadSettings(allowed_hosts=settings.download_hosts, max_bytes=settings.media.max_bytes)
     )
-    saved_for = (call.chat_id, call.message_id) if call.keeps and settings.save_attachments else None
-    return MediaLibrary(
-        worker.host.files, downloads, worker.encoded_files, media, model, call.user_id, saved_for
+    library = MediaLibrary(
+        worker.host.files,
+        downloads,
+        worker.encoded_files,
+        settings.media,
+        permitted.model,
+        call.user_id,
+        (call.chat_id, call.message_id) if call.keeps and settings.save_attachments else None,
     )
+    lines: Mapping[str, str] = {}
+    if settings.media.documents != "host":
+        call, lines = await _attach_documents(worker, call, library)
+    return Assembly(worker, replace(permitted, call=call), library, channel), lines
 
 
-async def attach_documents(
-    worker: Worker, call: Call, settings: Settings, library: MediaLibrary
+async def _attach_documents(
+    worker: Worker, call: Call, library: MediaLibrary
 ) -> tuple[Call, Mapping[str, str]]:
     """The call with its documents in their messages, and a line about each that the host gives in excerpts.
 
     What neither the model reads nor the host is put into its message all the same, where a note stands for it. So
     is what the user may not read, unless the host gives it to everybody all the same.
     """
-    find, lacks_text = worker.host.attached_documents, worker.host.files_without_text
-    if find is None or lacks_text is None or settings.attachments.media.documents == "host":
-        return call, {}
-    attached, given = await find(call), {source.file_id for source in call.sources}
+    attached = await worker.host.attached_documents(call)
     files = [file for of_message in attached.values() for file in of_message]
+    if not files:
+        return call, {}
+    given = {source.file_id for source in call.sources}
     errors = await asyncio.gather(*(library.refusal(file.id) for file in files))
     refused = {
         file: error
@@ -361,10 +344,10 @@ async def attach_documents(
         if error and (not isinstance(error, AttachmentNotFound) or file.id in given)
     }
     try:
-        silent = await lacks_text([file.id for file in refused]) if refused else frozenset()
+        silent = await worker.host.files_without_text([file.id for file in refused]) if refused else ()
     except SQLAlchemyError:
         log.warning("whether the host has their text is not known", exc_info=True)
-        silent = frozenset()
+        silent = ()
     as_excerpts = {file: error for file, error in refused.items() if file.id not in silent}
     lines = {
         file.id: notice(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from .errors import ConfigurationError, SpendingLimitReached
 from .host.call import Call
@@ -27,21 +27,25 @@ NO_PERSISTENCE: Final = Persistence(reasoning="disabled", tools=False)
 
 
 @dataclass(frozen=True, slots=True)
-class PermittedCall:
+class Permitted:
     """A call as it may be sent, with its settings, its model (None where unknown), and who pays for it.
 
-    `offered` are the models that the administrator offers.
+    `offered` are the models that the administrator offers, `lines` what the user is to know beforehand.
     """
 
     call: Call
     settings: Settings
     model: Model | None
     payer: Payer
-    offered: Sequence[Model] = ()
+    offered: Sequence[Model]
+    lines: tuple[str, ...]
 
 
-async def permit(worker: Worker, call: Call, settings: Settings) -> PermittedCall | None:
-    """The call as it may be sent; None for a task that its model cannot do. Raises what it is refused with."""
+async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | None:
+    """The call as it may be sent; None for a task that its model cannot do. Raises what it is refused with.
+
+    Near a spending limit it goes the cheaper way. The tasks of a message that the user has declined are declined too.
+    """
     if settings.refusal:
         raise ConfigurationError(settings.refusal)
     listing = worker.listing(settings.client)
@@ -51,15 +55,29 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> PermittedCal
     model = listing.catalog.find(call.model_id)
     call = replace(call, parameters=controls.routed(call.parameters, settings.controls))
     settings = _without_third_parties(call, settings, model)
-    call = _controlled(call, settings, offered, model)
+    # Also of a task, the user's own key must be usable.
+    require_usable(settings.controls.own_api_key)
+    call = replace(call, parameters=_controlled(call, settings, offered, model))
     if call.task and model and not model.writes:
         return None
-    call, settings, payer = await _affordable(worker, call, settings)
-    lines = (*settings.notices, *omitted)
+    if call.task and worker.spending.was_declined(call.user_id, call.chat_id):
+        raise SpendingLimitReached(notice("task_of_declined"))
+    spending, lines = settings.spending, settings.notices
+    payer = await worker.spending.admit(call.user_id, spending, is_admin=call.is_admin, zone=call.time_zone)
+    if spending.limits.unreadable:
+        lines = (*lines, notice("limits_unreadable_admin", part=spending.limits.unreadable))
+    if payer.state and payer.state.is_near:
+        lines = (*lines, worker.spending.limit_line("limit_near", payer.state, call.time_zone))
+        settings = replace(settings, context=replace(settings.context, context_aim="thrifty"))
+        cheaper = controls.cheaper_parameters(
+            call.parameters, model_id=call.model_id, near_limit=spending.near_limit
+        )
+        call = replace(call, parameters=cheaper)
+    lines = (*lines, *omitted)
     if not (settings.store.passphrases or worker.host.secret_key):
         settings = replace(settings, persistence=NO_PERSISTENCE)
         lines = (*lines, notice("no_encryption_key"))
-    return PermittedCall(call, replace(settings, notices=lines), model, payer, offered)
+    return Permitted(call, settings, model, payer, offered, lines)
 
 
 async def _permitted(
@@ -68,8 +86,7 @@ async def _permitted(
     """The call with what this user may set alone, and a line about the rest; a task is written by the host."""
     if call.task or call.is_admin:
         return call, ()
-    read = worker.host.model_parameters
-    of_admin = await read(call) if read else {}
+    of_admin = await worker.host.model_parameters(call)
     permitted, omitted = controls.permitted_parameters(
         call.parameters,
         of_admin,
@@ -96,55 +113,28 @@ def _without_third_parties(call: Call, settings: Settings, model: Model | None) 
         return settings
     search = replace(settings.controls.search, keeps_nothing=True)
     is_wanted = call.in_chat and not call.host_search and search.mode != "off"
-    media = replace(settings.attachments.media, parses_pdf=False)
     return replace(
         settings,
         controls=replace(settings.controls, search=search),
-        attachments=replace(settings.attachments, media=media, pdf_engine="native"),
+        media=replace(settings.media, parses_pdf=False),
+        pdf_engine="native",
         notices=(*settings.notices, notice("search_keeps_data"))
         if is_wanted and not may_search(search, model)
         else settings.notices,
     )
 
 
-def _controlled(call: Call, settings: Settings, offered: Sequence[Model], model: Model | None) -> Call:
-    """The call with what is switched for it, and a task as it is.
-
-    Raises ConfigurationError where the user's own key cannot be used.
-    """
-    switched = settings.controls
-    require_usable(switched.own_api_key)
-    parameters = call.parameters
+def _controlled(
+    call: Call, settings: Settings, offered: Sequence[Model], model: Model | None
+) -> Mapping[str, Any]:
+    """The call's parameters with what is switched for it; those of a task as they are."""
+    switched, parameters, model_id = settings.controls, call.parameters, call.model_id
     if call.task is None:
         parameters = controls.controlled(
-            parameters,
-            switched,
-            offered=offered,
-            model=model,
-            model_id=call.model_id,
+            parameters, switched, offered=offered, model=model, model_id=model_id
         )
     if call.in_chat:
         parameters = with_search(
-            parameters, switched.search, call.host_search, model=model, model_id=call.model_id
+            parameters, switched.search, call.host_search, model=model, model_id=model_id
         )
-    return replace(call, parameters=parameters)
-
-
-async def _affordable(worker: Worker, call: Call, settings: Settings) -> tuple[Call, Settings, Payer]:
-    """The call as it may be sent at its price, and who pays; near a limit it goes the cheaper way.
-
-    Raises SpendingLimitReached, also for the tasks of a message that the user has declined.
-    """
-    services, spending, lines = worker.spending, settings.spending, settings.notices
-    if call.task and services.was_declined(call.user_id, call.chat_id):
-        raise SpendingLimitReached(notice("task_of_declined"))
-    payer = await services.admit(call.user_id, spending, is_admin=call.is_admin, zone=call.time_zone)
-    if spending.limits.unreadable:
-        lines = (*lines, notice("limits_unreadable_admin", part=spending.limits.unreadable))
-    if payer.state and payer.state.is_near:
-        lines = (*lines, services.limit_line("limit_near", payer.state, call.time_zone))
-        settings = replace(settings, context=replace(settings.context, context_aim="thrifty"))
-        near = spending.near_limit
-        cheaper = controls.cheaper_parameters(call.parameters, model_id=call.model_id, near_limit=near)
-        call = replace(call, parameters=cheaper)
-    return call, replace(settings, notices=lines), payer
+    return parameters

@@ -87,7 +87,7 @@ class Pipe:
         return events if call.in_chat else chunk_response(events)
 
     async def _stream(self, call: Call, frozen: Settings) -> AsyncGenerator[HostEvent]:
-        writer = _streamed(call, frozen) if call.in_chat else _chunks(call)
+        writer = _streamed(call) if call.in_chat else _chunks(call)
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
@@ -99,7 +99,7 @@ class Pipe:
                 yield event
 
     async def _complete(self, call: Call, frozen: Settings) -> Any:
-        writer = CompletionWriter(_native(call, frozen), **_completion_head(call))
+        writer = CompletionWriter(_native(call), **_completion_head(call))
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
@@ -144,18 +144,17 @@ class Pipe:
         return self._app
 
 
-def _native(call: Call, frozen: Settings) -> NativeWriter:
+def _native(call: Call) -> NativeWriter:
     writer = ChannelWriter if call.in_channel else NativeWriter
     return writer(
-        carrier=frozen.carrier,
         new_id=generate_item_id,
         clock=time.monotonic,
         continued_text=call.continued_text,
     )
 
 
-def _streamed(call: Call, frozen: Settings) -> NativeWriter | TaggedCodeWriter:
-    writer = _native(call, frozen)
+def _streamed(call: Call) -> NativeWriter | TaggedCodeWriter:
+    writer = _native(call)
     return TaggedCodeWriter(writer, new_id=generate_item_id) if call.runs_tagged_code else writer
 
 

@@ -1,4 +1,4 @@
-"""What the engine needs from outside, as Protocols with the values that cross them.
+"""What a turn needs from outside, as Protocols with the values that cross them.
 
 The adapters implement these, and `app` chooses the implementations. Methods raise the errors named here alone.
 """
@@ -24,6 +24,21 @@ from .responses.items import FunctionCall, Item
 from .responses.values import as_list, as_object
 from .summaries.segments import Segment
 from .summaries.summary import Summary
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOrigin:
+    """Whose request it is: the user, the host's chat and message ("" where there is none), and the OpenRouter model.
+
+    `preset` is the id under which the host offers the model. System prompts are kept by user, chat and preset.
+    """
+
+    user_id: str
+    chat_id: str
+    message_id: str
+    model: str
+    preset: str = ""
+    is_admin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +117,6 @@ SEARCH_VARIANT: Final = ":online"
 
 
 @dataclass(frozen=True, slots=True)
-class PromptOwner:
-    """Whose system prompt it is: of a user's chat with one model, by the id under which the host offers it."""
-
-    user_id: str
-    chat_id: str
-    model: str
-
-
-@dataclass(frozen=True, slots=True)
 class KeptPrompt:
     """A system prompt that a chat keeps sending; `template` is the digest of its texts as people wrote them, or ""."""
 
@@ -121,11 +127,11 @@ class KeptPrompt:
 class Prompts(Protocol):
     """The system prompts that chats keep sending; the same for all workers."""
 
-    async def find(self, owner: PromptOwner) -> KeptPrompt | None:
+    async def find(self, origin: RequestOrigin) -> KeptPrompt | None:
         """Return what is kept. Raises StoreError."""
 
     async def keep(
-        self, owner: PromptOwner, prompt: KeptPrompt, *, instead_of: KeptPrompt | None
+        self, origin: RequestOrigin, prompt: KeptPrompt, *, instead_of: KeptPrompt | None
     ) -> KeptPrompt:
         """Keep a prompt in the place of one, and return what is kept: another, if somebody came first.
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.request import getproxies
 
 from .conversation.budget import ContextSettings
 from .errors import PipeError
 from .host.model_rows import PRIVATE, PUBLIC, ModelRowSettings
-from .host.native import Carrier
 from .host.platform import host_secret
 from .host.wording import StatusLines
 from .media.choice import MediaSettings, PdfEngine
@@ -34,14 +33,19 @@ from .valves import (
     ADMIN_PROTECTIONS,
     OWN_KEY_PURPOSE,
     PROTECTIONS,
-    RULES,
-    Advanced,
-    Rule,
+    AllValves,
     UserValves,
     Valves,
+    combined,
     refused_user_valves,
 )
 from .words.lines import notice
+
+_IMAGE_CONFIG: Final = {"aspect_ratio": "IMAGE_ASPECT_RATIO", "image_size": "IMAGE_SIZE"}
+"""The fields of `image_config`, and the user valves that set them."""
+_MEGABYTE: Final = 1024 * 1024
+
+_Slice = TypeVar("_Slice")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,66 +56,40 @@ class StoreSettings:
     cleanup_days: int
 
 
-@dataclass(frozen=True, slots=True)
-class SummarySettings:
-    """Who writes summaries (empty: the chat's own model), and how long one may take."""
-
-    model: str
-    timeout_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class AttachmentSettings:
-    """What is sent of attachments, what reads PDFs, and from where inside the network may be downloaded."""
-
-    media: MediaSettings
-    pdf_engine: PdfEngine
-    download_hosts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ResilienceSettings:
-    """How many requests run at once, and how long what fails for the moment is tried again."""
-
-    admission: AdmissionSettings
-    retry_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings of one request. `notices` are lines for the user about settings that are not followed.
+    """All settings of one request: slices for the parts that read them, and single valves under their own names.
 
-    `held_image_config` names what of pictures only administrators set. `refusal` says why nothing may be sent, ""
-    where something may.
+    `held_image_config` names what of pictures only administrators set. `notices` are lines for the user about settings
+    that are not followed, `refusal` says why nothing may be sent, "" where something may.
     """
 
     client: ClientSettings
     store: StoreSettings
     persistence: Persistence
-    save_attachments: bool
-    image_config: Mapping[str, str]
     model_rows: ModelRowSettings
     offer: OfferSettings
-    user_parameters: frozenset[str]
     context: ContextSettings
-    assumed_window_tokens: int
-    summary: SummarySettings
-    attachments: AttachmentSettings
-    resilience: ResilienceSettings
-    spending: SpendingSettings = field(default_factory=SpendingSettings)
-    notices: tuple[str, ...] = ()
-    controls: ControlSettings = field(default_factory=ControlSettings)
-    steady_prompt: bool = True
-    recall_tool: bool = True
-    """Whether models that call tools may look up what was removed from their chat."""
+    media: MediaSettings
+    admission: AdmissionSettings
+    spending: SpendingSettings
+    controls: ControlSettings
+    user_parameters: frozenset[str]
+    image_config: Mapping[str, str]
     held_image_config: frozenset[str] = frozenset()
+    download_hosts: tuple[str, ...]
+    notices: tuple[str, ...] = ()
     refusal: str = ""
     status_lines: StatusLines = "all"
-    carrier: Carrier = "auto"
-
-
-_IMAGE_CONFIG: Final = {"aspect_ratio": "IMAGE_ASPECT_RATIO", "image_size": "IMAGE_SIZE"}
-"""The fields of `image_config`, and the user valves that set them."""
+    save_attachments: bool
+    assumed_context_tokens: int
+    summary_model: str
+    """Empty: the chat's own."""
+    summary_timeout_seconds: float
+    pdf_engine: PdfEngine
+    retry_seconds: float
+    steady_system_prompt: bool
+    recall_tool: bool
 
 
 def read_settings(
@@ -129,100 +107,70 @@ def read_settings(
     hidden = {name for name, by in refused.items() if by == "USER_CONTROLS"}
     wanted = (user_valves or UserValves()).model_dump(exclude_defaults=True)
     own = UserValves.model_construct(**{name: value for name, value in wanted.items() if name not in refused})
-    refusal, lost = _lost(valves, sorted(set(unreadable) - hidden))
-    ignored = [name for name in wanted if name in refused.keys() - hidden]
-    valves, advanced = _combined(valves, own)
-    reasoning = advanced.PERSIST_REASONING_TOKENS
-    notices = (
-        *(
-            [notice("reasoning_disabled")]
-            if own.PERSIST_REASONING_TOKENS not in {"inherit", reasoning}
-            else ()
-        ),
-        *([notice("user_limits_not_followed", names=", ".join(ignored))] if ignored else ()),
-        *lost,
-    )
+    refusal, notices = _lost(valves, sorted(set(unreadable) - hidden))
+    chosen = combined(valves, own)
+    if ignored := [name for name in wanted if name in refused.keys() - hidden]:
+        notices = (notice("user_limits_not_followed", names=", ".join(ignored)), *notices)
+    if own.PERSIST_REASONING_TOKENS not in {"inherit", chosen.PERSIST_REASONING_TOKENS}:
+        notices = (notice("reasoning_disabled"), *notices)
     pictures = {name: getattr(own, valve) for name, valve in _IMAGE_CONFIG.items()}
-    return Settings(
+    return _by_name(
+        Settings,
+        chosen,
         client=ClientSettings(
-            base_url=valves.BASE_URL.strip().rstrip("/"),
-            api_key=valves.API_KEY.strip() or os.environ.get("OPENROUTER_API_KEY", "").strip(),
-            referer=advanced.HTTP_REFERER.strip(),
-            title=advanced.APP_TITLE.strip(),
-            timeout_seconds=advanced.REQUEST_TIMEOUT_SECONDS,
+            base_url=chosen.BASE_URL.rstrip("/"),
+            api_key=chosen.API_KEY or os.environ.get("OPENROUTER_API_KEY", "").strip(),
+            referer=chosen.HTTP_REFERER,
+            title=chosen.APP_TITLE,
+            timeout_seconds=chosen.REQUEST_TIMEOUT_SECONDS,
         ),
         store=StoreSettings(
-            passphrases=tuple(_words(valves.ARTIFACT_ENCRYPTION_KEY.replace("\n", ","))),
-            cleanup_days=valves.ARTIFACT_CLEANUP_DAYS,
+            tuple(_words(chosen.ARTIFACT_ENCRYPTION_KEY.replace("\n", ","))), chosen.ARTIFACT_CLEANUP_DAYS
         ),
-        persistence=Persistence(reasoning, tools=advanced.PERSIST_TOOL_RESULTS),
-        save_attachments=advanced.SAVE_ATTACHMENTS,
-        image_config={name: value for name, value in pictures.items() if value != "auto"},
-        model_rows=_model_rows(valves, advanced),
-        offer=_offer(valves, advanced),
-        user_parameters=frozenset(_words(advanced.USER_PARAMETERS)),
-        context=_context(valves, advanced, own),
-        assumed_window_tokens=advanced.ASSUMED_CONTEXT_TOKENS,
-        summary=SummarySettings(valves.SUMMARY_MODEL.strip(), advanced.SUMMARY_TIMEOUT_SECONDS),
-        attachments=AttachmentSettings(
-            MediaSettings(
-                documents=valves.DOCUMENTS,
-                parses_pdf="native" not in {valves.DOCUMENTS, valves.PDF_ENGINE},
-                max_images=advanced.MAX_INPUT_IMAGES_PER_REQUEST,
-                image_selection=advanced.IMAGE_INPUT_SELECTION,
-                max_bytes=advanced.MAX_ATTACHMENT_MB * 1024 * 1024,
-                max_total_bytes=advanced.MAX_REQUEST_ATTACHMENTS_MB * 1024 * 1024,
-            ),
-            valves.PDF_ENGINE,
-            tuple(_words(advanced.DOWNLOAD_HOSTS)),
+        persistence=Persistence(chosen.PERSIST_REASONING_TOKENS, chosen.PERSIST_TOOL_RESULTS),
+        model_rows=_model_rows(chosen),
+        offer=_offer(chosen),
+        context=_context(chosen, own),
+        media=MediaSettings(
+            documents=chosen.DOCUMENTS,
+            parses_pdf="native" not in {chosen.DOCUMENTS, chosen.PDF_ENGINE},
+            max_images=chosen.MAX_INPUT_IMAGES_PER_REQUEST,
+            image_selection=chosen.IMAGE_INPUT_SELECTION,
+            max_bytes=chosen.MAX_ATTACHMENT_MB * _MEGABYTE,
+            max_total_bytes=chosen.MAX_REQUEST_ATTACHMENTS_MB * _MEGABYTE,
         ),
-        resilience=ResilienceSettings(
-            AdmissionSettings(advanced.MAX_REQUESTS, advanced.MAX_REQUESTS_PER_USER), advanced.RETRY_SECONDS
-        ),
-        spending=SpendingSettings(
-            cost_line=valves.COST_LINE,
-            confirm_dollars=valves.CONFIRM_ABOVE_DOLLARS,
-            limits=read_limits(valves.SPENDING_LIMITS),
-            near_limit=advanced.NEAR_LIMIT,
+        admission=_by_name(AdmissionSettings, chosen),
+        spending=_by_name(
+            SpendingSettings,
+            chosen,
+            confirm_dollars=chosen.CONFIRM_ABOVE_DOLLARS,
+            limits=read_limits(chosen.SPENDING_LIMITS),
             own_key=bool(own.API_KEY),
         ),
-        notices=notices,
-        controls=_controls(valves, advanced, _own_key(own.API_KEY, user_id)),
-        steady_prompt=advanced.STEADY_SYSTEM_PROMPT,
-        recall_tool=advanced.RECALL_TOOL,
+        controls=_controls(chosen, _own_key(own.API_KEY, user_id)),
+        user_parameters=frozenset(_words(chosen.USER_PARAMETERS)),
+        image_config={name: value for name, value in pictures.items() if value != "auto"},
         held_image_config=frozenset(name for name, valve in _IMAGE_CONFIG.items() if valve in hidden),
+        download_hosts=tuple(_words(chosen.DOWNLOAD_HOSTS)),
+        notices=notices,
         refusal=refusal,
         status_lines=own.STATUS_LINES,
     )
 
 
-def _combined(valves: Valves, own: UserValves) -> tuple[Valves, Advanced]:
-    """The administrator's valves with the user's choices put in place, each by the rule of its valve."""
-    set_by_admin = {**dict(valves), **dict(valves.advanced)}
-    chosen = {name: _by_rule(rule, set_by_admin[name], getattr(own, name)) for name, rule in RULES.items()}
-    of_advanced = {name: value for name, value in chosen.items() if name in Advanced.model_fields}
-    of_valves = {name: value for name, value in chosen.items() if name in Valves.model_fields}
-    return valves.model_copy(update=of_valves), valves.advanced.model_copy(update=of_advanced)
+def _by_name(slice_class: type[_Slice], valves: AllValves, **others: Any) -> _Slice:
+    """Fill a slice of settings: a field has the value of the valve of its name, unless it is among the others."""
+    names = {each.name: each.name.upper() for each in fields(slice_class)}  # type: ignore[arg-type]  # a dataclass
+    by_name = {name: getattr(valves, valve) for name, valve in names.items() if hasattr(valves, valve)}
+    return slice_class(**{**by_name, **others})
 
 
-def _by_rule(rule: Rule, admin: Any, own: Any) -> Any:
-    match rule:
-        case "either":
-            return admin or own
-        case "off_wins" if admin == "disabled":
-            return admin
-        case _ if own == "inherit":
-            return admin
-        case _:
-            return own == "on" if isinstance(admin, bool) else own
-
-
-def _model_rows(valves: Valves, advanced: Advanced) -> ModelRowSettings:
+def _model_rows(valves: AllValves) -> ModelRowSettings:
     """Names of groups are read as they are written; an empty valve opens nothing."""
     access = tuple(_words(valves.NEW_MODEL_ACCESS)) or (PRIVATE,)
     if len(access) == 1 and access[0].lower() in {PRIVATE, PUBLIC}:
         access = (access[0].lower(),)
-    return ModelRowSettings(advanced.SYNC_MODEL_INFO, access, valves.MODEL_ACCESS_APPLIES_TO)
+    return ModelRowSettings(valves.SYNC_MODEL_INFO, access, valves.MODEL_ACCESS_APPLIES_TO)
 
 
 def _words(valve: str) -> list[str]:
@@ -241,8 +189,8 @@ def has_proxy() -> bool:
     return not getproxies().keys().isdisjoint({"http", "https", "all"})
 
 
-def _controls(valves: Valves, advanced: Advanced, own_api_key: str | None) -> ControlSettings:
-    effort, summary = valves.REASONING_EFFORT, advanced.REASONING_SUMMARY
+def _controls(valves: AllValves, own_api_key: str | None) -> ControlSettings:
+    effort, summary = valves.REASONING_EFFORT, valves.REASONING_SUMMARY
     return ControlSettings(
         reasoning={
             **({} if effort == "default" else {"effort": effort}),
@@ -250,35 +198,35 @@ def _controls(valves: Valves, advanced: Advanced, own_api_key: str | None) -> Co
         },
         search=SearchSettings(
             mode=valves.WEB_SEARCH,
-            engine=advanced.WEB_SEARCH_ENGINE,
-            max_results=advanced.WEB_SEARCH_MAX_RESULTS,
-            max_searches=advanced.WEB_SEARCH_MAX_SEARCHES,
-            fetches=advanced.WEB_FETCH,
+            engine=valves.WEB_SEARCH_ENGINE,
+            max_results=valves.WEB_SEARCH_MAX_RESULTS,
+            max_searches=valves.WEB_SEARCH_MAX_SEARCHES,
+            fetches=valves.WEB_FETCH,
             host_switch_by=valves.WEB_SEARCH_BY,
         ),
-        provider=_provider(valves, advanced),
-        fallback_models=tuple(_words(advanced.FALLBACK_MODELS)),
-        service_tier="" if advanced.SERVICE_TIER == "default" else advanced.SERVICE_TIER,
-        cache_lifetime=advanced.CACHE_TTL,
-        interleaves_thinking=advanced.INTERLEAVED_THINKING,
+        provider=_provider(valves),
+        fallback_models=tuple(_words(valves.FALLBACK_MODELS)),
+        service_tier="" if valves.SERVICE_TIER == "default" else valves.SERVICE_TIER,
+        cache_lifetime=valves.CACHE_TTL,
+        interleaves_thinking=valves.INTERLEAVED_THINKING,
         identity=valves.SEND_IDENTITY,
         own_api_key=own_api_key,
     )
 
 
-def _provider(valves: Valves, advanced: Advanced) -> dict[str, object]:
+def _provider(valves: AllValves) -> dict[str, object]:
     """The provider preferences that are set, as on the wire."""
-    prices = {"prompt": advanced.MAX_PRICE_INPUT, "completion": advanced.MAX_PRICE_OUTPUT}
+    prices = {"prompt": valves.MAX_PRICE_INPUT, "completion": valves.MAX_PRICE_OUTPUT}
     wanted: dict[str, object] = {
-        "order": _words(advanced.PROVIDER_ORDER),
-        "only": _words(advanced.PROVIDER_ONLY),
-        "ignore": _words(advanced.PROVIDER_IGNORE),
-        "sort": "" if advanced.PROVIDER_SORT == "default" else advanced.PROVIDER_SORT,
-        "quantizations": _words(advanced.QUANTIZATIONS),
+        "order": _words(valves.PROVIDER_ORDER),
+        "only": _words(valves.PROVIDER_ONLY),
+        "ignore": _words(valves.PROVIDER_IGNORE),
+        "sort": "" if valves.PROVIDER_SORT == "default" else valves.PROVIDER_SORT,
+        "quantizations": _words(valves.QUANTIZATIONS),
         "max_price": {name: price_text(limit) for name, limit in prices.items() if limit},
-        "data_collection": "deny" if advanced.DATA_COLLECTION == "deny" else "",
+        "data_collection": "deny" if valves.DATA_COLLECTION == "deny" else "",
         "zdr": valves.ZDR,
-        "require_parameters": advanced.REQUIRE_PARAMETERS,
+        "require_parameters": valves.REQUIRE_PARAMETERS,
     }
     return {name: value for name, value in wanted.items() if value}
 
@@ -311,33 +259,26 @@ def _own_key(sealed: str, user_id: str) -> str | None:
         return ""
 
 
-def _offer(valves: Valves, advanced: Advanced) -> OfferSettings:
-    variants, unknown_variants = read_variants(_words(advanced.VARIANTS))
+def _offer(valves: AllValves) -> OfferSettings:
+    variants, unknown_variants = read_variants(_words(valves.VARIANTS))
     return OfferSettings(
         patterns=tuple(_words(valves.MODELS)) or ("*",),
         filters=read_filters(_words(valves.MODEL_FILTERS)),
         variants=variants,
         unknown_variants=unknown_variants,
-        shows_status=advanced.STATUS_ENTRY == "always",
+        shows_status=valves.STATUS_ENTRY == "always",
     )
 
 
-def _context(valves: Valves, advanced: Advanced, own: UserValves) -> ContextSettings:
+def _context(valves: AllValves, own: UserValves) -> ContextSettings:
+    """The tool for looking things up is offered by what of it can be called, not here."""
     skips_summaries = valves.CONTEXT_STRATEGY == "summarize" and own.SUMMARY_BYPASS
-    return ContextSettings(
-        tool_output_retention_turns=advanced.TOOL_OUTPUT_RETENTION_TURNS,
-        tool_output_pruning=advanced.TOOL_OUTPUT_PRUNING,
+    return _by_name(
+        ContextSettings,
+        valves,
         context_strategy="prune" if skips_summaries else valves.CONTEXT_STRATEGY,
-        context_aim=valves.CONTEXT_AIM,
-        context_max_output_tokens=advanced.CONTEXT_MAX_OUTPUT_TOKENS,
-        summary_trigger_ratio=advanced.SUMMARY_TRIGGER_RATIO,
-        summary_ahead_ratio=advanced.SUMMARY_AHEAD_RATIO,
-        summary_turn_trigger=advanced.SUMMARY_TURN_TRIGGER,
-        protected_recent_turns=advanced.PROTECTED_RECENT_TURNS,
-        prune_trigger_ratio=advanced.PRUNE_TRIGGER_RATIO,
-        clip_last_messages=advanced.CLIP_LAST_MESSAGES,
-        clip_minimum_messages=advanced.CLIP_MIN_MESSAGES,
+        clip_minimum_messages=valves.CLIP_MIN_MESSAGES,
         clip_user_limit=own.CLIP_LAST_MESSAGES or None,
         clip_bypass=own.CLIP_BYPASS,
-        recall=valves.RECALL,
+        recall_tool=False,
     )

@@ -416,6 +416,26 @@ ADMIN_PROTECTIONS: Final = (*_marked(Valves, "protects"), *_marked(Advanced, "pr
 """The same of the administrator's."""
 
 
+class AllValves(Valves, Advanced):
+    """All that administrators set, with their users' choices put in place; texts have no blanks around them."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+def combined(valves: Valves, own: UserValves) -> AllValves:
+    """Return the administrator's valves with a user's choices put in place, each by the rule of its valve."""
+    values: dict[str, Any] = {**dict(valves), **dict(valves.advanced)}
+    for name, rule in RULES.items():
+        admin, chosen = values[name], getattr(own, name)
+        if rule == "either":
+            values[name] = admin or chosen
+        elif chosen != "inherit" and not (rule == "off_wins" and admin == "disabled"):
+            values[name] = chosen == "on" if isinstance(admin, bool) else chosen
+    for name, value in values.items():
+        values[name] = value.strip() if isinstance(value, str) else value
+    return AllValves.model_construct(**values)
+
+
 def read_user_valves(stored: Mapping[str, Any]) -> tuple[UserValves, tuple[str, ...]]:
     """Read a user's valves as they are stored; what cannot be read has its default, and its names are returned."""
     values, unreadable = _readable(UserValves, stored)

@@ -13,12 +13,12 @@ import weakref
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import httpx
 
 from .host.call import AttachedFile, Call
-from .host.lookups import unknown_template
 from .host.model_rows import ModelRows, write_model_rows
 from .media.library import EncodedFiles
 from .money.limits import Group
@@ -34,7 +34,7 @@ from .store.database import Database
 from .store.kept import MemorySummaries, PromptRows, SealedPrompts, SealedSummaries, SummaryRows
 from .store.ledger import SpendingLedger
 from .store.sealing import Keyring
-from .store.sweep import Host, Schedule, Sweep
+from .store.sweep import HostRecords, Schedule, Sweep
 from .store.table import RowStore
 from .store.tokenizer import LocalTokenizer
 from .turn.admission import Admission
@@ -53,40 +53,60 @@ _SWEEP_LOOK_SECONDS: Final = 60 * 60.0
 """How often a worker that is in use asks the database whether a sweep is due."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostResources:
-    """What the host shares with the app: its database and Redis, what it knows of users and chats, its secret.
+def _answers(nothing: object) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """What a host answers that does not have this part."""
 
-    Without Redis the database is used alone; without a secret key nothing is kept but what a passphrase seals; without
-    a cache folder nothing is cached on disk, without a tokenizer's folder tokens are estimated, and without `files`
-    pictures stay in the chat. `model_parameters` returns what administrators have set for the model of a call,
-    `attached_documents` the documents of its chat by the index of their message, and `files_without_text` those of the
-    files of which the host itself has no text to send. `chat_pauses` returns the seconds between the user's messages
-    of its chat, `groups` the groups of a user; `replace_user_valve` stores another value of a user's valve.
-    `default_locale` returns the language of who has chosen none, `may_continue` whether a page has the button that
-    continues an answer.
+    async def answer(*_: object) -> object:
+        return nothing
+
+    return answer
+
+
+_NOTHING: Final = _answers(None)
+_NO_VALUES: Final = _answers(MappingProxyType({}))
+_NO_ENTRIES: Final = _answers(())
+_NO_IDS: Final = _answers(frozenset())
+_NO_TEXT: Final = _answers("")
+_YES: Final = _answers(nothing=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the app gets of the host: its database and Redis, its secret, and what it knows of users and chats.
+
+    What a host does not have has a part that answers nothing. Without Redis the database is used alone; without a
+    secret key nothing is kept but what a passphrase seals; without a cache folder nothing is cached on disk, without
+    a tokenizer's folder tokens are estimated, and without `files` pictures stay in the chat.
     """
 
     database: Database
-    records: Host
+    records: HostRecords
     secret_key: str
     redis: GuardedRedis | None = None
     cache_folder: Path | None = None
     tokenizer_folder: Path | None = None
-    model_parameters: Callable[[Call], Awaitable[Mapping[str, Any]]] | None = None
     files: Files | None = None
-    attached_documents: Callable[[Call], Awaitable[Mapping[int, tuple[AttachedFile, ...]]]] | None = None
-    files_without_text: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
-    chat_pauses: Callable[[Call], Awaitable[Sequence[float]]] | None = None
-    groups: Callable[[str], Awaitable[Sequence[Group]]] | None = None
-    prompt_template: Callable[[Call], Awaitable[str]] = unknown_template
+    model_parameters: Callable[[Call], Awaitable[Mapping[str, Any]]] = _NO_VALUES
+    """Returns what administrators have set for the model of a call."""
+    attached_documents: Callable[[Call], Awaitable[Mapping[int, tuple[AttachedFile, ...]]]] = _NO_VALUES
+    """Returns the documents of a call's chat by the index of their message."""
+    files_without_text: Callable[[Collection[str]], Awaitable[frozenset[str]]] = _NO_IDS
+    """Returns those of the files of which the host itself has no text to send."""
+    chat_pauses: Callable[[Call], Awaitable[Sequence[float]]] = _NO_ENTRIES
+    """Returns the seconds between the user's messages of a call's chat."""
+    groups: Callable[[str], Awaitable[Sequence[Group]]] = _NO_ENTRIES
+    """Returns the groups of a user, or raises StoreError."""
+    prompt_template: Callable[[Call], Awaitable[str]] = _NO_TEXT
     """Returns the digest of the texts that people wrote of a call's system prompt, "" where that is unknown."""
-    quoted_calls: Callable[[Call, Collection[str]], Awaitable[frozenset[str]]] | None = None
+    quoted_calls: Callable[[Call, Collection[str]], Awaitable[frozenset[str]]] = _NO_IDS
     """Returns those of the calls in the texts of a call's chat that their models wrote as text."""
-    replace_user_valve: Callable[[str, str, str, tuple[str, str]], Coroutine[Any, Any, None]] | None = None
-    default_locale: Callable[[], str] | None = None
-    may_continue: Callable[[Call], Awaitable[bool]] | None = None
-    voice_prompt: Callable[[], Awaitable[str]] | None = None
+    replace_user_valve: Callable[[str, str, str, tuple[str, str]], Coroutine[Any, Any, None]] = _NOTHING
+    """Stores another value of a user's valve."""
+    default_locale: Callable[[], str] = str
+    """Returns the language of who has chosen none."""
+    may_continue: Callable[[Call], Awaitable[bool]] = _YES
+    """Returns whether a page has the button that continues an answer."""
+    voice_prompt: Callable[[], Awaitable[str]] = _NO_TEXT
     """Returns the instructions that the host writes into the system prompt of a call."""
 
 
@@ -141,7 +161,7 @@ class Worker:
     """Clients, catalogues and stores of one worker. Create it inside the event loop that it serves."""
 
     def __init__(
-        self, host: HostResources, *, transport: httpx.AsyncBaseTransport | None, clock: Callable[[], float]
+        self, host: Host, *, transport: httpx.AsyncBaseTransport | None, clock: Callable[[], float]
     ) -> None:
         """`transport` replaces the network, `clock` gives the epoch seconds by which days and prices go.
 
@@ -231,20 +251,6 @@ class Worker:
                 self._keyed_stores = {settings: stores}
             return self._keyed_stores[settings]
 
-    async def artifacts(self, settings: StoreSettings, call: Call) -> ArtifactStore:
-        """The store for a call, with the keys of these settings: of a chat that is not saved, it is in memory.
-
-        A task, and a caller without a page, find what is durable.
-        """
-        stores = await self.stores(settings)
-        if call.keeps:
-            return stores.saved
-        return stores.unsaved if call.is_unsaved else stores.durable
-
-    async def prompts(self, settings: StoreSettings) -> Prompts | None:
-        """The store of system prompts with the keys of these settings; None without any key."""
-        return (await self.stores(settings)).prompts
-
 
 def _close_soon(loop: asyncio.AbstractEventLoop, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Close in the loop, from whichever thread drops the app; a loop that has stopped took everything with it."""
@@ -252,7 +258,7 @@ def _close_soon(loop: asyncio.AbstractEventLoop, close: Callable[[], Coroutine[A
         asyncio.run_coroutine_threadsafe(close(), loop)
 
 
-async def _clean_up(host: HostResources, keep_days: int) -> None:
+async def _clean_up(host: Host, keep_days: int) -> None:
     """Delete what is due of all that is stored; 0 days keep all for ever that is not of deleted users and chats."""
     try:
         swept = await Sweep(host.database, host.records, Schedule(keep_days=keep_days)).run()

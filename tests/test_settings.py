@@ -17,11 +17,8 @@ from open_webui_openrouter_pipe.openrouter.client import DEFAULT_BASE_URL, Clien
 from open_webui_openrouter_pipe.openrouter.controls import ControlSettings
 from open_webui_openrouter_pipe.openrouter.offer import Filters, OfferSettings, Variant
 from open_webui_openrouter_pipe.settings import (
-    AttachmentSettings,
-    ResilienceSettings,
     Settings,
     StoreSettings,
-    SummarySettings,
     read_settings,
     tokenizer_folder,
 )
@@ -50,12 +47,17 @@ DEFAULTS = Settings(
     offer=OfferSettings(),
     user_parameters=frozenset(),
     context=ContextSettings(recall=True),
-    assumed_window_tokens=0,
-    summary=SummarySettings("", 60.0),
-    attachments=AttachmentSettings(
-        MediaSettings(max_images=20, max_bytes=20 * 2**20, max_total_bytes=50 * 2**20), "auto", ()
-    ),
-    resilience=ResilienceSettings(AdmissionSettings(500, 0), 30.0),
+    media=MediaSettings(max_images=20, max_bytes=20 * 2**20, max_total_bytes=50 * 2**20),
+    admission=AdmissionSettings(500, 0),
+    controls=ControlSettings(),
+    download_hosts=(),
+    assumed_context_tokens=0,
+    summary_model="",
+    summary_timeout_seconds=60.0,
+    pdf_engine="auto",
+    retry_seconds=30.0,
+    steady_system_prompt=True,
+    recall_tool=True,
     spending=SpendingSettings(cost_line="forecast"),
 )
 
@@ -105,22 +107,22 @@ ADMIN: list[Case] = [
     ("TOOL_OUTPUT_PRUNING", "every_turn", "context.tool_output_pruning", "every_turn"),
     ("CLIP_LAST_MESSAGES", 6, "context.clip_last_messages", 6),
     ("CLIP_MIN_MESSAGES", 7, "context.clip_minimum_messages", 7),
-    ("ASSUMED_CONTEXT_TOKENS", 8_000, "assumed_window_tokens", 8_000),
-    ("SUMMARY_MODEL", " a/b ", "summary.model", "a/b"),
-    ("SUMMARY_TIMEOUT_SECONDS", 5, "summary.timeout_seconds", 5),
-    ("DOCUMENTS", "host", "attachments.media.documents", "host"),
+    ("ASSUMED_CONTEXT_TOKENS", 8_000, "assumed_context_tokens", 8_000),
+    ("SUMMARY_MODEL", " a/b ", "summary_model", "a/b"),
+    ("SUMMARY_TIMEOUT_SECONDS", 5, "summary_timeout_seconds", 5),
+    ("DOCUMENTS", "host", "media.documents", "host"),
     # Where the model itself must read them, one that reads no files is given none: its request would be refused.
-    ("DOCUMENTS", "native", "attachments.media.parses_pdf", False),
-    ("PDF_ENGINE", "native", "attachments.media.parses_pdf", False),
-    ("PDF_ENGINE", "mistral-ocr", "attachments.pdf_engine", "mistral-ocr"),
-    ("MAX_INPUT_IMAGES_PER_REQUEST", 3, "attachments.media.max_images", 3),
-    ("IMAGE_INPUT_SELECTION", "user_turn_only", "attachments.media.image_selection", "user_turn_only"),
-    ("MAX_ATTACHMENT_MB", 2, "attachments.media.max_bytes", 2 * 2**20),
-    ("MAX_REQUEST_ATTACHMENTS_MB", 3, "attachments.media.max_total_bytes", 3 * 2**20),
-    ("DOWNLOAD_HOSTS", "a.local, b.local", "attachments.download_hosts", ("a.local", "b.local")),
-    ("MAX_REQUESTS", 7, "resilience.admission.max_requests", 7),
-    ("MAX_REQUESTS_PER_USER", 2, "resilience.admission.max_requests_per_user", 2),
-    ("RETRY_SECONDS", 0, "resilience.retry_seconds", 0),
+    ("DOCUMENTS", "native", "media.parses_pdf", False),
+    ("PDF_ENGINE", "native", "media.parses_pdf", False),
+    ("PDF_ENGINE", "mistral-ocr", "pdf_engine", "mistral-ocr"),
+    ("MAX_INPUT_IMAGES_PER_REQUEST", 3, "media.max_images", 3),
+    ("IMAGE_INPUT_SELECTION", "user_turn_only", "media.image_selection", "user_turn_only"),
+    ("MAX_ATTACHMENT_MB", 2, "media.max_bytes", 2 * 2**20),
+    ("MAX_REQUEST_ATTACHMENTS_MB", 3, "media.max_total_bytes", 3 * 2**20),
+    ("DOWNLOAD_HOSTS", "a.local, b.local", "download_hosts", ("a.local", "b.local")),
+    ("MAX_REQUESTS", 7, "admission.max_requests", 7),
+    ("MAX_REQUESTS_PER_USER", 2, "admission.max_requests_per_user", 2),
+    ("RETRY_SECONDS", 0, "retry_seconds", 0),
     ("COST_LINE", "cost", "spending.cost_line", "cost"),
     ("CONFIRM_ABOVE_DOLLARS", 2, "spending.confirm_dollars", 2),
     ("SPENDING_LIMITS", "all: 1/day", "spending.limits", read_limits("all: 1/day")),
@@ -149,7 +151,7 @@ ADMIN: list[Case] = [
     ("CACHE_TTL", "1h", "controls.cache_lifetime", "1h"),
     ("INTERLEAVED_THINKING", False, "controls.interleaves_thinking", False),
     ("SEND_IDENTITY", "user", "controls.identity", "user"),
-    ("STEADY_SYSTEM_PROMPT", False, "steady_prompt", False),
+    ("STEADY_SYSTEM_PROMPT", False, "steady_system_prompt", False),
     ("RECALL_TOOL", False, "recall_tool", False),
 ]
 """A valve with a value, the setting that it sets, and its value there."""
@@ -218,10 +220,10 @@ def test_the_key_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(("name", "value", "setting", "expected"), ADMIN)
 def test_a_valve_sets_its_own_setting(name: str, value: object, setting: str, expected: object) -> None:
-    """And no other part of the settings."""
+    """And no other part of the settings, but perhaps the one of its own name."""
     settings = read_settings(Valves.model_validate({name: value}))
     assert attrgetter(setting)(settings) == expected
-    assert not changed(settings, {setting.partition(".")[0]})
+    assert not changed(settings, {setting.partition(".")[0], name.lower()})
 
 
 @pytest.mark.parametrize(("admin", "name", "value", "setting", "expected"), OWN)

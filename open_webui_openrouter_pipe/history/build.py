@@ -332,13 +332,11 @@ def with_round(
     artifact_ids: Mapping[int, str],
     outputs: Mapping[str, str],
     messages_before: int,
-    in_text: bool = False,
 ) -> History:
     """Return the history with a round at its end.
 
     `items` is the round's output as the host has it, `artifact_ids` are by index what was stored of it, `outputs` by
-    call id what the calls returned. `messages_before` is how many messages were read so far. `in_text`: all markers
-    stand in the text.
+    call id what the calls returned. `messages_before` is how many messages were read so far.
     """
     calls = [item for item in items if is_function_call(item) and item["call_id"] in outputs]
     functions = [
@@ -348,7 +346,7 @@ def with_round(
         }
         for call in calls
     ]
-    texts, references = _marked(items, artifact_ids, in_text=in_text)
+    texts, references = _marked(items, artifact_ids)
     said = {
         "role": "assistant",
         "content": "\n".join(texts),
@@ -368,9 +366,7 @@ def with_round(
     )
 
 
-def _marked(
-    items: Sequence[Item], artifact_ids: Mapping[int, str], *, in_text: bool
-) -> tuple[list[str], list[Reference]]:
+def _marked(items: Sequence[Item], artifact_ids: Mapping[int, str]) -> tuple[list[str], list[Reference]]:
     """Return the texts of the round's messages, and its references: markers where the host will have them.
 
     What was stored up to a message is marked before it: beside the reasoning if there was any, or else in the text.
@@ -390,7 +386,7 @@ def _marked(
 
     for index, item in enumerate(items):
         waiting += [index] if index in artifact_ids else []
-        has_reasoning = has_reasoning or (is_reasoning(item) and not in_text)
+        has_reasoning = has_reasoning or is_reasoning(item)
         if is_message(item):
             markers, begun = mark(leading_markers), as_text(item.get("phase"))
             if has_reasoning and begun != phase:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from ..errors import InvalidHistory
 from ..history.markers import erase_markers
 from ..history.reading import erase_commands, find_commands
+from ..ports import RequestOrigin
 from ..responses.values import as_count, as_list, as_object, as_text
 from ..words.lines import Language, notice
 
@@ -125,6 +126,13 @@ class Call:
     """Whether the host runs code that the model writes between tags."""
     language: Language | None = None
     """In which the user reads status lines and errors; None where nothing says that."""
+
+    @property
+    def origin(self) -> RequestOrigin:
+        """Whose call it is."""
+        return RequestOrigin(
+            self.user_id, self.chat_id, self.message_id, self.model_id, self.model_row_id, self.is_admin
+        )
 
     @property
     def in_chat(self) -> bool:

@@ -189,8 +189,3 @@ async def template_digest(call: Call) -> str:
         return ""
     texts = [as_text(params.get("system")), as_text(defaults.get("system")), *call.written_prompts]
     return sha256(json.dumps(texts).encode()).hexdigest()
-
-
-async def unknown_template(_: Call) -> str:
-    """Return that nothing is known of the texts."""
-    return ""

@@ -8,7 +8,7 @@ Source: `utils/response.py: handle_responses_streaming_event` and `utils/middlew
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from ..history.markers import Reference, leading_markers, standalone_markers, visible_chars, write_reference
 from ..ports import Embed, Failed, Notice, Output, RoundEnded, StoredMarkers, ToolAnswered
@@ -28,7 +28,6 @@ from ..responses.effects import (
 from ..responses.items import Item, kind_of, picture_address
 from ..responses.values import as_list, as_object, as_text, is_web_address
 
-Carrier = Literal["auto", "text"]
 HostItem = dict[str, Any]
 HostEvent = dict[str, Any]
 
@@ -162,13 +161,11 @@ class NativeWriter:
     def __init__(
         self,
         *,
-        carrier: Carrier,
         new_id: Callable[[], str],
         clock: Callable[[], float],
         continued_text: str = "",
     ) -> None:
         """`clock` returns seconds; it times the reasoning. `continued_text` is what the answer goes on with."""
-        self._carrier = carrier
         self._continued_chars = visible_chars(continued_text)
         self._phase = ""
         self._new_id = new_id
@@ -271,10 +268,10 @@ class NativeWriter:
         return [self._add(_message(self._new_id(), text))] if text else []
 
     def _refer(self, references: Sequence[Reference]) -> list[HostEvent]:
-        """Add references to the last reasoning of the round, if there is any and markers are not in the text."""
+        """Add references to the last reasoning of the round, if there is any."""
         round_indexes = range(self._round_start, len(self.items))
         reasoning = [index for index in round_indexes if self.items[index]["type"] == "reasoning"]
-        if self._carrier == "text" or not reasoning:
+        if not reasoning:
             return []
         item = self.items[reasoning[-1]]
         details = [*item.get("reasoning_details", []), *map(write_reference, references)]

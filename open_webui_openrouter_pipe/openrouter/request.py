@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from types import MappingProxyType
@@ -22,7 +22,7 @@ from ..conversation.conversation import Tool
 from ..conversation.media import holds_pdf
 from ..money.prices import needs_breakpoints
 from ..planning.plan import CacheMarks
-from ..ports import Model, Request, RequestBody
+from ..ports import Model, Request, RequestBody, RequestOrigin
 from ..responses.items import Item, is_function_call, is_message
 from ..responses.values import as_list, as_object, wire_name
 from .fields import BEFORE_TOOLS, PARAMETERS, read_parameters, read_tools
@@ -93,35 +93,27 @@ def _with_breakpoint(item: Item, index: int) -> Item:
 # --- the names of chat and user
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Whose request it is, by the host's ids, "" where there is none; `task` is None for a chat."""
-
-    user_id: str
-    chat_id: str
-    message_id: str
-    task: str | None
-
-
 def cache_key(secret: bytes, user_id: str, chat_id: str) -> str:
     """Return the `session_id` and `prompt_cache_key` of a chat: the same for all its branches."""
     name = b"%d:%b%b" % (len(user_id), user_id.encode(), chat_id.encode())
     return hmac.new(secret, name, sha256).hexdigest()[:NAME_CHARACTERS]
 
 
-def identity_parameters(level: IdentityLevel, caller: Caller, secret: bytes) -> dict[str, Any]:
+def identity_parameters(
+    level: IdentityLevel, origin: RequestOrigin, secret: bytes, *, task: str | None = None
+) -> dict[str, Any]:
     """Return the parameters that name the chat (`session_id`, `prompt_cache_key`), the user and the message."""
     included = _LEVELS[: _LEVELS.index(level) + 1]
     named: dict[str, Any] = {}
-    if "session" in included and caller.chat_id and caller.task is None:
-        key = cache_key(secret, caller.user_id, caller.chat_id)
+    if "session" in included and origin.chat_id and task is None:
+        key = cache_key(secret, origin.user_id, origin.chat_id)
         named |= {"session_id": key, "prompt_cache_key": key}
-    if "user" in included and caller.user_id:
-        named["user"] = _pseudonym(secret, "user", caller.user_id)
+    if "user" in included and origin.user_id:
+        named["user"] = _pseudonym(secret, "user", origin.user_id)
     if "trace" in included:
-        parts = (caller.user_id, caller.chat_id, caller.message_id)
-        traced = {"trace_id": _pseudonym(secret, "message", *parts)} if caller.message_id else {}
-        named["trace"] = {**traced, "trace_name": caller.task or "chat"}
+        parts = (origin.user_id, origin.chat_id, origin.message_id)
+        traced = {"trace_id": _pseudonym(secret, "message", *parts)} if origin.message_id else {}
+        named["trace"] = {**traced, "trace_name": task or "chat"}
     return named
 
 

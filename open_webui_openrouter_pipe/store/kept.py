@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from ..conversation.conversation import ContentCache
 from ..errors import SealBroken, StoreError
-from ..ports import KeptPrompt, PromptOwner, StoredSummary
+from ..ports import KeptPrompt, RequestOrigin, StoredSummary
 from ..summaries.segments import Segment
 from ..summaries.summary import Summary
 from .beside import Leases
@@ -214,26 +214,26 @@ class SealedPrompts:
         self._rows = rows
         self._keyring = keyring
 
-    async def find(self, owner: PromptOwner) -> KeptPrompt | None:
+    async def find(self, origin: RequestOrigin) -> KeptPrompt | None:
         """Return what is kept, None also for a row that does not open. Raises StoreUnavailable."""
-        row = await self._rows.get(_prompt_key(owner))
+        row = await self._rows.get(_prompt_key(origin))
         if row is None:
             return None
         self._rows.stamp([row])
         return self._open(row)
 
     async def keep(
-        self, owner: PromptOwner, prompt: KeptPrompt, *, instead_of: KeptPrompt | None
+        self, origin: RequestOrigin, prompt: KeptPrompt, *, instead_of: KeptPrompt | None
     ) -> KeptPrompt:
         """Keep a prompt in the place of one, or of what does not open; return what is kept: the first of several.
 
         Raises StoreUnavailable, and StoreError for what cannot be stored.
         """
-        new = _seal_prompt(owner, prompt, self._keyring, self._rows.clock())
+        new = _seal_prompt(origin, prompt, self._keyring, self._rows.clock())
         if instead_of is None and await self._rows.add(new, instead_of=None):
             return prompt
         for _ in range(2):
-            row = await self._rows.get(_prompt_key(owner))
+            row = await self._rows.get(_prompt_key(origin))
             found = self._open(row) if row else None
             if found is not None and found != instead_of:
                 return found
@@ -252,13 +252,13 @@ class SealedPrompts:
             return None
 
 
-def _prompt_key(owner: PromptOwner) -> tuple[str, str, str]:
-    return owner.user_id, owner.chat_id, owner.model
+def _prompt_key(origin: RequestOrigin) -> tuple[str, str, str]:
+    return origin.user_id, origin.chat_id, origin.preset
 
 
-def _seal_prompt(owner: PromptOwner, prompt: KeptPrompt, keyring: Keyring, now: int) -> PromptRow:
+def _seal_prompt(origin: RequestOrigin, prompt: KeptPrompt, keyring: Keyring, now: int) -> PromptRow:
     """Make the row of a prompt, created at `now` (epoch seconds). Raises StoreError."""
-    key = _prompt_key(owner)
+    key = _prompt_key(origin)
     require_storable(*key)
     data = encode_item({"text": prompt.text, "template": prompt.template})
     if len(data) > MAX_PROMPT_BYTES:

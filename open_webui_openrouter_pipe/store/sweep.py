@@ -35,7 +35,7 @@ _PAGE_VALUES: Final = 200
 Condition = sa.ColumnElement[bool]
 
 
-class Host(Protocol):
+class HostRecords(Protocol):
     """What Open WebUI knows. Each method may raise anything: the sweep then ends early."""
 
     async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
@@ -64,7 +64,7 @@ class Sweep:
     def __init__(
         self,
         database: Database,
-        host: Host,
+        host: HostRecords,
         schedule: Schedule,
         *,
         clock: Callable[[], int] | None = None,

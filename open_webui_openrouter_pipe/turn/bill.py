@@ -46,7 +46,7 @@ from ..money.prices import (
     next_input,
 )
 from ..planning.plan import Plan
-from ..ports import Bill, Event, Ledger, Model, Notice, Request, RequestBody, Responses, Show
+from ..ports import Bill, Event, Ledger, Model, Notice, Request, RequestBody, RequestOrigin, Responses, Show
 from ..responses.effects import ResponseFinished, Usage
 from ..responses.failure import Failure, has_output
 from ..responses.items import is_function_call
@@ -54,7 +54,6 @@ from ..words.lines import notice
 from .admission import Away
 from .fit import PlannerServices, about, was_read_once
 from .memory import PrefixWatch, Watched
-from .recorder import RequestOrigin
 from .round import Round
 
 HELD_OUTPUT_TOKENS: Final = 16_384
@@ -314,8 +313,6 @@ class Spending:
     ceiling: CostCeiling = field(default_factory=CostCeiling)
     away: Away = nullcontext
     """Leaves the place among the running requests to others while the user is asked."""
-    preset: str = ""
-    """The id of the model's row that the user chose, by which its instructions are found."""
     prefix: PrefixNote = field(default=NO_PREFIX_NOTE, init=False)
     """What was found of the beginning of the last request."""
     _digests: RequestDigests | None = field(default=None, init=False)
@@ -413,7 +410,7 @@ class Spending:
 
     @property
     def _watched(self) -> Watched:
-        return Watched(self._chat_and_model, self.origin.model, self.preset or self.origin.model)
+        return Watched(self._chat_and_model, self.origin.model, self.origin.preset or self.origin.model)
 
     async def _compare_prefix(self, name: Callable[[], RequestDigests], *, takes_long: bool) -> None:
         """Compare the beginning of a request with those of the chat that this worker has sent."""

@@ -30,11 +30,10 @@ from ..planning.planner import (
     may_need_summaries,
     plan,
 )
-from ..ports import Audit, Audited, Calibrations, Notice, Show, Tokenizer
+from ..ports import Audit, Audited, Calibrations, Notice, RequestOrigin, Show, Tokenizer
 from ..responses.effects import ResponseFailed, ResponseFinished
 from ..responses.items import Item, is_function_call, is_message, is_reasoning
 from ..words.lines import notice
-from .recorder import RequestOrigin
 from .summaries import PromptCacheClock, Summarizer, SummaryBatch
 
 LARGE_ITEMS: Final = 200

@@ -12,16 +12,15 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, cast
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from ..errors import AttachmentUnavailable, StoreError, StoreUnavailable
 from ..history.artifacts import normalize_persisted_item
 from ..history.markers import item_id
-from ..ports import Artifact, ArtifactStore, Downloads, FileContent, Files
+from ..ports import Artifact, ArtifactStore, Downloads, FileContent, Files, RequestOrigin
 from ..responses.items import (
     Item,
-    Message,
     image_type,
     inline_picture,
     is_function_call_output,
@@ -48,26 +47,17 @@ def generate_item_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Persistence:
-    """What is kept of an answer: reasoning (and for how long), and tool calls with their results.
-
-    `in_text`: markers stand in the text of the answer, so that calls keep their ids, and phases are kept as well.
-    """
+    """What is kept of an answer: reasoning (and for how long), and tool calls with their results."""
 
     reasoning: ReasoningRetention
     tools: bool
-    in_text: bool = False
     in_memory: bool = False
     """Nothing outlives the process, so that what is missing is no news."""
 
     @property
     def of_unsaved(self) -> Persistence:
         """What is kept of a chat that the host does not save: reasoning, which no line in its text refers to."""
-        return Persistence("disabled" if self.in_text else self.reasoning, tools=False, in_memory=True)
-
-    @property
-    def names_calls(self) -> bool:
-        """Whether the id of a call names its artifact."""
-        return self.tools and not self.in_text
+        return Persistence(self.reasoning, tools=False, in_memory=True)
 
     def includes(self, item: Item) -> bool:
         """Whether the item becomes an artifact: whole, of use alone, and not kept by the host itself."""
@@ -76,16 +66,6 @@ class Persistence:
         if not (self.reasoning != "disabled" if is_reasoning(item) else self.tools):
             return False
         return item.get("status", "completed") == "completed"
-
-
-@dataclass(frozen=True, slots=True)
-class RequestOrigin:
-    """Whose answer it is: the owner, the chat and message of the host, and the OpenRouter model that writes it."""
-
-    user_id: str
-    chat_id: str
-    message_id: str
-    model: str
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -107,18 +87,10 @@ class Recorder:
         if self.persistence.includes(item) and (valid := normalize_persisted_item(item)):
             self._unsaved[index] = self._artifact(valid, ulid)
 
-    def keep_phase(self, index: int, message: Message) -> None:
-        """Take the phase of a message that begins, which the host does not keep: its text is the host's."""
-        phase = message.get("phase")
-        is_enabled = self.persistence.tools or self.persistence.reasoning != "disabled"
-        if phase and is_enabled and self.persistence.in_text:
-            bare = {"type": "message", "role": "assistant", "phase": phase, "content": []}
-            self._unsaved[index] = self._artifact(cast("Item", bare))
-
     def amend(self, index: int, item: Item) -> None:
         """Take what the terminal event added to an item that was kept before."""
         valid = normalize_persisted_item(item)
-        if valid is None or is_message(valid):  # of a message, only its phase is kept
+        if valid is None:
             return
         if index in self._unsaved:
             self._unsaved[index] = replace(self._unsaved[index], item=valid)
@@ -160,7 +132,10 @@ class Recorder:
         return tuple(artifact.id for artifact in artifacts)
 
     def _artifact(self, item: Item, ulid: str | None = None) -> Artifact:
-        return Artifact(id=ulid or self.new_id(), kind=item["type"], item=item, **asdict(self.origin))
+        origin, ulid = self.origin, ulid or self.new_id()
+        return Artifact(
+            ulid, origin.user_id, origin.chat_id, origin.message_id, item["type"], origin.model, item
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -289,7 +289,6 @@ class Round:
     async def _start(self, effect: ItemStarted) -> None:
         self.shown = True
         if is_message(effect.item):
-            self.recorder.keep_phase(effect.index, effect.item)
             self.calls.phase = as_text(effect.item.get("phase"))
             await self._save_and_mark(before=effect.index)
         self._open[effect.index] = item = self._unfinished(effect.index, effect.item)

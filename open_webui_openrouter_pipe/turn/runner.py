@@ -19,7 +19,7 @@ from ..history.reading import read_history
 from ..history.steady import SteadyPrompt, steady_prompt
 from ..money.audit import NO_PREFIX_NOTE
 from ..planning.plan import Plan
-from ..ports import Failed, KeptPrompt, LoadedArtifacts, Notice, PromptOwner, Prompts
+from ..ports import Failed, KeptPrompt, LoadedArtifacts, Notice, Prompts, RequestOrigin
 from ..words.lines import notice
 from .admission import Away
 from .bill import Spending
@@ -27,7 +27,7 @@ from .channel import OutputChannel
 from .commands import CommandRunner
 from .fit import RequestFitter, is_large
 from .own_tools import OwnCalls, RecallTool
-from .recorder import Persistence, PictureStorage, Recorder, RequestOrigin
+from .recorder import Persistence, PictureStorage, Recorder
 from .round import STORE_UNAVAILABLE, Ports, Round, RoundCalls, SeenOnce
 
 _LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ"
@@ -64,7 +64,7 @@ class PromptKeeper:
     """
 
     prompts: Prompts | None
-    owner: PromptOwner
+    origin: RequestOrigin
     template: Callable[[], Awaitable[str]]
     time_limit_seconds: float = TIME_LIMIT_SECONDS
 
@@ -81,14 +81,14 @@ class PromptKeeper:
 
     async def _choose(self, prompts: Prompts, present: str) -> SteadyPrompt:
         """Of two workers that keep at once, the first decides for both."""
-        kept = await prompts.find(self.owner)
+        kept = await prompts.find(self.origin)
         if kept and kept.text == present:
             return SteadyPrompt(present)
         now = KeptPrompt(present, await self.template())
         steady = _compared(kept, now)
         if kept and steady.change == "lines":
             return steady
-        first = await prompts.keep(self.owner, now, instead_of=kept)
+        first = await prompts.keep(self.origin, now, instead_of=kept)
         if first == now:
             return steady
         result = _compared(first, now)
@@ -124,8 +124,6 @@ class TurnRequest:
     persistence: Persistence
     base_system_prompt: str | None = None
     base_user_prompt: str | None = None
-    for_admin: bool = False
-    """Whether an administrator reads the answer, and its errors."""
     has_attachments: bool = False
     """Whether something is attached to the message that is answered, so that it cannot be a command."""
 
@@ -189,7 +187,7 @@ class TurnRunner:
                     self.spending.away = away
                 await self._answer()
         except Exception as error:  # noqa: BLE001 - the last one, reported to the log and to the user
-            await self.channel.put(report_failure(error, for_admin=self.request.for_admin))
+            await self.channel.put(report_failure(error, for_admin=self.request.origin.is_admin))
         finally:
             self.channel.close()
 
@@ -215,7 +213,6 @@ class TurnRunner:
                 artifact_ids=ids,
                 outputs=outputs,
                 messages_before=messages,
-                in_text=self.request.persistence.in_text,
             )
             messages += 1 + len(outputs)
             new = {artifact.id: artifact for artifact in stored.values()}
@@ -354,7 +351,7 @@ class TurnRunner:
                 taken,
                 host_names=request.host_tool_names,
                 new_id=self.ports.new_id,
-                own_ids=self.request.persistence.names_calls,
+                own_ids=self.request.persistence.tools,
             ),
             recorder=Recorder(
                 self.ports.store, self.request.origin, self.request.persistence, self.ports.new_id

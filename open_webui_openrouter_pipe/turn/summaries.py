@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
@@ -28,7 +28,7 @@ from ..errors import (
 )
 from ..money.audit import AuditRow, SummaryOutcome, summary_row
 from ..planning.plan import CachedPrefix, CacheMarks
-from ..ports import MAX_REMEMBERED, Pauses, Requests, Responses, StoredSummary, Summaries
+from ..ports import MAX_REMEMBERED, Pauses, RequestOrigin, Requests, Responses, StoredSummary, Summaries
 from ..responses.effects import ResponseFailed, ResponseFinished, Usage
 from ..responses.items import Item
 from ..responses.reducer import reduce_response
@@ -52,7 +52,6 @@ from ..summaries.summary import (
     response_text,
 )
 from ..words.lines import notice
-from .recorder import RequestOrigin
 
 MAX_ATTEMPTS: Final = 2
 TIMED_OUT: Final = "timed out"
@@ -314,7 +313,8 @@ class Summarizer:
     """
 
     summaries: Summaries
-    writer: SummaryWriter
+    writer: Callable[[], Awaitable[SummaryWriter]]
+    """Returns what writes, which most calls do not need."""
     state: SummarizerState
     origin: RequestOrigin
     time_limit_seconds: float
@@ -479,7 +479,8 @@ class Summarizer:
         )
         if left_seconds <= 0:
             return SummaryBatch(failure=_failure_text(TIMED_OUT))
-        result = await self.writer.write(target, cached_prefix, earlier, time_limit_seconds=left_seconds)
+        writer = await self.writer()
+        result = await writer.write(target, cached_prefix, earlier, time_limit_seconds=left_seconds)
         last, summary, origin = result.attempts[-1], result.summary, self.origin
         for attempt in result.attempts:
             is_success = summary is not None and attempt is last

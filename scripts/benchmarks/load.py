@@ -32,7 +32,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.store.database import Database
-from open_webui_openrouter_pipe.worker import HostResources
+from open_webui_openrouter_pipe.worker import Host
 from scripts.benchmarks._chats import message
 from scripts.harness.database import SQLITE_SETTINGS, set_up_sqlite
 from scripts.harness.page import KEY, SECRET_KEY, FakeRecords
@@ -163,7 +163,7 @@ async def _work(what: str, base_url: str) -> dict[str, Any]:
             pool_recycle=3600,
         )
         sa.event.listen(engine.sync_engine, "connect", lambda each, _: set_up_sqlite(each, _HOST_SETTINGS))
-        app = App(HostResources(Database(engine), FakeRecords(), SECRET_KEY))
+        app = App(Host(Database(engine), FakeRecords(), SECRET_KEY))
         pipe = Pipe(lambda: app)
         pipe.valves = Pipe.Valves(API_KEY=KEY, BASE_URL=base_url)
         try:

@@ -30,7 +30,7 @@ from open_webui_openrouter_pipe.responses.effects import Decoder, parse_event
 from open_webui_openrouter_pipe.responses.reducer import Reducer
 from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.valves import Valves
-from open_webui_openrouter_pipe.worker import HostResources
+from open_webui_openrouter_pipe.worker import Host
 from scripts.harness.database import open_database
 from scripts.harness.page import KEY, SECRET_KEY, FakeRecords, PipeInProcess
 from scripts.standin import catalogue
@@ -194,7 +194,7 @@ async def measure_catalog() -> dict[str, float]:
 async def _restart(folder: Path, transport: httpx.AsyncBaseTransport) -> tuple[int, float, float]:
     """The number of entries in the first list of a new app, and its milliseconds of wall and processor."""
     database = open_database(f"sqlite:///{folder / 'webui.db'}")
-    resources = HostResources(database, FakeRecords(), SECRET_KEY, cache_folder=folder)
+    resources = Host(database, FakeRecords(), SECRET_KEY, cache_folder=folder)
     valves = Valves(
         API_KEY=KEY,
         BASE_URL=BASE_URL,

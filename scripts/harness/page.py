@@ -24,7 +24,7 @@ from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.ports import Files
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.valves import UserValves
-from open_webui_openrouter_pipe.worker import HostResources
+from open_webui_openrouter_pipe.worker import Host
 from scripts.harness.database import open_database
 
 Json = dict[str, Any]
@@ -90,7 +90,7 @@ class PipeInProcess:
 
     def _build(self) -> App:
         self._database = self.open_database()
-        resources = HostResources(self._database, FakeRecords(), SECRET_KEY, files=self._files)
+        resources = Host(self._database, FakeRecords(), SECRET_KEY, files=self._files)
         self._apps.append(App(resources, transport=self._transport, clock=self._clock))
         return self.app
 
@@ -185,7 +185,7 @@ class Page:
         """The chat as the host sends it to a pipe; the last answer as far as it is written."""
         messages: list[Json] = [{"role": "system", "content": self.system}] if self.system else []
         for text, answer in self.turns:
-            messages += [{"role": "user", "content": text}, *_messages(answer.output)]
+            messages += [{"role": "user", "content": text}, *as_messages(answer.output)]
         return messages
 
     def body(self) -> Json:
@@ -270,8 +270,8 @@ def _text_of(item: Json) -> str:
     return "".join(part["text"] for part in item["content"] if part["type"] == "output_text")
 
 
-def _messages(output: Sequence[Json]) -> list[Json]:
-    """Items as messages: one assistant message for each round, then its tool results."""
+def as_messages(output: Sequence[Json]) -> list[Json]:
+    """Return stored items as messages: one assistant message for each round, then its tool results."""
     completed = {item["call_id"] for item in output if item["type"] == "function_call_output"}
     rounds: list[tuple[list[Json], list[Json]]] = [([], [])]
     for item in output:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import secrets
+import time
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from open_webui_openrouter_pipe.app import App
-from open_webui_openrouter_pipe.history.markers import leading_markers
 from open_webui_openrouter_pipe.host.call import read_call
+from open_webui_openrouter_pipe.host.native import NativeWriter
 from open_webui_openrouter_pipe.ports import Failed, Notice, StoredMarkers
 from open_webui_openrouter_pipe.responses.effects import TextDelta
 from open_webui_openrouter_pipe.settings import Settings, read_settings
+from open_webui_openrouter_pipe.turn.recorder import generate_item_id
 from open_webui_openrouter_pipe.valves import Valves
-from open_webui_openrouter_pipe.worker import HostResources
+from open_webui_openrouter_pipe.worker import Host
 from scripts.harness.database import open_database
-from scripts.harness.page import FakeRecords, split_reference
+from scripts.harness.page import FakeRecords, as_messages, split_reference
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,15 +32,9 @@ MODEL = "openai/gpt-5.2"
 
 
 def settings(standin: StandIn, **valves: Any) -> Settings:
-    """Settings for the stand-in, with these valves; a `Chat` keeps markers in the text."""
+    """Settings for the stand-in, with these valves."""
     fixed = {"API_KEY": "sk-or-test", "BASE_URL": standin.base_url, "COST_LINE": "off"}
-    read = read_settings(Valves(**{**fixed, **valves}))
-    return replace(read, persistence=replace(read.persistence, in_text=True))
-
-
-def beside_text(read: Settings) -> Settings:
-    """Return the same settings with no marker in the text, as on Open WebUI's page."""
-    return replace(read, persistence=replace(read.persistence, in_text=False))
+    return read_settings(Valves(**{**fixed, **valves}))
 
 
 class WithoutCatalogue(httpx.AsyncBaseTransport):
@@ -62,7 +58,7 @@ async def app_on(
 ) -> AsyncIterator[App]:
     """An app on a database file in the folder; `host` is what it gets of the host beside that."""
     database = open_database(f"sqlite:///{folder}/rows.db")
-    resources = HostResources(database, FakeRecords(), "secret", **host)
+    resources = Host(database, FakeRecords(), "secret", **host)
     async with aclosing(App(resources, transport=transport)) as app:
         yield app
         await app.idle()
@@ -100,12 +96,10 @@ class Chat:
         user = {"id": self.user_id, "role": self.role}
         call = read_call({**body, **parameters}, user=user, metadata=metadata, task=None)
         outputs = [output async for output in self.app.answer(call, self.settings)]
-        content = "".join(
-            leading_markers(output.ids) if isinstance(output, StoredMarkers) else output.delta
-            for output in outputs
-            if isinstance(output, (StoredMarkers, TextDelta))
-        )
-        self.messages.append({"role": "assistant", "content": content})
+        writer = NativeWriter(new_id=generate_item_id, clock=time.monotonic)
+        for output in outputs:
+            writer.render(output)
+        self.messages += as_messages(writer.items) or [{"role": "assistant", "content": ""}]
         return Answer(
             text="".join(output.delta for output in outputs if isinstance(output, TextDelta)),
             marked=tuple(

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.settings import has_proxy
 from open_webui_openrouter_pipe.words.lines import notice
-from open_webui_openrouter_pipe.worker import HostResources
+from open_webui_openrouter_pipe.worker import Host
 from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords
 from tests.app.chat import Chat, WithoutCatalogue, app_on, settings
@@ -146,9 +146,9 @@ async def test_a_window_that_a_refusal_has_named_holds_for_its_user_alone(
 
 
 async def test_an_answer_writes_its_artifacts_once(tmp_path: Path, standin: StandIn) -> None:
-    """Reasoning and the phase of a message are one statement in one transaction, and nothing is read for it."""
+    """Its reasoning is one statement in one transaction, and nothing is read for it."""
     database = open_database(f"sqlite:///{tmp_path}/rows.db")
-    async with aclosing(App(HostResources(database, FakeRecords(), "secret"))) as app:
+    async with aclosing(App(Host(database, FakeRecords(), "secret"))) as app:
         await Chat(app, settings(standin)).ask("one")
         await app.idle()
         statements: list[str] = []
@@ -159,7 +159,7 @@ async def test_an_answer_writes_its_artifacts_once(tmp_path: Path, standin: Stan
         sa.event.listen(database._engine.sync_engine, "before_cursor_execute", note)
         answer = await Chat(app, settings(standin)).ask("two")
     own = [each for each in statements if "openrouter_pipe_artifact" in each]
-    assert (len(answer.marked), len(own)) == (2, 1)
+    assert (len(answer.marked), len(own)) == (1, 1)
     beside = [each for each in statements if each not in own]
     assert {each.split("openrouter_pipe_")[1].split()[0] for each in beside} == {
         "audit",

@@ -11,7 +11,7 @@ from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.ports import Failed, Notice
 from open_webui_openrouter_pipe.responses.effects import TextDelta
-from open_webui_openrouter_pipe.worker import HostResources
+from open_webui_openrouter_pipe.worker import Host
 from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords
 from tests.app.chat import settings
@@ -44,7 +44,7 @@ async def ask(
     body = {"model": f"openrouter.{SMALL}", "messages": [{"role": "user", "content": text}], "stream": True}
     metadata = {"chat_id": "chat-1", "message_id": "message-1", "tools": kinds}
     call = read_call({**body, "tools": offered}, user={"id": "ada"}, metadata=metadata, task=None)
-    host = HostResources(open_database(f"sqlite:///{folder}/rows.db"), FakeRecords(), "secret")
+    host = Host(open_database(f"sqlite:///{folder}/rows.db"), FakeRecords(), "secret")
     async with aclosing(App(host)) as app:
         outputs = [output async for output in app.answer(call, settings(standin))]
     return (

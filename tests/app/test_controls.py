@@ -241,14 +241,11 @@ async def test_where_nothing_may_be_kept_only_the_provider_searches(tmp_path: Pa
             permitted = await permit(app.worker, call, chosen)
             assert permitted is not None
             found = permitted.settings
-            assert (found.attachments.pdf_engine, found.attachments.media.parses_pdf) == ("native", False)
+            assert (found.pdf_engine, found.media.parses_pdf) == ("native", False)
             assert found.controls.search.keeps_nothing
         unbound = await permit(app.worker, replace(call, parameters={}), by_call)
         assert unbound is not None
-        assert (unbound.settings.attachments, unbound.settings.controls) == (
-            by_call.attachments,
-            by_call.controls,
-        )
+        assert (unbound.settings.media, unbound.settings.controls) == (by_call.media, by_call.controls)
 
 
 # --- the user's own key

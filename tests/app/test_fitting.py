@@ -13,7 +13,7 @@ from open_webui_openrouter_pipe.openrouter.request import cache_key
 from open_webui_openrouter_pipe.store.beside import StoredCalibrations
 from open_webui_openrouter_pipe.store.database import Database, epoch_seconds
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS
-from open_webui_openrouter_pipe.worker import HostResources
+from open_webui_openrouter_pipe.worker import Host
 from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords
 from tests.app.chat import MODEL, Chat, settings
@@ -37,7 +37,7 @@ class AppDatabase:
 
     @asynccontextmanager
     async def app(self) -> AsyncIterator[App]:
-        async with aclosing(App(HostResources(open_database(self.url), FakeRecords(), "secret"))) as app:
+        async with aclosing(App(Host(open_database(self.url), FakeRecords(), "secret"))) as app:
             yield app
 
     @asynccontextmanager

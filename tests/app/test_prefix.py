@@ -16,7 +16,7 @@ import pytest
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.turn.memory import MISSES_BEFORE_LOG
-from open_webui_openrouter_pipe.worker import HostResources
+from open_webui_openrouter_pipe.worker import Host
 from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords
 from tests.app.chat import Chat, settings
@@ -80,7 +80,7 @@ async def observed(
     """A chat with Claude, whose system prompt is sent as Open WebUI has it."""
     caplog.set_level(logging.INFO)
     database = open_database(f"sqlite:///{tmp_path}/rows.db")
-    async with aclosing(App(HostResources(database, FakeRecords(), "secret"))) as app:
+    async with aclosing(App(Host(database, FakeRecords(), "secret"))) as app:
         as_it_is = settings(standin, STEADY_SYSTEM_PROMPT=False)
         yield Observed(Chat(app, as_it_is, model=CLAUDE), database, caplog)
         await app.idle()

@@ -23,7 +23,7 @@ from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.turn import bill
 from open_webui_openrouter_pipe.turn.bill import time_text
 from open_webui_openrouter_pipe.valves import UserValves
-from open_webui_openrouter_pipe.worker import HostResources
+from open_webui_openrouter_pipe.worker import Host
 from scripts.benchmarks._chats import agent_chat, plain_chat
 from scripts.benchmarks.prices import forecast_errors, within_share
 from scripts.harness.database import open_database
@@ -137,7 +137,7 @@ def world(tmp_path: Path, standin: StandIn) -> World:
 @pytest.fixture
 async def user(world: World) -> AsyncIterator[User]:
     database = open_database(f"sqlite:///{world.folder}/rows.db")
-    host = HostResources(database, FakeRecords(), "secret", groups=world.groups_of)
+    host = Host(database, FakeRecords(), "secret", groups=world.groups_of)
     async with aclosing(App(host, clock=world.clock)) as app:
         yield User(app, world.standin, SpendingLedger(database, clock=lambda: int(world.seconds)))
         await app.idle()
@@ -570,7 +570,7 @@ async def test_two_workers_refuse_together(world: World, standin: StandIn) -> No
 async def worker(world: World) -> AsyncIterator[User]:
     """A user in a worker of their own."""
     database = open_database(f"sqlite:///{world.folder}/rows.db")
-    async with aclosing(App(HostResources(database, FakeRecords(), "secret"), clock=world.clock)) as app:
+    async with aclosing(App(Host(database, FakeRecords(), "secret"), clock=world.clock)) as app:
         yield User(app, world.standin, SpendingLedger(database, clock=lambda: int(world.seconds)))
         await app.idle()
 

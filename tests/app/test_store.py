@@ -17,12 +17,13 @@ import sqlalchemy as sa
 from redis.asyncio import Redis
 
 from open_webui_openrouter_pipe.app import App
+from open_webui_openrouter_pipe.ports import RequestOrigin
 from open_webui_openrouter_pipe.responses.items import FunctionCall, Item, Reasoning
 from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.sealing import Keyring
-from open_webui_openrouter_pipe.turn.recorder import Persistence, Recorder, RequestOrigin
-from open_webui_openrouter_pipe.worker import HostResources
+from open_webui_openrouter_pipe.turn.recorder import Persistence, Recorder
+from open_webui_openrouter_pipe.worker import Host
 from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords
 from tests.app.chat import Answer, Chat, received_reasoning_ids, sent_reasoning_ids, settings
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 UNAVAILABLE = "Stored items that could not be reloaded: 2. The database is unavailable."
-KEPT = 2
+KEPT = 1
 """What an answer of the stand-in leaves in the store: its reasoning, and the phase of its message."""
-UNREADABLE = "Stored items that could not be reloaded: 2 (2 encrypted with another key, or damaged)."
+UNREADABLE = "Stored items that could not be reloaded: 1 (1 encrypted with another key, or damaged)."
 NO_KEY = (
     "Reasoning and tool results are not kept, because there is no key to encrypt them with. An administrator can set "
     "the function's valve ARTIFACT_ENCRYPTION_KEY."
@@ -64,15 +65,13 @@ async def served(
 ) -> AsyncIterator[App]:
     """An app on PostgreSQL and Redis."""
     database = open_database(postgres_server.url, schema=postgres_schema)
-    async with aclosing(App(HostResources(database, FakeRecords(), "secret", redis=link))) as app:
+    async with aclosing(App(Host(database, FakeRecords(), "secret", redis=link))) as app:
         yield app
 
 
 def open_app(folder: Path, records: FakeRecords | None = None) -> App:
     """An app on a SQLite file, as another worker would be."""
-    return App(
-        HostResources(open_database(f"sqlite:///{folder}/rows.db"), records or FakeRecords(), "secret")
-    )
+    return App(Host(open_database(f"sqlite:///{folder}/rows.db"), records or FakeRecords(), "secret"))
 
 
 def stored(url: str, schema: str) -> list[str]:
@@ -191,7 +190,7 @@ async def test_a_host_with_an_odd_secret_answers(
 ) -> None:
     """Without any key nothing is kept, which is said once; bytes that are no text are a key as any other."""
     database = open_database(f"sqlite:///{tmp_path}/rows.db")
-    async with aclosing(App(HostResources(database, FakeRecords(), secret))) as app:
+    async with aclosing(App(Host(database, FakeRecords(), secret))) as app:
         chat = Chat(app, settings(standin, ARTIFACT_ENCRYPTION_KEY=passphrase))
         answers = [await chat.ask("one"), await chat.ask("two")]
     assert [(len(answer.marked), answer.notices, answer.error) for answer in answers] == [
@@ -275,7 +274,7 @@ async def test_a_dropped_app_ends_all_that_it_started(
     """Nobody closes it; once nobody holds it, its tasks end and its connections are closed."""
     before = asyncio.all_tasks()
     database = open_database(f"sqlite:///{tmp_path}/rows.db")
-    app = App(HostResources(database, FakeRecords(), "secret", redis=link))
+    app = App(Host(database, FakeRecords(), "secret", redis=link))
     await app.models(settings(standin))
     await Chat(app, settings(standin)).ask("one")
     reference, http = weakref.ref(app), app.worker.own.http

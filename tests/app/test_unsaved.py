@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.host.call import read_call
-from tests.app.chat import Chat, app_on, beside_text, received_reasoning_ids, sent_reasoning_ids, settings
+from tests.app.chat import Chat, app_on, received_reasoning_ids, sent_reasoning_ids, settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ async def stored_rows(app: App) -> int:
 async def test_it_comes_back_and_is_not_stored(tmp_path: Path, standin: StandIn, chat_id: str) -> None:
     """As the provider sent it, on each later turn."""
     async with app_on(tmp_path) as app:
-        chat = Chat(app, beside_text(settings(standin)), chat_id=chat_id)
+        chat = Chat(app, settings(standin), chat_id=chat_id)
         answers = [await chat.ask(text) for text in ("one", "two", "three")]
         assert await stored_rows(app) == 0
     assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:2]
@@ -40,7 +40,7 @@ async def test_it_comes_back_and_is_not_stored(tmp_path: Path, standin: StandIn,
 async def test_another_worker_goes_on_without_it(tmp_path: Path, standin: StandIn) -> None:
     """And without a word; only of a chat that was saved meanwhile, a line says so."""
     async with app_on(tmp_path) as one, app_on(tmp_path) as other:
-        chat = Chat(one, beside_text(settings(standin)), chat_id="temporary:1")
+        chat = Chat(one, settings(standin), chat_id="temporary:1")
         await chat.ask("one")
         chat.app = other
         assert (await chat.ask("two")).notices == ()
@@ -55,7 +55,7 @@ async def test_another_worker_goes_on_without_it(tmp_path: Path, standin: StandI
 async def test_a_task_makes_nothing_durable(tmp_path: Path, standin: StandIn) -> None:
     """Open WebUI has temporary chats summarized too, and sends them with all that refers to their reasoning."""
     async with app_on(tmp_path) as app:
-        chat = Chat(app, beside_text(settings(standin)), chat_id="temporary:1")
+        chat = Chat(app, settings(standin), chat_id="temporary:1")
         await chat.ask("one")
         for task in ("context_compaction", None):  # a bare call has no task
             body = {"model": f"openrouter.{chat.model}", "messages": [*chat.messages, chat.messages[0]]}
@@ -68,7 +68,7 @@ async def test_a_task_makes_nothing_durable(tmp_path: Path, standin: StandIn) ->
 async def test_what_is_switched_off_is_not_kept_in_memory_either(tmp_path: Path, standin: StandIn) -> None:
     """By the valve for reasoning."""
     async with app_on(tmp_path) as app:
-        given = beside_text(settings(standin, PERSIST_REASONING_TOKENS="disabled"))
+        given = settings(standin, PERSIST_REASONING_TOKENS="disabled")
         chat = Chat(app, given, chat_id="temporary:1")
         assert [(await chat.ask(text)).marked for text in ("one", "two")] == [(), ()]
         assert sent_reasoning_ids(standin) == []

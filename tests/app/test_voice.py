@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.app.chat import Chat, app_on, beside_text, settings
+from tests.app.chat import Chat, app_on, settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ async def voice_prompt() -> str:
 async def prompts_sent(folder: Path, standin: StandIn, *, steady: bool) -> list[list[str]]:
     """The texts of three requests without the answers: a typed question, a spoken one, and a typed one."""
     async with app_on(folder, voice_prompt=voice_prompt) as app:
-        chat = Chat(app, replace(beside_text(settings(standin)), steady_prompt=steady))
+        chat = Chat(app, replace(settings(standin), steady_system_prompt=steady))
         for spoken in (False, True, False):
             system = [{"role": "system", "content": VOICE}] if spoken else []
             chat.metadata = {"features": {"voice": spoken}, "base_system_prompt": VOICE if spoken else None}

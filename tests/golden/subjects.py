@@ -45,8 +45,8 @@ from open_webui_openrouter_pipe.history.markers import (
     write_reference,
 )
 from open_webui_openrouter_pipe.host.model_rows import _digest as row_digest
-from open_webui_openrouter_pipe.openrouter.request import Caller, identity_parameters
-from open_webui_openrouter_pipe.ports import Artifact
+from open_webui_openrouter_pipe.openrouter.request import identity_parameters
+from open_webui_openrouter_pipe.ports import Artifact, RequestOrigin
 from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.kept import _lease_name
@@ -55,7 +55,7 @@ from open_webui_openrouter_pipe.store.sealing import open_text, seal_text
 from open_webui_openrouter_pipe.summaries.segments import Segment, SegmentSizes, segment_ends
 from open_webui_openrouter_pipe.valves import OWN_KEY_PURPOSE, UserValves
 from open_webui_openrouter_pipe.words.lines import LANGUAGES, in_language, notice
-from open_webui_openrouter_pipe.worker import HostResources
+from open_webui_openrouter_pipe.worker import Host
 from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords, Page
 
@@ -102,7 +102,7 @@ class Opened:
     def __init__(self, folder: Path, network: httpx.AsyncBaseTransport, valves: Mapping[str, Any]) -> None:
         self.path = folder / "rows.db"
         self.database = open_database(f"sqlite:///{self.path}")
-        resources = HostResources(self.database, FakeRecords(), SECRET)
+        resources = Host(self.database, FakeRecords(), SECRET)
         self.app = App(resources, transport=network, clock=lambda: NOW_SECONDS)
         self.pipe = Pipe(lambda: self.app)
         fixed = {"API_KEY": "sk-or-golden", "COST_LINE": "off", "ARTIFACT_CLEANUP_DAYS": 0}
@@ -184,7 +184,9 @@ def ends(sources_tokens: Sequence[int], window_tokens: int, max_turns: int) -> t
 
 def identity(user_id: str, chat_id: str, message_id: str, task: str | None) -> Json:
     """What names a chat, its user and a message."""
-    return identity_parameters("trace", Caller(user_id, chat_id, message_id, task), SECRET.encode())
+    return identity_parameters(
+        "trace", RequestOrigin(user_id, chat_id, message_id, ""), SECRET.encode(), task=task
+    )
 
 
 def lease_name(user_id: str, start: bytes, end: bytes, turns: int) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def last_output(*outputs: Output) -> list[dict[str, Any]]:
     """The items of the answer when it ended, which the host then has the channel show."""
     ids = count(1)
-    writer = ChannelWriter(carrier="auto", new_id=lambda: f"N{next(ids)}", clock=lambda: 0.0)
+    writer = ChannelWriter(new_id=lambda: f"N{next(ids)}", clock=lambda: 0.0)
     events = [event for output in outputs for event in writer.render(output)]
     assert not [event for event in events if "error" in event]
     items: list[dict[str, Any]] = events[-1]["response"]["output"]

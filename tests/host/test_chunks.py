@@ -50,7 +50,7 @@ def chunks(outputs: list[Output], *, include_usage: bool = False) -> list[dict[s
 
 def completion(outputs: list[Output], *, with_output: bool = False) -> dict[str, Any]:
     ids = count(1)
-    native = NativeWriter(carrier="text", new_id=lambda: f"N{next(ids)}", clock=lambda: 0.0)
+    native = NativeWriter(new_id=lambda: f"N{next(ids)}", clock=lambda: 0.0)
     writer = CompletionWriter(native, **HEAD)
     for output in outputs:
         writer.take(output)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from open_webui_openrouter_pipe.history.markers import PHASE_TYPE, REFERENCE_TYPE
-from open_webui_openrouter_pipe.host.native import Carrier, NativeWriter
+from open_webui_openrouter_pipe.host.native import NativeWriter
 from open_webui_openrouter_pipe.ports import Embed, Failed, Notice, Output, StoredMarkers
 from open_webui_openrouter_pipe.responses.effects import (
     ArgumentsDelta,
@@ -102,13 +102,13 @@ CALLS: list[Output] = [
 ]
 
 
-def writer(carrier: Carrier = "text") -> NativeWriter:
+def writer() -> NativeWriter:
     ids, seconds = count(1), count(0, 3)
-    return NativeWriter(carrier=carrier, new_id=lambda: f"N{next(ids)}", clock=lambda: float(next(seconds)))
+    return NativeWriter(new_id=lambda: f"N{next(ids)}", clock=lambda: float(next(seconds)))
 
 
-def rendered(outputs: list[Output], carrier: Carrier = "text") -> list[dict[str, Any]]:
-    native = writer(carrier)
+def rendered(outputs: list[Output]) -> list[dict[str, Any]]:
+    native = writer()
     return [copy.deepcopy(event) for output in outputs for event in native.render(output)]
 
 
@@ -132,15 +132,14 @@ HOST_USAGE = {
 
 
 def test_an_answer_with_reasoning_event_by_event() -> None:
-    """Thinking, then text led by its marker, then the whole output with the usage; nothing sealed is shown."""
-    marker = f"[{ULID}]: #\n\n"
-    moved = {**CITATION, "start_index": len(marker), "end_index": len(marker) + 2}
+    """Thinking and the reference to it, then text, then the whole output with the usage; nothing sealed is shown."""
+    referring = {**HOST_THOUGHT, "reasoning_details": [{"type": REFERENCE_TYPE, "id": ULID}]}
     text = {
         "type": "message",
         "id": "msg_N2",
         "status": "completed",
         "role": "assistant",
-        "content": [{"type": "output_text", "text": f"{marker}Hi", "annotations": [moved]}],
+        "content": [{"type": "output_text", "text": "Hi", "annotations": [CITATION]}],
     }
     part = {"type": "output_text", "text": "", "annotations": []}
     thinking = {"item_id": "rs_N1", "output_index": 0, "content_index": 0}
@@ -157,6 +156,7 @@ def test_an_answer_with_reasoning_event_by_event() -> None:
         {**thought_delta, "summary_index": 1, "delta": "\n\nSec"},
         {**thought_delta, "summary_index": 1, "delta": "ond."},
         {"type": "response.output_item.done", "output_index": 0, "item": HOST_THOUGHT},
+        {"type": "response.output_item.done", "output_index": 0, "item": referring},
         {
             "type": "response.output_item.added",
             "output_index": 1,
@@ -168,7 +168,6 @@ def test_an_answer_with_reasoning_event_by_event() -> None:
                 "content": [part],
             },
         },
-        {**text_delta, "delta": marker},
         {**text_delta, "delta": "H"},
         {**text_delta, "delta": "i"},
         {"type": "response.output_item.done", "output_index": 1, "item": text},
@@ -177,24 +176,28 @@ def test_an_answer_with_reasoning_event_by_event() -> None:
             "response": {
                 "id": "gen-1",
                 "status": "completed",
-                "output": [HOST_THOUGHT, text],
+                "output": [referring, text],
                 "usage": HOST_USAGE,
             },
         },
     ]
 
 
-def test_markers_of_calls_get_a_message_of_their_own() -> None:
-    """The host joins the texts of a round, so the run of markers brings its own blank line."""
-    output = rendered(CALLS)[-1]["response"]["output"]
+def test_without_reasoning_markers_stand_in_the_text() -> None:
+    """Before the text of a message, whose citations move; or in a message of their own, with a blank line before."""
+    marker = f"[{ULID}]: #\n\n"
+    moved = {**CITATION, "start_index": len(marker), "end_index": len(marker) + 2}
+    led = rendered([*REASONED_ANSWER[5:-1], finished(TEXT)])[-1]["response"]["output"]
+    assert led[0]["content"] == [{"type": "output_text", "text": f"{marker}Hi", "annotations": [moved]}]
+    alone = rendered([*CALLS[2:-1], finished(CALL)])[-1]["response"]["output"]
     text = f"\n[{ULID}]: #\n[{ULID_2}]: #\n"
-    assert [item["type"] for item in output] == ["reasoning", "function_call", "message"]
-    assert output[2]["content"] == [{"type": "output_text", "text": text, "annotations": []}]
+    assert [item["type"] for item in alone] == ["function_call", "message"]
+    assert alone[1]["content"] == [{"type": "output_text", "text": text, "annotations": []}]
 
 
 def test_references_stand_beside_the_reasoning() -> None:
     """They ride on the reasoning item, in a field that the host hands back, and the text stays the model's."""
-    output = rendered(CALLS, carrier="auto")[-1]["response"]["output"]
+    output = rendered(CALLS)[-1]["response"]["output"]
     references = [{"type": REFERENCE_TYPE, "id": ULID}, {"type": REFERENCE_TYPE, "id": ULID_2}]
     assert [item["type"] for item in output] == ["reasoning", "function_call"]
     assert output[0]["reasoning_details"] == references
@@ -207,8 +210,8 @@ def test_a_call_without_reasoning_is_named_by_its_id() -> None:
         ItemFinished(0, CALL),
         StoredMarkers((ULID,), of_calls=frozenset({ULID})),
     ]
-    named = rendered([*outputs, finished(CALL)], carrier="auto")[-1]["response"]["output"]
-    marked = rendered([*outputs, StoredMarkers((ULID_2,)), finished(CALL)], carrier="auto")
+    named = rendered([*outputs, finished(CALL)])[-1]["response"]["output"]
+    marked = rendered([*outputs, StoredMarkers((ULID_2,)), finished(CALL)])
     assert [item["type"] for item in named] == ["function_call"]
     assert marked[-1]["response"]["output"][1]["content"][0]["text"] == f"\n[{ULID_2}]: #\n"
 
@@ -230,7 +233,7 @@ def test_references_say_how_much_text_stands_before_them() -> None:
         StoredMarkers((ULID_2,), before=3),
         *said("Four.", "final_answer", 3),
     ]
-    output = rendered([*outputs, finished(THOUGHT)], carrier="auto")[-1]["response"]["output"]
+    output = rendered([*outputs, finished(THOUGHT)])[-1]["response"]["output"]
     assert output[0]["reasoning_details"] == [
         {"type": REFERENCE_TYPE, "id": ULID},
         {"type": PHASE_TYPE, "phase": "commentary"},
@@ -242,7 +245,7 @@ def test_references_say_how_much_text_stands_before_them() -> None:
 
 def test_a_continued_answer_counts_the_text_that_it_goes_on_with() -> None:
     """The host joins both halves into one message."""
-    native = NativeWriter(carrier="auto", new_id=lambda: "N", clock=lambda: 0.0, continued_text="One\n two.")
+    native = NativeWriter(new_id=lambda: "N", clock=lambda: 0.0, continued_text="One\n two.")
     for output in REASONED_ANSWER[:6]:
         native.render(output)
     assert native.items[0]["reasoning_details"] == [{"type": REFERENCE_TYPE, "id": ULID, "after": 7}]
@@ -310,16 +313,15 @@ def test_a_notice_is_a_status_line() -> None:
 
 @pytest.mark.live
 @pytest.mark.parametrize("outputs", [REASONED_ANSWER, CALLS])
-@pytest.mark.parametrize("carrier", ["text", "auto"])
 def test_the_host_reduces_the_events_to_what_the_writer_holds(
-    outputs: list[Output], carrier: Carrier, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    outputs: list[Output], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Open WebUI's own reducer arrives at the same items, before and after the terminal event."""
     monkeypatch.setenv("WEBUI_SECRET_KEY", "a key for tests")
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     from open_webui.utils.response import handle_responses_streaming_event
 
-    native = writer(carrier)
+    native = writer()
     reduced: list[dict[str, Any]] = []
     for output in outputs:
         for event in native.render(output):

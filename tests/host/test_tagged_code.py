@@ -61,9 +61,7 @@ def answer(text: str) -> list[Output]:
 def reduced(outputs: Sequence[Output], before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """What the host has after an answer, by its own reducer."""
     ids, seconds = count(1), count(0)
-    native = NativeWriter(
-        carrier="auto", new_id=lambda: f"N{next(ids)}", clock=lambda: float(next(seconds) // 9)
-    )
+    native = NativeWriter(new_id=lambda: f"N{next(ids)}", clock=lambda: float(next(seconds) // 9))
     writer = TaggedCodeWriter(native, new_id=lambda: f"N{next(ids) + 1}")
     response = host_source("utils/response", "handle_responses_streaming_event", "deep_merge")
     items = list(before)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from open_webui_openrouter_pipe.host.call import Call, read_call
-from open_webui_openrouter_pipe.host.lookups import template_digest, unknown_template
+from open_webui_openrouter_pipe.host.lookups import template_digest
 from tests.support.inside import inside_open_webui
 
 if TYPE_CHECKING:
@@ -77,9 +77,3 @@ def test_an_edit_of_any_text_is_seen_and_nothing_else_is(tmp_path: Path) -> None
     none, kind, later, warmer, cruel, shorter, for_all = inside_open_webui(tmp_path, variables, visit_prompts)
     assert kind == later == warmer
     assert len({none, kind, cruel, shorter, for_all}) == 5
-
-
-@pytest.mark.anyio
-async def test_a_template_may_be_unknown() -> None:
-    """For a host that does not say."""
-    assert await unknown_template(call_with(None)) == ""

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.openrouter.request import Caller, Composer, IdentityLevel, identity_parameters
+from open_webui_openrouter_pipe.openrouter.request import Composer, IdentityLevel, identity_parameters
 from open_webui_openrouter_pipe.planning.plan import CacheMarks
-from open_webui_openrouter_pipe.ports import Request
+from open_webui_openrouter_pipe.ports import Request, RequestOrigin
 from tests.openrouter.test_fields import MODEL
 
 MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
@@ -214,7 +214,7 @@ def test_ours_are_offered_to_models_that_call_tools(
 
 # --- who asks
 
-ADA = Caller("ada-1", "chat-1", "message-1", None)
+ADA = RequestOrigin("ada-1", "chat-1", "message-1", "a/m")
 SECRET = b"secret"
 
 
@@ -252,6 +252,6 @@ def test_names_are_stable_and_differ() -> None:
 
 def test_a_task_belongs_to_no_session() -> None:
     """It says what it is; a caller without ids says nothing of them."""
-    task = identity_parameters("trace", replace(ADA, task="title_generation", message_id=""), SECRET)
+    task = identity_parameters("trace", replace(ADA, message_id=""), SECRET, task="title_generation")
     assert (set(task), task["trace"]) == ({"user", "trace"}, {"trace_name": "title_generation"})
-    assert identity_parameters("user", Caller("", "", "", None), SECRET) == {}
+    assert identity_parameters("user", RequestOrigin("", "", "", "a/m"), SECRET) == {}

@@ -13,12 +13,12 @@ import pytest
 from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
+from open_webui_openrouter_pipe.ports import RequestOrigin
 from open_webui_openrouter_pipe.replay.__main__ import ASSUMED_PRICES, main
 from open_webui_openrouter_pipe.replay.exports import chat_state, read_export
 from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.summaries.summary import summary_message
 from open_webui_openrouter_pipe.turn.fit import RequestFitter, RequestTerms
-from open_webui_openrouter_pipe.turn.recorder import RequestOrigin
 from open_webui_openrouter_pipe.valves import Valves
 from tests.history.builders import CLAUDE, OPENAI, assistant, mark, reasoning, tool, tool_call, ulid, user
 from tests.support.services import FakeServices, ShownNotices

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from open_webui_openrouter_pipe.ports import KeptPrompt, PromptOwner
+from open_webui_openrouter_pipe.ports import KeptPrompt, RequestOrigin
+from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.kept import MAX_PROMPT_BYTES, PromptRows, SealedPrompts
 from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring
 from open_webui_openrouter_pipe.store.table import STAMP_INTERVAL_SECONDS
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 KEY = ("ada", "chat-1", "openrouter.openai/gpt-5")
-OWNER = PromptOwner(*KEY)
+OWNER = RequestOrigin(*KEY[:2], "", "", KEY[2])
 FIRST = KeptPrompt("It is ten. äöü \U0001f600 half \ud83d", "a digest")
 OTHER = KeptPrompt("It is noon.")
 
@@ -76,7 +77,7 @@ async def test_only_its_owner_finds_it(
     row = await rows.get(KEY)
     assert row is not None
     theirs = row._replace(**moved)  # type: ignore[arg-type]
-    other = PromptOwner(*theirs[:3])
+    other = RequestOrigin(*theirs[:2], "", "", theirs[2])
     assert await prompts.find(other) is None
     assert await rows.add(theirs, instead_of=None)
     assert await prompts.find(other) is None

@@ -14,7 +14,7 @@ from open_webui_openrouter_pipe.turn.summaries import SummaryModel, SummaryWrite
 from tests.support.chats import answer, history, system, user
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from open_webui_openrouter_pipe.ports import RequestBody
     from open_webui_openrouter_pipe.responses.failure import Failure
@@ -124,6 +124,15 @@ def cached_prefix(*targets: SummaryTarget, tokens: int = 10_000) -> CachedPrefix
     """A request that holds the targets."""
     items = [entry.item for each in targets for turn in each.turns for entry in turn.entries]
     return CachedPrefix((system("You are brief."), *items), CacheMarks(1, 1, 1, 1), tokens)
+
+
+def when_needed(writer: SummaryWriter) -> Callable[[], Awaitable[SummaryWriter]]:
+    """What makes this writer."""
+
+    async def make() -> SummaryWriter:
+        return writer
+
+    return make
 
 
 def summary_writer(

@@ -18,15 +18,15 @@ from open_webui_openrouter_pipe.history.build import BuiltHistory, Options, buil
 from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
+from open_webui_openrouter_pipe.ports import RequestOrigin
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, Usage
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
 from open_webui_openrouter_pipe.turn.fit import PlannerServices, RequestFitter, RequestTerms, about, is_large
-from open_webui_openrouter_pipe.turn.recorder import RequestOrigin
 from open_webui_openrouter_pipe.turn.summaries import Summarizer, SummarizerState
 from tests.support.chats import system, user
 from tests.support.services import FakeServices, ShownNotices
 from tests.support.waiting import LIMIT_SECONDS
-from tests.turn.summary_fakes import GOOD, FakeProvider, Reply, summary_writer
+from tests.turn.summary_fakes import GOOD, FakeProvider, Reply, summary_writer, when_needed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -433,7 +433,7 @@ class Worker:
         """For the next call."""
         summarizer = Summarizer(
             self.summaries,
-            summary_writer(self.provider),
+            when_needed(summary_writer(self.provider)),
             self.state,
             origin=origin,
             time_limit_seconds=LIMIT_SECONDS,

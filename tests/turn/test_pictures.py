@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from open_webui_openrouter_pipe.errors import AttachmentUnavailable
-from open_webui_openrouter_pipe.ports import FileContent
+from open_webui_openrouter_pipe.ports import FileContent, RequestOrigin
 from open_webui_openrouter_pipe.responses.items import Item, picture_address
-from open_webui_openrouter_pipe.turn.recorder import PictureStorage, RequestOrigin
+from open_webui_openrouter_pipe.turn.recorder import PictureStorage
 from open_webui_openrouter_pipe.words.lines import notice
 from scripts.harness.page import Answer, Page
 from tests.support.files import PICTURES, FakeFiles, data_url

@@ -12,7 +12,7 @@ import pytest
 
 from open_webui_openrouter_pipe.errors import ReasoningRejected, StoreUnavailable
 from open_webui_openrouter_pipe.history.steady import SteadyPrompt
-from open_webui_openrouter_pipe.ports import KeptPrompt, PromptOwner
+from open_webui_openrouter_pipe.ports import KeptPrompt, RequestOrigin
 from open_webui_openrouter_pipe.turn.runner import PromptKeeper
 from tests.turn.test_runner import OLD, REASONING, SECOND_TURN, TEXT, FakeOpenRouter, TurnSetup, answer
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-OWNER = PromptOwner("u", "c", "preset")
+OWNER = RequestOrigin("u", "c", "", "", "preset")
 TEN, NOON = "Be brief.\nIt is ten.", "Be brief.\nIt is noon."
 LONG = "\n".join(f"Rule {number}." for number in range(200))
 
@@ -33,28 +33,28 @@ class MemoryPrompts:
     """Prompts in memory, of which another worker may be a little ahead."""
 
     def __init__(self) -> None:
-        self.kept: dict[PromptOwner, KeptPrompt] = {}
+        self.kept: dict[RequestOrigin, KeptPrompt] = {}
         self.ahead: KeptPrompt | None = None
         self.away = False
         self.hangs = False
         self.finds = 0
 
-    async def find(self, owner: PromptOwner) -> KeptPrompt | None:
+    async def find(self, origin: RequestOrigin) -> KeptPrompt | None:
         self.finds += 1
         if self.hangs:
             await asyncio.Event().wait()
         if self.away:
             raise StoreUnavailable("away")
-        return self.kept.get(owner)
+        return self.kept.get(origin)
 
     async def keep(
-        self, owner: PromptOwner, prompt: KeptPrompt, *, instead_of: KeptPrompt | None
+        self, origin: RequestOrigin, prompt: KeptPrompt, *, instead_of: KeptPrompt | None
     ) -> KeptPrompt:
         if self.ahead:
-            self.kept[owner], self.ahead = self.ahead, None
-        if self.kept.get(owner) == instead_of:
-            self.kept[owner] = prompt
-        return self.kept[owner]
+            self.kept[origin], self.ahead = self.ahead, None
+        if self.kept.get(origin) == instead_of:
+            self.kept[origin] = prompt
+        return self.kept[origin]
 
 
 class Keeper:
@@ -70,7 +70,7 @@ class Keeper:
         self.asked += 1
         return self.written
 
-    def of(self, owner: PromptOwner = OWNER) -> PromptKeeper:
+    def of(self, owner: RequestOrigin = OWNER) -> PromptKeeper:
         return PromptKeeper(self.prompts, owner, self.template, self.seconds)
 
     async def choose(self, present: str) -> SteadyPrompt:

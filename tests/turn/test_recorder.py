@@ -9,22 +9,20 @@ from typing import Any, cast
 import pytest
 
 from open_webui_openrouter_pipe.errors import StoreError, StoreUnavailable
-from open_webui_openrouter_pipe.ports import Artifact, LoadedArtifacts
+from open_webui_openrouter_pipe.ports import Artifact, LoadedArtifacts, RequestOrigin
 from open_webui_openrouter_pipe.responses.items import (
-    AssistantMessage,
     FunctionCall,
     InputMessage,
     Item,
     OpaqueItem,
     Reasoning,
 )
-from open_webui_openrouter_pipe.turn.recorder import Persistence, Recorder, RequestOrigin
+from open_webui_openrouter_pipe.turn.recorder import Persistence, Recorder
 
 pytestmark = pytest.mark.anyio
 
 ORIGIN = RequestOrigin(user_id="u", chat_id="c", message_id="m", model="openai/gpt-5")
 EVERYTHING = Persistence(reasoning="conversation", tools=True)
-IN_TEXT = Persistence(reasoning="conversation", tools=True, in_text=True)
 THOUGHT = Reasoning(type="reasoning", id="rs", summary=[], encrypted_content="sealed")
 CALL = FunctionCall(type="function_call", call_id="call_1", name="f", arguments="{}")
 SEARCH = OpaqueItem(type="web_search_call", id="ws", status="completed")
@@ -103,53 +101,12 @@ async def test_markers_are_in_the_order_of_their_items() -> None:
     assert await recorder.save() == ("id2", "id1")
 
 
-async def test_a_phase_is_kept_where_its_message_begins() -> None:
-    """The host keeps a message's text but not its phase, for which a marker in the text needs an artifact."""
-    store = FakeStore()
-    recorder = make_recorder(store, IN_TEXT)
-    message = AssistantMessage(
-        type="message", role="assistant", id="m", status="in_progress", content=[], phase="final_answer"
-    )
-    recorder.keep(0, THOUGHT)
-    recorder.keep_phase(1, message)
-    await recorder.save()
-    assert [artifact.kind for artifact in store.batches[0]] == ["reasoning", "message"]
-    assert store.batches[0][1].item["phase"] == "final_answer"  # type: ignore[typeddict-item]  # a message has one
-
-
-async def test_without_markers_in_the_text_a_phase_is_no_artifact() -> None:
-    """It is noted beside the reasoning or in the ids of calls; a plain answer leaves no row."""
-    store = FakeStore()
-    recorder = make_recorder(store)
-    message = AssistantMessage(
-        type="message", role="assistant", id="m", status="in_progress", content=[], phase="final_answer"
-    )
-    recorder.keep_phase(0, message)
-    assert (await recorder.save(), store.puts) == ((), 0)
-
-
 async def test_a_call_is_kept_under_the_ulid_that_its_id_names() -> None:
     """The id of the call in the chat is then all that is needed to find it."""
     store = FakeStore()
     recorder = make_recorder(store)
     recorder.keep(0, CALL, "named")
     assert (await recorder.save(), store.batches) == (("named",), [(artifact("named", CALL),)])
-
-
-async def test_an_amended_message_is_kept_as_its_phase() -> None:
-    """Its text, and the citations that arrive with the end, are the host's."""
-    store = FakeStore()
-    recorder = make_recorder(store, IN_TEXT)
-    message = AssistantMessage(
-        type="message", role="assistant", id="m", status="in_progress", content=[], phase="commentary"
-    )
-    recorder.keep_phase(0, message)
-    recorder.amend(0, {**message, "content": [{"type": "output_text", "text": "secret", "annotations": []}]})
-    await recorder.save()
-    recorder.amend(0, {**message, "content": [{"type": "output_text", "text": "secret", "annotations": []}]})
-    await recorder.save_amendments()
-    bare = {"type": "message", "role": "assistant", "phase": "commentary", "content": []}
-    assert [[dict(each.item) for each in batch] for batch in store.batches] == [[bare]]
 
 
 async def test_an_incomplete_item_is_not_kept() -> None:

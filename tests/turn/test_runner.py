@@ -40,6 +40,7 @@ from open_webui_openrouter_pipe.ports import (
     Output,
     Request,
     RequestBody,
+    RequestOrigin,
     Show,
     StoredMarkers,
 )
@@ -48,7 +49,7 @@ from open_webui_openrouter_pipe.responses.failure import Failure
 from open_webui_openrouter_pipe.responses.items import Item, Reasoning
 from open_webui_openrouter_pipe.turn.channel import OutputChannel
 from open_webui_openrouter_pipe.turn.fit import RequestFitter, RequestTerms
-from open_webui_openrouter_pipe.turn.recorder import Persistence, RequestOrigin
+from open_webui_openrouter_pipe.turn.recorder import Persistence
 from open_webui_openrouter_pipe.turn.round import Ports, SeenOnce
 from open_webui_openrouter_pipe.turn.runner import TurnMemory, TurnRequest, TurnRunner
 from open_webui_openrouter_pipe.words.lines import notice
@@ -482,18 +483,14 @@ async def test_an_error_after_the_end_costs_nothing() -> None:
 
 async def test_an_unexpected_error_of_our_own_closes_what_is_open() -> None:
     """Also the item that could not be finished because of it."""
-    in_text = Persistence(reasoning="conversation", tools=True, in_text=True)
-    setup = TurnSetup(FakeOpenRouter(answer(REASONING, CALL)), persistence=in_text)
+    setup = TurnSetup(FakeOpenRouter(answer(REASONING, CALL)))
     channel = OutputChannel(interval_seconds=0)
-    ids = iter(["first"])  # and the second raises: that of the call's artifact
+    ids = iter(list[str]())  # the first raises: that of the reasoning's artifact
     task = asyncio.create_task(setup.turn(channel, lambda: next(ids)).run())
     outputs = [output async for output in channel.drain()]
     await task
     finished = [output.item for output in outputs if isinstance(output, ItemFinished)]
-    assert [(item["type"], item.get("status")) for item in finished] == [
-        ("reasoning", "completed"),
-        ("function_call", "incomplete"),
-    ]
+    assert [(item["type"], item.get("status")) for item in finished] == [("reasoning", "incomplete")]
     assert lines(outputs)[-1] == notice("unexpected_error")
 
 

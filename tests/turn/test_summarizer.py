@@ -11,11 +11,10 @@ import pytest
 
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.ports import StoredSummary
+from open_webui_openrouter_pipe.ports import RequestOrigin, StoredSummary
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
 from open_webui_openrouter_pipe.summaries.segments import Segment
 from open_webui_openrouter_pipe.summaries.summary import Summary
-from open_webui_openrouter_pipe.turn.recorder import RequestOrigin
 from open_webui_openrouter_pipe.turn.summaries import (
     PAUSE_SECONDS,
     PROMPT_CACHE_SECONDS,
@@ -35,6 +34,7 @@ from tests.turn.summary_fakes import (
     cached_prefix,
     summary_writer,
     target,
+    when_needed,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class FakeWorker:
         """The summarizer of one call of the host."""
         return Summarizer(
             self.summaries,
-            summary_writer(self.provider),
+            when_needed(summary_writer(self.provider)),
             self.state,
             origin=origin,
             time_limit_seconds=seconds,

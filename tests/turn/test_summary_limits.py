@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
+from open_webui_openrouter_pipe.ports import RequestOrigin
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
 from open_webui_openrouter_pipe.summaries.summary import ModelSummary, SummaryRefused, parse_model_summary
-from open_webui_openrouter_pipe.turn.recorder import RequestOrigin
 from open_webui_openrouter_pipe.turn.summaries import Summarizer, SummarizerState
 from tests.support.chats import answer, history, user
 from tests.turn.summary_fakes import (
@@ -23,6 +23,7 @@ from tests.turn.summary_fakes import (
     count_tokens,
     summary_writer,
     target,
+    when_needed,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ async def test_a_claim_outlasts_all_attempts() -> None:
     summaries = NotingSummaries()
     summarizer = Summarizer(
         summaries,
-        summary_writer(FakeProvider(GOOD)),
+        when_needed(summary_writer(FakeProvider(GOOD))),
         SummarizerState(lambda work: work.close(), lambda: 1.0),
         origin=RequestOrigin("ada", "chat", "message", "vendor/chat"),
         time_limit_seconds=60.0,
