@@ -86,8 +86,8 @@ def image_tokens(url: str, detail: str, family: Family) -> int:
 def pdf_tokens(url: str, family: Family) -> int:
     """Return the tokens of a PDF: its pages times what the vendor counts for one."""
     data = decode(url)
-    pages = count_pdf_pages(data) or min(ASSUMED_PAGES, 1 + len(data) // ASSUMED_PAGE_BYTES)
-    return pages * PDF_PAGE_TOKENS[family]
+    most = 1 + len(data) // ASSUMED_PAGE_BYTES if data else ASSUMED_PAGES
+    return (count_pdf_pages(data) or min(ASSUMED_PAGES, most)) * PDF_PAGE_TOKENS[family]
 
 
 def count_pdf_pages(data: bytes) -> int | None:

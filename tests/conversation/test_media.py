@@ -76,7 +76,9 @@ def test_the_size_of_the_base64_does_not_matter() -> None:
 def test_a_pdf_costs_by_its_pages() -> None:
     """Pages are counted in the file; a file that says nothing has an ordinary length."""
     assert media.pdf_tokens(url(pdf(3), "application/pdf"), "google") == 3 * 258
-    assert media.pdf_tokens(url(pdf(3)[:99], "application/pdf"), "google") == 10 * 258
+    assert media.pdf_tokens(url(pdf(3)[:99], "application/pdf"), "google") == 258
+    assert media.pdf_tokens(url(pdf(3)[:99] + b"x" * 3000, "application/pdf"), "google") == 4 * 258
+    assert media.pdf_tokens(url(pdf(3)[:99] + b"x" * 99_999, "application/pdf"), "google") == 10 * 258
     assert media.pdf_tokens("https://example.com/a.pdf", "google") == 10 * 258
 
 
@@ -286,4 +288,4 @@ def test_without_the_libraries_files_are_ordinary_ones(monkeypatch: pytest.Monke
         monkeypatch.setitem(sys.modules, name, module)
     assert image_size(url(PNG)) is None
     assert media.image_tokens(url(PNG), "auto", "anthropic") == 1399
-    assert media.pdf_tokens(url(pdf(3), "application/pdf"), "google") == 10 * 258
+    assert media.pdf_tokens(url(pdf(3), "application/pdf"), "google") == 258
