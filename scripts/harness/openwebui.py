@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 import time
 import uuid
 from collections import Counter
@@ -52,6 +53,7 @@ class Session:
     replies: dict[str, Any] = field(default_factory=dict)
     events: list[Json] = field(default_factory=list)
     _client: Any = field(default_factory=lambda: socketio.Client(reconnection=False))
+    _arrived: threading.Condition = field(default_factory=threading.Condition)
 
     def __enter__(self) -> Self:
         self._client.on("events", self._receive)
@@ -74,18 +76,16 @@ class Session:
 
     def wait_for(self, kind: str, count: int = 1, seconds: float = ANSWER_SECONDS) -> list[Any]:
         """The data of the events of one type, once there are this many."""
-        deadline = time.monotonic() + seconds
-        while len(found := self.of_type(kind)) < count:
-            if time.monotonic() > deadline:
+        with self._arrived:
+            if not self._arrived.wait_for(lambda: len(self.of_type(kind)) >= count, seconds):
                 kinds = dict(Counter(event["data"]["type"] for event in self.events))
-                raise TimeoutError(
-                    f"{len(found)} of {count} {kind} events after {seconds} s; there are {kinds}"
-                )
-            time.sleep(POLL_SECONDS)
-        return found
+                raise TimeoutError(f"not {count} {kind} events after {seconds} s; there are {kinds}")
+        return self.of_type(kind)
 
     def _receive(self, event: Json) -> Any:
-        self.events.append(event)
+        with self._arrived:
+            self.events.append(event)
+            self._arrived.notify_all()
         return self.replies.get(event["data"]["type"])
 
 

@@ -1,230 +1,299 @@
-"""What people do with chats in a real Open WebUI: branch, edit, copy, share, continue, approve, attach, mix models.
+"""What people do with chats in a real Open WebUI: branch, edit, copy, share, import, approve, and mix models.
 
-The stand-in must accept every request to the letter, unless a test says otherwise.
+The stand-in must accept every request to the letter.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 
-from open_webui_openrouter_pipe.history.markers import iter_marker_spans
-from scripts.bundle import builder
 from scripts.harness.openwebui import Account, OpenWebUI, Sent
-from scripts.paths import PACKAGE
-from tests.live.test_chat import CLAUDE, MODEL, SCRIPTED, WEATHER, bytes_of, sent_items, text_of, types_of
-from tests.support.fixtures import SERVED_SCHEMA
+from tests.live.chats import (
+    CALL,
+    CLAUDE,
+    MODEL,
+    REPLAYED,
+    ROUND,
+    SCRIPTED,
+    WEATHER,
+    answers,
+    arguments_of,
+    copy_of,
+    end_of,
+    given,
+    inputs,
+    kinds,
+    preset,
+    repeat,
+    statuses,
+    text_of,
+    texts_of,
+    wire,
+)
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from scripts.harness.servers import PostgresServer
     from scripts.standin import StandIn
-    from scripts.standin.state import RecordedRequest
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("live_pipe")]
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("live_pipe", "accepted")]
 
-GEMINI = "openrouter.google/gemini-3-pro"
-PNG = (
-    "data:image/png;base64,"
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
-CALL = '[[standin: call=get_weather args={"city": "Paris"}]]'
-TROUBLE = '''
-class Tools:
-    def get_trouble(self) -> str:
-        """
-        Raise.
-        """
-        raise RuntimeError("out of paper")
+Json = dict[str, Any]
+
+SIBLING = "openrouter.openai/gpt-5.6-sol"
+EXTERNAL = "external.reader"
+TOOL = "scenes"
+THINK = "[[standin: reasoning=summary]]"
+ULID = re.compile(r"[0-9A-Z]{20}")
+READER = '''"""
+title: Reader
+"""
+import json
+
+
+class Pipe:
+    def pipes(self):
+        return [{"id": "reader", "name": "Reader"}]
+
+    async def pipe(self, body):
+        return json.dumps([message for message in body["messages"] if message["role"] != "system"])
 '''
 
 
-@pytest.fixture(autouse=True)
-def accepted(standin: StandIn) -> Iterator[None]:
-    """Every request of every test is valid, to the letter."""
-    yield
-    verdicts = [(request.status, request.warnings, request.error) for request in standin.responses]
-    assert verdicts == [(200, [], "")] * len(verdicts)
+@pytest.fixture(scope="module")
+def admin(open_webui: OpenWebUI, live_pipe: list[str]) -> Iterator[Account]:
+    """A user with a tool, and with a model of another function that answers with what it got."""
+    assert SIBLING in live_pipe
+    api = open_webui.admin.api
+    open_webui.add_tool(TOOL, WEATHER)
+    api.install_function("external", "External", READER)
+    api.models()
+    yield open_webui.admin
+    api.delete(f"/api/v1/tools/id/{TOOL}/delete")
+    api.delete("/api/v1/functions/id/external/delete")
+    api.models()
 
 
-def repeat(account: Account, sent: Sent, model: str, *, message_id: str, **fields: Any) -> dict[str, Any]:
-    """Have an answered question answered once more, as Regenerate and Continue do; gives the stored answer."""
-    messages = account.chat(sent.chat_id)["history"]["messages"]
-    question = messages[messages[sent.message_id]["parentId"]]
-    body = {
-        "stream": True,
-        "model": model,
-        "chat_id": sent.chat_id,
-        "session_id": f"no-tab-{uuid.uuid4()}",
-        "id": message_id,
-        "message_ids": [{"model_id": model, "message_id": message_id, "modelIdx": 0}],
-        "parent_id": question["parentId"],
-        "user_message": question,
-        **fields,
+# --- what an answer may be ---
+
+KINDS = {
+    "plain": "one",
+    "reasoning": f"{THINK} one",
+    "rounds of tools": f'{THINK} [[standin: say="I look."]] {CALL} [[standin: rounds=3]] one',
+    "parallel calls": f"{THINK} [[standin: call=get_weather times=3]] one",
+    "reasoning, a search": f"{THINK} [[standin: search=cats]] [[standin: cite=https://a.example/b]] one",
+    "reasoning, a picture": f"{THINK} [[standin: image=cat]] one",
+    "a refusal": f'{THINK} [[standin: refusal="I cannot."]] one',
+    "cut off": f"{THINK} [[standin: incomplete=max_output_tokens]] one",
+    "a tool alone": f'[[standin: say="I look."]] {CALL} one',
+    "citations": "[[standin: cite=https://a.example/b]] one",
+    "a search": "[[standin: search=cats]] one",
+    "a picture": "[[standin: image=cat]] one",
+}
+"""With reasoning and without."""
+
+IN_TEXT = {"a search", "a picture"}
+"""What a provider's own tool did has no reasoning beside which it could be referred to."""
+
+
+def said(items: Sequence[Json]) -> list[str]:
+    """The texts of an answer's messages, as they are."""
+    parts = [part for item in items if item["type"] == "message" for part in item["content"]]
+    return [text for part in parts if (text := (part.get("text") or part.get("refusal") or "").strip())]
+
+
+def kept(items: Sequence[Json]) -> set[object]:
+    """What our store alone has whole: reasoning, calls as they were written, and what a provider's own tools did."""
+    of_tools = [item["type"] for item in items if item["type"] not in {"reasoning", "message"}]
+    return {*wire(items, "reasoning"), *arguments_of(items), *of_tools}
+
+
+def test_the_stored_text_is_what_the_model_said(admin: Account, standin: StandIn) -> None:
+    """For all kinds of answers but those that are named, and all of what was kept comes back on the next turn."""
+    differing, lost = set(), set()
+    for kind, text in KINDS.items():
+        standin.reset()
+        answer, stored = admin.ask(SCRIPTED, text, tool_ids=[TOOL])
+        made = given(answers(standin))
+        admin.ask(SCRIPTED, "two", after=answer, tool_ids=[TOOL])
+        if said(stored["output"]) != said(made) or ULID.search(stored["content"]):
+            differing.add(kind)
+        if not kept(made) <= kept(inputs(standin)[-1]):
+            lost.add(kind)
+    assert (differing, lost) == (IN_TEXT, set())
+
+
+# --- what is done with a chat ---
+
+
+def edited(admin: Account, chat: Sent) -> Sent:
+    """Edit the answer's text."""
+    whole = admin.chat(chat.chat_id)
+    message = whole["history"]["messages"][chat.message_id]
+    changed = json.dumps(message).replace("The tools answered", "The tools have answered")
+    whole["history"]["messages"][chat.message_id] = json.loads(changed)
+    admin.api.post(f"/api/v1/chats/{chat.chat_id}", {"chat": whole})
+    return chat
+
+
+def outliving(admin: Account, chat: Sent) -> Sent:
+    """Clone the chat, and delete it."""
+    copy = copy_of(admin, chat)
+    admin.api.delete(f"/api/v1/chats/{chat.chat_id}")
+    return copy
+
+
+def archived(admin: Account, chat: Sent) -> Sent:
+    """Archive the chat, and take it back."""
+    for _ in ("there", "and back"):
+        admin.api.post(f"/api/v1/chats/{chat.chat_id}/archive")
+    return chat
+
+
+def imported(admin: Account, chat: Sent, change: Callable[[Json], Json] = lambda whole: whole) -> Sent:
+    """Export the chat, delete it, and import what was exported."""
+    exported = admin.api.get(f"/api/v1/chats/{chat.chat_id}")
+    admin.api.delete(f"/api/v1/chats/{chat.chat_id}")
+    form = {"chats": [{"chat": change(exported["chat"])}]}
+    (created,) = admin.api.post("/api/v1/chats/import", form)
+    return Sent(created["id"], chat.message_id)
+
+
+def without_items(whole: Json) -> Json:
+    """As a host that keeps text alone would have it."""
+    for message in whole["history"]["messages"].values():
+        message.pop("output", None)
+    return whole
+
+
+def regenerated(admin: Account, chat: Sent) -> Sent:
+    """Regenerate; the chat goes on from the old answer all the same."""
+    repeat(admin, chat, MODEL, message_id=str(uuid.uuid4()), tool_ids=[TOOL])
+    return chat
+
+
+def continued(admin: Account, chat: Sent) -> Sent:
+    """Press Continue."""
+    items = len(admin.message(chat)["output"])
+    repeat(admin, chat, MODEL, message_id=chat.message_id, assistant_message_id=chat.message_id)
+    wait_until(lambda: len((now := admin.message(chat))["output"]) > items and now.get("done"))
+    return chat
+
+
+def as_it_is(_admin: Account, chat: Sent) -> Sent:
+    return chat
+
+
+WHOLE, CALLS, NOTHING = "reasoning and calls", "calls", ""
+ACTIONS: dict[str, tuple[Callable[[Account, Sent], Sent], str, str]] = {
+    "next turn": (as_it_is, MODEL, WHOLE),
+    "another model of the family": (as_it_is, SIBLING, CALLS),
+    "another family": (as_it_is, CLAUDE, CALLS),
+    "edit": (edited, MODEL, WHOLE),
+    "regenerate": (regenerated, MODEL, WHOLE),
+    "continue": (continued, MODEL, WHOLE),
+    "clone": (copy_of, MODEL, WHOLE),
+    "fork": (lambda admin, chat: copy_of(admin, chat, "fork"), MODEL, WHOLE),
+    "clone, the original deleted": (outliving, MODEL, WHOLE),
+    "archive and back": (archived, MODEL, WHOLE),
+    "export and import": (imported, MODEL, WHOLE),
+    "import of the text alone": (lambda admin, chat: imported(admin, chat, without_items), MODEL, NOTHING),
+}
+"""What is done with a chat, the model that is asked next, and what of its artifacts that one gets."""
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_what_survives(admin: Account, standin: StandIn, action: str) -> None:
+    """The table of docs/inside.md; an edited text is sent as edited, and a clone is a session of its own."""
+    act, model, survives = ACTIONS[action]
+    chat, _ = admin.ask(MODEL, f'[[standin: say="I look."]] {CALL} one', tool_ids=[TOOL])
+    made = given(answers(standin))
+    chat = act(admin, chat)
+    admin.ask(model, "two", after=chat, tool_ids=[TOOL])
+    now = inputs(standin)[-1]
+    found = {
+        "reasoning": {*wire(made, "reasoning")} <= {*wire(now, "reasoning")},
+        "calls": arguments_of(made) == arguments_of(now)[: len(arguments_of(made))] != [],
     }
-    account.api.post("/api/chat/completions", body)
-    return account.wait(Sent(sent.chat_id, message_id))
+    assert " and ".join(kind for kind, is_found in found.items() if is_found) == survives
+    assert ("The tools have answered" in json.dumps(now)) is (action == "edit")
+    sessions = {request.body["session_id"] for request in answers(standin)}
+    assert len(sessions) == 1 + ("clone" in action or action == "fork" or "import" in action)
 
 
-def conversation(request: RecordedRequest) -> list[str]:
-    """The items of a request, messages by their roles."""
-    return [
-        item.get("role") or item["type"] for item in request.body["input"] if item.get("role") != "system"
-    ]
-
-
-def asked(standin: StandIn) -> list[RecordedRequest]:
-    """The requests for answers, without those for Open WebUI's own tasks."""
-    return [request for request in standin.responses if b"### Task:" not in request.raw]
-
-
-STUB_KEY = "sk-or-v1-of-the-stub"
-REPLAYED = ["user", "reasoning", "assistant", "user"]
-
-
-def test_regenerate_gives_a_sibling_that_goes_on_alone(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """The first answer is no part of the second, and the chat goes on from the second."""
-    admin = open_webui.admin
-    first, _ = admin.ask(MODEL, "one")
+def test_branches_know_nothing_of_each_other(admin: Account, standin: StandIn) -> None:
+    """A regenerated answer stands alone, an edited question begins anew, and a continued answer has both halves."""
+    first, answer = admin.ask(MODEL, "one")
     sibling = Sent(first.chat_id, str(uuid.uuid4()))
     repeat(admin, first, MODEL, message_id=sibling.message_id)
     admin.ask(MODEL, "two", after=sibling)
-    assert [conversation(request) for request in standin.responses] == [["user"], ["user"], REPLAYED]
-    assert sent_items(standin)[1]["id"] == standin.responses[1].output[0]["id"]
-
-
-def test_an_edited_question_begins_a_branch(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """The branch has what stands before it, reasoning included, and nothing of its sibling."""
-    admin = open_webui.admin
-    first, _ = admin.ask(MODEL, "one")
+    assert [kinds(each) for each in inputs(standin)] == [["user"], ["user"], REPLAYED]
+    assert inputs(standin)[-1][1]["id"] == answers(standin)[1].output[0]["id"]
+    admin.ask(MODEL, "two, edited", after=sibling)
+    assert (kinds(inputs(standin)[-1]), texts_of(inputs(standin)[-1])[-1]) == (REPLAYED, "two, edited")
+    standin.reset()
+    continued(admin, first)
     admin.ask(MODEL, "two", after=first)
-    admin.ask(MODEL, "two, edited", after=first)
-    last = sent_items(standin)
-    assert conversation(standin.responses[-1]) == REPLAYED
-    assert last[-1]["content"][0]["text"] == "two, edited"
+    assert text_of(admin.message(first)).startswith(text_of(answer))
+    assert [kinds(each) for each in inputs(standin)] == [REPLAYED[:3], [*REPLAYED[:3], *REPLAYED[1:]]]
 
 
-def test_an_edited_answer_is_sent_as_edited(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """Its text is the user's, its marker and so its reasoning are still there."""
-    admin = open_webui.admin
-    first, answer = admin.ask(MODEL, "one")
-    chat = admin.chat(first.chat_id)
-    edited = json.loads(json.dumps(answer).replace("You said: one", "I never said that"))
-    chat["history"]["messages"][first.message_id] = edited
-    admin.api.post(f"/api/v1/chats/{first.chat_id}", {"chat": chat})
-    admin.ask(MODEL, "two", after=first)
-    assert conversation(standin.responses[-1]) == REPLAYED
-    assert sent_items(standin)[2]["content"][0]["text"].startswith("I never said that")
-
-
-def test_continue_adds_to_an_answer(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """The answer so far is the end of the request, and the next turn has both halves."""
-    admin = open_webui.admin
-    first, answer = admin.ask(MODEL, "one")
-    repeat(admin, first, MODEL, message_id=first.message_id, assistant_message_id=first.message_id)
-    longer = wait_until(
-        lambda: len((message := admin.message(first))["output"]) > 2 and message.get("done") and message
-    )
-    admin.ask(MODEL, "two", after=first)
-    assert text_of(longer).startswith(text_of(answer))
-    assert [conversation(request) for request in standin.responses[1:]] == [
-        ["user", "reasoning", "assistant"],
-        ["user", "reasoning", "assistant", "reasoning", "assistant", "user"],
-    ]
-
-
-@pytest.mark.parametrize("way", ["clone", "fork"])
-def test_a_copied_chat_still_has_its_reasoning(open_webui: OpenWebUI, standin: StandIn, way: str) -> None:
-    """Artifacts belong to the user, not to the chat."""
-    admin = open_webui.admin
-    first, _ = admin.ask(MODEL, "one")
-    copy = admin.api.post(f"/api/v1/chats/{first.chat_id}/{way}", {})
-    admin.ask(MODEL, "two", after=Sent(copy["id"], copy["chat"]["history"]["currentId"]))
-    assert conversation(standin.responses[-1]) == REPLAYED
-    assert bytes_of(sent_items(standin)[1:2]) == bytes_of(standin.responses[0].output[:1])
-
-
-def test_another_users_copy_has_missing_artifacts(open_webui: OpenWebUI, standin: StandIn) -> None:
+def test_another_users_copy_has_missing_artifacts(
+    open_webui: OpenWebUI, admin: Account, standin: StandIn
+) -> None:
     """A marker finds nothing in someone else's chat; the chat goes on, and a status line says so once."""
-    first, _ = open_webui.admin.ask(MODEL, "one")
-    api = open_webui.admin.api
-    share_id = api.post(f"/api/v1/chats/{first.chat_id}/share", {})["share_id"]
+    first, _ = admin.ask(MODEL, "one")
+    share_id = admin.api.post(f"/api/v1/chats/{first.chat_id}/share", {})["share_id"]
     everyone = [{"principal_type": "user", "principal_id": "*", "permission": "read"}]
-    api.post(f"/api/v1/chats/shared/{first.chat_id}/access/update", {"access_grants": everyone})
+    admin.api.post(f"/api/v1/chats/shared/{first.chat_id}/access/update", {"access_grants": everyone})
     other = open_webui.add_user("reader")
     copy = other.api.post(f"/api/v1/chats/{share_id}/clone/shared", {})
-    sent, answer = other.ask(MODEL, "two", after=Sent(copy["id"], copy["chat"]["history"]["currentId"]))
+    sent, answer = other.ask(MODEL, "two", after=end_of(other, copy["id"]))
     _, later = other.ask(MODEL, "three", after=sent)
-    assert conversation(standin.responses[1]) == ["user", "assistant", "user"]
-    assert "could not be reloaded" in answer["statusHistory"][0]["description"]
-    assert "statusHistory" not in later
+    assert kinds(inputs(standin)[1]) == ["user", "assistant", "user"]
+    assert "could not be reloaded" in statuses(answer)[0]
+    assert statuses(later) == []
 
 
-def test_two_models_answer_one_message(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """Each goes on with its own answer and its own reasoning."""
-    admin = open_webui.admin
-    ids = {model: str(uuid.uuid4()) for model in (MODEL, CLAUDE)}
-    entries = [
-        {"model_id": model, "message_id": key, "modelIdx": at} for at, (model, key) in enumerate(ids.items())
-    ]
-    sent = admin.send(MODEL, "one", message_ids=entries)
-    answers = {model: admin.wait(Sent(sent.chat_id, key)) for model, key in ids.items()}
-    for model, key in ids.items():
-        admin.ask(model, "two", after=Sent(sent.chat_id, key))
-    assert all(text_of(answer) for answer in answers.values())
-    last = {request.body["model"]: request for request in standin.responses[-2:]}
-    assert sorted(last) == sorted(model.removeprefix("openrouter.") for model in ids)
-    assert [conversation(request) for request in last.values()] == [REPLAYED] * 2
-
-
-def test_a_preset_brings_its_prompt_and_parameters(open_webui: OpenWebUI, standin: StandIn) -> None:
+def test_a_preset_brings_its_prompt_and_parameters(
+    open_webui: OpenWebUI, admin: Account, standin: StandIn
+) -> None:
     """A workspace model on top of the pipe's: its system prompt comes first, on every turn, and reasoning is kept."""
-    form = {
-        "id": "brief",
-        "base_model_id": MODEL,
-        "name": "Brief",
-        "meta": {},
-        "params": {"system": "Be brief.", "max_tokens": 300, "reasoning_effort": "low"},
-    }
-    open_webui.admin.api.post("/api/v1/models/create", form)
-    open_webui.admin.api.models()
-    first, _ = open_webui.admin.ask("brief", "one")
-    open_webui.admin.ask("brief", "two", after=first)
-    body = standin.responses[-1].body
-    system = [item["content"][0]["text"] for item in body["input"] if item.get("role") == "system"]
-    assert (body["model"], body["max_output_tokens"], body["reasoning"]["effort"]) == (
-        "openai/gpt-5.2",
-        300,
-        "low",
-    )
-    assert (system, body["input"][0]["role"]) == (["Be brief."], "system")
-    assert conversation(standin.responses[-1]) == REPLAYED
+    with preset(open_webui, system="Be brief.", max_tokens=300, reasoning_effort="low") as name:
+        first, _ = admin.ask(name, "one")
+        admin.ask(name, "two", after=first)
+    body = answers(standin)[-1].body
+    named = (body["model"], body["max_output_tokens"], body["reasoning"]["effort"])
+    assert named == ("openai/gpt-5.2", 300, "low")
+    assert (texts_of(body["input"], "system"), body["input"][0]["role"]) == (["Be brief."], "system")
+    assert kinds(body["input"]) == REPLAYED
 
 
 @pytest.fixture
-def approval_tool(open_webui: OpenWebUI) -> Iterator[None]:
+def approval(admin: Account) -> Iterator[None]:
     """Open WebUI lets a chat ask before each call of a tool."""
-    api = open_webui.admin.api
-    config = api.get("/api/v1/chats/config")
-    api.post("/api/v1/chats/config", {**config, "ENABLE_TOOL_PERMISSIONS": True})
+    config = admin.api.get("/api/v1/chats/config")
+    admin.api.post("/api/v1/chats/config", {**config, "ENABLE_TOOL_PERMISSIONS": True})
     yield
-    api.post("/api/v1/chats/config", config)
+    admin.api.post("/api/v1/chats/config", config)
 
 
-@pytest.mark.usefixtures("approval_tool")
-def test_a_call_that_is_to_be_approved_waits_for_it(open_webui: OpenWebUI, standin: StandIn) -> None:
+@pytest.mark.usefixtures("approval")
+def test_a_call_that_is_to_be_approved_waits_for_it(admin: Account, standin: StandIn) -> None:
     """The pipe ends its round with the call; after the user's yes the turn goes on, and all of it is replayed."""
-    admin = open_webui.admin
-    open_webui.add_tool("weather_approved", WEATHER)
-    fields: dict[str, Any] = {"tool_ids": ["weather_approved"], "params": {"tool_approval_mode": "ask"}}
-    sent = admin.send(MODEL, f"{CALL} Weather?", **fields)
-    call = wait_until(lambda: _pending_call(admin.message(sent)))
+
+    def pending() -> Json | None:
+        items = admin.message(sent).get("output") or []
+        return next((item for item in items if item.get("status") == "pending"), None)
+
+    sent = admin.send(MODEL, f"{CALL} Weather?", tool_ids=[TOOL], params={"tool_approval_mode": "ask"})
+    call = wait_until(pending)
     rounds_before = len(standin.responses)
     path = f"/api/v1/chats/{sent.chat_id}/messages/{sent.message_id}/resolve"
     admin.api.post(path, {"call_id": call["call_id"], "action": "approve"})
@@ -232,94 +301,148 @@ def test_a_call_that_is_to_be_approved_waits_for_it(open_webui: OpenWebUI, stand
     admin.ask(MODEL, "and now?", after=sent)
     assert rounds_before == 1
     assert "Weather in Paris: 20 degrees" in text_of(answer)
-    turn = ["user", "reasoning", "function_call", "function_call_output", "reasoning", "assistant", "user"]
-    assert conversation(standin.responses[-1]) == turn
+    assert kinds(inputs(standin)[-1]) == ["user", *ROUND, *REPLAYED[1:]]
 
 
-def _pending_call(message: dict[str, Any]) -> dict[str, Any] | None:
-    calls = (item for item in message.get("output") or [] if item["type"] == "function_call")
-    return next((call for call in calls if call["status"] == "pending"), None)
-
-
-def test_a_tool_that_raises_does_not_end_the_turn(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """The model reads what went wrong, and answers."""
-    open_webui.add_tool("trouble", TROUBLE)
-    first, answer = open_webui.admin.ask(MODEL, "[[standin: call=get_trouble]] Try.", tool_ids=["trouble"])
-    open_webui.admin.ask(MODEL, "and now?", after=first, tool_ids=["trouble"])
-    assert "error" not in answer
-    assert "out of paper" in json.dumps(standin.responses[1].body["input"][-1])
-
-
-@pytest.mark.parametrize("model", [CLAUDE, GEMINI])
-def test_rounds_of_parallel_tools_are_replayed_to_every_family(
-    open_webui: OpenWebUI, standin: StandIn, model: str
+def test_without_streaming_a_chat_keeps_text_thinking_tools_and_errors(
+    admin: Account, standin: StandIn
 ) -> None:
-    """Signed thinking stays before its calls, over two rounds of two calls, and in the next turn."""
-    tool_id = f"weather_{model.rpartition('/')[2][:6]}"
-    open_webui.add_tool(tool_id, WEATHER)
-    plot = f'{CALL} {CALL} [[standin: say="Let me look."]] [[standin: rounds=2]]'
-    first, _ = open_webui.admin.ask(model, f"{plot} Weather?", tool_ids=[tool_id])
-    open_webui.admin.ask(model, "and now?", after=first, tool_ids=[tool_id])
-    kept = ("reasoning", "function_call")
-    given = [item for request in standin.responses[:-1] for item in request.output if item["type"] in kept]
-    assert bytes_of([item for item in sent_items(standin) if item["type"] in kept]) == bytes_of(given)
-    assert types_of(given).count("function_call") == 4
-
-
-def test_citations_become_sources(open_webui: OpenWebUI) -> None:
-    """Each once, as Open WebUI shows them below the answer."""
-    plot = '[[standin: cite=https://a.example title="A page"]] [[standin: search=x]] Search.'
-    _, answer = open_webui.admin.ask(SCRIPTED, plot)
-    assert [source["source"] for source in answer["sources"]] == [
-        {"name": "A page", "url": "https://a.example"}
-    ]
-
-
-def test_without_streaming_a_chat_keeps_text_thinking_and_errors(
-    open_webui: OpenWebUI, standin: StandIn
-) -> None:
-    """The answer is stored as a streamed one is, and what was written before a failure stays beside its line."""
-    admin = open_webui.admin
-    first, whole = admin.ask(MODEL, "one", stream=False)
+    """As a streamed one does, and OpenRouter streams all the same; beside an error stands what was written."""
+    fields: Json = {"params": {"stream_response": False}, "tool_ids": [TOOL]}
+    first, whole = admin.ask(MODEL, f"{CALL} one", **fields)
     standin.script('[[standin: text="one two three four"]] [[standin: fail=failed after=15]]')
-    second, _ = admin.ask(MODEL, "two", after=first, stream=False)
+    second, _ = admin.ask(MODEL, "two", after=first, **fields)
     wait_until(lambda: "output" in admin.message(second))  # the host writes the error first
     broken = admin.message(second)
-    admin.ask(MODEL, "three", after=second, stream=False)
-    assert types_of(whole["output"]) == ["reasoning", "message"]
+    admin.ask(MODEL, "three", after=second, **fields)
+    assert kinds(whole["output"]) == [*ROUND, "reasoning", "assistant"]
     assert text_of(broken).endswith("one two")
     assert broken["error"]["content"]
-    assert conversation(standin.responses[-1]) == [*REPLAYED[:3], *REPLAYED]
+    assert kinds(inputs(standin)[-1]) == ["user", *ROUND, *REPLAYED[1:3], *REPLAYED]
+    assert {request.body["stream"] for request in standin.responses} == {True}
 
 
-def test_an_image_of_the_user_reaches_the_model_on_every_turn(
-    open_webui: OpenWebUI, standin: StandIn
+# --- several models ---
+
+
+def test_the_models_own_details_come_back_with_it(admin: Account, standin: StandIn) -> None:
+    """A turn of another model gets none; when the first one is asked again, it finds its own."""
+    first, _ = admin.ask(MODEL, "one")
+    second, _ = admin.ask(SIBLING, "two", after=first)
+    admin.ask(MODEL, "three", after=second)
+    ids = [[item["id"] for item in each if item["type"] == "reasoning"] for each in inputs(standin)]
+    assert ids == [[], [], [answers(standin)[0].output[0]["id"]]]
+
+
+def test_an_arena_gets_the_calls_alone(admin: Account, standin: StandIn) -> None:
+    """Open WebUI keeps the arena as the model of the answer, and compares it with the one that answers next."""
+    arena = {"id": "carried-arena", "name": "Arena", "meta": {"model_ids": [MODEL]}}
+    before = admin.api.get("/api/v1/evaluations/config")
+    form = {**before, "ENABLE_EVALUATION_ARENA_MODELS": True, "EVALUATION_ARENA_MODELS": [arena]}
+    admin.api.post("/api/v1/evaluations/config", form)
+    try:
+        admin.api.models()
+        first, _ = admin.ask("carried-arena", f"{CALL} one", tool_ids=[TOOL])
+        made = given(answers(standin))
+        admin.ask("carried-arena", "two", after=first, tool_ids=[TOOL])
+    finally:
+        admin.api.post("/api/v1/evaluations/config", before)
+    now = inputs(standin)[-1]
+    assert arguments_of(now) == arguments_of(made) != []
+    assert "reasoning" not in kinds(now)
+
+
+def ask_all(account: Account, models: Sequence[str], text: str, after: Sent | None = None) -> list[Sent]:
+    """Send one message to several models as the page does, and wait for all answers."""
+    entries = [
+        {"model_id": model, "message_id": str(uuid.uuid4()), "modelIdx": at}
+        for at, model in enumerate(models)
+    ]
+    sent = account.send(models[0], text, after=after, message_ids=entries, tool_ids=[TOOL])
+    answered = [Sent(sent.chat_id, str(entry["message_id"])) for entry in entries]
+    assert [account.wait(answer).get("error") for answer in answered] == [None] * len(models)
+    return answered
+
+
+def by_model(standin: StandIn) -> dict[str, Json]:
+    """The last request to each model."""
+    return {f"openrouter.{request.body['model']}": request.body for request in answers(standin)}
+
+
+FULL = ["user", *ROUND, *REPLAYED[1:]]
+UNREASONED = [kind for kind in FULL if kind != "reasoning"]
+
+
+@pytest.mark.parametrize("written_by", [0, 1])
+def test_each_branch_replays_its_own_reasoning_and_calls(
+    admin: Account, standin: StandIn, written_by: int
 ) -> None:
-    """As an image part of the message that it came with."""
-    image = [{"type": "image", "url": PNG}]
-    first, _ = open_webui.admin.ask(MODEL, "What is this?", files=image)
-    open_webui.admin.ask(MODEL, "two", after=first)
-    shown = [request.body["input"][0]["content"] for request in asked(standin)]
-    assert [[part["type"] for part in parts] for parts in shown] == [["input_text", "input_image"]] * 2
-    assert shown[0] == shown[1]
+    """Whichever model goes on from an answer gets its calls; the one that wrote it, its reasoning as well."""
+    models = [MODEL, CLAUDE]
+    answered = ask_all(admin, models, f"{CALL} one")
+    made = {f"openrouter.{request.body['model']}": request.output for request in answers(standin)[::-1]}
+    ask_all(admin, models, "two", after=answered[written_by])
+    sent = by_model(standin)
+    own, other = models[written_by], models[1 - written_by]
+    assert kinds(sent[own]["input"]) == FULL
+    assert kinds(sent[other]["input"]) == UNREASONED
+    [(call_id, _)] = arguments_of(made[own])
+    for body in sent.values():
+        assert call_id in [item.get("call_id") for item in body["input"]]
 
 
-@pytest.mark.servers
-def test_the_stub_and_sealed_valves_work(
-    served: OpenWebUI, standin: StandIn, postgres_server: PostgresServer
-) -> None:
-    """The thin function finds the installed package; its key is sealed in the database, and used in the clear."""
-    api = served.admin.api
-    api.install_function("stub", "Stub", builder.stub(builder.read_package(PACKAGE)))
-    api.set_valves("stub", {"API_KEY": STUB_KEY, "BASE_URL": standin.base_url})
-    model = MODEL.replace("openrouter.", "stub.")
-    assert model in api.models()
-    first, _ = served.admin.ask(model, "one")
-    _, answer = served.admin.ask(model, "two", after=first)
-    assert sum(1 for _ in iter_marker_spans(answer["content"])) == 0
-    assert conversation(standin.responses[-1]) == REPLAYED
-    with psycopg.connect(postgres_server.url) as connection:
-        query = f'SELECT valves::text FROM "{SERVED_SCHEMA}".function WHERE id = %s'
-        [[stored]] = connection.execute(query, ["stub"]).fetchall()
-    assert stored
-    assert STUB_KEY not in stored
+def test_one_model_twice_keeps_its_answers_apart(admin: Account, standin: StandIn) -> None:
+    """Each answer is replayed with its own reasoning and calls."""
+    answered = ask_all(admin, [MODEL, MODEL], f"{CALL} one")
+    made = given(answers(standin))
+    replayed = []
+    for sent in answered:
+        admin.ask(MODEL, "two", after=sent, tool_ids=[TOOL])
+        assert kinds(inputs(standin)[-1]) == FULL
+        replayed += wire(inputs(standin)[-1], "reasoning", "function_call")
+    assert sorted(replayed) == sorted(wire(made, "reasoning", "function_call"))
+    assert len({*replayed}) == len(replayed)
+
+
+def test_an_external_model_reads_our_answer_and_we_read_its(admin: Account, standin: StandIn) -> None:
+    """It gets calls and text without anything of ours among them."""
+    models = [MODEL, EXTERNAL]
+    ours, theirs = ask_all(admin, models, f"{CALL} one")
+    _, read = ask_all(admin, models, "two", after=ours)
+    messages = json.loads(admin.message(read)["content"])
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant", "user"]
+    assert messages[2]["content"] == "Weather in Paris: 20 degrees"
+    assert "openrouter_pipe" not in str(messages)
+    assert "]: #" not in str(messages)
+    assert kinds(inputs(standin)[-1]) == FULL
+    admin.ask(MODEL, "three", after=theirs, tool_ids=[TOOL])
+    assert kinds(inputs(standin)[-1]) == ["user", "assistant", "user"]
+
+
+def test_answers_are_merged(open_webui: OpenWebUI, admin: Account, standin: StandIn) -> None:
+    """By a request of its own, without markers and tools, at the model's effort; the text is streamed as it comes."""
+    responses = ["The sky.\n\n[0000000000000000000A]: #\n", "The moon."]
+    with preset(open_webui, reasoning_effort="high") as name:
+        form = {"model": name, "prompt": "What is up?", "responses": responses, "chat_id": "chat"}
+        lines = admin.api.lines("/api/v1/tasks/moa/completions", {**form, "stream": True})
+    chunks = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+    text = "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks)
+    (request,) = standin.responses
+    (asked,) = texts_of(request.body["input"])
+    assert '"""The sky.\n\n"""' in asked
+    assert ("tools" in request.body, request.body["reasoning"]["effort"]) == (False, "high")
+    assert text.startswith("You said: You have been provided with")
+    assert lines[-2:] == ["data: [DONE]", ""]
+
+
+def test_later_turns_have_the_answer_that_was_chosen(admin: Account, standin: StandIn) -> None:
+    """The page keeps the merged text beside it, and the host sends none of it."""
+    chosen, _ = ask_all(admin, [MODEL, CLAUDE], "one")
+    chat = admin.chat(chosen.chat_id)
+    merged = {"status": True, "content": "Sky and moon."}
+    chat["history"]["messages"][chosen.message_id]["merged"] = merged
+    admin.api.post(f"/api/v1/chats/{chosen.chat_id}", {"chat": chat})
+    admin.ask(MODEL, "two", after=chosen)
+    body = by_model(standin)[MODEL]
+    assert kinds(body["input"]) == REPLAYED
+    assert "Sky and moon." not in str(body)

@@ -12,9 +12,15 @@ import psycopg
 import pytest
 from redis import Redis
 
+from open_webui_openrouter_pipe.history.markers import iter_marker_spans
 from scripts import build
+from scripts.bundle import builder
 from scripts.harness.openwebui import OpenWebUI, Sent
+from scripts.paths import PACKAGE
+from tests.live.chats import MODEL, NO_TOOLS, REPLAYED, SMALL, answers, inputs, kinds, preset, statuses
+from tests.live.test_long_chats import DAYS, SUMMARIZED, SUMMARY_VALVES, day, log, was_summarized
 from tests.support.fixtures import SERVED_SCHEMA
+from tests.support.long_chats import summary_blocks, summary_requests
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.live
 
-MODEL = "openrouter.openai/gpt-5.2"
+STUB_KEY = "sk-or-v1-of-the-stub"
 CALL = '[[standin: call=get_time args={"zone":"UTC"}]]'
 CLOCK = '''
 class Tools:
@@ -199,3 +205,54 @@ def test_the_sweep_removes_what_lost_its_user_or_chat(
     standin.reset()
     served.admin.ask(MODEL, "two", after=clone)
     assert len(sent_reasoning(standin)) == 1
+
+
+@pytest.mark.servers
+def test_the_stub_and_sealed_valves_work(
+    served: OpenWebUI, standin: StandIn, postgres_server: PostgresServer
+) -> None:
+    """The thin function finds the installed package; its key is sealed in the database, and used in the clear."""
+    api = served.admin.api
+    api.install_function("stub", "Stub", builder.stub(builder.read_package(PACKAGE)))
+    api.set_valves("stub", {"API_KEY": STUB_KEY, "BASE_URL": standin.base_url})
+    model = MODEL.replace("openrouter.", "stub.")
+    assert model in api.models()
+    first, _ = served.admin.ask(model, "one")
+    _, answer = served.admin.ask(model, "two", after=first)
+    assert not [*iter_marker_spans(answer["content"])]
+    assert kinds(inputs(standin)[-1]) == REPLAYED
+    with psycopg.connect(postgres_server.url) as connection:
+        query = f'SELECT valves::text FROM "{SERVED_SCHEMA}".function WHERE id = %s'
+        [[stored]] = connection.execute(query, ["stub"]).fetchall()
+    assert stored
+    assert STUB_KEY not in stored
+
+
+@pytest.mark.servers
+def test_a_summary_is_made_once_and_found_after_a_restart(
+    served: OpenWebUI, standin: StandIn, postgres_server: PostgresServer
+) -> None:
+    """With PostgreSQL and Redis there are as many rows as requests, no claim remains, and a restart costs nothing."""
+    admin = served.admin
+    admin.api.set_valves("openrouter", SUMMARY_VALVES)
+    with preset(served, SMALL, meta=NO_TOOLS, system="Be brief.") as name:
+        sent, answer = admin.ask(name, day(DAYS), after=log(admin, name))
+        assert was_summarized(answer)
+        count = len(summary_requests(standin))
+        served.stop()
+        served.start()
+        admin.api.models()
+        again, answer = admin.ask(name, day(DAYS), after=log(admin, name))
+    admin.api.set_valves("openrouter", dict.fromkeys(SUMMARY_VALVES))
+    assert [bool(SUMMARIZED.fullmatch(line)) for line in statuses(answer)] == [True]
+    assert (summary_blocks(answers(standin)[-1]), len(summary_requests(standin))) == ([1], count)
+    with psycopg.connect(postgres_server.url) as connection:
+        table = f'"{SERVED_SCHEMA}".openrouter_pipe_summary'
+        found = connection.execute(
+            f"SELECT DISTINCT user_id, count(*) FROM {table} GROUP BY user_id"
+        ).fetchall()
+        lease = f'"{SERVED_SCHEMA}".openrouter_pipe_lease'
+        claims = connection.execute(f"SELECT name FROM {lease} WHERE name LIKE 'summary:%'").fetchall()
+    assert again.chat_id != sent.chat_id
+    assert found == [(admin.api.get("/api/v1/auths/")["id"], count)]
+    assert claims == []

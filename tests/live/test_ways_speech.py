@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.live.test_chat import MODEL, SCRIPTED
-from tests.live.test_prompt import texts_of
+from tests.live.chats import MODEL, SCRIPTED, inputs, texts_of
 from tests.support.answering import Reply, answering
 from tests.support.waiting import wait_until
 
@@ -50,7 +49,7 @@ def test_speaking_and_typing_share_a_chats_beginning(
         if prompt:
             fields["messages"] = [{"role": "system", "content": prompt}]
         sent, _ = open_webui.admin.ask(MODEL, f"turn {turn}", after=sent, **fields)
-    found = [texts_of(request) for request in standin.responses]
+    found = [texts_of(each) for each in inputs(standin)]
     for turn, texts in enumerate(found):
         at = [index for index, text in enumerate(texts) if text.startswith(instructions)]
         assert at == ([len(texts) - 2] if turn % 2 == 0 else [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import uuid
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -9,7 +11,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scripts.harness.openwebui import Sent
-from tests.live.test_chat import CLAUDE, MODEL, SCRIPTED, WEATHER, bytes_of, types_of
+from tests.live.chats import (
+    CALL,
+    CLAUDE,
+    GEMINI,
+    MODEL,
+    REPLAYED,
+    ROUND,
+    SCRIPTED,
+    WEATHER,
+    kinds,
+    wire,
+    without_marks,
+)
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -23,22 +37,10 @@ pytestmark = [pytest.mark.live, pytest.mark.usefixtures("live_pipe", "standin")]
 Json = dict[str, Any]
 
 TOOL = "unsaved_weather"
-CALL = '[[standin: call=get_weather args={"city": "Paris"}]]'
-THOUGHT_AND_CALL = ["reasoning", "function_call", "function_call_output"]
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6364f8cf500f"
     "00038601805a347d6b0000000049454e44ae426082"
 )
-
-
-MARKS_OF_CACHE = {"cache_control", "prompt_cache_breakpoint"}
-
-
-def without_marks(item: Any) -> Any:
-    """An item without the marks for the cache, which move on from turn to turn."""
-    if isinstance(item, dict):
-        return {key: without_marks(value) for key, value in item.items() if key not in MARKS_OF_CACHE}
-    return [without_marks(each) for each in item] if isinstance(item, list) else item
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -88,23 +90,23 @@ def say(account: Account, session: Session, model: str, text: str, before: list[
     return [*before, question, {**answer, "output": done["output"], "content": "", "done": True}]
 
 
-@pytest.mark.parametrize("model", [MODEL, CLAUDE, "openrouter.google/gemini-3-pro"])
+@pytest.mark.parametrize("model", [MODEL, CLAUDE, GEMINI])
 def test_a_temporary_chat_keeps_its_reasoning_while_it_lasts(
     open_webui: OpenWebUI, standin: StandIn, model: str
 ) -> None:
-    """Between the rounds of a turn and from turn to turn; each request begins with the one before."""
+    """Between rounds and from turn to turn; each request begins with the one before, and no marker is shown."""
     with open_webui.admin.session() as session:
         chat: list[Json] = []
         for text in (f"{CALL} one", "two", "three"):
             chat = say(open_webui.admin, session, model, text, chat)
         assert session.of_type("status") == []
+        shown = json.dumps(session.events)
     sent = [without_marks(request.body["input"]) for request in standin.responses]
-    assert types_of(sent[1]) == ["message", *THOUGHT_AND_CALL]
-    assert types_of(sent[-1]) == [*types_of(sent[1]), *["reasoning", "message", "message"] * 2]
+    assert kinds(sent[1]) == ["user", *ROUND]
+    assert kinds(sent[-1]) == [*kinds(sent[1]), *REPLAYED[1:] * 2]
     given = [item for request in standin.responses[:3] for item in request.output]
-    assert bytes_of(
-        [each for each in standin.responses[-1].body["input"] if each["type"] == "reasoning"]
-    ) == (bytes_of([each for each in given if each["type"] == "reasoning"]))
+    assert wire(standin.responses[-1].body["input"], "reasoning") == wire(given, "reasoning")
+    assert not re.search(r"\[[0-9A-Z]{20}\]: #", shown)
     for before, after in pairwise(sent):
         assert after[: len(before)] == before
     assert [(request.status, request.warnings) for request in standin.responses] == [(200, [])] * 4
@@ -122,7 +124,7 @@ def test_a_temporary_chat_that_is_saved_goes_on_with_its_reasoning(
     saved = admin.api.post("/api/v1/chats/new", form)
     _, answer = admin.ask(MODEL, "two", after=Sent(saved["id"], messages[-1]["id"]), tool_ids=[TOOL])
     sent = standin.responses[-1].body["input"]
-    assert types_of(sent) == ["message", *THOUGHT_AND_CALL, "reasoning", "message", "message"]
+    assert kinds(sent) == ["user", *ROUND, *REPLAYED[1:]]
     assert "statusHistory" not in answer
 
 
@@ -172,7 +174,7 @@ def test_a_mentioned_model_answers_in_its_thread(channel: Channel, standin: Stan
     channel.mention(MODEL, "two", parent=first["id"])
     channel.answers(first, 2)
     one, with_tool, two = standin.responses
-    assert types_of(with_tool.body["input"]) == ["message", "message", *THOUGHT_AND_CALL]
+    assert kinds(with_tool.body["input"]) == ["user", *ROUND]
     assert (one.body["session_id"], one.status, two.status) == (with_tool.body["session_id"], 200, 200)
     assert "The tools answered" in answer
     prompt, question = (item["content"][0]["text"] for item in two.body["input"])

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
-import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scripts.harness.openwebui import Sent
-from tests.live.test_chat import CLAUDE, MODEL, SCRIPTED, WEATHER, text_of, types_of
-from tests.live.test_prompt import texts_of
+from tests.live.chats import (
+    CALL,
+    CLAUDE,
+    MODEL,
+    REPLAYED,
+    SCRIPTED,
+    WEATHER,
+    kinds,
+    preset,
+    text_of,
+    texts_of,
+)
 from tests.support.embeddings import embeddings
 
 if TYPE_CHECKING:
@@ -25,9 +33,7 @@ pytestmark = [pytest.mark.live, pytest.mark.usefixtures("live_pipe", "standin")]
 Json = dict[str, Any]
 
 TOOL = "ways_weather"
-CALL = '[[standin: call=get_weather args={"city": "Paris"}]]'
 LOOK_UP = '[[standin: call=grep_knowledge_files args={"pattern": "yellow"}]]'
-REPLAYED = ["message", "message", "reasoning", "message", "message"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -48,11 +54,11 @@ def test_a_folder_brings_its_prompt_and_names_its_files(open_webui: OpenWebUI, s
     finally:
         admin.api.delete(f"/api/v1/folders/{folder}")
     first, second = standin.responses
-    prompt = texts_of(first)[0]
+    prompt = texts_of(first.body["input"])[0]
     assert prompt.startswith("You work for Ada.\n<attached_knowledge>")
     assert 'name="code.txt" source="folder"' in prompt
     assert "query_knowledge_files" in {tool.get("name") for tool in first.body["tools"]}
-    assert types_of(second.body["input"]) == REPLAYED
+    assert kinds(second.body["input"]) == REPLAYED
     assert second.body["input"][:2] == first.body["input"]
 
 
@@ -78,40 +84,35 @@ def test_a_notes_chat_reads_and_changes_the_note(open_webui: OpenWebUI, standin:
     assert after == "- milk"
     assert f"Current note id: {note}" in first[0]["content"][0]["text"]
     round_ = ["reasoning", *["function_call"] * 2, *["function_call_output"] * 2]
-    assert types_of(third) == ["message", "message", *round_, "reasoning", "message", "message"]
+    assert kinds(third) == ["user", *round_, *REPLAYED[1:]]
     assert third[: len(second)] == second
 
 
 @contextmanager
-def preset(open_webui: OpenWebUI, base: str, **params: Any) -> Iterator[str]:
+def with_knowledge(host: OpenWebUI, **params: Any) -> Iterator[str]:
     """A model with knowledge and a tool of its own."""
-    api, name = open_webui.admin.api, f"ways-{uuid.uuid4().hex[:6]}"
-    file = open_webui.admin.upload(f"{name}.txt", f"Bananas of {name} are yellow.".encode(), "text/plain")
-    knowledge = api.post(
-        "/api/v1/knowledge/create", {"name": "Fruits", "description": "", "access_grants": []}
-    )
-    api.post(f"/api/v1/knowledge/{knowledge['id']}/file/add", {"file_id": file["id"]})
-    attached = [{"type": "collection", "id": knowledge["id"], "name": "Fruits", "description": ""}]
-    form = {"id": name, "base_model_id": base, "name": name, "params": {"system": "Be kind.", **params}}
-    api.post("/api/v1/models/create", {**form, "meta": {"knowledge": attached, "toolIds": [TOOL]}})
-    api.models()
-    try:
+    api = host.admin.api
+    file = host.admin.upload("fruits.txt", b"Bananas of ours are yellow.", "text/plain")
+    form = {"name": "Fruits", "description": "", "access_grants": []}
+    base = api.post("/api/v1/knowledge/create", form)["id"]
+    api.post(f"/api/v1/knowledge/{base}/file/add", {"file_id": file["id"]})
+    attached = [{"type": "collection", "id": base, "name": "Fruits", "description": ""}]
+    meta = {"knowledge": attached, "toolIds": [TOOL]}
+    with preset(host, meta=meta, system="Be kind.", **params) as name:
         yield name
-    finally:
-        api.post("/api/v1/models/model/delete", {"id": name})
-        api.delete(f"/api/v1/knowledge/{knowledge['id']}/delete")
+    api.delete(f"/api/v1/knowledge/{base}/delete")
 
 
 def test_a_preset_uses_its_knowledge_and_its_tool_together(open_webui: OpenWebUI, standin: StandIn) -> None:
     """The model looks into the one and calls the other; both results come back on the next turn."""
     admin = open_webui.admin
-    with embeddings(open_webui), preset(open_webui, MODEL) as name:
+    with embeddings(open_webui), with_knowledge(open_webui) as name:
         sent, _ = admin.ask(name, f"{CALL} {LOOK_UP} Which fruits are yellow?", tool_ids=[TOOL])
         admin.ask(name, "Thanks.", after=sent, tool_ids=[TOOL])
     _, second, third = (request.body["input"] for request in standin.responses)
     outputs = [item["output"] for item in third if item["type"] == "function_call_output"]
     assert "20 degrees" in str(outputs[0])
-    assert f"Bananas of {name}" in str(outputs[1])
+    assert "Bananas of ours" in str(outputs[1])
     assert third[: len(second)] == second
 
 
@@ -120,15 +121,15 @@ def test_without_native_calls_excerpts_come_with_each_question(
 ) -> None:
     """In the mode that Open WebUI calls legacy: behind the words of the last question alone, as excerpts do."""
     admin = open_webui.admin
-    with embeddings(open_webui), preset(open_webui, MODEL, function_calling="legacy") as name:
+    with embeddings(open_webui), with_knowledge(open_webui, function_calling="legacy") as name:
         sent, answer = admin.ask(name, "Which fruits are yellow?", tool_ids=[TOOL])
         admin.ask(name, "Thanks.", after=sent, tool_ids=[TOOL])
     bodies = [request.body for request in standin.responses if "session_id" in request.body]
     first, second = (body["input"] for body in bodies)
     assert [len(item["content"]) for item in first] == [1, 2]
-    assert f"Bananas of {name}" in first[1]["content"][1]["text"]
+    assert "Bananas of ours" in first[1]["content"][1]["text"]
     assert second[1]["content"] == [{"type": "input_text", "text": "Which fruits are yellow?"}]
-    assert types_of(second) == REPLAYED
+    assert kinds(second) == REPLAYED
     assert answer["sources"][0]["source"]["name"] == "Fruits"
     assert not any(body.get("tools") for body in bodies)
     assert len(standin.responses) == 3 * len(bodies)
@@ -163,18 +164,6 @@ def test_parameters_of_a_chat_are_those_of_the_responses_api(open_webui: OpenWeb
     assert {key: value for key, value in body.items() if key not in ALWAYS | OF_CACHE} == SENT
 
 
-def test_without_streaming_tools_run_all_the_same(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """OpenRouter streams in any case; the answer and its thinking are stored as always."""
-    admin = open_webui.admin
-    params = {"stream_response": False}
-    sent, answer = admin.ask(MODEL, f"{CALL} one", params=params, tool_ids=[TOOL])
-    admin.ask(MODEL, "two", after=sent, params=params, tool_ids=[TOOL])
-    called = ["reasoning", "function_call", "function_call_output", "reasoning", "message"]
-    assert types_of(answer["output"]) == called
-    assert types_of(standin.responses[-1].body["input"]) == ["message", *called, "message"]
-    assert {request.body["stream"] for request in standin.responses} == {True}
-
-
 def test_what_stands_in_tags_of_thinking_is_not_sent_again(open_webui: OpenWebUI, standin: StandIn) -> None:
     """It stays in the answer's text, since what providers give as reasoning needs no tags."""
     admin, said = open_webui.admin, "<think>Hm.</think> Yes."
@@ -183,25 +172,3 @@ def test_what_stands_in_tags_of_thinking_is_not_sent_again(open_webui: OpenWebUI
     admin.ask(SCRIPTED, "two", after=sent, params=params)
     assert standin.responses[-1].body["input"][1]["content"][0]["text"].strip() == "Yes."
     assert text_of(answer) == said
-
-
-def test_an_archived_chat_goes_on(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """With all that it had."""
-    admin = open_webui.admin
-    sent, _ = admin.ask(MODEL, f"{CALL} one", tool_ids=[TOOL])
-    for _ in ("there", "and back"):
-        admin.api.post(f"/api/v1/chats/{sent.chat_id}/archive")
-    admin.ask(MODEL, "two", after=sent, tool_ids=[TOOL])
-    assert "reasoning" in types_of(standin.responses[-1].body["input"])
-
-
-def test_a_copy_outlives_its_original(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """A clone goes on with its reasoning under its own id after the first chat was deleted."""
-    admin = open_webui.admin
-    sent, _ = admin.ask(MODEL, "one")
-    copy = admin.api.post(f"/api/v1/chats/{sent.chat_id}/clone", {})
-    admin.api.delete(f"/api/v1/chats/{sent.chat_id}")
-    admin.ask(MODEL, "two", after=Sent(copy["id"], copy["chat"]["history"]["currentId"]))
-    first, second = standin.responses
-    assert types_of(second.body["input"]) == ["message", "reasoning", "message", "message"]
-    assert first.body["session_id"] != second.body["session_id"]

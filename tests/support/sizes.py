@@ -13,21 +13,26 @@ if TYPE_CHECKING:
 ALWAYS = (
     "tests/store/test_table.py::TestPostgres::",
     "tests/store/test_cache.py::TestCacheOverMemory::",
-    "tests/live/test_browser.py::",
+    "tests/live/test_page.py::test_a_person_chats",
     "tests/live/test_context_page.py::test_the_page_is_whole_and_accessible[size0-light]",
 )
 """Beginnings of the names of tests with servers or a browser that every whole run has."""
 
 THOROUGH = (
     "tests/store/test_processes.py::",
+    "tests/live/test_automations.py::",
+    "tests/live/test_long_chats.py::test_old_tool_results_become_facts",
     "tests/live/test_moving.py::",
-    "tests/live/test_prefix.py::",
+    "tests/live/test_prefix.py::test_a_steady_prompt_breaks_nothing",
+    "tests/live/test_prefix.py::test_every_break_is_found_named_and_priced",
     "tests/live/test_privacy.py::test_a_session_sends_what_the_page_names",
     "tests/live/test_release.py::",
     "tests/live/test_single_file.py::",
     "tests/live/test_start.py::",
     "tests/live/test_store.py::",
     "tests/live/test_two_workers.py::",
+    "tests/live/test_valves.py::",
+    "tests/live/test_ways_speech.py::",
 )
 """Beginnings of the names of tests that only a thorough run has."""
 
