@@ -10,6 +10,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
@@ -439,7 +440,7 @@ class Summarizer:
         segment, user_id, clock = target.segment, self.origin.user_id, self.state.clock
         lease_seconds = self.time_limit_seconds + _LEASE_SLACK_SECONDS
         try:
-            while not await self.summaries.claim(user_id, segment, seconds=lease_seconds):
+            while not await self._claim(segment, lease_seconds):
                 if until_seconds is None:
                     return SummaryBatch()
                 if clock() >= until_seconds:
@@ -461,6 +462,20 @@ class Summarizer:
         except Exception:  # a summary is never worth an answer
             log.exception("a summary was not made")
             return SummaryBatch(failure=_failure_text("unexpected error"))
+
+    async def _claim(self, segment: Segment, seconds: float) -> bool:
+        """Claim a segment's summary; who is cancelled meanwhile leaves no claim behind."""
+        claiming = asyncio.create_task(self.summaries.claim(self.origin.user_id, segment, seconds=seconds))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            self.state.start(self._give_back(claiming, segment))
+            raise
+
+    async def _give_back(self, claiming: asyncio.Task[bool], segment: Segment) -> None:
+        with suppress(StoreError):
+            if await claiming:
+                await self.summaries.release(self.origin.user_id, segment)
 
     async def _find(self, chains: Sequence[bytes]) -> Mapping[Segment, Summary]:
         return await self.summaries.find(self.origin.user_id, chains, chat_id=self.origin.chat_id)

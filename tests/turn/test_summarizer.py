@@ -265,6 +265,23 @@ async def test_the_wait_for_another_worker_is_part_of_the_time_limit(
     assert len(worker.provider.requests) == requests
 
 
+class WaitingClaims(MemorySummaries):
+    """A store that makes its first claim when it may, whoever has left meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.may_go_on = asyncio.Event()
+
+    async def claim(self, user_id: str, segment: Segment, *, seconds: float) -> bool:
+        async def work() -> bool:
+            await self.may_go_on.wait()
+            return await MemorySummaries.claim(self, user_id, segment, seconds=seconds)
+
+        self.asked += 1
+        return await asyncio.shield(asyncio.create_task(work()))
+
+
 class UnavailableSummaries(MemorySummaries):
     """A store that is unavailable, for claims or only for keeping; or that raises another error where it keeps."""
 
@@ -359,6 +376,19 @@ async def test_a_cancelled_call_releases_all_claims() -> None:
     await asyncio.wait({call})
     assert [await worker.is_unclaimed(each.segment) for each in (ONE, TWO)] == [True, True]
     assert worker.provider.running == 0
+
+
+async def test_a_call_that_is_cancelled_while_it_claims_leaves_no_claim() -> None:
+    """The database does what it was told, so the claim is given back when it has."""
+    summaries = WaitingClaims()
+    worker = FakeWorker(None, summaries=summaries)
+    call = asyncio.create_task(worker.summarizer().make([ONE], None))
+    await eventually(lambda: summaries.asked)
+    call.cancel()
+    await asyncio.wait({call})
+    summaries.may_go_on.set()
+    await asyncio.gather(*worker.tasks)
+    assert await worker.is_unclaimed(ONE.segment)
 
 
 def test_a_chat_stays_in_the_prompt_cache_for_a_while() -> None:
