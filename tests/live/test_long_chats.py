@@ -185,6 +185,7 @@ def test_stop_cancels_a_summary(open_webui: OpenWebUI, small: str, standin: Stan
     with admin.session() as session:
         sent = admin.send(small, day(DAYS), after=log(admin, small), session_id=session.id)
         session.wait_for("status")
+        wait_until(lambda: summary_requests(standin))
         admin.stop(sent)
         admin.wait(sent)
     standin.summarizer = "keep"
