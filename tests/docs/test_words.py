@@ -20,7 +20,7 @@ TERMS = re.findall(
 """The first column of the table."""
 
 HISTORY = re.compile(
-    r"\b(?:TODO|FIXME|XXX):|\b(?:[Ii]ssue|[Tt]icket|[Pp]ull request) #\d+|\bcommit [0-9a-f]{7,}\b|/work/"
+    r"\b(?:TODO|FIXME|XXX):|\b(?:[Ii]ssue|[Tt]icket|[Pp]ull request) #\d+|\bcommit [0-9a-f]{7,}\b|/home/\w"
 )
 """What is about work on the text, and not about the pipe."""
 
