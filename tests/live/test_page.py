@@ -242,6 +242,7 @@ def test_lines_are_in_the_language_of_the_page(
         page.driver.execute_script("localStorage.setItem('locale', 'en-US')")
 
 
+@pytest.mark.usefixtures("standin")
 def test_a_user_without_the_permission_reads_nothing_of_the_button(open_webui: OpenWebUI) -> None:
     """But what to do in its place."""
     api, user = open_webui.admin.api, open_webui.add_user("quiet")
