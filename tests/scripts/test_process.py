@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scripts.launch.process import LaunchError, Program, require_free_port
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,8 +61,7 @@ def test_stopping_takes_the_children_along(tmp_path: Path, manner: str) -> None:
         child = child_of(program)
         assert (program.running, lives(child)) == (True, True)
     assert not program.running
-    while lives(child):  # the system ends it a moment after it was told to
-        time.sleep(0.05)
+    wait_until(lambda: not lives(child))  # it ends a moment after it is told to
 
 
 def test_stopping_twice_does_no_harm(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import httpx
@@ -100,8 +99,7 @@ def test_the_log_keeps_the_request_and_what_came_of_it(client: Client) -> None:
     """But not the key; the answer's header has its id."""
     answer = client.http.post("/responses", content=b'{"input": "Hi" , "novel": 1}')
     (record,) = client.standin.responses
-    while not record.finished:  # the server notes it after the last byte, which the client may read before
-        time.sleep(0.01)
+    wait_until(lambda: record.finished)  # noted after the last byte, which the client may read first
     assert (record.method, record.path, record.raw) == ("POST", "/responses", b'{"input": "Hi" , "novel": 1}')
     assert (record.body, record.status, record.finished, record.disconnected) == (
         {"input": "Hi", "novel": 1}, 200, True, False,
