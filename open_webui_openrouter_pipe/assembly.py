@@ -22,7 +22,7 @@ from .host.wording import with_voice_prompt_last
 from .media.choice import plain_name
 from .media.download import DownloadSettings, GuardedDownloads
 from .media.library import MediaLibrary
-from .money.audit import AuditRow
+from .money.audit import Bill
 from .openrouter import controls
 from .openrouter.controls import CacheLifetime, cheapest_lifetime
 from .openrouter.request import Composer, identity_parameters
@@ -32,10 +32,10 @@ from .planning.plan import Plan
 from .planning.recall import without_recall
 from .ports import Model, Responses, Show
 from .recall.tool import RECALL_TOOL
-from .turn.bill import CostCeiling, Spending, TimedResponses
+from .turn.bill import CostCeiling, Spending
 from .turn.channel import OutputChannel
 from .turn.commands import CommandRunner
-from .turn.fit import RequestFitter, RequestTerms
+from .turn.fit import Fitter, FitTerms
 from .turn.own_tools import RecallTool
 from .turn.recorder import generate_item_id
 from .turn.round import Ports
@@ -72,7 +72,7 @@ class Assembly:
         elif call.is_unsaved:
             store, persistence = stores.unsaved, settings.persistence.of_unsaved
         ports = Ports(
-            responses=spending.responses,
+            responses=self._responses(composer, retry_seconds=settings.retry_seconds, show=self.channel.put),
             requests=composer,
             store=store,
             new_id=generate_item_id,
@@ -88,8 +88,11 @@ class Assembly:
             base_user_prompt=call.base_user_prompt,
             has_attachments=call.has_attachments,
         )
+        keeps_prompt = settings.steady_system_prompt and call.in_chat
         keeper = PromptKeeper(
-            stores.prompts if call.keeps else None, call.origin, partial(worker.host.prompt_template, call)
+            stores.prompts if call.keeps else None,
+            call.origin if keeps_prompt else None,
+            partial(worker.host.prompt_template, call),
         )
         counter = partial(worker.planner.counter, call.model_id)
         worker.admission.settings = settings.admission
@@ -101,13 +104,13 @@ class Assembly:
             fitter=fitter,
             slot=worker.admission.slot(call.user_id, is_task=call.task is not None, show=self.channel.put),
             spending=spending,
-            prompt=keeper if settings.steady_system_prompt and call.in_chat else None,
-            recall=RecallTool(counter, worker.planner.caches.passages) if composer.offers_own_tools else None,
+            prompt=keeper,
+            recall=RecallTool(counter, worker.planner.caches.passages, composer.offers_own_tools),
             quoted_calls=partial(worker.host.quoted_calls, call),
             commands=self._commands(composer, fitter, spending),
         )
 
-    def _commands(self, composer: Composer, fitter: RequestFitter, spending: Spending) -> CommandRunner:
+    def _commands(self, composer: Composer, fitter: Fitter, spending: Spending) -> CommandRunner:
         """What answers the user's commands."""
         call, model = self.permitted.call, self.permitted.model
         return CommandRunner(
@@ -139,7 +142,6 @@ class Assembly:
     def _spending(self, composer: Composer, models: Sequence[Model | None]) -> Spending:
         """What the call spends; only on a page is there anyone to ask, and a task is not the chat's own request."""
         call, settings = self.permitted.call, self.permitted.settings
-        responses = self._responses(composer, retry_seconds=settings.retry_seconds, show=self.channel.put)
         return Spending(
             self.worker.spending,
             settings.spending,
@@ -147,7 +149,6 @@ class Assembly:
             replace(call.origin, chat_id="", message_id="") if call.task else call.origin,
             call.chat_id if is_saved(call.chat_id) else "",
             self.permitted.model,
-            TimedResponses(responses, self.worker.loop.time),
             call.ask if call.in_chat else None,
             call.time_zone,
             CostCeiling(models, self.permitted.offered, composer.most_searches),
@@ -214,7 +215,7 @@ class Assembly:
 
     def _fitter(
         self, composer: Composer, models: Sequence[Model | None], spending: Spending, stores: Stores
-    ) -> RequestFitter:
+    ) -> Fitter:
         """What fits the call's requests. A task is never shortened; an unsaved chat is recorded without its ids."""
         call, settings = self.permitted.call, self.permitted.settings
         writer = self._listed(controls.summary_model_id(settings.summary_model, call.model_id))
@@ -226,7 +227,7 @@ class Assembly:
         model = controls.model_terms(call.model_id, models, output_tokens=composer.max_output_tokens)
         if model.window_tokens is None:
             model = replace(model, window_tokens=self._unlisted_window(call.model_id))
-        terms = RequestTerms(
+        terms = FitTerms(
             context,
             model,
             composer.tools,
@@ -237,9 +238,9 @@ class Assembly:
         origin = call.origin if call.keeps else replace(call.origin, chat_id="", message_id="")
         planner, summarizer = self.worker.planner, None
 
-        def record(row: AuditRow) -> None:
-            planner.record(origin, row)
-            spending.note_summary(row)
+        def record(bill: Bill) -> None:
+            planner.record(origin, bill)
+            spending.note_summary(bill)
 
         if context.context_strategy == "summarize":
             summarizer = Summarizer(
@@ -250,9 +251,9 @@ class Assembly:
                 time_limit_seconds=settings.summary_timeout_seconds,
                 record=record,
             )
-        return RequestFitter(planner, terms, origin, summarizer=summarizer)
+        return Fitter(planner, terms, origin, summarizer=summarizer)
 
-    async def _summary_writer(self, composer: Composer, terms: RequestTerms) -> SummaryWriter:
+    async def _summary_writer(self, composer: Composer, terms: FitTerms) -> SummaryWriter:
         """What asks for summaries: the chat's own model, which has it cached, or one with its own prompt."""
         call, settings, model = self.permitted.call, self.permitted.settings, self.permitted.model
         writer_id = controls.summary_model_id(settings.summary_model, call.model_id)

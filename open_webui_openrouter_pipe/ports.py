@@ -15,7 +15,7 @@ from .conversation.conversation import ContentCache, cache_key
 from .conversation.tokens import TokenCounts
 from .errors import PipeError
 from .history.artifacts import MissingArtifact
-from .money.audit import AuditRow
+from .money.audit import Bill
 from .money.limits import AccountLimit, AccountSums
 from .planning.plan import CacheMarks
 from .responses.effects import Effect, Usage
@@ -358,22 +358,11 @@ class Responses(Protocol):
         """Turn a failure that arrived inside a stream into the error tree's error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Audited:
-    """The audit's row of one request, and whose request it was; later ids sort later."""
-
-    id: str
-    user_id: str
-    chat_id: str
-    message_id: str
-    row: AuditRow
-
-
 class Audit(Protocol):
     """The record of what became of all requests' contexts."""
 
-    def write(self, record: Audited, /) -> None:
-        """Have a record written beside the request; never waits, never raises."""
+    def write(self, bill: Bill, /) -> None:
+        """Have a row written beside the request; never waits, never raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,32 +376,7 @@ class ChatSpending:
     cost: float = 0.0
     input_cost: float = 0.0
     read_cost: float = 0.0
-    expected_input_cost: float = 0.0
     saved: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Bill:
-    """What a request has cost, in dollars, and whose it was; `chat_id` is "" where the chat is not kept.
-
-    `accounts` are those by which limits go, none where the user pays with a key of their own. `read_cost` is for what
-    was read from the cache, `saved` what sending the whole chat without a cache would have cost more,
-    `expected_input_cost` what was forecast. `hold` is the id of what was held for the request, "" for nothing.
-    """
-
-    user_id: str
-    chat_id: str
-    accounts: tuple[str, ...]
-    cost: float
-    requests: int = 1
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    input_cost: float = 0.0
-    read_cost: float = 0.0
-    expected_input_cost: float = 0.0
-    saved: float = 0.0
-    hold: str = ""
 
 
 class Ledger(Protocol):

@@ -40,9 +40,9 @@ from .store.tokenizer import LocalTokenizer
 from .turn.admission import Admission
 from .turn.bill import SpendingServices
 from .turn.fit import PlannerServices
+from .turn.memory import Memory
 from .turn.recorder import generate_item_id
-from .turn.runner import TurnMemory
-from .turn.summaries import PromptCacheClock, SummarizerState
+from .turn.summaries import SummarizerState
 
 log = logging.getLogger(__name__)
 
@@ -178,16 +178,15 @@ class Worker:
             ledger=SpendingLedger(host.database, clock=lambda: int(clock())),
         )
         self.loop = asyncio.get_running_loop()
+        self.memory = Memory(clock)
         self.planner = PlannerServices(
             self.own.audit,
             self.own.calibrations,
             LocalTokenizer(host.tokenizer_folder),
             generate_item_id,
-            PromptCacheClock(self.loop.time),
+            self.memory,
         )
-        self.spending = SpendingServices(
-            self.own.ledger, self.planner, host.groups, generate_item_id, clock, self.loop.time
-        )
+        self.spending = SpendingServices(self.own.ledger, self.planner, host.groups, generate_item_id, clock)
         self.summarizer_state = SummarizerState(start=self.own.start, clock=self.loop.time)
         self.unsaved_summaries = MemorySummaries()
         self._unsaved_rows = UnsavedRows()
@@ -196,7 +195,6 @@ class Worker:
         self._keyed_stores: dict[StoreSettings, Stores] = {}
         self.model_rows = ModelRows(Leases(host.database), self.own.start, self.loop.time, write_model_rows)
         self._deriving = asyncio.Lock()
-        self.memory = TurnMemory()
         self.encoded_files = EncodedFiles()
         self.admission = Admission()
         self.breaker = AddressBreaker(clock=self.loop.time)

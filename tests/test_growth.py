@@ -42,8 +42,7 @@ from open_webui_openrouter_pipe.host.tagged_code import find_code
 from open_webui_openrouter_pipe.maintenance.cleaning import clean_text
 from open_webui_openrouter_pipe.media.download import read_address
 from open_webui_openrouter_pipe.media.kinds import media_type_of
-from open_webui_openrouter_pipe.money.prefix import digest_request
-from open_webui_openrouter_pipe.money.prices import RequestPieces
+from open_webui_openrouter_pipe.money.prefix import digests_of
 from open_webui_openrouter_pipe.openrouter.errors import to_error
 from open_webui_openrouter_pipe.recall.excerpts import SentTexts, excerpts_message
 from open_webui_openrouter_pipe.recall.search import (
@@ -160,11 +159,8 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "media_type_of behind a document type": lambda text: media_type_of(
         f"<!doctype a [{text}".encode("utf-8", "replace")
     ),
-    "digest_request": lambda text: digest_request(
-        {"input": [system(f"<memory_context>\n{text}"), user(text)]},
-        planned(history([user("a")])),
-        RequestPieces((), ()),
-        answer="1",
+    "digests_of": lambda text: digests_of(
+        {}, planned(history([system(f"<memory_context>\n{text}"), user(text)])), (), answer="1"
     ),
     "gather_advanced": lambda text: gather_advanced({"ADVANCED": text, "WEB_FETCH": False}),
     "readable_advanced": lambda text: readable_advanced({"ADVANCED": f'{{"{text}": 1}}', "WEB_FETCH": False}),

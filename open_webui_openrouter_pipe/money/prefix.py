@@ -1,8 +1,9 @@
-"""Where a request differs from the last one of its chat, and why. Pure.
+"""Where a request differs from the last one of its chat, why, and what that costs. Pure.
 
 A provider reads from its cache what a request shares with one before it, from its first byte on: tools, instructions,
 then item by item. What the plan changes in that is announced, and the rest should stay. So what was sent is kept as
-digests, no text among them, and compared with what is sent next.
+digests, no text among them, and compared with what is sent next. From what both share follows as well what the next one
+will be billed for.
 
 Within one answer, each request has to begin with the whole one before. The next turn has to begin with all but what
 stood there for one turn alone: the volatile text before the last question, and what the host wrote behind its words.
@@ -14,23 +15,23 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import repeat, takewhile
-from typing import Any, Final, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Any, Final, Literal, TypeAlias, cast
 
-from ..conversation.conversation import content_digest
+from ..conversation.conversation import DigestedItem, content_digest, digest_item
 from ..history.artifacts import ANTHROPIC, model_family
 from ..planning.plan import Plan
-from ..responses.values import as_list, as_object, as_text
-from .prices import CacheRule, Prices, RequestPieces, cacheable_tokens
+from ..responses.effects import Usage
+from ..responses.items import Item, is_message
+from ..responses.values import as_list, as_object
+from .prices import CacheRule, Prices, cacheable_tokens
 
 BreakCause: TypeAlias = Literal["prompt", "tools", "settings", "edit", "plan"]
 """Why a prefix differs: the instructions; the tools; parameters that a cache depends on; earlier messages, as an edit,
 another branch or a filter makes them; what the plan decides now of earlier turns."""
 
 _NAME_BYTES: Final = 8
-_BREAKPOINT: Final = "prompt_cache_breakpoint"
-"""A field of a part that says where a cache may end; it is no part of what the cache is asked for."""
 
 _FOR_ALL: Final = ("models", "provider", "session_id", "prompt_cache_key", "format")
 """Parameters that lead to another provider or another of its machines, or stand before all else in the prompt."""
@@ -39,16 +40,17 @@ _FOR_MESSAGES: Final = ("reasoning", "tool_choice", "parallel_tool_calls", "thin
 
 
 @dataclass(frozen=True, slots=True)
-class RequestDigests:
+class Digests:
     """What was sent, as numbers that name it.
 
-    `settings` are the parameters that caches depend on, `items` the input without its breakpoints, `kinds` a letter
-    for each of them: "s" for instructions, "u" for a user's message, "x" for any other. Before item `completed`
-    stands what earlier turns have left; `openings` are the messages from there to the model's first item, each as the
-    chain of its parts. `tokens[n]` is the size of the tools and the first `n` items by the plan's count; `turns` are
-    the numbers of the chat's turns to which the items belong. `breaks` are the changes that the plan has announced so
-    far, the last `own_breaks` of them for this request, where they begin at item `unchanged`. `answer` names the
-    answer that is written, and `new_prompt` says that the instructions are announced to be others.
+    `settings` are the parameters that caches depend on, `items` the input, `kinds` a letter for each of them: "s" for
+    instructions, "u" for a user's message, "x" for any other. Before item `completed` stands what earlier turns have
+    left; `openings` are the messages from there to the model's first item, each by what it would be without its last
+    parts. `tokens[n]` is the size of the tools and the first `n` items by our own count; `breakpoints` are numbers of
+    items after which the provider has to cache. `turns` are the numbers of the chat's turns to which the items belong.
+    `breaks` are the changes that the plan has announced so far, the last `own_breaks` of them for this request, where
+    they begin at item `unchanged`. `answer` names the answer that is written, and `new_prompt` says that the
+    instructions are announced to be others.
     """
 
     settings: Mapping[str, int]
@@ -65,7 +67,7 @@ class RequestDigests:
     answer: str
     turns: Sequence[int]
     new_prompt: bool = False
-    sent_seconds: float = 0.0
+    breakpoints: Sequence[int] = ()
 
     @property
     def leading(self) -> int:
@@ -75,6 +77,32 @@ class RequestDigests:
     def tokens_before(self, item: int) -> float:
         """The size of all that stands before an item."""
         return self.tokens[min(item, len(self.tokens) - 1)] if self.tokens else 0.0
+
+
+NOTHING_SENT: Final = Digests({}, (), (), "", 0, (), (), (), 0, 0, frozenset(), "", ())
+
+
+@dataclass(frozen=True, slots=True)
+class LastRequest:
+    """What was sent to a model in a chat, and what it was billed as, at these prices.
+
+    `preset` is the row of the model that the user chose. `was_read_once` says that the bill is for this input alone.
+    """
+
+    digests: Digests
+    model: str
+    preset: str
+    prices: Prices
+    rule: CacheRule
+    usage: Usage
+    was_read_once: bool
+    sent_seconds: float
+    """Epoch seconds."""
+
+    @property
+    def cached_until(self) -> float:
+        """Until when the provider keeps it in its cache, in epoch seconds."""
+        return self.sent_seconds + self.rule.kept_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,47 +121,100 @@ class FoundBreak:
     lost_cost: float = 0.0
 
 
-def digest_request(
+def digests_of(
     body: Mapping[str, Any],
     plan: Plan,
-    pieces: RequestPieces,
+    tokens: Sequence[float],
     *,
+    breakpoints: Sequence[int] = (),
     answer: str,
     new_prompt: bool = False,
-) -> RequestDigests:
-    """Name what is sent; `pieces` are its tools and items with their sizes."""
-    items = [as_object(item) for item in as_list(body.get("input"))]
-    kinds = "".join(map(_kind_of, items))
-    completed = min(plan.marks.completed, len(items))
-    opening = list(takewhile(lambda at: kinds[at] in "su", range(completed, len(items))))
-    return RequestDigests(
-        settings={name: _name(value) for name, value in _settings_of(body)},
-        tools=[_name(tool) for tool in as_list(body.get("tools"))],
-        items=array("Q", (_parts_of(item)[-1] for item in items)),
+) -> Digests:
+    """Name what is sent of a plan; `tokens` are the sizes of the tools and of all up to each item."""
+    items, completed = plan.items, min(plan.marks.completed, len(plan.items))
+    kinds = "".join(
+        ({"assistant": "x", "user": "u"}.get(item["role"], "s") if is_message(item) else "x")
+        for item in items
+    )
+    opening = takewhile(lambda at: kinds[at] in "su", range(completed, len(items)))
+    return Digests(
+        settings={name: _number(content_digest(value)) for name, value in _settings_of(body)},
+        tools=[_number(content_digest(tool)) for tool in as_list(body.get("tools"))],
+        items=array("Q", (_number(entry.digest) for entry in plan.entries)),
         kinds=kinds,
         completed=completed,
-        openings=[_parts_of(items[at]) for at in opening],
-        tokens=array("d", pieces.tokens),
+        openings=[[*_beginnings(plan.entries[at])] for at in opening],
+        tokens=array("d", tokens),
         breaks=tuple((each.request, each.turn, each.reason) for each in plan.prefix_breaks),
         own_breaks=len(plan.new_breaks),
         unchanged=plan.marks.unchanged,
         omitted_tools=plan.omitted_tools,
         answer=answer,
-        turns=array("L", _turns_of(plan, len(items))),
+        turns=array("L", _turns_of(plan)),
         new_prompt=new_prompt,
+        breakpoints=breakpoints,
     )
 
 
-def _turns_of(plan: Plan, count: int) -> Iterator[int]:
-    """Yield the number of each item's turn; what stands before all turns counts as the first that is sent."""
-    parts = plan.parts.parts
+def _number(digest: bytes) -> int:
+    return int.from_bytes(digest[:_NAME_BYTES])
+
+
+def _beginnings(entry: DigestedItem) -> Iterator[int]:
+    """Yield the names of a message with its first part, its first two, and so on."""
+    parts = as_list(entry.item.get("content"))
+    for end in range(1, len(parts)):
+        yield _number(digest_item(cast("Item", {**entry.item, "content": parts[:end]})).digest)
+    yield _number(entry.digest)
+
+
+def _settings_of(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what a cache depends on beside tools and input; how long it is kept changes nothing that is in it."""
+    for name in (*_FOR_ALL, *_FOR_MESSAGES):
+        if name in body and name != "reasoning":
+            yield name, body[name]
+    if form := as_object(body.get("text")).get("format"):
+        yield "format", form
+    reasoning = {name: value for name, value in as_object(body.get("reasoning")).items() if name != "summary"}
+    if reasoning:
+        yield "reasoning", reasoning
+        if "max_tokens" not in reasoning and "max_output_tokens" in body:
+            yield "thinking_tokens", body["max_output_tokens"]  # an effort is a share of the output
+
+
+def _turns_of(plan: Plan) -> Iterable[int]:
+    """Return the number of each item's turn; what stands before all turns counts as the first that is sent."""
+    parts, count = plan.parts.parts, len(plan.entries)
     if not parts:
-        yield from repeat(1, count)
-        return
+        return [1] * count
     current = min(plan.parts.current, len(parts) - 1)
-    for item in range(count):
-        sent = bisect_right(plan.starts, item, hi=current) - 1
-        yield parts[max(0, sent) if item < plan.marks.completed else current].turn + 1
+    sent = [bisect_right(plan.starts, item, hi=current) - 1 for item in range(count)]
+    return [
+        parts[max(0, sent[item]) if item < plan.marks.completed else current].turn + 1
+        for item in range(count)
+    ]
+
+
+def expected_input(now: Digests, rule: CacheRule, last: LastRequest | None, *, now_seconds: float) -> Usage:
+    """Return what a request's input will be billed as, if it is sent now.
+
+    What the provider counted last time says how it counts this chat, and what it may still have of it.
+    """
+    scale, cached = 1.0, 0
+    if last and last.digests.tokens and last.digests.tokens[-1]:
+        scale = last.usage.input_tokens / last.digests.tokens[-1]
+    if last and now_seconds < last.cached_until and list(now.tools) == list(last.digests.tools):
+        end = min(len(now.items), len(last.digests.items))
+        shared = _shared(last.digests.items, now.items, 0, 0, end)
+        if rule.kind == "explicit":
+            shared = max((each for each in last.digests.breakpoints if each <= shared), default=-1)
+        cached = cacheable_tokens(now.tokens_before(shared) * scale, rule) if shared >= 0 else 0
+    written = 0
+    if rule.bills_writes and (rule.kind == "automatic" or now.breakpoints):
+        end = len(now.items) if rule.kind == "automatic" else max(now.breakpoints)
+        written = max(0, cacheable_tokens(now.tokens_before(end) * scale, rule) - cached)
+    total = now.tokens[-1] if now.tokens else 0.0
+    return Usage(input_tokens=round(total * scale), cached_tokens=cached, cache_write_tokens=written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +225,13 @@ class Comparison:
     turn begins.
     """
 
-    last: RequestDigests
+    last: LastRequest
     shared: int
     reusable: int
     differs: bool
 
 
-def nearest(earlier: Iterable[RequestDigests], now: RequestDigests) -> Comparison | None:
+def nearest(earlier: Iterable[LastRequest], now: Digests) -> Comparison | None:
     """Return the comparison with the request of which most is shared; of several, with the first that is given.
 
     An answer that is written again, and another model of the same chat, continue an older request than the last one.
@@ -159,12 +240,13 @@ def nearest(earlier: Iterable[RequestDigests], now: RequestDigests) -> Compariso
     return max(compared, key=lambda each: each.shared, default=None)
 
 
-def compare_items(last: RequestDigests, now: RequestDigests) -> Comparison:
+def compare_items(earlier: LastRequest, now: Digests) -> Comparison:
     """Compare the items of two requests, past what stood in the earlier one for its turn alone."""
+    last = earlier.digests
     if last.answer == now.answer != "":
         end = min(len(last.items), len(now.items))
         shared = _shared(last.items, now.items, 0, 0, end)
-        return Comparison(last, shared, len(last.items), shared < end)
+        return Comparison(earlier, shared, len(last.items), shared < end)
     until = min(last.completed, now.completed)
     shared = _shared(last.items, now.items, 0, 0, until)
     # where nothing stood there for one turn alone, the next one begins with the whole of it
@@ -172,25 +254,23 @@ def compare_items(last: RequestDigests, now: RequestDigests) -> Comparison:
     is_whole = any(item in now.items[: now.completed] for item in question)
     reusable = len(last.items) if is_whole else until
     if shared < until or now.completed <= last.completed:
-        return Comparison(last, shared, reusable, shared < until)
+        return Comparison(earlier, shared, reusable, shared < until)
     opening = next((at for at, parts in enumerate(last.openings) if now.items[until] in parts), None)
     # a turn begins with its user's message, where anything stands before it
     if opening is None or (opening and last.kinds[until + opening] != "u"):
-        return Comparison(last, until, reusable, differs=True)
+        return Comparison(earlier, until, reusable, differs=True)
     at = until + opening
     end = min(len(last.items) - at, now.completed - until)
     more = 1 + _shared(last.items, now.items, at + 1, until + 1, end - 1)
-    return Comparison(last, until + more, reusable, more < end)
+    return Comparison(earlier, until + more, reusable, more < end)
 
 
-def find_break(found: Comparison | None, now: RequestDigests, model_id: str) -> FoundBreak | None:
+def find_break(found: Comparison, now: Digests) -> FoundBreak | None:
     """Return the first change that the plan did not announce, None where there is none before the current turn.
 
     Behind the first change nothing more can be lost, so that only that one counts.
     """
-    if found is None:
-        return None
-    last = found.last
+    last = found.last.digests
     changed = sorted(
         name
         for name in now.settings.keys() | last.settings.keys()
@@ -203,23 +283,15 @@ def find_break(found: Comparison | None, now: RequestDigests, model_id: str) -> 
     if found.differs and found.shared < max(now.leading, last.leading):
         return None if now.new_prompt else FoundBreak("instructions", "prompt")
     names = tuple(name for name in changed if name in _FOR_MESSAGES)
-    if names and model_family(model_id) == ANTHROPIC:
+    if names and model_family(found.last.model) == ANTHROPIC:
         return FoundBreak("settings", "settings", names)
     return _break_in_turns(found, now) if found.differs else None
 
 
-def price_break(
-    broken: FoundBreak,
-    found: Comparison,
-    now: RequestDigests,
-    *,
-    rule: CacheRule,
-    prices: Prices,
-    now_seconds: float,
-) -> FoundBreak:
+def price_break(broken: FoundBreak, found: Comparison, now: Digests, *, now_seconds: float) -> FoundBreak:
     """Return the break with what is lost by it: what the provider still has, and has to read anew."""
-    last = found.last
-    if now_seconds - last.sent_seconds >= rule.kept_seconds:
+    last, rule, prices = found.last.digests, found.last.rule, found.last.prices
+    if now_seconds >= found.last.cached_until:
         return broken
     kept = {"tools": 0.0, "settings": 0.0}.get(broken.position, now.tokens_before(found.shared))
     if broken.position == "settings" and not set(broken.names) & set(_FOR_ALL):
@@ -227,56 +299,7 @@ def price_break(
     reusable = cacheable_tokens(last.tokens_before(found.reusable), rule)
     lost = max(0, reusable - cacheable_tokens(kept, rule))
     dearer = max(prices.input or 0.0, prices.write or 0.0) * lost - prices.read_cost(lost)
-    return FoundBreak(broken.position, broken.cause, broken.names, lost, max(0.0, dearer))
-
-
-# --- what is compared
-
-
-def _name(value: Any) -> int:
-    return int.from_bytes(content_digest(value)[:_NAME_BYTES])
-
-
-def _kind_of(item: Mapping[str, Any]) -> str:
-    if item.get("type") != "message":
-        return "x"
-    return {"assistant": "x", "user": "u"}.get(as_text(item.get("role")), "s")
-
-
-def _parts_of(item: Mapping[str, Any]) -> list[int]:
-    """Return the chain of an item's parts: the name of its beginning up to each of them, the last one naming it all."""
-    parts = item.get("content")
-    if item.get("type") != "message" or not isinstance(parts, list) or not parts:
-        return [_name(item)]
-    names, chain = [], _name({name: value for name, value in item.items() if name != "content"})
-    for part in parts:
-        plain = {name: value for name, value in as_object(part).items() if name != _BREAKPOINT}
-        names.append(chain := _name([chain, plain or part]))
-    return names
-
-
-def _settings_of(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what a cache depends on beside tools and input; how long it is kept changes nothing that is in it."""
-    for name in (
-        "models",
-        "provider",
-        "session_id",
-        "prompt_cache_key",
-        "tool_choice",
-        "parallel_tool_calls",
-    ):
-        if name in body:
-            yield name, body[name]
-    if form := as_object(body.get("text")).get("format"):
-        yield "format", form
-    reasoning = {name: value for name, value in as_object(body.get("reasoning")).items() if name != "summary"}
-    if reasoning:
-        yield "reasoning", reasoning
-        if "max_tokens" not in reasoning and "max_output_tokens" in body:
-            yield "thinking_tokens", body["max_output_tokens"]  # an effort is a share of the output
-
-
-# --- how it is compared
+    return replace(broken, lost_tokens=lost, lost_cost=max(0.0, dearer))
 
 
 def _shared(last: Sequence[int], now: Sequence[int], last_at: int, now_at: int, count: int) -> int:
@@ -285,19 +308,19 @@ def _shared(last: Sequence[int], now: Sequence[int], last_at: int, now_at: int, 
     return sum(takewhile(bool, same))
 
 
-def _tools_are_announced(last: RequestDigests, now: RequestDigests) -> bool:
+def _tools_are_announced(last: Digests, now: Digests) -> bool:
     """Whether the plan has left some out, or no longer does; or one came last as the plan announced a change."""
     added = len(now.tools) == len(last.tools) + 1 and list(now.tools[:-1]) == list(last.tools)
     return last.omitted_tools != now.omitted_tools or (added and _announces(last, now))
 
 
-def _announces(last: RequestDigests, now: RequestDigests) -> bool:
+def _announces(last: Digests, now: Digests) -> bool:
     """Whether the plan has announced a change since, and holds to those before."""
     return len(now.breaks) > len(last.breaks) and now.breaks[: len(last.breaks)] == last.breaks
 
 
-def _break_in_turns(found: Comparison, now: RequestDigests) -> FoundBreak | None:
-    last, at = found.last, found.shared
+def _break_in_turns(found: Comparison, now: Digests) -> FoundBreak | None:
+    last, at = found.last.digests, found.shared
     position = f"turn {now.turns[min(at, len(now.turns) - 1)]}"
     if _announces(last, now):
         is_own = len(now.breaks) - len(last.breaks) == now.own_breaks

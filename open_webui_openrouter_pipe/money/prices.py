@@ -1,7 +1,6 @@
-"""What requests cost: prices, bills, and what the input of the next request will cost. Pure.
+"""Prices, the rules by which providers cache, and what the input of a chat's next turn will cost. Pure.
 
-A provider reads what it has cached of a request at a lower price, as long as it keeps it. So the price of a chat's next
-request follows from the pieces that it shares with the last one, and from the time between both.
+A provider reads what it has cached of a request at a lower price, as long as it keeps it.
 
 Sources: OpenRouter's `pricing` and `usage`; the providers' published rules of prompt caching (minimum, block, how long
 an entry is kept).
@@ -9,9 +8,7 @@ an entry is kept).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import takewhile
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from ..responses.effects import Usage
@@ -36,6 +33,7 @@ _MINIMA: Final = (
 _BLOCKS: Final = (("google/", 256), ("deepseek/", 64))
 QUESTION_TOKENS: Final = 40
 """How long the next message is taken to be."""
+EXPLICIT_VENDORS: Final = frozenset({"anthropic", "qwen", "alibaba"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +52,6 @@ class Prices:
     def are_known(self) -> bool:
         """Whether anything can be said about what a request costs."""
         return self.input is not None
-
-    @property
-    def bills_writes(self) -> bool:
-        """Whether writing to the cache costs more than reading the input."""
-        return self.write is not None and self.write > (self.input or 0)
 
     def input_cost(self, usage: Usage, *, long: bool = False) -> float:
         """Return what the input costs; `long` where it is kept for an hour."""
@@ -102,76 +95,19 @@ class CacheRule:
         if prices.read is None:
             return cls("none")
         base = model_id.lstrip("~")
-        kind: Literal["explicit", "automatic"] = "explicit" if needs_breakpoints(model_id) else "automatic"
         return cls(
-            kind,
+            "explicit" if needs_breakpoints(model_id) else "automatic",
             next((tokens for name, tokens in _MINIMA if base.startswith(name)), MINIMUM_TOKENS),
             next((tokens for name, tokens in _BLOCKS if base.startswith(name)), BLOCK_TOKENS),
             long,
-            prices.bills_writes,
+            # writing to the cache costs more than reading the input
+            bills_writes=prices.write is not None and prices.write > (prices.input or 0),
         )
 
     @property
     def kept_seconds(self) -> float:
         """How long an entry is kept after its last use."""
         return KEPT_LONG_SECONDS if self.is_kept_long else KEPT_SECONDS
-
-
-@dataclass(frozen=True, slots=True)
-class RequestPieces:
-    """A request as its provider caches it: the names of its pieces, tools first, and how many tokens end with each.
-
-    `tokens[n]` is the size of the first `n + 1` pieces by our own count; `breakpoints` are numbers of pieces after
-    which the request has one.
-    """
-
-    names: Sequence[int]
-    tokens: Sequence[float]
-    breakpoints: Sequence[int] = ()
-
-    @property
-    def total_tokens(self) -> float:
-        """All pieces together."""
-        return self.tokens_until(len(self.tokens))
-
-    def tokens_until(self, pieces: int) -> float:
-        """The size of the first pieces."""
-        return self.tokens[pieces - 1] if pieces else 0.0
-
-    def shared_with(self, other: RequestPieces) -> int:
-        """How many pieces both begin with."""
-        pairs = zip(self.names, other.names, strict=False)
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-@dataclass(frozen=True, slots=True)
-class SentRequest:
-    """What a chat last sent to a model: its pieces, what the provider counted, and when (epoch seconds)."""
-
-    pieces: RequestPieces
-    billed_tokens: int
-    sent_seconds: float
-
-
-def expected_input(
-    pieces: RequestPieces, rule: CacheRule, last: SentRequest | None, *, now_seconds: float
-) -> Usage:
-    """Return what a request's input will be billed as, if it is sent now.
-
-    What the provider counted last time says how it counts this chat, and what it may still have of it.
-    """
-    scale = last.billed_tokens / last.pieces.total_tokens if last and last.pieces.total_tokens else 1.0
-    total = round(pieces.total_tokens * scale)
-    is_cached = last is not None and now_seconds - last.sent_seconds < rule.kept_seconds
-    shared = pieces.shared_with(last.pieces) if last and is_cached else 0
-    if rule.kind == "explicit" and last:
-        shared = max((end for end in last.pieces.breakpoints if end <= shared), default=0)
-    cached = cacheable_tokens(pieces.tokens_until(shared) * scale, rule)
-    return Usage(
-        input_tokens=total,
-        cached_tokens=cached,
-        cache_write_tokens=max(0, _written(pieces, rule, scale) - cached) if rule.bills_writes else 0,
-    )
 
 
 def next_input(bill: Usage, rule: CacheRule, *, is_cached: bool) -> Usage:
@@ -193,12 +129,6 @@ def cacheable_tokens(tokens: float, rule: CacheRule) -> int:
     return int(tokens) if rule.kind == "explicit" else int(tokens // rule.block_tokens) * rule.block_tokens
 
 
-def _written(pieces: RequestPieces, rule: CacheRule, scale: float) -> int:
-    """Return up to where a request is in the cache once it has been sent."""
-    end = len(pieces.tokens) if rule.kind == "automatic" else max(pieces.breakpoints, default=0)
-    return cacheable_tokens(pieces.tokens_until(end) * scale, rule)
-
-
 def dollars(amount: float) -> str:
     """Write an amount with two digits that count, and never fewer than cents: $12.30, $0.03, $0.0095."""
     if amount <= 0:
@@ -209,53 +139,6 @@ def dollars(amount: float) -> str:
     text = f"{amount:.{decimals}f}"
     zeros = len(text) - len(text.rstrip("0"))
     return notice("dollars", amount=amount, decimals=max(2, decimals - zeros))
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerCost:
-    """What an answer has cost so far: its rounds together. `writing_seconds` is when text was coming."""
-
-    usage: Usage = field(default_factory=Usage)
-    cost: float = 0.0
-    seconds: float = 0.0
-    writing_seconds: float = 0.0
-    writing_tokens: int = 0
-
-    def plus(self, other: AnswerCost) -> AnswerCost:
-        """Return both together."""
-        return AnswerCost(
-            sum_usage(self.usage, other.usage),
-            self.cost + other.cost,
-            self.seconds + other.seconds,
-            self.writing_seconds + other.writing_seconds,
-            self.writing_tokens + other.writing_tokens,
-        )
-
-    @property
-    def tokens_per_second(self) -> float | None:
-        """How fast it was written, None when that was too short to measure."""
-        if self.writing_seconds < MEASURABLE_SECONDS or not self.writing_tokens:
-            return None
-        return self.writing_tokens / self.writing_seconds
-
-
-MEASURABLE_SECONDS: Final = 0.2
-"""Answers that arrive faster arrive in one piece, which says nothing about their speed."""
-
-
-def sum_usage(first: Usage, second: Usage) -> Usage:
-    """Return the usage of two requests together."""
-    return Usage(
-        first.input_tokens + second.input_tokens,
-        first.cached_tokens + second.cached_tokens,
-        first.cache_write_tokens + second.cache_write_tokens,
-        first.output_tokens + second.output_tokens,
-        first.reasoning_tokens + second.reasoning_tokens,
-        first.cost + second.cost,
-    )
-
-
-EXPLICIT_VENDORS = frozenset({"anthropic", "qwen", "alibaba"})
 
 
 def needs_breakpoints(model_id: str) -> bool:

@@ -11,7 +11,7 @@ import math
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Final, Generic, TypeVar
 
 import sqlalchemy as sa
@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from ..conversation.budget import Calibration
 from ..conversation.tokens import TokenCounts
 from ..errors import StoreError, StoreUnavailable
-from ..ports import Audited
+from ..money.audit import Bill
 from .database import Database, epoch_seconds
 
 MAX_TASKS: Final = 64
@@ -28,6 +28,7 @@ GATHERING_SECONDS: Final = 1.0
 """How long the first value of a batch waits for others."""
 
 _BATCH_VALUES: Final = 100
+_AUDITED: Final = tuple(field.name for field in fields(Bill) if field.metadata.get("column"))
 _CLOSING_SECONDS: Final = 5.0
 
 _log = logging.getLogger(__name__)
@@ -174,7 +175,7 @@ class BatchWriter(BackgroundTasks, Generic[Value]):
             _log.exception("%s: %d not written", self._name, len(batch))
 
 
-class AuditLog(BatchWriter[Audited]):
+class AuditLog(BatchWriter[Bill]):
     """The audit of one worker, in the database that all workers share."""
 
     def __init__(
@@ -199,11 +200,12 @@ class AuditLog(BatchWriter[Audited]):
         found = await self._database.read(query.order_by(table.c.id.desc()).limit(limit)) if chat_id else ()
         return [(row.break_position, row.break_cause, row.lost_cost) for row in found]
 
-    async def _insert(self, records: Sequence[Audited]) -> None:
+    async def _insert(self, bills: Sequence[Bill]) -> None:
         now, values = self._clock(), []
-        for record in records:
-            columns = asdict(record)
-            values.append({**columns, **columns.pop("row"), "pruned": record.row.pruned, "created": now})
+        for bill in bills:
+            row = asdict(bill)
+            columns = {name: row[name] for name in _AUDITED}
+            values.append(columns | {"pruned": bill.pruned, "created": now})
         await self._database.change(self._table.insert(), values)
 
 

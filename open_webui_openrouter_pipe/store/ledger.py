@@ -17,8 +17,9 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..errors import StoreError, StoreUnavailable
+from ..money.audit import Bill
 from ..money.limits import AccountLimit, AccountSums, day_number, may_begin, month_start
-from ..ports import Bill, ChatSpending
+from ..ports import ChatSpending
 from .beside import BatchWriter
 from .database import Database, epoch_seconds
 
@@ -49,7 +50,7 @@ class SpendingLedger(BatchWriter[Bill]):
     def release(self, hold: str, accounts: Sequence[str]) -> None:
         """End what was held for a request that costs nothing."""
         if hold:
-            self.write(Bill("", "", tuple(accounts), 0.0, requests=0, hold=hold))
+            self.write(Bill(accounts=tuple(accounts), requests=0, hold=hold))
 
     async def of_chat(self, user_id: str, chat_id: str) -> ChatSpending:
         """Return what a user's chat has cost so far; nothing for one without an id. Raises StoreError."""

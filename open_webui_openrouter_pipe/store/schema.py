@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from ..money.audit import AuditRow
+from ..money.audit import Bill
 from ..ports import ChatSpending
 
 _PREFIX: Final = "openrouter_pipe_"
@@ -25,7 +25,7 @@ _KINDS: Final[Mapping[str, type[sa.types.TypeEngine[Any]]]] = {
     "bool": sa.Boolean,
     "bytes": sa.LargeBinary,
     "dict": sa.JSON,
-    "tuple[AuditStep, ...]": sa.JSON,
+    "tuple[Step, ...]": sa.JSON,
 }
 """The type of a column by that of its field; any other is text."""
 _SMALL_NUMBERS: Final = {"packing", "version"}
@@ -143,9 +143,10 @@ def define_tables(schema: str | None) -> Tables:
             ),
         )
 
-    audit = dict.fromkeys(("id", "user_id", "chat_id", "message_id"), "str")
-    for name, kind in _types(AuditRow).items():
-        audit |= {**_BEFORE_FIELD.get(name, {}), name: kind}
+    audit: dict[str, str] = {}
+    for column in fields(Bill):
+        if column.metadata.get("column"):
+            audit |= {**_BEFORE_FIELD.get(column.name, {}), column.name: str(column.type)}
     used = ("chat_id", "last_used")
     tables = Tables(
         artifact=define("artifact", _types(SealedRow), key=2, index=used),

@@ -39,11 +39,11 @@ MODEL_FIELDS = ("summary_text", *PART_LISTS, "constraints", "goal", *STATE_LISTS
 RefusalReason: TypeAlias = Literal[
     "empty",
     "malformed",
-    "longer than its source",
-    "repeats its prompt",
-    "cut off",
-    "calls a tool",
-    "reasoning only",
+    "longer_than_its_source",
+    "repeats_its_prompt",
+    "cut_off",
+    "calls_a_tool",
+    "reasoning_only",
     "refused",
 ]
 
@@ -333,14 +333,14 @@ def response_text(items: Sequence[Item], *, complete: bool) -> str:
     """
     messages = [item for item in items if is_message(item)]
     if not complete or any(item.get("status") == "incomplete" for item in items):
-        raise SummaryRefused("cut off")
+        raise SummaryRefused("cut_off")
     if any(item["type"].endswith("_call") for item in items):
-        raise SummaryRefused("calls a tool")
+        raise SummaryRefused("calls_a_tool")
     if any(part["type"] == "refusal" for message in messages for part in message["content"]):
         raise SummaryRefused("refused")
     text = "\n".join(map(message_text, messages))
     if not text.strip():
-        raise SummaryRefused("reasoning only" if any(map(is_reasoning, items)) else "empty")
+        raise SummaryRefused("reasoning_only" if any(map(is_reasoning, items)) else "empty")
     return text
 
 
@@ -354,9 +354,9 @@ def parse_model_summary(
     """
     answer = _THINKING.sub("", text).strip()
     if not answer:
-        raise SummaryRefused("reasoning only" if text.strip() else "empty")
+        raise SummaryRefused("reasoning_only" if text.strip() else "empty")
     if _repeats(answer, instruction):
-        raise SummaryRefused("repeats its prompt")
+        raise SummaryRefused("repeats_its_prompt")
     found = next((value for value in _objects(answer) if "summary_text" in value), None)
     if found is None or not isinstance(found["summary_text"], str) or _NESTED.match(found["summary_text"]):
         raise SummaryRefused("malformed")
@@ -365,7 +365,7 @@ def parse_model_summary(
         raise SummaryRefused("empty")
     plain = " ".join(summary_text.split()).rstrip(".;")
     if len(plain) >= MIN_WHOLE_ECHO_CHARACTERS and plain in " ".join(instruction.split()):
-        raise SummaryRefused("repeats its prompt")
+        raise SummaryRefused("repeats_its_prompt")
     summary = ModelSummary(
         summary_text,
         goal=_read_text(found.get("goal")),
@@ -374,7 +374,7 @@ def parse_model_summary(
         **{name: tuple(dict.fromkeys(_read_entries(found.get(name)))) for name in MODEL_LISTS},
     )
     if sum(map(count, summary.texts)) > source_tokens:
-        raise SummaryRefused("longer than its source")
+        raise SummaryRefused("longer_than_its_source")
     return summary
 
 

@@ -1,7 +1,7 @@
-"""The bounded channel between the engine's task and whoever drains it.
+"""The bounded channel between the turn's task and whoever drains it.
 
 The task that fills it and the generator that drains it are different tasks, so that closing the generator in the
-middle of a `yield` cannot break the engine. Neighbouring deltas of one text are joined while they are queued: the
+middle of a `yield` cannot break the turn. Neighbouring deltas of one text are joined while they are queued: the
 first goes out at once, later ones at most every `interval_seconds`, and anything that is not a delta takes them
 along at once. A browser draws each event; gathering them is what keeps a fast answer smooth.
 """
@@ -12,16 +12,16 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from ..ports import Output
 from ..responses.effects import ArgumentsDelta, ReasoningDelta, RefusalDelta, TextDelta
 
-_Delta = TextDelta | ReasoningDelta | ArgumentsDelta | RefusalDelta
+Delta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta | RefusalDelta
 
 INTERVAL_SECONDS: Final = 0.04
 _MAX_QUEUED: Final = 64
-"""Values that may be queued before the engine is held back; joined deltas count as one."""
+"""Values that may be queued before the turn is held back; joined deltas count as one."""
 _MAX_JOINED_CHARACTERS: Final = 16_384
 """Length at which a joined delta is closed and the next one begins."""
 
@@ -39,7 +39,7 @@ class OutputChannel:
         self._chunks: list[str] = []
         """What continues the delta at the end of the queue."""
         self._joined_characters = 0
-        self._last_key: _Delta | None = None
+        self._last_key: Delta | None = None
         self._not_empty = asyncio.Event()
         self._urgent = asyncio.Event()
         self._not_full = asyncio.Event()
@@ -48,8 +48,8 @@ class OutputChannel:
 
     async def put(self, output: Output) -> None:
         """Hand one value on; waits while too many are undrained."""
-        key: _Delta | None = None
-        if isinstance(output, _Delta):
+        key: Delta | None = None
+        if isinstance(output, Delta):
             key = replace(output, delta="")
             if key == self._last_key and self._joined_characters < _MAX_JOINED_CHARACTERS:
                 self._chunks.append(output.delta)
@@ -98,7 +98,7 @@ class OutputChannel:
         """Write the gathered chunks into the delta that they continue."""
         if self._chunks:
             last = self._queue[-1]
-            assert isinstance(last, _Delta)
+            assert isinstance(last, Delta)
             self._queue[-1] = replace(last, delta=last.delta + "".join(self._chunks))
             self._chunks.clear()
         self._joined_characters = 0

@@ -36,17 +36,10 @@ from ..responses.effects import ItemFinished, ItemStarted, ResponseFinished, Tex
 from ..responses.items import AssistantMessage
 from ..words.lines import ENGLISH, Language, Say, in_language, notice, speaker
 from .channel import OutputChannel
-from .fit import RequestFitter
+from .fit import Fitter
 
-_USAGE: Final = {
-    "context": "help_context",
-    "compact": "help_compact",
-    "restore": "help_restore",
-    "discard": "help_discard",
-    "aim": "help_aim",
-    "help": "help_title",
-}
-"""How each command is used, by its name."""
+_NAMES: Final = ("context", "compact", "restore", "discard", "aim")
+"""The commands that the help lists, each by the line `help_{name}`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -58,7 +51,7 @@ class CommandRunner:
     `language`.
     """
 
-    fitter: RequestFitter
+    fitter: Fitter
     channel: OutputChannel
     new_id: Callable[[], str]
     read_record: Callable[[Plan], Awaitable[ChatRecord]]
@@ -112,16 +105,15 @@ class CommandRunner:
             case Help():
                 text = notice("joined", lines=tuple(self._help(conversation)), separator="\n")
             case Misused(name):
-                text = notice("command_misused", name=name, usage=notice(_USAGE[name]))
+                usage = notice(f"help_{name}" if name in _NAMES else "help_title")
+                text = notice("command_misused", name=name, usage=usage)
             case _:
                 assert_never(command)
         return text
 
     def _help(self, conversation: Conversation) -> Iterator[str]:
         yield from (notice("help_title"), "")
-        yield from (
-            notice("list_item", line=notice(name)) for name in _USAGE.values() if name != "help_title"
-        )
+        yield from (notice("list_item", line=notice(f"help_{name}")) for name in _NAMES)
         yield from ("", notice("help_aim_now", aim=self._aim(conversation)))
         if self.only_draws:
             yield from ("", notice("help_drawing"))
@@ -162,7 +154,8 @@ class CommandRunner:
             await fitter.discard(conversation, [new_turns])
         after = await fitter.fit(conversation, self._show)
         if after.summarized_turns < wanted.summarized_turns:
-            return notice("compact_failed", reason=fitter.written.failure)
+            failure = fitter.written.failure
+            return notice("compact_failed", reason=notice(f"summary_failure_{failure}") if failure else "")
         before_tokens = wanted.tokens_without_new_summaries if wanted.adds_summaries else before.tokens
         count, tokens = after.summarized_turns, after.tokens
         name = "compact_done" if tokens < before_tokens else "compact_done_again"

@@ -18,7 +18,7 @@ from ..conversation.conversation import ContentCache, Conversation, Tool
 from ..conversation.media import Family, family_of, holds_pdf
 from ..conversation.tokens import TokenCounter, TokenCounts
 from ..errors import ContextBudgetExceeded
-from ..money.audit import NO_PREFIX_NOTE, AuditRow, PrefixNote, audit_row, rejected_row
+from ..money.audit import Bill, rejected_bill
 from ..money.prices import dollars
 from ..planning.draft import EVICTING_STRATEGIES
 from ..planning.plan import CachedPrefix, Plan, Reduction, ReductionKind
@@ -30,11 +30,12 @@ from ..planning.planner import (
     may_need_summaries,
     plan,
 )
-from ..ports import Audit, Audited, Calibrations, Notice, RequestOrigin, Show, Tokenizer
-from ..responses.effects import ResponseFailed, ResponseFinished
-from ..responses.items import Item, is_function_call, is_message, is_reasoning
+from ..ports import Audit, Calibrations, Notice, RequestOrigin, Show, Tokenizer
+from ..responses.items import Item
 from ..words.lines import notice
-from .summaries import PromptCacheClock, Summarizer, SummaryBatch
+from .memory import Memory
+from .round import Answer
+from .summaries import Summarizer, SummaryBatch
 
 LARGE_ITEMS: Final = 200
 LARGE_CHARACTERS: Final = 200_000
@@ -42,18 +43,6 @@ LARGE_CHARACTERS: Final = 200_000
 
 SMALLER_SHARE: Final = 0.75
 """Of a rejected request's tokens: what the next attempt may have, before it is shortened to well below that."""
-
-_REDUCTION_NOTICES: Final[Mapping[ReductionKind, str]] = {
-    "clipped": "turns_clipped",
-    "omitted": "turns_omitted",
-    "shortened": "turns_shortened",
-    "retrieved_cut": "retrieved_cut",
-    "retrieved_omitted": "retrieved_omitted",
-    "facts": "results_stated",
-    "capped": "results_capped",
-    "tools": "tools_omitted",
-}
-"""What a user reads of each kind of reduction but summaries, which have a line of their own."""
 
 _Result = TypeVar("_Result")
 
@@ -66,9 +55,7 @@ class PlannerServices:
     calibrations: Calibrations
     tokenizer: Tokenizer
     new_id: Callable[[], str]
-    cache_clock: PromptCacheClock
-    reported: ContentCache[tuple[Reduction, ...]] = field(default_factory=ContentCache)
-    """What the last request of each chat lacked, and its user was therefore informed of."""
+    memory: Memory
     caches: PlanCaches = field(default_factory=PlanCaches)
     counts: dict[tuple[Family, bool], ContentCache[TokenCounts]] = field(default_factory=dict)
     named_windows: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -84,13 +71,16 @@ class PlannerServices:
         counts = self.counts.setdefault((family, encode is not None), ContentCache())
         return TokenCounter(counts, encode, family)
 
-    def record(self, origin: RequestOrigin, row: AuditRow) -> None:
-        """Write a row of the audit, beside the request."""
-        self.audit.write(Audited(self.new_id(), origin.user_id, origin.chat_id, origin.message_id, row))
+    def record(self, origin: RequestOrigin, bill: Bill) -> None:
+        """Write a row of the audit, beside the request; later ids sort later."""
+        user_id, chat_id, message_id = origin.user_id, origin.chat_id, origin.message_id
+        self.audit.write(
+            replace(bill, id=self.new_id(), user_id=user_id, chat_id=chat_id, message_id=message_id)
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class RequestTerms:
+class FitTerms:
     """What one call is fitted to: the settings, the model, and the tools that every request carries."""
 
     settings: ContextSettings
@@ -104,13 +94,13 @@ class RequestTerms:
     """Whether bills may calibrate the counts: they are for the input alone, to which plugins would add."""
 
 
-class RequestFitter:
-    """Fits the requests of one call of the host."""
+class Fitter:
+    """Fits the requests of one call of the host; what is shortened, and when, is decided in `planning` alone."""
 
     def __init__(
         self,
         services: PlannerServices,
-        terms: RequestTerms,
+        terms: FitTerms,
         origin: RequestOrigin,
         *,
         summarizer: Summarizer | None = None,
@@ -133,7 +123,7 @@ class RequestFitter:
         try:
             fitted, known = await self._fit(conversation, notify)
         except (ContextOverflow, WindowTooSmall) as overflow:
-            self._services.record(self._origin, rejected_row(self._terms.model.id, overflow))
+            self._services.record(self._origin, rejected_bill(self._terms.model.id, overflow))
             raise
         await self.report(conversation, fitted, notify, known=known)
         return fitted
@@ -177,25 +167,15 @@ class RequestFitter:
         everything, because nobody else may have shown it. The page shows the beginning of the last line alone, until
         one unfolds the others.
         """
-        new = [each for each in self._unreported(conversation, fitted) if each.kind not in known]
-        lines = [_lacking(each, fitted) for each in new]
+        # a chat without an id is known by its first turn; the host's tasks are not the chat's requests
+        chat = self._origin.chat_id.encode() or b"".join(turn.chain for turn in conversation.turns[:1])
+        key = self._origin.user_id.encode() + b"\n" + chat
+        new = self._services.memory.new_reductions(key, fitted.reductions) if self._terms.recorded else ()
+        lines = [_lacking(each, fitted) for each in new if each.kind not in known]
         if reason:
             lines[-1:] = [notice("sentences", first=lines[-1], second=reason) if lines else reason]
         for line in lines:
             await notify(Notice(line))
-
-    def _unreported(self, conversation: Conversation, fitted: Plan) -> list[Reduction]:
-        """Return what the user of this chat was not shown yet, and note that it is shown now.
-
-        A chat without an id is known by its first turn. The host's tasks are not the chat's requests.
-        """
-        if not self._terms.recorded:
-            return []
-        chat = self._origin.chat_id.encode() or b"".join(turn.chain for turn in conversation.turns[:1])
-        key = self._origin.user_id.encode() + b"\n" + chat
-        reported = self._services.reported.get(key) or ()
-        self._services.reported.put(key, fitted.reductions)
-        return [each for each in fitted.reductions if each not in reported]
 
     async def _fit(self, conversation: Conversation, notify: Show) -> tuple[Plan, Collection[ReductionKind]]:
         """Plan once; and once more after required summaries have been written, with those that arrived.
@@ -207,7 +187,8 @@ class RequestFitter:
         first, summarizer = await self._plan(conversation, model, known), self._summarizer
         if summarizer is None or not first.required_summaries:
             return first, ()
-        is_cached = self._services.cache_clock.may_be_cached(self._origin.chat_id, model.id)
+        origin = self._origin
+        is_cached = self._services.memory.may_be_cached(origin.user_id, origin.chat_id, model.id)
         cached_prefix = first.cached_prefix if is_cached else None
         if not summarizer.may_wait:
             summarizer.prefetch(first.required_summaries, cached_prefix)
@@ -265,22 +246,13 @@ class RequestFitter:
         budget = lower.budget if is_unknown else refused.budget
         return replace(lower, budget=budget) if lower.tokens < refused.tokens else None
 
-    def record_usage(
-        self,
-        sent: Plan,
-        end: ResponseFinished | ResponseFailed | None,
-        prefix: PrefixNote = NO_PREFIX_NOTE,
-    ) -> None:
-        """Learn from the bill and record the request; `end` is None for one that never ended."""
-        row = audit_row(sent)
-        if end is not None and end.usage is not None:
-            row = row.with_usage(end.usage).with_prefix(prefix)
-            self._services.cache_clock.note(self._origin.chat_id, sent.model)
-            # what a parser makes of a PDF is billed as text that nobody counted
-            if self._terms.calibrates and was_read_once(end) and not holds_pdf(sent.items):
-                self._services.calibrations.learn(sent.model, sent.counts, end.usage.input_tokens)
+    def record(self, sent: Plan, answer: Answer, bill: Bill) -> None:
+        """Learn from the bill and record the request."""
+        # what a parser makes of a PDF is billed as text that nobody counted
+        if answer.usage and self._terms.calibrates and answer.was_read_once and not holds_pdf(sent.items):
+            self._services.calibrations.learn(sent.model, sent.counts, answer.usage.input_tokens)
         if self._terms.recorded:
-            self._services.record(self._origin, row)
+            self._services.record(self._origin, bill)
 
     def _with_tools(self, conversation: Conversation) -> Conversation:
         return replace(conversation, tools=self._terms.tools, optional_tools=self._terms.optional_tools)
@@ -322,8 +294,7 @@ def _lacking(reduction: Reduction, fitted: Plan) -> str:
             before_tokens = fitted.tokens_without_new_summaries
         return notice("summarized", before_tokens=before_tokens, after_tokens=fitted.tokens)
     of = about(reduction.of) if reduction.kind == "retrieved_cut" else reduction.of
-    name = _REDUCTION_NOTICES[reduction.kind]
-    return notice(name, count=reduction.count, of=of, tokens=about(reduction.tokens))
+    return notice(f"lacking_{reduction.kind}", count=reduction.count, of=of, tokens=about(reduction.tokens))
 
 
 def about(tokens: int) -> int:
@@ -333,13 +304,14 @@ def about(tokens: int) -> int:
 
 def _summarized(before_tokens: int, fitted: Plan, batch: SummaryBatch) -> Notice:
     """What became of the summaries, and what they cost."""
-    if batch.failure and not batch.summaries:
-        return Notice(notice("not_summarized", reason=batch.failure))
+    reason = notice(f"summary_failure_{batch.failure}") if batch.failure else ""
+    if reason and not batch.summaries:
+        return Notice(notice("not_summarized", reason=reason))
     line = notice("summarized", before_tokens=before_tokens, after_tokens=fitted.tokens)
     if batch.cost:
         line = notice("summarized_cost", line=line, cost=dollars(batch.cost))
-    if batch.failure:
-        line = notice("summarized_partly", line=line, reason=batch.failure)
+    if reason:
+        line = notice("summarized_partly", line=line, reason=reason)
     return Notice(line)
 
 
@@ -353,10 +325,3 @@ def _characters(value: object) -> int:
         return len(value)
     inner: Iterable[object] = value.values() if isinstance(value, Mapping) else ()
     return sum(map(_characters, value if isinstance(value, list) else inner))
-
-
-def was_read_once(end: ResponseFinished | ResponseFailed) -> bool:
-    """Whether the bill is for this input alone: the provider's own tools read it again in each of their rounds."""
-    return isinstance(end, ResponseFinished) and all(
-        is_message(item) or is_reasoning(item) or is_function_call(item) for item in end.items
-    )

@@ -1,45 +1,70 @@
-"""Remembers how requests began, and tells the administrator when that changes for no reason of ours.
+"""What a worker remembers of all its turns: what users were informed of, what was refused, and what was sent last.
 
-What a change is, and its price, is decided in `planning.prefix`. A worker compares with what it has sent itself: of a
-chat whose requests went through another one, and after a restart, it knows nothing and says nothing. Its memory holds
-numbers, and its log lines ids of models alone: no word of anyone.
+What a change of a chat's prefix is, and its price, is decided in `money/prefix`; here the administrator is told when it
+happens for no reason of ours. A worker compares with what it has sent itself: of a chat whose requests went through
+another one, and after a restart, it knows nothing and says nothing. Of what was sent it holds numbers, and its log
+lines hold ids of models alone: no word of anyone.
 """
 
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..conversation.conversation import ContentCache
-from ..money.audit import PrefixNote
-from ..money.prefix import BreakCause, FoundBreak, RequestDigests, find_break, nearest, price_break
-from ..money.prices import CacheRule, Prices, dollars
+from ..conversation.conversation import ContentCache, cache_key
+from ..money.prefix import (
+    BreakCause,
+    Digests,
+    FoundBreak,
+    LastRequest,
+    expected_input,
+    find_break,
+    nearest,
+    price_break,
+)
+from ..money.prices import CacheRule, dollars
+from ..planning.plan import Reduction
+from ..responses.effects import Usage
 
-MOST_CHATS: Final = 512
-MOST_REQUESTS: Final = 4
-"""Of each chat, model and preset, the last answers: an answer may be written anew, or beside another."""
+MOST_CHATS: Final = 1_024
+MOST_REQUESTS: Final = 8
+"""Of each chat, the last answers: one may be written anew, or beside others by other models."""
+MOST_ANSWERS: Final = 2_000
+"""More than a worker writes at once."""
 LOG_SECONDS: Final = 24 * 60 * 60.0
 """A cause is logged once in so long."""
 MISSES_BEFORE_LOG: Final = 3
 MISSED_SHARE: Final = 0.5
 """Of the tokens that were expected to be cached: with fewer, a request has missed the cache."""
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """Whose requests these are: the key of their user, chat and model, the model's id, and that of the preset of it."""
+class SeenOnce:
+    """Names met before, for each user apart; of many, those not met recently are forgotten."""
 
-    chat: bytes
-    model: str
-    preset: str
+    def __init__(self, limit: int = 10_000) -> None:
+        """Remember at most `limit` names of all users together."""
+        self._seen = ContentCache[bool](limit)
 
-    @property
-    def key(self) -> bytes:
-        """The name of the requests that continue each other."""
-        return self.chat + b"\n" + self.preset.encode("utf-8", "surrogatepass")
+    def add(self, user_id: str, names: Iterable[str]) -> list[str]:
+        """Remember the names; return those that were not known before."""
+        new = [name for name in names if not self.contains(user_id, name)]
+        for name in new:
+            self._seen.put(cache_key(user_id, name), value=True)
+        return new
+
+    def contains(self, user_id: str, name: str) -> bool:
+        """Whether the name was met before."""
+        return self._seen.get(cache_key(user_id, name)) or False
+
+    def forget(self, user_id: str, name: str) -> None:
+        """Let the name be new again."""
+        if self.contains(user_id, name):
+            self._seen.put(cache_key(user_id, name), value=False)
 
 
 @dataclass(slots=True)
@@ -51,75 +76,102 @@ class _Logged:
     cost: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class PrefixWatch:
-    """What one worker knows of the requests that it has sent."""
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Memory:
+    """Of one worker, bounded; `clock` gives epoch seconds."""
 
-    _sent: ContentCache[tuple[RequestDigests, ...]] = field(default_factory=lambda: ContentCache(MOST_CHATS))
-    """The newest first."""
+    clock: Callable[[], float] = time.time
+    reported: SeenOnce = field(default_factory=SeenOnce)
+    rejected: SeenOnce = field(default_factory=SeenOnce)
+    """The ids of reasoning that its provider has refused."""
+    _important: ContentCache[list[str]] = field(default_factory=lambda: ContentCache(MOST_ANSWERS))
+    _lacking: ContentCache[tuple[Reduction, ...]] = field(default_factory=ContentCache)
+    """What the last request of each chat lacked, and its user was therefore informed of."""
+    _sent: ContentCache[tuple[LastRequest, ...]] = field(default_factory=lambda: ContentCache(MOST_CHATS))
+    """By chat, the newest first."""
     _logged: dict[BreakCause, _Logged] = field(default_factory=dict)
     _misses: ContentCache[int] = field(default_factory=lambda: ContentCache(MOST_CHATS))
     """By model: how many requests in a row have missed the cache."""
     _logged_misses: ContentCache[float] = field(default_factory=lambda: ContentCache(MOST_CHATS))
 
-    def compare(
-        self, watched: Watched, now: RequestDigests, rule: CacheRule, prices: Prices, *, now_seconds: float
-    ) -> FoundBreak | None:
-        """Return the change that nobody announced, with its price; None where there is none, or nothing to compare."""
-        compared = nearest(self._sent.get(watched.key) or (), now)
-        found = find_break(compared, now, watched.model)
-        if compared is None or found is None:
-            return None
-        return price_break(found, compared, now, rule=rule, prices=prices, now_seconds=now_seconds)
+    def important_lines(self, user_id: str, message_id: str) -> list[str]:
+        """Return where the important lines of an answer are gathered, over all its calls; without an id, of this one.
 
-    def close(
-        self,
-        watched: Watched,
-        sent: RequestDigests,
-        prefix: PrefixNote,
-        cached_tokens: int | None,
-        *,
-        now_seconds: float,
-    ) -> None:
-        """Remember a request that was answered, and log what there is to say.
-
-        `cached_tokens` is what the provider says it has read from its cache, None where it read more than once.
+        The host calls anew after each round of its tools.
         """
-        others = (each for each in self._sent.get(watched.key) or () if each.answer != sent.answer)
-        self._sent.put(watched.key, (sent, *others)[:MOST_REQUESTS])
-        if prefix.found and prefix.found.lost_tokens:
-            self._log_break(prefix.found, watched, now_seconds)
-        if cached_tokens is not None and prefix.expected_cached_tokens:
-            self._judge(watched.model, prefix.expected_cached_tokens, cached_tokens, now_seconds)
+        return self._important.get_or_compute(cache_key(user_id, message_id), list) if message_id else []
 
-    def _log_break(self, found: FoundBreak, watched: Watched, now_seconds: float) -> None:
-        logged = self._logged.setdefault(found.cause, _Logged(now_seconds - LOG_SECONDS))
+    def new_lines(self, user_id: str, chat_id: str, lines: Mapping[str, str]) -> list[str]:
+        """Remember lines about a chat by their names; return those of names that were not met in it before."""
+        return [line for name, line in lines.items() if self.reported.add(user_id, [f"{chat_id}\n{name}"])]
+
+    def new_reductions(self, chat: bytes, reductions: tuple[Reduction, ...]) -> list[Reduction]:
+        """Return what a chat's last request did not lack, and remember that its user is informed of it now."""
+        reported = self._lacking.get(chat) or ()
+        self._lacking.put(chat, reductions)
+        return [each for each in reductions if each not in reported]
+
+    def last_requests(self, user_id: str, chat_id: str, model: str = "") -> Sequence[LastRequest]:
+        """Return what was sent in a chat, to one model or to any, the newest first; nothing of one without an id."""
+        sent = self._sent.get(cache_key(user_id, chat_id)) or () if chat_id else ()
+        return [each for each in sent if each.model == model] if model else sent
+
+    def may_be_cached(self, user_id: str, chat_id: str, model: str) -> bool:
+        """Whether the provider may still have the chat in its cache."""
+        return any(self.clock() < each.cached_until for each in self.last_requests(user_id, chat_id, model))
+
+    def expected(self, now: Digests, rule: CacheRule, last: Sequence[LastRequest]) -> Usage:
+        """Return what the input of a request will be billed as, after the last ones that were read once."""
+        read_once = next((each for each in last if each.was_read_once), None)
+        return expected_input(now, rule, read_once, now_seconds=self.clock())
+
+    def found_break(self, now: Digests, last: Sequence[LastRequest]) -> FoundBreak | None:
+        """Return the change that nobody announced, with its price; None where there is none, or nothing to compare."""
+        compared = nearest(last, now)
+        found = compared and find_break(compared, now)
+        return price_break(found, compared, now, now_seconds=self.clock()) if compared and found else None
+
+    def keep(
+        self, user_id: str, chat_id: str, sent: LastRequest, found: FoundBreak | None, expected_tokens: int
+    ) -> None:
+        """Remember a request that was answered, and log what there is to say of what was expected of it."""
+        key, name = cache_key(user_id, chat_id), (sent.model, sent.preset, sent.digests.answer)
+        earlier = self._sent.get(key) or ()
+        others = (each for each in earlier if (each.model, each.preset, each.digests.answer) != name)
+        self._sent.put(key, (sent, *others)[:MOST_REQUESTS])
+        if found and found.lost_tokens:
+            self._log_break(found, sent.preset)
+        if sent.was_read_once and expected_tokens:
+            self._judge(sent.model, expected_tokens, sent.usage.cached_tokens)
+
+    def _log_break(self, found: FoundBreak, preset: str) -> None:
+        now = self.clock()
+        logged = self._logged.setdefault(found.cause, _Logged(now - LOG_SECONDS))
         logged.requests, logged.cost = logged.requests + 1, logged.cost + found.lost_cost
-        if now_seconds - logged.seconds < LOG_SECONDS:
+        if now - logged.seconds < LOG_SECONDS:
             return
-        self._logged[found.cause] = _Logged(now_seconds)
-        where = found.position if not found.names else f"{found.position}: {', '.join(found.names)}"
-        _log.warning(
+        self._logged[found.cause] = _Logged(now)
+        log.warning(
             "A request to %r begins otherwise than the last one of its chat (%s), so that %d tokens were not read from "
             "the provider's cache. Cause %r; %d such requests since this was last said, about %s.",
-            watched.preset,
-            where,
+            preset,
+            f"{found.position}: {', '.join(found.names)}" if found.names else found.position,
             found.lost_tokens,
             found.cause,
             logged.requests,
             dollars(logged.cost),
         )
 
-    def _judge(self, model: str, expected: int, cached: int, now_seconds: float) -> None:
+    def _judge(self, model: str, expected: int, cached: int) -> None:
         """Count the requests in a row of which the provider has read less from its cache than it should have."""
-        key = model.encode("utf-8", "surrogatepass")
+        key, now = cache_key(model), self.clock()
         missed = cached < MISSED_SHARE * expected
         misses = self._misses.put(key, (self._misses.get(key) or 0) + 1 if missed else 0)
         logged = self._logged_misses.get(key)
-        if misses < MISSES_BEFORE_LOG or (logged is not None and now_seconds - logged < LOG_SECONDS):
+        if misses < MISSES_BEFORE_LOG or (logged is not None and now - logged < LOG_SECONDS):
             return
-        self._logged_misses.put(key, now_seconds)
-        _log.warning(
+        self._logged_misses.put(key, now)
+        log.warning(
             "The last %d requests to %r began as those before them, and yet the provider read less than half of what "
             "was expected from its cache: the last time %d tokens of %d. Some providers do not keep what they say they "
             "do, and with `provider.order` or fallback models requests go to several: look at where they are sent.",

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from ..conversation.conversation import Conversation
 from ..conversation.tokens import TokenCounter
 from ..planning.plan import Plan
-from ..ports import RequestBody, ToolAnswered
+from ..ports import Request, ToolAnswered
 from ..recall.search import TextIndex
 from ..recall.tool import RECALL_NAME, LookUp
 from ..responses.effects import ItemStarted
@@ -88,20 +88,30 @@ class RecallTool:
 
     counter: Callable[[], Awaitable[TokenCounter]]
     index: TextIndex
+    is_offered: bool = True
 
-    def calls(self, conversation: Conversation, sent: Plan) -> OwnCalls:
-        """Return what takes and answers the calls of the round that sends this plan of the conversation."""
-        is_over = _rounds_so_far(conversation) >= MAX_OWN_ROUNDS
+    def of_round(self, request: Request, conversation: Conversation, sent: Plan) -> tuple[OwnCalls, Request]:
+        """Return what takes and answers the calls of the round that sends this plan, and the request as it is sent.
+
+        All calls are forbidden where the model goes on calling after it was asked to stop.
+        """
+        if not self.is_offered:
+            return OwnCalls(), request
+        rounds_so_far = sum(
+            any(is_function_call(entry.item) and entry.item["name"] == RECALL_NAME for entry in part)
+            for part in conversation.turns[-1].rounds
+        )
+        if rounds_so_far > MAX_OWN_ROUNDS and "tools" in request.body:
+            request = replace(request, body={**request.body, "tool_choice": "none"})
 
         async def answer(call: FunctionCall) -> str:
-            return LIMIT_REACHED if is_over else await self._look_up(call, conversation, sent)
+            return (
+                LIMIT_REACHED
+                if rounds_so_far >= MAX_OWN_ROUNDS
+                else await self._look_up(call, conversation, sent)
+            )
 
-        return OwnCalls(frozenset({RECALL_NAME}), answer)
-
-    def limited(self, body: RequestBody, conversation: Conversation) -> RequestBody:
-        """Return a body that forbids all calls, where the model goes on calling after it was asked to stop."""
-        is_deaf = _rounds_so_far(conversation) > MAX_OWN_ROUNDS
-        return {**body, "tool_choice": "none"} if is_deaf and "tools" in body else body
+        return OwnCalls(frozenset({RECALL_NAME}), answer), request
 
     async def _look_up(self, call: FunctionCall, conversation: Conversation, sent: Plan) -> str:
         counter = await self.counter()
@@ -112,11 +122,3 @@ class RecallTool:
         except Exception:  # the answer goes on without what was looked up
             log.exception("a look-up has failed")
             return FAILED
-
-
-def _rounds_so_far(conversation: Conversation) -> int:
-    """Return how many rounds of the current turn have called the tool."""
-    return sum(
-        any(is_function_call(entry.item) and entry.item["name"] == RECALL_NAME for entry in part)
-        for part in conversation.turns[-1].rounds
-    )

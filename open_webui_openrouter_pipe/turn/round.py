@@ -1,15 +1,16 @@
-"""Status lines while a model searches the web or reads a page, since it writes nothing meanwhile."""
+"""One request to OpenRouter and its stream: calls fit for the host, markers after their artifacts, the `Answer`."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
-from ..conversation.conversation import ContentCache, cache_key
 from ..errors import PipeError, StreamBroken
 from ..history.markers import name_call
 from ..ports import (
+    Artifact,
     ArtifactStore,
     Attachments,
     Downloads,
@@ -30,12 +31,14 @@ from ..responses.effects import (
     ItemStarted,
     ResponseFailed,
     ResponseFinished,
+    Usage,
 )
 from ..responses.items import (
     Item,
     is_function_call,
     is_message,
     is_picture,
+    is_reasoning,
     kind_of,
     picture_address,
     without_unusable,
@@ -43,13 +46,25 @@ from ..responses.items import (
 from ..responses.reducer import Reducer
 from ..responses.values import as_list, as_object, as_text
 from ..words.lines import notice
-from .channel import OutputChannel
+from .channel import Delta, OutputChannel
+from .memory import SeenOnce
 from .own_tools import OwnCalls
 from .recorder import PictureStorage, Recorder
 
+STORE_UNAVAILABLE: Final = "store unavailable"
+"""Under this name a user is informed once that items can be neither reloaded nor saved, until they can again."""
+
+_INCOMPLETE_NOTICES: Final[Mapping[str | None, str]] = {
+    "max_output_tokens": "answer_at_output_limit",
+    "content_filter": "answer_filtered",
+}
+
 
 def search_lines(output: Output) -> Iterator[Notice]:
-    """Yield the line about an output that begins or ends a search or the reading of a page."""
+    """Yield the line about an output that begins or ends a search or the reading of a page.
+
+    A model writes nothing meanwhile.
+    """
     if not isinstance(output, ItemStarted | ItemFinished):
         return
     item = cast("Mapping[str, Any]", output.item)
@@ -71,15 +86,6 @@ def _result(item: Mapping[str, Any], unknown: str) -> str:
     return notice("page_read", url=url) if url else notice(unknown)
 
 
-STORE_UNAVAILABLE: Final = "store unavailable"
-"""Under this name a user is informed once that items can be neither reloaded nor saved, until they can again."""
-
-_INCOMPLETE_NOTICES: Final[Mapping[str | None, str]] = {
-    "max_output_tokens": "answer_at_output_limit",
-    "content_filter": "answer_filtered",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Ports:
     """The outside world of one round; without `files`, pictures are stored nowhere but in the chat.
@@ -95,30 +101,6 @@ class Ports:
     attachments: Attachments | None = None
     """None where nothing but text is sent."""
     downloads: Downloads | None = None
-
-
-class SeenOnce:
-    """Names met before, for each user apart; of many, those not met recently are forgotten."""
-
-    def __init__(self, limit: int = 10_000) -> None:
-        """Remember at most `limit` names of all users together."""
-        self._seen = ContentCache[bool](limit)
-
-    def add(self, user_id: str, names: Iterable[str]) -> list[str]:
-        """Remember the names; return those that were not known before."""
-        new = [name for name in names if not self.contains(user_id, name)]
-        for name in new:
-            self._seen.put(cache_key(user_id, name), value=True)
-        return new
-
-    def contains(self, user_id: str, name: str) -> bool:
-        """Whether the name was met before."""
-        return self._seen.get(cache_key(user_id, name)) or False
-
-    def forget(self, user_id: str, name: str) -> None:
-        """Let the name be new again."""
-        if self.contains(user_id, name):
-            self._seen.put(cache_key(user_id, name), value=False)
 
 
 class RoundCalls:
@@ -187,14 +169,56 @@ class RoundCalls:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Round:
-    """Sends one request and hands on what comes back. Use once.
+class Answer:
+    """What one request has brought, filled as it arrives, so that a stream that is cancelled leaves what there was.
 
-    `end` is the terminal effect as soon as it has arrived, also when the round is cancelled after it. `shown`:
-    something was handed on, so that the request must not be repeated. `ended_turn`: the answer is complete, and no
-    call awaits its result. `goes_on`: it called our tools alone, and the next request follows at once. `error`: why the
-    round failed, None when it did not. `items` are those of the answer, as the host has them.
+    `items` are those of the whole answer, as the host has them, `stored` the artifacts of them that are durable, by
+    their index, `outputs` the answers to calls of our own tools, by call id. `end` is the terminal effect, `error` why
+    the round failed, None when it did not. `shown`: something was handed on, so that the request must not be repeated.
+    `goes_on`: it called our tools alone, and the next request follows at once. Times are seconds of the event loop's
+    clock: when it was sent, and when it first brought something; so many `characters` of text came.
     """
+
+    items: tuple[Item, ...] = ()
+    stored: Mapping[int, Artifact] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    end: ResponseFinished | ResponseFailed | None = None
+    error: PipeError | None = None
+    shown: bool = False
+    goes_on: bool = False
+    began_seconds: float | None = None
+    first_seconds: float | None = None
+    characters: int = 0
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the provider has billed, as far as it has said so."""
+        return self.end.usage if self.end else None
+
+    @property
+    def ended_turn(self) -> bool:
+        """Whether the answer is complete, and no call awaits its result."""
+        is_complete = isinstance(self.end, ResponseFinished) and self.end.status == "completed"
+        return is_complete and self.error is None and not any(map(is_function_call, self.items))
+
+    @property
+    def was_read_once(self) -> bool:
+        """Whether the bill is for this input alone: the provider's own tools read it again in each of their rounds."""
+        return isinstance(self.end, ResponseFinished) and all(
+            is_message(item) or is_reasoning(item) or is_function_call(item) for item in self.end.items
+        )
+
+    def note(self, effect: Effect, now_seconds: float) -> None:
+        """Note when something came, and how much text."""
+        if self.first_seconds is None and not isinstance(effect, ResponseFailed):
+            self.first_seconds = now_seconds
+        if isinstance(effect, Delta):
+            self.characters += len(effect.delta)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Round:
+    """Sends one request and hands on what comes back. Use once."""
 
     responses: Responses
     channel: OutputChannel
@@ -203,12 +227,7 @@ class Round:
     pictures: PictureStorage
     reported: SeenOnce
     own: OwnCalls = field(default_factory=OwnCalls)
-    end: ResponseFinished | ResponseFailed | None = None
-    shown: bool = False
-    ended_turn: bool = False
-    goes_on: bool = False
-    items: tuple[Item, ...] = ()
-    error: PipeError | None = None
+    answer: Answer = field(default_factory=Answer)
     _open: dict[int, Item] = field(default_factory=dict)
     """The items that were started at the host and are not finished there."""
 
@@ -217,27 +236,28 @@ class Round:
 
         An error of the error tree is kept, any other is raised.
         """
-        reducer = Reducer()
+        reducer, answer, clock = Reducer(), self.answer, asyncio.get_running_loop().time
+        answer.began_seconds = clock()
+        answer.stored, answer.outputs = self.recorder.saved, self.own.answers
         try:
             async with self.responses.stream(body) as events:
                 async for event in events:
                     for effect in reducer.feed(event):
+                        answer.note(effect, clock())
                         await self._handle(effect)
             for effect in reducer.close():
                 await self._handle(effect)
-        except StreamBroken as error:
-            if not isinstance(self.end, ResponseFinished):
-                await self._finish_open(reducer.close())
-                self.error = error
         except Exception as error:
+            if isinstance(error, StreamBroken) and isinstance(answer.end, ResponseFinished):
+                return  # the answer was complete before
             await self._finish_open(reducer.close())
             if not isinstance(error, PipeError):
                 raise
-            self.error = error
+            answer.error = error
 
     async def _finish_open(self, last: Sequence[Effect]) -> None:
         """Hand on the last effects of a round that failed, and finish what even they leave open."""
-        if not self.shown:
+        if not self.answer.shown:
             return
         for effect in last[:-1]:
             if not isinstance(effect, ItemFinished):
@@ -275,10 +295,10 @@ class Round:
                 self.recorder.amend(index, self.calls.for_store(index, item, given))
                 await self.channel.put(ItemAmended(index, item))
             case ResponseFinished():
-                self.end = effect
+                self.answer.end = effect
                 await self._finish(effect)
             case ResponseFailed():  # what led to nothing is not kept: no provider would take it back
-                self.end = effect
+                self.answer.end = effect
                 await self.channel.put(effect)
                 error = self.responses.explain(effect.failure)
                 error.generation_id = effect.response_id or ""
@@ -287,7 +307,7 @@ class Round:
                 await self.channel.put(effect)
 
     async def _start(self, effect: ItemStarted) -> None:
-        self.shown = True
+        self.answer.shown = True
         if is_message(effect.item):
             self.calls.phase = as_text(effect.item.get("phase"))
             await self._save_and_mark(before=effect.index)
@@ -326,7 +346,7 @@ class Round:
     async def _finish(self, effect: ResponseFinished) -> None:
         await self.recorder.save_amendments()
         await self._save_and_mark(before=None)
-        user_id, lost = self.recorder.origin.user_id, self.recorder.lost
+        answer, user_id, lost = self.answer, self.recorder.origin.user_id, self.recorder.lost
         if lost and (not self.recorder.unavailable or self.reported.add(user_id, [STORE_UNAVAILABLE])):
             await self.channel.put(Notice(notice("answer_not_saved")))
         if effect.status == "incomplete":
@@ -338,12 +358,11 @@ class Round:
         calls = [item for item in items if is_function_call(item)]
         if effect.status == "completed":
             for answered in await self.own.answered():
-                self.shown = True
+                answer.shown = True
                 await self.channel.put(answered)
-            self.ended_turn = not calls
-            self.goes_on = bool(calls) and all(call["call_id"] in self.own.answers for call in calls)
-        self.items = items
-        await self.channel.put(RoundEnded(effect.usage) if self.goes_on else replace(effect, items=items))
+            answer.goes_on = bool(calls) and all(call["call_id"] in self.own.answers for call in calls)
+        answer.items = items
+        await self.channel.put(RoundEnded(effect.usage) if answer.goes_on else replace(effect, items=items))
 
 
 def _is_answer(item: Item) -> bool:

@@ -1,4 +1,7 @@
-"""What a user reads when a turn fails, and what the log has of it, with a short reference in both."""
+"""One call of the host, from its messages to the end of the answer: loads, builds, fits, asks, and goes on.
+
+Owns as well which system prompt a chat sends, and what a user reads when a turn fails.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,12 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
-from ..conversation.conversation import ContentCache, Conversation, cache_key
+from ..conversation.conversation import Conversation
 from ..errors import ContextTooLong, PipeError, ReasoningRejected
 from ..history.artifacts import MissingArtifact, MissingReason
 from ..history.build import BuiltHistory, History, Options, build_input, present_prompt, with_round
 from ..history.reading import read_history
 from ..history.steady import SteadyPrompt, steady_prompt
-from ..money.audit import NO_PREFIX_NOTE
 from ..planning.plan import Plan
 from ..ports import Failed, KeptPrompt, LoadedArtifacts, Notice, Prompts, RequestOrigin
 from ..words.lines import notice
@@ -25,10 +27,21 @@ from .admission import Away
 from .bill import Spending
 from .channel import OutputChannel
 from .commands import CommandRunner
-from .fit import RequestFitter, is_large
-from .own_tools import OwnCalls, RecallTool
+from .fit import Fitter, is_large
+from .memory import Memory
+from .own_tools import RecallTool
 from .recorder import Persistence, PictureStorage, Recorder
-from .round import STORE_UNAVAILABLE, Ports, Round, RoundCalls, SeenOnce
+from .round import STORE_UNAVAILABLE, Answer, Ports, Round, RoundCalls
+
+PROMPT_SECONDS: Final = 5.0
+"""How long a request waits for its kept system prompt; then it goes on without."""
+
+_REASON_NOTICES: Final[Mapping[MissingReason, str]] = {
+    "missing": "artifacts_not_found",
+    "unreadable": "artifacts_unreadable",
+    "too_large": "artifacts_too_large",
+}
+"""What stands for a reason among the details; an unavailable store has a line of its own."""
 
 _LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ"
 """Without vowels, so that they make no words."""
@@ -52,43 +65,45 @@ def _with_reference(line: str, reference: str) -> str:
     return notice("with_reference", line=line, reference=reference)
 
 
-TIME_LIMIT_SECONDS: Final = 5.0
-"""How long a request waits for all of this; then it goes on without."""
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PromptKeeper:
     """Chooses which system prompt a chat sends; without `prompts` none is kept.
 
-    `template` returns the digest of the prompt's texts as people wrote them, "" where that is unknown.
+    `template` returns the digest of the prompt's texts as people wrote them, "" where that is unknown. Without an
+    `origin` the prompt is sent as the host has it, memories included.
     """
 
     prompts: Prompts | None
-    origin: RequestOrigin
+    origin: RequestOrigin | None
     template: Callable[[], Awaitable[str]]
-    time_limit_seconds: float = TIME_LIMIT_SECONDS
+    time_limit_seconds: float = PROMPT_SECONDS
 
-    async def choose(self, present: str) -> SteadyPrompt:
-        """Return what is sent, and keep it where it is new. Never raises; a chat without a prompt asks nobody."""
+    async def choose(self, present: str) -> SteadyPrompt | None:
+        """Return what is sent, and keep it where it is new; None where that is what the host has.
+
+        Never raises; a chat without a prompt asks nobody.
+        """
+        if self.origin is None:
+            return None
         if self.prompts is None or not present.strip():
             return SteadyPrompt(present)
         try:
             async with asyncio.timeout(self.time_limit_seconds):
-                return await self._choose(self.prompts, present)
+                return await self._choose(self.prompts, self.origin, present)
         except Exception as error:  # noqa: BLE001 - an answer without a kept prompt is worth more than none
             log.warning("a system prompt is sent as it is: %s: %s", type(error).__name__, error)
             return SteadyPrompt(present)
 
-    async def _choose(self, prompts: Prompts, present: str) -> SteadyPrompt:
+    async def _choose(self, prompts: Prompts, origin: RequestOrigin, present: str) -> SteadyPrompt:
         """Of two workers that keep at once, the first decides for both."""
-        kept = await prompts.find(self.origin)
+        kept = await prompts.find(origin)
         if kept and kept.text == present:
             return SteadyPrompt(present)
         now = KeptPrompt(present, await self.template())
         steady = _compared(kept, now)
         if kept and steady.change == "lines":
             return steady
-        first = await prompts.keep(self.origin, now, instead_of=kept)
+        first = await prompts.keep(origin, now, instead_of=kept)
         if first == now:
             return steady
         result = _compared(first, now)
@@ -104,17 +119,6 @@ def _compared(kept: KeptPrompt | None, now: KeptPrompt) -> SteadyPrompt:
     return SteadyPrompt(now.text, change="new") if was_edited and steady.change == "lines" else steady
 
 
-MAX_REMEMBERED_ANSWERS: Final = 2_000
-"""More than a worker writes at once."""
-
-_REASON_NOTICES: Final[Mapping[MissingReason, str]] = {
-    "missing": "artifacts_not_found",
-    "unreadable": "artifacts_unreadable",
-    "too_large": "artifacts_too_large",
-}
-"""What stands for a reason among the details; an unavailable store has a line of its own."""
-
-
 @dataclass(frozen=True, slots=True)
 class TurnRequest:
     """What one call of the host asks: the chat as the host shows it, and whose it is."""
@@ -128,28 +132,6 @@ class TurnRequest:
     """Whether something is attached to the message that is answered, so that it cannot be a command."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnMemory:
-    """What a worker remembers of all its turns: what users were informed of, and reasoning that was rejected."""
-
-    reported: SeenOnce = field(default_factory=SeenOnce)
-    rejected: SeenOnce = field(default_factory=SeenOnce)
-    _important: ContentCache[list[str]] = field(default_factory=lambda: ContentCache(MAX_REMEMBERED_ANSWERS))
-
-    def important_lines(self, user_id: str, message_id: str) -> list[str]:
-        """Return where the important lines of an answer are gathered, over all its calls; without an id, of this one.
-
-        The host calls anew after each round of its tools.
-        """
-        if not message_id:
-            return []
-        return self._important.get_or_compute(cache_key(user_id, message_id), list)
-
-    def new_lines(self, user_id: str, chat_id: str, lines: Mapping[str, str]) -> list[str]:
-        """Remember lines about a chat by their names; return those of names that were not met in it before."""
-        return [line for name, line in lines.items() if self.reported.add(user_id, [f"{chat_id}\n{name}"])]
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TurnRunner:
     """Answers one request. Use once: `await TurnRunner(...).run()` in a task, and drain the channel in another."""
@@ -157,21 +139,16 @@ class TurnRunner:
     request: TurnRequest
     ports: Ports
     channel: OutputChannel
-    memory: TurnMemory
-    fitter: RequestFitter
+    memory: Memory
+    fitter: Fitter
+    spending: Spending
+    commands: CommandRunner
+    prompt: PromptKeeper
+    recall: RecallTool
     slot: AbstractAsyncContextManager[Away | None] = field(default_factory=nullcontext)
     """Entered before the answer begins: a place among the requests that may run, which a question leaves to others."""
-    spending: Spending | None = None
-    """None where nothing is counted or said about what it costs."""
-    prompt: PromptKeeper | None = None
-    """None where the system prompt is sent as the host has it."""
-    recall: RecallTool | None = None
-    """None where the model cannot look anything up."""
-    """Returns those of the markers that another pipe wrote; None where all are taken for ours."""
     quoted_calls: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
     """Returns those of the calls in texts that their models wrote as text; None where that is not known."""
-    commands: CommandRunner | None = None
-    """None where commands are not answered."""
     shown_from_seconds: float = 1.0
     """A wait for the attachments that is shorter is hardly noticed."""
 
@@ -183,7 +160,7 @@ class TurnRunner:
         """Answer, or say in one line why not; closes the channel in any case."""
         try:
             async with self.slot as away:
-                if self.spending and away:
+                if away:
                     self.spending.away = away
                 await self._answer()
         except Exception as error:  # noqa: BLE001 - the last one, reported to the log and to the user
@@ -192,34 +169,32 @@ class TurnRunner:
             self.channel.close()
 
     async def _answer(self) -> None:
-        history = await self._read()
-        loaded, steady = await asyncio.gather(self._load(history.wanted), self._choose_prompt(history))
-        if history.asked and self.commands:
+        history, persistence = await self._read(), self.request.persistence
+        present = present_prompt(history, self.request.base_system_prompt)
+        loaded, steady = await asyncio.gather(self._load(history.wanted), self.prompt.choose(present))
+        if history.asked:
             built = await self._with_attachments(self._build(history, loaded, steady))
             conversation = await asyncio.to_thread(lambda: built.conversation)
             await self.commands.answer(history.asked, conversation)
             return
         messages = len(self.request.messages)
         while True:
-            built, round_ = await self._ask(history, loaded, steady)
-            if not round_.goes_on:
+            built, answer = await self._ask(history, loaded, steady)
+            if not answer.goes_on:
                 break
-            stored = round_.recorder.saved
-            ids = {index: artifact.id for index, artifact in stored.items()}
-            outputs = round_.own.answers
             history = with_round(
                 history,
-                round_.items,
-                artifact_ids=ids,
-                outputs=outputs,
+                answer.items,
+                artifact_ids={index: artifact.id for index, artifact in answer.stored.items()},
+                outputs=answer.outputs,
                 messages_before=messages,
             )
-            messages += 1 + len(outputs)
-            new = {artifact.id: artifact for artifact in stored.values()}
+            messages += 1 + len(answer.outputs)
+            new = {artifact.id: artifact for artifact in answer.stored.values()}
             loaded = replace(loaded, artifacts={**loaded.artifacts, **new})
-        if round_.error is not None:
-            raise round_.error
-        if round_.ended_turn and self.request.persistence.reasoning == "next_reply":
+        if answer.error is not None:
+            raise answer.error
+        if answer.ended_turn and persistence.reasoning == "next_reply":
             await self._delete_replayed(built)
 
     async def _read(self) -> History:
@@ -232,17 +207,17 @@ class TurnRunner:
 
     async def _ask(
         self, history: History, loaded: LoadedArtifacts, steady: SteadyPrompt | None
-    ) -> tuple[BuiltHistory, Round]:
-        """Send the chat, without its reasoning where the provider refuses that; return what was sent, and its round."""
+    ) -> tuple[BuiltHistory, Answer]:
+        """Send the chat, without its reasoning where the provider refuses that; return what was sent and the answer."""
         built = await self._with_attachments(self._build(history, loaded, steady))
         await self._report_missing(built, loaded)
-        round_ = await self._send(built)
-        if isinstance(round_.error, ReasoningRejected) and built.replayed and not round_.shown:
+        answer = await self._send(built)
+        if isinstance(answer.error, ReasoningRejected) and built.replayed and not answer.shown:
             self.memory.rejected.add(self._user_id, [reasoning.artifact_id for reasoning in built.replayed])
             await self.channel.put(Notice(notice("reasoning_rejected")))
             stripped = self._build(history, loaded, steady, strip_reasoning=True)
-            round_ = await self._send(await self._with_attachments(stripped))
-        return built, round_
+            answer = await self._send(await self._with_attachments(stripped))
+        return built, answer
 
     async def _load(self, ids: Sequence[str]) -> LoadedArtifacts:
         if not ids:
@@ -252,11 +227,6 @@ class TurnRunner:
         except Exception:  # an answer without its artifacts is worth more than none
             log.exception("%d stored items are not loaded", len(ids))
             return LoadedArtifacts(missing=dict.fromkeys(ids, MissingArtifact(reason="unavailable")))
-
-    async def _choose_prompt(self, history: History) -> SteadyPrompt | None:
-        if self.prompt is None:
-            return None
-        return await self.prompt.choose(present_prompt(history, self.request.base_system_prompt))
 
     def _build(
         self,
@@ -316,63 +286,54 @@ class TurnRunner:
             details = tuple(notice(name, count=count) for name, count in counts)
             await self.channel.put(Notice(notice("artifacts_missing", count=len(new), details=details)))
 
-    async def _send(self, built: BuiltHistory) -> Round:
+    async def _send(self, built: BuiltHistory) -> Answer:
         """Fit the input and send it; once more with less when the provider counts more than its window."""
         # naming a long chat by its content takes longer than the event loop may wait
         if is_large(built.items):
             await asyncio.to_thread(lambda: built.conversation)
         conversation = built.conversation
         plan = await self.fitter.fit(conversation, self.channel.put)
-        round_ = await self._run_round(plan, built, conversation)
-        if isinstance(round_.error, ContextTooLong) and not round_.shown:
-            named_tokens = round_.error.limit_tokens
+        answer = await self._run_round(plan, built, conversation)
+        if isinstance(answer.error, ContextTooLong) and not answer.shown:
+            named_tokens = answer.error.limit_tokens
             smaller = await self.fitter.refit_smaller(conversation, plan, named_tokens=named_tokens)
             if smaller is not None:
-                await self.fitter.report(
-                    conversation, smaller, self.channel.put, reason=notice("context_shortened")
-                )
+                reason = notice("context_shortened")
+                await self.fitter.report(conversation, smaller, self.channel.put, reason=reason)
                 return await self._run_round(smaller, built, conversation)
-        if round_.ended_turn:
+        if answer.ended_turn:
             self.fitter.prefetch(plan)
-        return round_
+        return answer
 
-    async def _run_round(self, plan: Plan, built: BuiltHistory, conversation: Conversation) -> Round:
+    async def _run_round(self, plan: Plan, built: BuiltHistory, conversation: Conversation) -> Answer:
         request = self.ports.requests.build(plan.items, plan.marks, omitted_tools=plan.absent_tools)
-        own = OwnCalls()
-        if self.recall:
-            own = self.recall.calls(conversation, plan)
-            request = replace(request, body=self.recall.limited(request.body, conversation))
+        own, request = self.recall.of_round(request, conversation, plan)
+        origin, persistence, ports = self.request.origin, self.request.persistence, self.ports
         # the host keeps the calls that the plan omits, so their ids are taken all the same
         taken = [cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item]
         round_ = Round(
-            self.ports.responses,
+            ports.responses,
             self.channel,
             calls=RoundCalls(
                 taken,
                 host_names=request.host_tool_names,
-                new_id=self.ports.new_id,
-                own_ids=self.request.persistence.tools,
+                new_id=ports.new_id,
+                own_ids=persistence.tools,
             ),
-            recorder=Recorder(
-                self.ports.store, self.request.origin, self.request.persistence, self.ports.new_id
-            ),
-            pictures=PictureStorage(self.ports.files, self.request.origin, self.ports.downloads),
+            recorder=Recorder(ports.store, origin, persistence, ports.new_id),
+            pictures=PictureStorage(ports.files, origin, ports.downloads),
             reported=self.memory.reported,
             own=own,
         )
-        if self.spending:
-            new_prompt = built.prompt_change == "new"
-            await self.spending.open(plan, request, self.channel.put, new_prompt=new_prompt)
+        new_prompt, answer = built.prompt_change == "new", round_.answer
+        await self.spending.open(plan, request, self.channel.put, new_prompt=new_prompt)
         try:
             await round_.run(request.body)
         finally:
-            if self.spending:
-                self.spending.close(plan, round_)
-            prefix = self.spending.prefix if self.spending else NO_PREFIX_NOTE
-            self.fitter.record_usage(plan, round_.end, prefix)
-        if self.spending and (line := self.spending.last_line(round_)):
+            self.fitter.record(plan, answer, self.spending.close(plan, answer))
+        if line := self.spending.last_line(answer):
             await self.channel.put(Notice(line))
-        return round_
+        return answer
 
     async def _delete_replayed(self, built: BuiltHistory) -> None:
         """Delete reasoning of earlier turns, which nobody needs once the turn after it has ended well."""

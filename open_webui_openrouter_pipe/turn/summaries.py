@@ -1,7 +1,8 @@
-"""Has a model write one summary.
+"""The summaries that a plan requires: found, claimed, written by a model, and kept.
 
 Owns the two kinds of request (a suffix to the cached request, or a standalone request with a prompt of its own), the
-order in which they are tried, the time limit, and the judgement of what comes back. It keeps nothing.
+order in which they are tried, the time limit, the judgement of what comes back, and for how long a model is left alone
+that fails repeatedly. Each summary is made once, whoever asks for it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, TypeAlias
 
 from ..conversation.budget import Budget
 from ..conversation.commands import covers
@@ -27,7 +28,7 @@ from ..errors import (
     RateLimited,
     StoreError,
 )
-from ..money.audit import AuditRow, SummaryOutcome, summary_row
+from ..money.audit import Bill
 from ..planning.plan import CachedPrefix, CacheMarks
 from ..ports import MAX_REMEMBERED, Pauses, RequestOrigin, Requests, Responses, StoredSummary, Summaries
 from ..responses.effects import ResponseFailed, ResponseFinished, Usage
@@ -52,10 +53,11 @@ from ..summaries.summary import (
     render_summary,
     response_text,
 )
-from ..words.lines import notice
 
 MAX_ATTEMPTS: Final = 2
-TIMED_OUT: Final = "timed out"
+FAILURES_BEFORE_PAUSE: Final = 2
+PAUSE_SECONDS: Final = 120.0
+MAX_PAUSE_SECONDS: Final = 30 * 60.0
 MODEL_SHARE: Final = 0.5
 """What of a summary's allowance the model may fill; the rest is for what is added word for word."""
 OUTPUT_SLACK: Final = 2
@@ -74,6 +76,18 @@ FINAL_ERRORS: Final = (
     ConfigurationError,
 )
 """After these every other request would fail at once as well."""
+
+_MAX_CONCURRENT: Final = 3
+_MAX_PREFETCHES: Final = 2
+_POLL_SECONDS: Final = 0.5
+_GRACE_SECONDS: Final = 2.0
+_LEASE_SLACK_SECONDS: Final = 30.0
+
+SummaryFailure: TypeAlias = (
+    RefusalReason
+    | Literal["timed_out", "claimed_elsewhere", "database_unavailable", "provider", "unexpected_error"]
+)
+"""Why there is no summary; its line is `summary_failure_{code}`."""
 
 log = logging.getLogger(__name__)
 
@@ -96,26 +110,23 @@ class SummaryModel:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One request to a summary model: what was billed, and why it failed; `failure` is "" for a success."""
+    """One request to a summary model: what was billed, and why it failed, None for a success.
+
+    `detail` names an error of the provider for the audit. A successful one has the summary and its size.
+    """
 
     model: SummaryModel
     output_tokens: int
-    usage: Usage | None = None
-    failure: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class WriterResult:
-    """The attempts for a target, at least one, and the summary with its size; None when all attempts failed."""
-
-    attempts: tuple[Attempt, ...]
+    usage: Usage = field(default_factory=Usage)
+    failure: SummaryFailure | None = None
+    detail: str = ""
     summary: Summary | None = None
     tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class _SummaryRequest:
-    """One request to a summary model."""
+class _Asked:
+    """What a summary model is asked."""
 
     model: SummaryModel
     items: Sequence[Item]
@@ -143,7 +154,7 @@ class SummaryWriter:
         earlier: EarlierState = NOTHING_EARLIER,
         *,
         time_limit_seconds: float,
-    ) -> WriterResult:
+    ) -> tuple[Attempt, ...]:
         """Ask for a summary of the target, after the cached prefix if that is possible; twice at most.
 
         `earlier` is what the summaries of the turns before leave. Both attempts together have so many seconds, and
@@ -167,27 +178,27 @@ class SummaryWriter:
                     )
                 end = reduce_response(dict(response))[-1]
                 assert isinstance(end, ResponseFinished | ResponseFailed)
-                attempt = replace(attempt, usage=end.usage)
+                attempt = replace(attempt, usage=end.usage or Usage())
                 if isinstance(end, ResponseFailed):
                     raise self.responses.explain(end.failure)
                 summary, tokens = await asyncio.to_thread(self._complete, target, assignment, end)
-                return WriterResult((*attempts, attempt), summary, tokens)
+                return (*attempts, replace(attempt, summary=summary, tokens=tokens))
             except SummaryRefused as refused:
                 attempt = replace(attempt, failure=refused.reason)
             except TimeoutError:
-                return WriterResult((*attempts, replace(attempt, failure=TIMED_OUT)))
+                return (*attempts, replace(attempt, failure="timed_out"))
             except PipeError as error:
                 log.warning("a summary was not written: %s", error)
                 words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
-                attempt = replace(attempt, failure=words)
+                attempt = replace(attempt, failure="provider", detail=words)
                 if isinstance(error, FINAL_ERRORS):
-                    return WriterResult((*attempts, attempt))
+                    return (*attempts, attempt)
             attempts.append(attempt)
-        return WriterResult(tuple(attempts))
+        return tuple(attempts)
 
     def _requests(
         self, target: SummaryTarget, assignment: SummaryAssignment, prefix: CachedPrefix | None
-    ) -> Iterator[_SummaryRequest]:
+    ) -> Iterator[_Asked]:
         """Yield what is asked at the first attempt, and at the second."""
         summary_tokens = int((target.max_tokens + target.max_state_tokens) * MODEL_SHARE)
         attempts, model = MAX_ATTEMPTS, self.suffix_model
@@ -197,7 +208,7 @@ class SummaryWriter:
                 suffix = suffix_instruction(assignment, max_tokens=summary_tokens)
                 items = (*prefix.items, suffix)
                 attempts -= 1
-                yield _SummaryRequest(model, items, output_tokens, prefix.marks, prefix.unoffered_tools)
+                yield _Asked(model, items, output_tokens, prefix.marks, prefix.unoffered_tools)
         model = self.standalone_model
         output_tokens = model.max_output_tokens(summary_tokens)
         room_tokens = int(model.window_tokens * WINDOW_SHARE) - output_tokens
@@ -205,7 +216,7 @@ class SummaryWriter:
         items = standalone_request(
             assignment, max_tokens=summary_tokens, count=self.count, max_source_tokens=max_source_tokens
         )
-        request = _SummaryRequest(model, items, output_tokens)
+        request = _Asked(model, items, output_tokens)
         for _ in range(attempts):
             yield request
 
@@ -222,7 +233,7 @@ class SummaryWriter:
         summary = complete_summary(model_summary, assignment, count=self.count, max_tokens=target.max_tokens)
         tokens = self.count(render_summary(summary))
         if tokens >= target.source_tokens:
-            raise SummaryRefused("longer than its source")
+            raise SummaryRefused("longer_than_its_source")
         return summary, tokens
 
 
@@ -230,48 +241,6 @@ def _contains(prefix: CachedPrefix, target: SummaryTarget) -> bool:
     """Whether the prefix holds the turns themselves, not an earlier summary, so that a suffix can name them."""
     first = next((entry.item for turn in target.turns for entry in turn.entries), None)
     return any(item is first for item in prefix.items) and identifies_turns(target.turns, prefix.items)
-
-
-FAILURES_BEFORE_PAUSE: Final = 2
-PAUSE_SECONDS: Final = 120.0
-MAX_PAUSE_SECONDS: Final = 30 * 60.0
-PROMPT_CACHE_SECONDS: Final = 240.0
-"""For so long after a request its input may be expected in the provider's cache (Anthropic keeps it five minutes)."""
-
-_MAX_CONCURRENT: Final = 3
-_MAX_PREFETCHES: Final = 2
-_POLL_SECONDS: Final = 0.5
-_GRACE_SECONDS: Final = 2.0
-_LEASE_SLACK_SECONDS: Final = 30.0
-
-_OWN_FAILURES: Final = frozenset(
-    {
-        *get_args(RefusalReason),
-        TIMED_OUT,
-        "claimed elsewhere",
-        "database unavailable",
-        "unexpected error",
-    }
-)
-"""The reasons for which there is a line that bears their name; any other is an error of the provider."""
-
-
-class PromptCacheClock:
-    """What a worker remembers of when a chat was last sent to a model; bounded."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` gives monotonic seconds."""
-        self._clock = clock
-        self._sent: ContentCache[float] = ContentCache(limit=MAX_REMEMBERED)
-
-    def note(self, chat_id: str, model: str) -> None:
-        """Remember that the chat has just been sent."""
-        self._sent.put(f"{model} {chat_id}".encode(), self._clock())
-
-    def may_be_cached(self, chat_id: str, model: str) -> bool:
-        """Whether the provider may still have the chat in its cache; never for a chat without an id."""
-        sent = self._sent.get(f"{model} {chat_id}".encode())
-        return bool(chat_id) and sent is not None and self._clock() - sent < PROMPT_CACHE_SECONDS
 
 
 class SummarizerState:
@@ -296,14 +265,11 @@ class SummarizerState:
 
 @dataclass(frozen=True, slots=True)
 class SummaryBatch:
-    """The summaries that were made, by segment, their cost in dollars, and why the first of the others failed.
-
-    `failure` is in plain words for the user, "" when nothing failed.
-    """
+    """The summaries that were made, by segment, their cost in dollars, and why the first of the others failed."""
 
     summaries: Mapping[Segment, Summary] = field(default_factory=dict)
     cost: float = 0.0
-    failure: str = ""
+    failure: SummaryFailure | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -319,7 +285,7 @@ class Summarizer:
     state: SummarizerState
     origin: RequestOrigin
     time_limit_seconds: float
-    record: Callable[[AuditRow], None]
+    record: Callable[[Bill], None]
     _failed: bool = field(default=False, init=False)
 
     @property
@@ -396,14 +362,14 @@ class Summarizer:
             async with asyncio.timeout(self.time_limit_seconds + _GRACE_SECONDS):
                 await make_all()
         except TimeoutError:
-            batches.append(SummaryBatch(failure=_failure_text(TIMED_OUT)))
+            batches.append(SummaryBatch(failure="timed_out"))
         combined = SummaryBatch(
             {segment: summary for batch in batches for segment, summary in batch.summaries.items()},
             sum(batch.cost for batch in batches),
-            next((batch.failure for batch in batches if batch.failure), ""),
+            next((batch.failure for batch in batches if batch.failure), None),
         )
         self._record_outcome(combined)
-        if combined.failure == _failure_text(TIMED_OUT):
+        if combined.failure == "timed_out":
             late = [target for target in targets if target.segment not in combined.summaries]
             self.state.start(self._prefetch(late, cached_prefix))
         return combined
@@ -427,11 +393,10 @@ class Summarizer:
             self.state.failing.put(self._chat_name, bool(batch.failure))
         if batch.summaries:
             self.state.pauses.record_success(self._model_name)
-        elif batch.failure and batch.failure != _failure_text("claimed elsewhere"):
+        elif batch.failure and batch.failure != "claimed_elsewhere":
             self._failed = True
             # what took all the time there was has cost as much as anybody may have to wait
-            timed_out = batch.failure == _failure_text(TIMED_OUT)
-            self.state.pauses.record_failure(self._model_name, pauses=timed_out)
+            self.state.pauses.record_failure(self._model_name, pauses=batch.failure == "timed_out")
 
     async def _make_one(
         self, target: SummaryTarget, cached_prefix: CachedPrefix | None, *, until_seconds: float | None
@@ -444,7 +409,7 @@ class Summarizer:
                 if until_seconds is None:
                     return SummaryBatch()
                 if clock() >= until_seconds:
-                    return SummaryBatch(failure=_failure_text("claimed elsewhere"))
+                    return SummaryBatch(failure="claimed_elsewhere")
                 await asyncio.sleep(min(_POLL_SECONDS, until_seconds - clock()))
             try:
                 # Whoever had the claim before may have finished after the conversation's summaries were looked up.
@@ -458,10 +423,10 @@ class Summarizer:
                 await self.summaries.release(user_id, segment)
         except StoreError as error:
             log.warning("a summary was not made: %s", error)
-            return SummaryBatch(failure=_failure_text("database unavailable"))
+            return SummaryBatch(failure="database_unavailable")
         except Exception:  # a summary is never worth an answer
             log.exception("a summary was not made")
-            return SummaryBatch(failure=_failure_text("unexpected error"))
+            return SummaryBatch(failure="unexpected_error")
 
     async def _claim(self, segment: Segment, seconds: float) -> bool:
         """Claim a segment's summary; who is cancelled meanwhile leaves no claim behind."""
@@ -493,38 +458,33 @@ class Summarizer:
             self.time_limit_seconds if until_seconds is None else until_seconds - self.state.clock()
         )
         if left_seconds <= 0:
-            return SummaryBatch(failure=_failure_text(TIMED_OUT))
+            return SummaryBatch(failure="timed_out")
         writer = await self.writer()
-        result = await writer.write(target, cached_prefix, earlier, time_limit_seconds=left_seconds)
-        last, summary, origin = result.attempts[-1], result.summary, self.origin
-        for attempt in result.attempts:
-            is_success = summary is not None and attempt is last
-            outcome = SummaryOutcome(
-                source_tokens=target.source_tokens,
-                summary_tokens=result.tokens if is_success else 0,
-                details_omitted=summary.omitted if summary and is_success else 0,
-                failure=attempt.failure,
-            )
-            model, budget = attempt.model, Budget(attempt.model.window_tokens, attempt.output_tokens, 0)
+        attempts = await writer.write(target, cached_prefix, earlier, time_limit_seconds=left_seconds)
+        for attempt in attempts:
+            budget = Budget(attempt.model.window_tokens, attempt.output_tokens, 0)
             self.record(
-                summary_row(
-                    model.model, outcome, ahead=until_seconds is None, budget=budget, usage=attempt.usage
+                Bill(
+                    model=attempt.model.model,
+                    purpose="summary_ahead" if until_seconds is None else "summary",
+                    window_tokens=budget.window_tokens,
+                    budget_tokens=budget.input_tokens,
+                    limit_tokens=budget.input_tokens,
+                    tokens_before=target.source_tokens,
+                    tokens_sent=attempt.tokens,
+                    details_omitted=attempt.summary.omitted if attempt.summary else 0,
+                    failure=attempt.detail or attempt.failure or "",
+                    input_tokens=attempt.usage.input_tokens,
+                    cached_tokens=attempt.usage.cached_tokens,
+                    cost=attempt.usage.cost,
                 )
             )
-        cost = sum(attempt.usage.cost for attempt in result.attempts if attempt.usage)
-        if summary is None:
-            return SummaryBatch(cost=cost, failure=_failure_text(last.failure))
-        ids, model_id = (origin.user_id, origin.chat_id), last.model.model
+        cost, last, origin = sum(attempt.usage.cost for attempt in attempts), attempts[-1], self.origin
+        if last.summary is None:
+            return SummaryBatch(cost=cost, failure=last.failure)
+        kept = (target.segment, last.summary, last.model.model, target.source_tokens)
         try:
-            await self.summaries.keep(
-                StoredSummary(*ids, target.segment, summary, model_id, target.source_tokens)
-            )
+            await self.summaries.keep(StoredSummary(origin.user_id, origin.chat_id, *kept))
         except Exception as error:  # noqa: BLE001 - it is written, and of use at least now
             log.warning("a summary serves this request alone: %s: %s", type(error).__name__, error)
-        return SummaryBatch({target.segment: summary}, cost)
-
-
-def _failure_text(reason: str) -> str:
-    """Return why a summary failed in words for the user; the names of errors are for the log and the audit."""
-    name = reason.replace(" ", "_") if reason in _OWN_FAILURES else "provider"
-    return notice(f"summary_failure_{name}") if reason else ""
+        return SummaryBatch({target.segment: last.summary}, cost)

@@ -10,16 +10,24 @@ import asyncio
 import random
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from unittest.mock import patch
 
 from open_webui_openrouter_pipe.ports import ChatSpending
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
+from open_webui_openrouter_pipe.turn.bill import Spending
 from scripts.benchmarks._chats import agent_chat, plain_chat
 from scripts.benchmarks._stage import Actor, page_of
 from scripts.harness.page import PipeInProcess
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from open_webui_openrouter_pipe.money.audit import Bill
+    from open_webui_openrouter_pipe.planning.plan import Plan
+    from open_webui_openrouter_pipe.turn.round import Answer
     from scripts.benchmarks._chats import Chat
     from scripts.harness.page import Page
 
@@ -57,6 +65,19 @@ def within_share(errors: list[float]) -> float:
     return round(sum(abs(error) <= EXACT_SHARE for error in errors) / len(errors), 3)
 
 
+@contextmanager
+def noted_forecasts() -> Iterator[list[float]]:
+    """What the input of each request was expected to cost before it was sent, in dollars."""
+    found, close = list[float](), Spending.close
+
+    def note(spending: Spending, plan: Plan, answer: Answer) -> Bill:
+        found.append(spending.expected_cost)
+        return close(spending, plan, answer)
+
+    with patch.object(Spending, "close", note):
+        yield found
+
+
 def forecast_errors(chat: Chat, model: str) -> list[float]:
     """By how much the input of each turn was expected to cost more or less than it did, as a share of that."""
     return asyncio.run(_play(chat, model))
@@ -65,7 +86,7 @@ def forecast_errors(chat: Chat, model: str) -> list[float]:
 async def _play(chat: Chat, model: str) -> list[float]:
     rand, paused_seconds = random.Random(model), [0.0]  # noqa: S311 - a seeded simulation
     errors, before = list[float](), ChatSpending()
-    with tempfile.TemporaryDirectory() as folder, Actor(chat) as actor:
+    with tempfile.TemporaryDirectory() as folder, Actor(chat) as actor, noted_forecasts() as forecasts:
         host = PipeInProcess(
             Path(folder), base_url=actor.base_url, clock=lambda: time.time() + sum(paused_seconds)
         )
@@ -78,7 +99,8 @@ async def _play(chat: Chat, model: str) -> list[float]:
                 await page.ask(turn.text)
                 so_far = await _billed(ledger, page, requests=len(actor.responses))
                 cost = so_far.input_cost - before.input_cost
-                errors.append((so_far.expected_input_cost - before.expected_input_cost) / cost - 1)
+                errors.append(sum(forecasts) / cost - 1)
+                forecasts.clear()
                 before, pause = so_far, rand.choice(PAUSES_SECONDS)
                 paused_seconds.append(pause)
                 actor.advance(pause)

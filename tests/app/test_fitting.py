@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from open_webui_openrouter_pipe.ports import Audited
+    from open_webui_openrouter_pipe.money.audit import Bill
     from scripts.standin import StandIn
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +45,7 @@ class AppDatabase:
         async with aclosing(open_database(self.url)) as database:
             yield database
 
-    async def records(self) -> list[Audited]:
+    async def records(self) -> list[Bill]:
         """The audit, the oldest first."""
         async with self.connect() as database:
             return (await audited(database))[::-1]
@@ -64,7 +64,7 @@ async def test_each_request_is_recorded_with_its_bill(database: AppDatabase, sta
         await chat.ask("two")
     records = await database.records()
     billed = [response.usage["input_tokens"] for response in standin.responses if response.usage]
-    assert [record.row.billed_tokens for record in records] == billed
+    assert [record.input_tokens for record in records] == billed
     origins = [(record.user_id, record.chat_id, record.message_id) for record in records]
     assert origins == [("ada", chat.chat_id, "message-1"), ("ada", chat.chat_id, "message-3")]
 

@@ -25,7 +25,7 @@ from tests.support.audited import audited
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from open_webui_openrouter_pipe.money.audit import AuditRow
+    from open_webui_openrouter_pipe.money.audit import Bill
     from scripts.standin import StandIn
 
 pytestmark = pytest.mark.anyio
@@ -56,7 +56,7 @@ class Observed:
     log: pytest.LogCaptureFixture
     asked: int = field(default=0)
 
-    async def ask(self, text: str, system: dict[str, str] | None = None, **parameters: Any) -> AuditRow:
+    async def ask(self, text: str, system: dict[str, str] | None = None, **parameters: Any) -> Bill:
         """Ask with this system prompt, and return the audit's row of the request."""
         messages = [each for each in self.chat.messages if each["role"] != "system"]
         self.chat.messages = [*([system] if system else []), *messages]
@@ -65,7 +65,7 @@ class Observed:
         self.asked += 1
         while len(records := await audited(self.database)) < self.asked:  # noqa: ASYNC110 - written beside the answer
             await asyncio.sleep(0.01)
-        return records[0].row
+        return records[0]
 
     @property
     def lines(self) -> Sequence[str]:
@@ -86,7 +86,7 @@ async def observed(
         await app.idle()
 
 
-def broken(row: AuditRow) -> tuple[str, str]:
+def broken(row: Bill) -> tuple[str, str]:
     """Where and why."""
     return row.break_position, row.break_cause
 
@@ -111,9 +111,9 @@ async def test_a_clock_in_the_system_prompt_is_named_and_priced(observed: Observ
     moved = await observed.ask("three", prompt("2026-11-22 11:41:07 PM"))
     assert (broken(steady), broken(moved)) == (("", ""), ("instructions", "prompt"))
     assert moved.cached_tokens == 0
-    assert moved.lost_tokens == pytest.approx(steady.billed_tokens, rel=0.1)
+    assert moved.lost_tokens == pytest.approx(steady.input_tokens, rel=0.1)
     usage = standin.responses[-1].usage or {}
-    cheaper = moved.lost_tokens * 0.3e-6 + (moved.billed_tokens - moved.lost_tokens) * 3.75e-6
+    cheaper = moved.lost_tokens * 0.3e-6 + (moved.input_tokens - moved.lost_tokens) * 3.75e-6
     billed = usage["cost_details"]["upstream_inference_input_cost"]
     assert billed - moved.lost_cost == pytest.approx(cheaper, rel=0.05)
     assert moved.expected_cached_tokens == 0
@@ -171,3 +171,19 @@ async def test_a_cache_that_is_not_kept_is_logged(observed: Observed, standin: S
         assert (row.cached_tokens, row.expected_cached_tokens > 3000) == (0, True)
     (line,) = observed.lines
     assert f"The last 3 requests to '{CLAUDE}'" in line
+
+
+async def test_a_comparison_that_fails_costs_no_answer(
+    observed: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bill names no change, and the administrator's log has the error."""
+
+    def fail(*_arguments: object) -> None:
+        raise RuntimeError
+
+    await observed.ask(LONG, prompt())
+    monkeypatch.setattr("open_webui_openrouter_pipe.turn.memory.nearest", fail)
+    assert broken(await observed.ask("Go on.", prompt("2026-11-22 11:41:00 PM"))) == ("", "")
+    assert "the beginning of a request is not compared" in [
+        each.getMessage() for each in observed.log.records
+    ]

@@ -16,8 +16,9 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.errors import StoreUnavailable
 from open_webui_openrouter_pipe.host.call import read_call
+from open_webui_openrouter_pipe.money.audit import Bill
 from open_webui_openrouter_pipe.money.limits import Group, limits_of, read_limits
-from open_webui_openrouter_pipe.ports import Bill, ChatSpending, Failed, Notice
+from open_webui_openrouter_pipe.ports import ChatSpending, Failed, Notice
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.turn import bill
@@ -101,7 +102,8 @@ class User:
 
     async def spend(self, dollars: float, *accounts: str) -> None:
         """Spend what was not sent by this app."""
-        self.ledger.write(Bill("eve", "other", accounts or (f"user:{self.user_id}", "all"), dollars))
+        accounts = accounts or (f"user:{self.user_id}", "all")
+        self.ledger.write(Bill(user_id="eve", chat_id="other", accounts=accounts, cost=dollars))
         await self.ledger.idle()
 
     async def total(self, requests: int) -> ChatSpending:

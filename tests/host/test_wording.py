@@ -17,7 +17,7 @@ from open_webui_openrouter_pipe.words.lines import LANGUAGES, notice, without_bu
 pytestmark = pytest.mark.anyio
 
 GERMAN = LANGUAGES["de"]
-CUT = notice("turns_clipped", count=3)
+CUT = notice("lacking_clipped", count=3)
 WAIT = notice("searching")
 BUTTON = notice("answer_at_output_limit")
 

@@ -393,7 +393,7 @@ def test_old_tool_results_become_facts(
         (usage["input_tokens"], usage["input_tokens_details"]["cached_tokens"])
         for usage in (request.usage or {} for request in requests)
     ]
-    query = "SELECT billed_tokens, cached_tokens FROM openrouter_pipe_audit WHERE chat_id = ? ORDER BY id"
+    query = "SELECT input_tokens, cached_tokens FROM openrouter_pipe_audit WHERE chat_id = ? ORDER BY id"
     wait_until(lambda: len(rows(open_webui, query, sent.chat_id)) >= len(billed))
     assert rows(open_webui, query, sent.chat_id) == billed
 

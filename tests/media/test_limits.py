@@ -13,7 +13,7 @@ from open_webui_openrouter_pipe.conversation.conversation import ContentCache, b
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.media.choice import Attachment, MediaSettings, choose, limit_size
 from open_webui_openrouter_pipe.summaries.segments import SegmentSizes, SummaryIndex
-from open_webui_openrouter_pipe.turn.runner import TurnMemory
+from open_webui_openrouter_pipe.turn.memory import Memory
 from tests.media.test_library import chat, data_url, image, library, lines, model, path, sent
 from tests.support.files import FakeFiles
 
@@ -46,7 +46,7 @@ async def test_images_go_in_batches() -> None:
         if list(later.items[: len(earlier.items)]) != list(earlier.items)
     ]
     assert breaks == [21, 32, 43, 54]
-    memory = TurnMemory()
+    memory = Memory()
     said = {
         turn: new
         for turn, request in enumerate(requests, start=1)

@@ -14,20 +14,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
-from open_webui_openrouter_pipe.conversation.conversation import ContentCache, is_model_input
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache, digest_item, is_model_input
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.money.prefix import (
+    Digests,
     FoundBreak,
-    RequestDigests,
-    digest_request,
+    LastRequest,
+    digests_of,
     find_break,
     nearest,
     price_break,
 )
-from open_webui_openrouter_pipe.money.prices import CacheRule, Prices, RequestPieces
+from open_webui_openrouter_pipe.money.prices import CacheRule, Prices
 from open_webui_openrouter_pipe.planning.plan import CacheMarks, Plan
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices, PrefixBreak
+from open_webui_openrouter_pipe.responses.effects import Usage
 from open_webui_openrouter_pipe.responses.items import Item
 from tests.support.cases import HISTORIES
 from tests.support.chats import (
@@ -46,6 +48,7 @@ from tests.support.chats import (
 
 GPT, CLAUDE = "openai/gpt-5.2", "anthropic/claude-sonnet-4.5"
 FITS = ModelTerms(CLAUDE, window_tokens=1_000_000)
+AUTOMATIC = CacheRule("automatic")
 PRICES = Prices(input=3e-6, output=15e-6, read=0.3e-6, write=3.75e-6)
 TOOLS = [{"type": "function", "name": name, "parameters": {"type": "object"}} for name in ("ask", "look")]
 PROMPT = """You are a helper.
@@ -73,24 +76,31 @@ def planned(chat: History, policy: ContextSettings | None = None, model: ModelTe
 
 def sent(
     items: Sequence[Any], plan: Plan, turn: int | str, *, tools: Sequence[Any] = TOOLS, **parameters: Any
-) -> RequestDigests:
+) -> Digests:
     """A request with these items."""
     counter = TokenCounter(ContentCache())
     sizes = [500.0, *(float(counter.item(item).tokens) for item in plan.items)]
-    pieces = RequestPieces((), [*accumulate(sizes)])
-    body = {"tools": list(tools), "input": list(items), **parameters}
-    return digest_request(body, plan, pieces, answer=str(turn))
+    changed = replace(plan, entries=tuple(map(digest_item, items)))
+    body = {"tools": list(tools), **parameters}
+    return digests_of(body, changed, [*accumulate(sizes)], answer=str(turn))
 
 
-def digests(chat: History, plan: Plan | None = None, **parameters: Any) -> RequestDigests:
+def digests(chat: History, plan: Plan | None = None, **parameters: Any) -> Digests:
     """A chat's last request as it is sent."""
     plan = plan or planned(chat)
     return sent(plan.items, plan, chat.turn_of_item[-1], **parameters)
 
 
-def found(last: RequestDigests, now: RequestDigests, model: str = GPT) -> FoundBreak | None:
+def as_sent(digests: Digests, model: str = GPT, rule: CacheRule = AUTOMATIC) -> LastRequest:
+    """A request that was answered at second 0."""
+    return LastRequest(digests, model, model, PRICES, rule, Usage(), was_read_once=True, sent_seconds=0)
+
+
+def found(last: Digests, now: Digests, model: str = GPT) -> FoundBreak | None:
     """What is found without a price."""
-    return find_break(nearest([last], now), now, model)
+    comparison = nearest([as_sent(last, model)], now)
+    assert comparison is not None
+    return find_break(comparison, now)
 
 
 CHAT = history(
@@ -153,7 +163,8 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def with_change(items: Sequence[Item], chance: random.Random, index: int) -> list[Any]:
     """The items with one value changed in one of them: a text by a character."""
     changed = deepcopy(list[Any](items))
-    *way, last = chance.choice(list(leaves(changed[index])))
+    named = [path for path in leaves(changed[index]) if path[0] not in {"id", "status", "type", "role"}]
+    *way, last = chance.choice(named)
     inner = changed[index]
     for key in way:
         inner = inner[key]
@@ -331,14 +342,6 @@ def test_an_effort_is_a_share_of_the_output() -> None:
     assert found(last, now, GPT) is None
 
 
-def test_a_cache_breakpoint_is_no_change() -> None:
-    """It moves with each turn, and says nothing of what is in the cache."""
-    plan = planned(CHAT)
-    items = deepcopy(list[Any](plan.items))
-    items[6]["content"][0]["prompt_cache_breakpoint"] = {"mode": "explicit"}
-    assert found(digests(BEFORE), sent(items, plan, turn=3)) is None
-
-
 def test_what_the_plan_decides_otherwise_now_is_named() -> None:
     """A setting or a limit that changed moves what was decided about earlier turns: no break says so."""
     last = replace(digests(BEFORE), breaks=((5, 1, "retention"),))
@@ -368,18 +371,20 @@ def test_an_older_request_is_compared_where_more_of_it_is_shared() -> None:
     )
     plan = planned(CHAT)
     now = sent([*plan.items[:7], answer("mine"), *plan.items[8:]], plan, turn=3)
-    assert find_break(nearest([theirs, mine], now), now, GPT) is None
-    assert find_break(nearest([theirs], now), now, GPT) == FoundBreak("turn 2", "edit")
-    assert find_break(nearest([], now), now, GPT) is None
+    both = nearest([as_sent(theirs), as_sent(mine)], now)
+    assert both is not None
+    assert find_break(both, now) is None
+    assert found(theirs, now) == FoundBreak("turn 2", "edit")
+    assert nearest([], now) is None
 
 
-def priced(last: RequestDigests, now: RequestDigests, rule: CacheRule, *, seconds: float = 0) -> FoundBreak:
+def priced(last: Digests, now: Digests, rule: CacheRule, *, seconds: float = 0) -> FoundBreak:
     """What is found, with its price."""
-    comparison = nearest([last], now)
-    broken = find_break(comparison, now, CLAUDE)
+    comparison = nearest([as_sent(last, CLAUDE, rule)], now)
     assert comparison is not None
+    broken = find_break(comparison, now)
     assert broken is not None
-    return price_break(broken, comparison, now, rule=rule, prices=PRICES, now_seconds=seconds)
+    return price_break(broken, comparison, now, now_seconds=seconds)
 
 
 def large(chat: History) -> History:
@@ -418,16 +423,14 @@ def test_nothing_is_lost_where_nothing_was_cached() -> None:
 
 
 def test_whatever_is_sent_is_compared() -> None:
-    """Nothing, too, and items of any shape."""
+    """Nothing, too, and items whose content is of any shape."""
     plan = planned(CHAT)
-    bodies: list[Any] = [
+    inputs: list[Any] = [
         [],
-        [{}],
-        ["text"],
-        [{"type": "message", "content": [1, None, {}]}],
+        [{"type": "message", "role": "user", "content": [1, None, {}]}],
         [{"type": None}],
     ]
-    requests = [sent(body, plan, turn=at % 2) for at, body in enumerate([*bodies, *reversed(bodies)])]
+    requests = [sent(items, plan, turn=at % 2) for at, items in enumerate([*inputs, *reversed(inputs)])]
     requests += [replace(each, answer="") for each in requests]
     for last in [*requests, digests(CHAT)]:
         for now in [*requests, digests(CHAT)]:

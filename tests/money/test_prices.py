@@ -8,16 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.money.prices import (
-    AnswerCost,
-    CacheRule,
-    Prices,
-    RequestPieces,
-    SentRequest,
-    dollars,
-    expected_input,
-    next_input,
-)
+from open_webui_openrouter_pipe.money.prefix import NOTHING_SENT, Digests, LastRequest, expected_input
+from open_webui_openrouter_pipe.money.prices import CacheRule, Prices, dollars, next_input
 from open_webui_openrouter_pipe.responses.effects import Usage
 
 PRICES = Prices(input=3e-6, output=15e-6, read=0.3e-6, write=3.75e-6, write_long=6e-6)
@@ -26,14 +18,15 @@ GPT = CacheRule("automatic")
 SIZES = (1000, 2500, 4000, 4600)
 
 
-def request(*names: int, breakpoints: tuple[int, ...] = ()) -> RequestPieces:
-    """Pieces of these names."""
-    return RequestPieces(names, SIZES[: len(names)], breakpoints)
+def request(tools: int, *items: int, breakpoints: tuple[int, ...] = ()) -> Digests:
+    """A request of a tool and of items with these names."""
+    sizes = SIZES[: 1 + len(items)]
+    return replace(NOTHING_SENT, tools=[tools], items=items, tokens=sizes, breakpoints=breakpoints)
 
 
-def sent(pieces: RequestPieces, billed: int, at: float = 0.0) -> SentRequest:
+def sent(digests: Digests, billed: int, at: float = 0.0, rule: CacheRule = CLAUDE) -> LastRequest:
     """A request that was billed as so many tokens."""
-    return SentRequest(pieces, billed, at)
+    return LastRequest(digests, "m", "m", PRICES, rule, Usage(billed), was_read_once=True, sent_seconds=at)
 
 
 def test_the_bill_is_the_truth_and_otherwise_the_prices() -> None:
@@ -82,14 +75,14 @@ def test_each_vendor_has_its_rule(model: str, prices: Prices, rule: CacheRule) -
         pytest.param(GPT, sent(request(1, 2, 3), 8000), 0, Usage(9200, 7936), id="twice as many as counted"),
         pytest.param(
             CLAUDE,
-            sent(request(1, 2, 3, breakpoints=(2, 3)), 4000),
+            sent(request(1, 2, 3, breakpoints=(1, 2)), 4000),
             0,
             Usage(4600, 4000, 600),
             id="up to a breakpoint",
         ),
         pytest.param(
             CLAUDE,
-            sent(request(1, 2, 9, breakpoints=(2, 3)), 4000),
+            sent(request(1, 2, 9, breakpoints=(1, 2)), 4000),
             0,
             Usage(4600, 2500, 2100),
             id="up to the last breakpoint of what is shared",
@@ -101,10 +94,10 @@ def test_each_vendor_has_its_rule(model: str, prices: Prices, rule: CacheRule) -
     ],
 )
 def test_what_a_request_will_be_billed_as(
-    rule: CacheRule, last: SentRequest | None, now: float, expected: Usage
+    rule: CacheRule, last: LastRequest | None, now: float, expected: Usage
 ) -> None:
     """By what it shares with the last one, as long as that is kept, and by what the provider counted then."""
-    pieces = request(1, 2, 3, 4, breakpoints=(2, 4))
+    pieces = request(1, 2, 3, 4, breakpoints=(1, 3))
     assert expected_input(pieces, rule, last, now_seconds=now) == expected
 
 
@@ -128,10 +121,12 @@ def test_a_forecast_is_always_a_possible_bill(
 ) -> None:
     """No more is cached and written than there is, whatever was sent before."""
 
-    def pieces(of: list[int]) -> RequestPieces:
-        return RequestPieces(of, [step * (at + 1) for at in range(len(of))], [len(of)])
+    def digests(of: list[int]) -> Digests:
+        sizes = [step * (at + 1) for at in range(len(of))]
+        ends = [len(of) - 1]
+        return replace(NOTHING_SENT, tools=of[:1], items=of[1:], tokens=sizes, breakpoints=ends)
 
-    usage = expected_input(pieces(names), rule, sent(pieces(earlier), billed), now_seconds=1)
+    usage = expected_input(digests(names), rule, sent(digests(earlier), billed, rule=rule), now_seconds=1)
     assert usage.cached_tokens >= 0
     assert usage.cache_write_tokens >= 0
     assert usage.cached_tokens + usage.cache_write_tokens <= usage.input_tokens
@@ -157,15 +152,3 @@ def test_a_forecast_is_always_a_possible_bill(
 def test_amounts_have_two_digits_that_count(amount: float, text: str) -> None:
     """And never fewer than cents."""
     assert dollars(amount) == text
-
-
-def test_rounds_are_summed_and_speed_is_that_of_writing() -> None:
-    """The time in which tools ran, or nothing had come yet, is not the model's speed."""
-    first = AnswerCost(Usage(10, 1, 2, 30, 4, 0.125), 0.125, seconds=2, writing_seconds=1, writing_tokens=30)
-    second = AnswerCost(
-        Usage(20, output_tokens=10, cost=0.25), 0.25, seconds=1, writing_seconds=1, writing_tokens=10
-    )
-    both = first.plus(second)
-    assert both.usage == Usage(30, 1, 2, 40, 4, 0.375)
-    assert (both.seconds, both.tokens_per_second) == (3, 20)
-    assert AnswerCost(seconds=1, writing_seconds=0.01, writing_tokens=9).tokens_per_second is None

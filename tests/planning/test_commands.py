@@ -32,8 +32,7 @@ from open_webui_openrouter_pipe.conversation.commands import (
 )
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.money.prefix import digest_request
-from open_webui_openrouter_pipe.money.prices import RequestPieces
+from open_webui_openrouter_pipe.money.prefix import digests_of
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, may_need_summaries, plan
 from open_webui_openrouter_pipe.responses.items import is_message
@@ -268,9 +267,7 @@ def test_the_guardian_of_the_prefix_finds_a_commanded_break_announced() -> None:
     """The numbers that it compares go by the plan's breaks."""
     chat = Chat().say(20, Compact()).say(21, Restore((range(2, 4),)))
     named = [
-        digest_request(
-            {"input": list(each.items)}, each, RequestPieces((), ()), answer=str(number), new_prompt=False
-        )
+        digests_of({}, each, (), answer=str(number))
         for number, each in enumerate([chat.ask(20), chat.ask(21)])
     ]
     assert [len(each.breaks) for each in named] == [1, 2]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings, split_window
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation, is_model_input
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.money.audit import audit_row
+from open_webui_openrouter_pipe.money.audit import sent_bill
 from open_webui_openrouter_pipe.planning.plan import Plan, Step
 from open_webui_openrouter_pipe.planning.planner import ModelTerms, may_need_summaries, plan
 from open_webui_openrouter_pipe.recall.excerpts import HEADING, MAX_EXCERPT_TOKENS, max_excerpts_tokens
@@ -229,7 +229,7 @@ def test_a_clipped_chat_quotes_nothing() -> None:
 def test_the_audit_counts_what_was_quoted() -> None:
     """As the last step; the sizes after the others are without it."""
     fitted = sent(asked_about(*SAID))
-    *_, evicted, last = audit_row(fitted).steps
+    *_, evicted, last = sent_bill(fitted).steps
     assert last == Step("recall", fitted.tokens, triggered=True)
     assert last.tokens - evicted.tokens == fitted.recalled.tokens > 0
     assert "recall" not in [step.name for step in sent(asked_about(*SAID), OFF).steps]

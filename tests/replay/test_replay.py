@@ -18,7 +18,7 @@ from open_webui_openrouter_pipe.replay.__main__ import ASSUMED_PRICES, main
 from open_webui_openrouter_pipe.replay.exports import chat_state, read_export
 from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.summaries.summary import summary_message
-from open_webui_openrouter_pipe.turn.fit import RequestFitter, RequestTerms
+from open_webui_openrouter_pipe.turn.fit import Fitter, FitTerms
 from open_webui_openrouter_pipe.valves import Valves
 from tests.history.builders import CLAUDE, OPENAI, assistant, mark, reasoning, tool, tool_call, ulid, user
 from tests.support.services import FakeServices, ShownNotices
@@ -252,10 +252,10 @@ async def test_sent_is_what_the_engine_plans(
 
     state = chat_state(read_export(messages)[0])
     built = build_input(read_history(state.messages), {}, Options(model_id=OPENAI))
-    terms = RequestTerms(
+    terms = FitTerms(
         read_settings(Valves(**settings)).context, ModelTerms(OPENAI, 4000, prices=ASSUMED_PRICES)
     )
-    fitter = RequestFitter(FakeServices().planner(), terms, RequestOrigin("user", "chat", "message", OPENAI))
+    fitter = Fitter(FakeServices().planner(), terms, RequestOrigin("user", "chat", "message", OPENAI))
     plan = await fitter.fit(built.conversation, ShownNotices())
     assert sent == list(plan.items)
     assert sent != built.items

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.conversation.budget import Budget
-from open_webui_openrouter_pipe.money.audit import AuditRow, AuditStep, SummaryOutcome, summary_row
-from open_webui_openrouter_pipe.ports import Audited
-from open_webui_openrouter_pipe.responses.effects import Usage
+from open_webui_openrouter_pipe.money.audit import Bill
+from open_webui_openrouter_pipe.planning.plan import Step
 from open_webui_openrouter_pipe.store.beside import AuditLog, BatchWriter
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.schema import define_tables
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 NOW = 1_800_000_000
-PRUNED = AuditRow(
+PRUNED = Bill(
     model="vendor/model",
     purpose="answer",
     window_tokens=10_000_000_000,
@@ -36,11 +34,11 @@ PRUNED = AuditRow(
     tokens_before=9000,
     tokens_sent=5000,
     steps=(
-        AuditStep("cap", 8000, triggered=True),
-        AuditStep("summary", 7000, triggered=False),
-        AuditStep("evict", 5000, triggered=True),
+        Step("cap", 8000, triggered=True),
+        Step("summary", 7000, triggered=False),
+        Step("evict", 5000, triggered=True),
     ),
-    billed_tokens=5100,
+    input_tokens=5100,
     cached_tokens=4000,
     cost=0.0125,
     break_position="instructions",
@@ -49,18 +47,24 @@ PRUNED = AuditRow(
     lost_cost=0.25,
     expected_cached_tokens=4900,
 )
-NOT_BILLED = replace(PRUNED, billed_tokens=0, cached_tokens=0, cost=0.0)
-WHOLE = replace(PRUNED, model="other", tokens_sent=9000, steps=(AuditStep("evict", 9000, triggered=False),))
+NOT_BILLED = replace(PRUNED, input_tokens=0, cached_tokens=0, cost=0.0)
+WHOLE = replace(PRUNED, model="other", tokens_sent=9000, steps=(Step("evict", 9000, triggered=False),))
 REJECTED = replace(NOT_BILLED, rejected=True, tokens_sent=0, steps=())
-SUMMARY = summary_row(
-    "vendor/model",
-    SummaryOutcome(8000, 900, details_omitted=3),
-    ahead=False,
-    budget=Budget(10_000, 0, 0),
-    usage=Usage(input_tokens=30_000, cached_tokens=29_000, cost=0.25),
+SUMMARY = Bill(
+    model="vendor/model",
+    purpose="summary",
+    window_tokens=10_000,
+    budget_tokens=10_000,
+    limit_tokens=10_000,
+    tokens_before=8000,
+    tokens_sent=900,
+    details_omitted=3,
+    input_tokens=30_000,
+    cached_tokens=29_000,
+    cost=0.25,
 )
 AHEAD = replace(SUMMARY, purpose="summary_ahead")
-FAILED = replace(SUMMARY, failure="longer than its source")
+FAILED = replace(SUMMARY, failure="longer_than_its_source")
 ROWS = (PRUNED, NOT_BILLED, WHOLE, REJECTED, SUMMARY, AHEAD, FAILED)
 METRICS_OF_ROWS = {
     "requests": 4,
@@ -76,9 +80,9 @@ METRICS_OF_ROWS = {
 }
 
 
-def record(number: int, row: AuditRow = PRUNED, *, user_id: str = "ada", chat_id: str = "chat-1") -> Audited:
-    """A record; later numbers are newer."""
-    return Audited(f"{number:020}", user_id, chat_id, f"m{number}", row)
+def record(number: int, row: Bill = PRUNED, *, user_id: str = "ada", chat_id: str = "chat-1") -> Bill:
+    """A row; later numbers are newer."""
+    return replace(row, id=f"{number:020}", user_id=user_id, chat_id=chat_id, message_id=f"m{number}")
 
 
 async def metrics(database: Database) -> dict[str, float]:
@@ -211,9 +215,9 @@ def test_an_event_loop_that_ends_waits_for_what_gathers() -> None:
 
 
 def test_the_table_has_a_column_for_each_field() -> None:
-    """A field that is added to the row needs a column."""
-    own = {"id", "user_id", "chat_id", "message_id", "pruned", "created"}
-    assert {column.name for column in define_tables(None).audit.c} == own | asdict(PRUNED).keys()
+    """A field that is added to the bill needs a column, unless it is for the ledger alone."""
+    of_bill = asdict(PRUNED).keys() - {"requests", "accounts", "hold"}
+    assert {column.name for column in define_tables(None).audit.c} == {"pruned", "created"} | of_bill
 
 
 async def test_a_record_that_cannot_be_written_is_logged(

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
+from open_webui_openrouter_pipe.money.audit import Bill
 from open_webui_openrouter_pipe.money.limits import AccountLimit, AccountSums, Limit
-from open_webui_openrouter_pipe.ports import Bill, ChatSpending
+from open_webui_openrouter_pipe.ports import ChatSpending
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.ledger import HOLD_SECONDS, SpendingLedger
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS, KEPT_SPENDING_DAYS
@@ -26,7 +27,18 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-BILL = Bill("ada", "chat-1", ("user:ada", "all"), 0.5, 1, 100, 40, 10, 0.25, 0.125, 0.375, 0.75)
+BILL = Bill(
+    user_id="ada",
+    chat_id="chat-1",
+    accounts=("user:ada", "all"),
+    cost=0.5,
+    input_tokens=100,
+    cached_tokens=40,
+    output_tokens=10,
+    input_cost=0.25,
+    read_cost=0.125,
+    saved=0.75,
+)
 UNDER = (
     AccountLimit(Limit("user", "", "day", 2), "user:ada"),
     AccountLimit(Limit("all", "", "month", 5), "all"),
@@ -50,7 +62,7 @@ async def test_bills_are_summed_by_chat(database: Database) -> None:
     ledger = ledger_at(database)
     await write(ledger, BILL, BILL, replace(BILL, chat_id="chat-2"), replace(BILL, user_id="eve"))
     await write(ledger, BILL)
-    expected = ChatSpending(3, 300, 120, 30, 1.5, 0.75, 0.375, 1.125, 2.25)
+    expected = ChatSpending(3, 300, 120, 30, 1.5, 0.75, 0.375, 2.25)
     assert await ledger.of_chat("ada", "chat-1") == expected
     assert (await ledger.of_chat("eve", "chat-1")).requests == 1
     assert await ledger.of_chat("ada", "none") == ChatSpending()

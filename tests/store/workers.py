@@ -7,15 +7,15 @@ import os
 import random
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from redis.asyncio import Redis
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
+from open_webui_openrouter_pipe.money.audit import Bill
 from open_webui_openrouter_pipe.money.limits import AccountLimit, AccountSums
-from open_webui_openrouter_pipe.ports import Bill
 from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
 from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
 from open_webui_openrouter_pipe.store.kept import SealedSummaries, SummaryRows
@@ -149,8 +149,8 @@ def spend_until_refused(servers: Servers, worker: int, cost: float, under: Seque
         while True:
             if await ledger.hold(f"{name}-{number}", cost, under):
                 await asyncio.sleep(0.001)
-                bill = Bill("ada", "chat-1", ("user:ada", "all"), cost, hold=f"{name}-{number}")
-                ledger.write(bill)
+                owner = Bill(user_id="ada", chat_id="chat-1", accounts=("user:ada", "all"))
+                ledger.write(replace(owner, cost=cost, hold=f"{name}-{number}"))
                 number += 1
             sums = (await ledger.sums(["user:ada"])).get("user:ada", AccountSums())
             if not sums.held and sums.day >= under[0].limit.dollars:

@@ -215,7 +215,7 @@ def test_lone_surrogates_are_replaced() -> None:
         (as_answer(TRIP, summary_text=" "), "empty"),
         (as_answer(TRIP, summary_text="..."), "empty"),
         (as_answer(TRIP, summary_text="—"), "empty"),
-        ("<think>I should summarise this", "reasoning only"),
+        ("<think>I should summarise this", "reasoning_only"),
         ("I cannot do that.", "malformed"),
         ('{"summary_text": "They', "malformed"),
         ("[" * 100_000 + "{" * 100_000, "malformed"),
@@ -228,10 +228,10 @@ def test_lone_surrogates_are_replaced() -> None:
         (as_answer(TRIP, decisions={"a": "b"}), "malformed"),
         (as_answer(TRIP, done=[5]), "malformed"),
         (as_answer(TRIP, action_items=[None]), "malformed"),
-        (as_answer(TRIP, summary_text="very long words " * 500), "longer than its source"),
+        (as_answer(TRIP, summary_text="very long words " * 500), "longer_than_its_source"),
         (
             as_answer(TRIP, key_facts=[f"fact {number} of many" for number in range(500)]),
-            "longer than its source",
+            "longer_than_its_source",
         ),
     ],
 )
@@ -250,14 +250,14 @@ def test_an_answer_that_repeats_its_prompt_is_refused(form: Callable[[str], str]
         suffix_instruction(of, max_tokens=MAX_TOKENS),
         standalone_request(of, max_tokens=MAX_TOKENS)[0],
     ):
-        with pytest.raises(SummaryRefused, match="repeats its prompt"):
+        with pytest.raises(SummaryRefused, match="repeats_its_prompt"):
             read(form(text_of(message)), 100_000, INSTRUCTION)
         assert read(as_answer(TRIP), instruction=INSTRUCTION) == TRIP
 
 
 def test_a_text_that_is_nothing_but_a_part_of_the_prompt_repeats_it() -> None:
     """From twenty characters on; shorter ones may be words that anybody uses."""
-    with pytest.raises(SummaryRefused, match="repeats its prompt"):
+    with pytest.raises(SummaryRefused, match="repeats_its_prompt"):
         read(as_answer(TRIP, summary_text="what happened, in the order of events."), 1_000, INSTRUCTION)
     assert read(as_answer(TRIP, summary_text="the next steps"), 1_000, INSTRUCTION).summary_text
 
@@ -278,11 +278,11 @@ def test_what_the_user_wants_to_be_kept_stands_in_a_frame() -> None:
     [
         ([], True, "empty"),
         ([answer(" ")], True, "empty"),
-        ([reasoning()], True, "reasoning only"),
-        ([reasoning(), answer("")], True, "reasoning only"),
-        ([answer("{}")], False, "cut off"),
-        ([{**answer("{}"), "status": "incomplete"}], True, "cut off"),
-        ([answer("{}"), call("1")], True, "calls a tool"),
+        ([reasoning()], True, "reasoning_only"),
+        ([reasoning(), answer("")], True, "reasoning_only"),
+        ([answer("{}")], False, "cut_off"),
+        ([{**answer("{}"), "status": "incomplete"}], True, "cut_off"),
+        ([answer("{}"), call("1")], True, "calls_a_tool"),
         ([{**answer(""), "content": [{"type": "refusal", "refusal": "No."}]}], True, "refused"),
     ],
 )

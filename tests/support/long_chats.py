@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from open_webui_openrouter_pipe.money.audit import AuditRow
+    from open_webui_openrouter_pipe.money.audit import Bill
     from open_webui_openrouter_pipe.summaries.summary import Summary
     from scripts.standin import StandIn
 
@@ -200,10 +200,10 @@ async def summary_claims(address: DatabaseAddress) -> list[str]:
         return [name for name in names if name.startswith("summary:")]
 
 
-async def audit_rows(address: DatabaseAddress) -> list[AuditRow]:
+async def audit_rows(address: DatabaseAddress) -> list[Bill]:
     """The audit, the oldest first."""
     async with aclosing(address.open()) as database:
-        return [each.row for each in await audited(database, limit=10_000)][::-1]
+        return (await audited(database, limit=10_000))[::-1]
 
 
 async def _rows(database: Database, query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:

@@ -6,26 +6,33 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from open_webui_openrouter_pipe.context.report import ChatRecord
+from open_webui_openrouter_pipe.turn.bill import Payer, Spending, SpendingServices, SpendingSettings
 from open_webui_openrouter_pipe.turn.fit import PlannerServices
-from open_webui_openrouter_pipe.turn.summaries import PromptCacheClock
+from open_webui_openrouter_pipe.turn.memory import Memory
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from open_webui_openrouter_pipe.conversation.budget import Calibration
     from open_webui_openrouter_pipe.conversation.tokens import TokenCounts
-    from open_webui_openrouter_pipe.ports import Audited, Encode, Notice
+    from open_webui_openrouter_pipe.money.audit import Bill
+    from open_webui_openrouter_pipe.money.limits import AccountLimit, AccountSums
+    from open_webui_openrouter_pipe.planning.plan import Plan
+    from open_webui_openrouter_pipe.ports import Encode, Notice, RequestOrigin
 
 
 class FakeServices:
     """Keeps what is recorded and learned; `known` is the calibration of every model."""
 
     def __init__(self) -> None:
-        self.written: list[Audited] = []
+        self.written: list[Bill] = []
         self.learned: list[tuple[str, int]] = []
         self.known: Calibration | None = None
 
-    def write(self, record: Audited) -> None:
-        """Keep the record."""
-        self.written.append(record)
+    def write(self, bill: Bill) -> None:
+        """Keep the row."""
+        self.written.append(bill)
 
     async def find(self, _model_id: str) -> Calibration | None:
         """The same for every model."""
@@ -39,9 +46,43 @@ class FakeServices:
         """None: tokens are estimated."""
         return None
 
-    def planner(self, clock: Callable[[], float] = time.monotonic) -> PlannerServices:
-        """These as a fitter takes them; `clock` returns monotonic seconds."""
-        return PlannerServices(self, self, self, lambda: f"id{len(self.written)}", PromptCacheClock(clock))
+    def planner(self, clock: Callable[[], float] = time.time) -> PlannerServices:
+        """These as a fitter takes them; `clock` returns epoch seconds."""
+        return PlannerServices(self, self, self, lambda: f"id{len(self.written)}", Memory(clock))
+
+
+class NoLedger:
+    """A ledger in which nothing is written and nobody has spent anything."""
+
+    def write(self, bill: Bill) -> None:
+        """Forget it."""
+
+    def release(self, hold: str, accounts: Sequence[str]) -> None:
+        """Nothing was held."""
+
+    async def sums(self, accounts: Sequence[str]) -> Mapping[str, AccountSums]:
+        """Nothing."""
+        return {}
+
+    async def hold(self, hold: str, amount: float, under: Sequence[AccountLimit]) -> bool:
+        """There is always room."""
+        return True
+
+
+def spending_of(planner: PlannerServices, origin: RequestOrigin) -> Spending:
+    """What a call spends by these services, without limits and questions."""
+    services = SpendingServices(NoLedger(), planner, None, lambda: "id", time.time)
+    return Spending(services, SpendingSettings(), Payer(), origin, origin.chat_id, None)
+
+
+async def no_template() -> str:
+    """Nobody knows who wrote a prompt."""
+    return ""
+
+
+async def read_nothing(_plan: Plan) -> ChatRecord:
+    """Nothing is known of a chat's requests."""
+    return ChatRecord(0)
 
 
 class ShownNotices:

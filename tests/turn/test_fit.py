@@ -18,13 +18,14 @@ from open_webui_openrouter_pipe.history.build import BuiltHistory, Options, buil
 from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
-from open_webui_openrouter_pipe.ports import RequestOrigin
+from open_webui_openrouter_pipe.ports import Request, RequestOrigin
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, Usage
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
-from open_webui_openrouter_pipe.turn.fit import PlannerServices, RequestFitter, RequestTerms, about, is_large
+from open_webui_openrouter_pipe.turn.fit import Fitter, FitTerms, PlannerServices, about, is_large
+from open_webui_openrouter_pipe.turn.round import Answer
 from open_webui_openrouter_pipe.turn.summaries import Summarizer, SummarizerState
 from tests.support.chats import system, user
-from tests.support.services import FakeServices, ShownNotices
+from tests.support.services import FakeServices, ShownNotices, spending_of
 from tests.support.waiting import LIMIT_SECONDS
 from tests.turn.summary_fakes import GOOD, FakeProvider, Reply, summary_writer, when_needed
 
@@ -64,11 +65,11 @@ def last_item(chat: Conversation) -> Item:
     return list(chat.turns[-1].entries)[-1].item
 
 
-async def fit(fitter: RequestFitter, chat: Conversation, screen: ShownNotices | None = None) -> Plan:
+async def fit(fitter: Fitter, chat: Conversation, screen: ShownNotices | None = None) -> Plan:
     return await fitter.fit(chat, screen or ShownNotices())
 
 
-def new_fitter(books: FakeServices, **terms: Any) -> RequestFitter:
+def new_fitter(books: FakeServices, **terms: Any) -> Fitter:
     return fitter_of(books.planner(), **terms)
 
 
@@ -78,10 +79,10 @@ def fitter_of(
     window: int | None = 10_000,
     strategy: Strategy = "prune",
     origin: RequestOrigin = ORIGIN,
-) -> RequestFitter:
+) -> Fitter:
     """For one call; those of the same planner belong to the same worker."""
-    terms = RequestTerms(ContextSettings(context_strategy=strategy), ModelTerms("vendor/model", window))
-    return RequestFitter(planner, terms, origin)
+    terms = FitTerms(ContextSettings(context_strategy=strategy), ModelTerms("vendor/model", window))
+    return Fitter(planner, terms, origin)
 
 
 @pytest.mark.parametrize(
@@ -218,10 +219,10 @@ async def test_a_task_of_the_host_changes_nothing_that_was_shown() -> None:
     """It is sent whole, and is not a request of the chat."""
     planner, screen, chat = FakeServices().planner(), ShownNotices(), long_chat(30)
     await fit(fitter_of(planner), chat, screen)
-    terms = RequestTerms(
+    terms = FitTerms(
         ContextSettings(context_strategy="off"), ModelTerms("vendor/model", 10_000), recorded=False
     )
-    await fit(RequestFitter(planner, terms, ORIGIN), chat, screen)
+    await fit(Fitter(planner, terms, ORIGIN), chat, screen)
     await fit(fitter_of(planner), chat, screen)
     assert len(screen.lines) == 1
 
@@ -253,11 +254,11 @@ async def test_omitted_tools_are_reported_once_in_a_chat() -> None:
     tools = tuple(
         {"name": name, "description": "word " * 4_000} for name in ("get_time", "search", "weather")
     )
-    terms = RequestTerms(
+    terms = FitTerms(
         ContextSettings(), ModelTerms("vendor/model", 10_000), tools, frozenset({"get_time", "search"})
     )
     for _ in range(2):
-        fitter = RequestFitter(books, terms, ORIGIN)
+        fitter = Fitter(books, terms, ORIGIN)
         plan = await fit(fitter, long_chat(2), screen)
         assert plan.omitted_tools == {"get_time", "search"}
     (line,) = screen.lines
@@ -273,7 +274,7 @@ async def test_what_cannot_fit_is_refused_and_recorded() -> None:
     assert "Shorten your message" in refused.value.user_message
     (record,) = books.written
     assert (record.id, record.user_id, record.chat_id, record.message_id) == ("id0", "ada", "chat", "message")
-    assert record.row.rejected
+    assert record.rejected
 
 
 async def test_a_bill_is_recorded_and_learned_from() -> None:
@@ -281,10 +282,10 @@ async def test_a_bill_is_recorded_and_learned_from() -> None:
     books = FakeServices()
     fitter = new_fitter(books)
     plan = await fit(fitter, long_chat(3))
-    fitter.record_usage(plan, finished(Usage(input_tokens=2000, cached_tokens=1500, cost=0.5)))
+    close(books, fitter, plan, finished(Usage(input_tokens=2000, cached_tokens=1500, cost=0.5)))
     (record,) = books.written
-    assert (record.row.billed_tokens, record.row.cached_tokens, record.row.cost) == (2000, 1500, 0.5)
-    assert (record.row.tokens_sent, books.learned) == (plan.tokens, [("vendor/model", 2000)])
+    assert (record.input_tokens, record.cached_tokens, record.cost) == (2000, 1500, 0.5)
+    assert (record.tokens_sent, books.learned) == (plan.tokens, [("vendor/model", 2000)])
 
 
 async def test_a_bill_for_several_readings_teaches_nothing() -> None:
@@ -293,7 +294,7 @@ async def test_a_bill_for_several_readings_teaches_nothing() -> None:
     fitter = new_fitter(books)
     plan = await fit(fitter, long_chat(3))
     search: Any = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-    fitter.record_usage(plan, finished(Usage(input_tokens=9000), search))
+    close(books, fitter, plan, finished(Usage(input_tokens=9000), search))
     assert (len(books.written), books.learned) == (1, [])
 
 
@@ -301,8 +302,8 @@ async def test_a_request_that_never_ended_is_recorded_without_a_bill() -> None:
     """The user stopped it, or the provider failed."""
     books = FakeServices()
     fitter = new_fitter(books)
-    fitter.record_usage(await fit(fitter, long_chat(3)), None)
-    assert [record.row.billed_tokens for record in books.written] == [0]
+    close(books, fitter, await fit(fitter, long_chat(3)), None)
+    assert [record.input_tokens for record in books.written] == [0]
 
 
 async def test_a_provider_that_counts_more_gets_less() -> None:
@@ -322,7 +323,7 @@ async def test_a_refusal_for_the_output_that_was_asked_for_teaches_nothing() -> 
     """By our own count the request with its output is over the window: the tokens were counted well."""
     books, chat = FakeServices(), long_chat(9)
     model = ModelTerms("vendor/model", 10_000, output_tokens=8_000)
-    fitter = RequestFitter(books.planner(), RequestTerms(ContextSettings(), model), ORIGIN)
+    fitter = Fitter(books.planner(), FitTerms(ContextSettings(), model), ORIGIN)
     assert await fitter.refit_smaller(chat, await fit(fitter, chat)) is not None
     assert books.learned == []
 
@@ -399,6 +400,19 @@ async def test_counts_are_cached_by_family() -> None:
     assert (await later.counter("openai/a")).counts is not counters[0].counts
 
 
+def close(books: FakeServices, fitter: Fitter, plan: Plan, end: ResponseFinished | None) -> None:
+    """A request has ended."""
+    answer = Answer(end=end)
+    fitter.record(plan, answer, spending_of(books.planner(), ORIGIN).close(plan, answer))
+
+
+async def close_request(planner: PlannerServices, plan: Plan, end: ResponseFinished) -> None:
+    """A request was sent and has ended."""
+    spending = spending_of(planner, ORIGIN)
+    await spending.open(plan, Request({}), ShownNotices())
+    spending.close(plan, Answer(end=end))
+
+
 def finished(usage: Usage, *items: Item) -> ResponseFinished:
     return ResponseFinished("completed", None, "resp_1", "vendor/model", items, usage)
 
@@ -427,9 +441,7 @@ class Worker:
         self.state = SummarizerState(lambda work: self.jobs.append(asyncio.create_task(work)), time.monotonic)
         self.prices = CountingPrices(0.1, 1.25)
 
-    def new_fitter(
-        self, *, window: int = 20_000, origin: RequestOrigin = ORIGIN, **changes: Any
-    ) -> RequestFitter:
+    def new_fitter(self, *, window: int = 20_000, origin: RequestOrigin = ORIGIN, **changes: Any) -> Fitter:
         """For the next call."""
         summarizer = Summarizer(
             self.summaries,
@@ -440,8 +452,8 @@ class Worker:
             record=partial(self.services.record, origin),
         )
         settings = ContextSettings(**{"summary_ahead_ratio": 1.0, **changes})
-        terms = RequestTerms(settings, ModelTerms("vendor/model", window, prices=self.prices))
-        return RequestFitter(self.services, terms, origin, summarizer=summarizer)
+        terms = FitTerms(settings, ModelTerms("vendor/model", window, prices=self.prices))
+        return Fitter(self.services, terms, origin, summarizer=summarizer)
 
     def simulations(self, turns: int) -> float:
         """How often a chat of so many turns was simulated since the last look."""
@@ -464,7 +476,7 @@ async def test_old_turns_are_replaced_by_summaries_behind_the_system_prompt() ->
     begun, ended = screen.lines
     assert begun.startswith("Summarizing conversation (")
     assert ended.startswith("Summarized: ")
-    assert {record.row.purpose for record in worker.books.written} == {"summary"}
+    assert {record.purpose for record in worker.books.written} == {"summary"}
 
 
 async def test_the_next_call_finds_the_summaries() -> None:
@@ -593,7 +605,7 @@ async def test_summaries_are_requested_after_the_cached_chat(is_sent: bool, by: 
     plan = await fit(fitter, long_chat(TRIGGER_TURNS - 1))
     assert worker.provider.requests == []
     if is_sent:
-        fitter.record_usage(plan, finished(Usage(input_tokens=10)))
+        await close_request(worker.services, plan, finished(Usage(input_tokens=10)))
     await fit(worker.new_fitter(), long_chat(TRIGGER_TURNS))
     assert {body["by"] for body in worker.provider.requests} == {by}
 
@@ -613,9 +625,9 @@ async def test_the_next_summary_is_made_in_the_background() -> None:
 async def test_a_bill_with_added_input_teaches_nothing() -> None:
     """Plugins read and write input of their own, and tasks carry none of the tools that the constant is for."""
     books = FakeServices()
-    terms = RequestTerms(ContextSettings(), ModelTerms("vendor/model", 10_000), calibrates=False)
-    fitter = RequestFitter(books.planner(), terms, ORIGIN)
-    fitter.record_usage(await fit(fitter, long_chat(3)), finished(Usage(input_tokens=2_000)))
+    terms = FitTerms(ContextSettings(), ModelTerms("vendor/model", 10_000), calibrates=False)
+    fitter = Fitter(books.planner(), terms, ORIGIN)
+    close(books, fitter, await fit(fitter, long_chat(3)), finished(Usage(input_tokens=2_000)))
     assert (len(books.written), books.learned) == (1, [])
 
 

@@ -8,26 +8,19 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.money.audit import PrefixNote
-from open_webui_openrouter_pipe.money.prefix import FoundBreak, RequestDigests
+from open_webui_openrouter_pipe.money.prefix import Digests, FoundBreak, LastRequest
 from open_webui_openrouter_pipe.money.prices import CacheRule, Prices
-from open_webui_openrouter_pipe.turn.memory import (
-    LOG_SECONDS,
-    MOST_CHATS,
-    MOST_REQUESTS,
-    PrefixWatch,
-    Watched,
-)
+from open_webui_openrouter_pipe.responses.effects import Usage
+from open_webui_openrouter_pipe.turn.memory import LOG_SECONDS, MOST_CHATS, MOST_REQUESTS, Memory, SeenOnce
 
-WATCHED = Watched(b"ada\nchat", "a/model", "the-preset")
 RULE, PRICES = CacheRule("automatic"), Prices(input=1e-6, read=0.1e-6)
 PROMPT = FoundBreak("instructions", "prompt", (), 10_000, 0.03)
 SIZE = 10_240
 
 
-def request(*items: int, answer: str = "1", tools: tuple[int, ...] = ()) -> RequestDigests:
+def request(*items: int, answer: str = "1", tools: tuple[int, ...] = ()) -> Digests:
     """A request of instructions, and of messages of users."""
-    return RequestDigests(
+    return Digests(
         settings={},
         tools=tools,
         items=items,
@@ -44,63 +37,103 @@ def request(*items: int, answer: str = "1", tools: tuple[int, ...] = ()) -> Requ
     )
 
 
-def looked(watch: PrefixWatch, now: RequestDigests, watched: Watched = WATCHED) -> FoundBreak | None:
-    """What is found, a minute after the last request."""
-    return watch.compare(watched, now, RULE, PRICES, now_seconds=60)
+class Worker:
+    """A worker's memory, and the time at which it is asked."""
 
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.memory = Memory(lambda: self.seconds)
 
-def close(watch: PrefixWatch, sent: RequestDigests, prefix: PrefixNote | None = None, **given: Any) -> None:
-    """A request was answered."""
-    cached_tokens, now_seconds = given.get("cached_tokens"), given.get("now_seconds", 0.0)
-    watched = given.get("watched", WATCHED)
-    watch.close(watched, sent, prefix or PrefixNote(), cached_tokens, now_seconds=now_seconds)
+    def looked(self, now: Digests, chat: str = "chat", preset: str = "the-preset") -> FoundBreak | None:
+        """What is found, a minute after the last request."""
+        last = self.memory.last_requests("ada", chat, "a/model")
+        self.seconds += 60
+        return self.memory.found_break(now, [each for each in last if each.preset == preset])
+
+    def close(
+        self,
+        sent: Digests,
+        found: FoundBreak | None = None,
+        expected: int = 0,
+        cached: int | None = None,
+        chat: str = "chat",
+        **changes: Any,
+    ) -> None:
+        """A request was answered; None is cached where it was read more than once."""
+        usage, once = Usage(SIZE, cached or 0), cached is not None
+        last = LastRequest(sent, "a/model", "the-preset", PRICES, RULE, usage, once, self.seconds)
+        self.memory.keep("ada", chat, replace(last, **changes), found, expected)
 
 
 def test_only_what_was_sent_is_compared() -> None:
     """By user, chat, model and preset; the first request, and one of another of these, is compared with nothing."""
-    watch = PrefixWatch()
-    assert looked(watch, request(1, 2)) is None
-    assert looked(watch, request(9, 2)) is None  # nothing was answered yet
-    close(watch, request(1, 2))
-    assert looked(watch, request(1, 2, 3, answer="2")) is None
+    worker = Worker()
+    assert worker.looked(request(1, 2)) is None
+    worker.close(request(1, 2))
+    assert worker.looked(request(1, 2, 3, answer="2")) is None
     lost_cost = 3 * SIZE * 1e-6 - SIZE * 1e-6 - 2 * SIZE * 0.1e-6
     expected = FoundBreak("instructions", "prompt", (), 2 * SIZE, round(lost_cost, 9))
-    found = looked(watch, request(9, 2, 3, answer="2"))
+    now = request(9, 2, 3, answer="2")
+    found = worker.looked(now)
     assert found is not None
     assert replace(found, lost_cost=round(found.lost_cost, 9)) == expected
-    others = (replace(WATCHED, preset="other"), replace(WATCHED, chat=b"eve\nchat"))
-    assert [looked(watch, request(9, 2, 3, answer="2"), other) for other in others] == [None, None]
+    assert [worker.looked(now, preset="other"), worker.looked(now, chat="other")] == [None, None]
+    known = [
+        worker.memory.last_requests(*of) for of in (("eve", "chat"), ("ada", "chat", "b/model"), ("ada", ""))
+    ]
+    assert known == [(), [], ()]
 
 
 def test_some_answers_of_a_chat_are_remembered() -> None:
     """The last request of each: two answers beside each other both continue their own."""
-    watch = PrefixWatch()
-    close(watch, request(1, 2))
+    worker = Worker()
+    worker.close(request(1, 2))
     for answer, second in (("2", 3), ("3", 4)):
-        close(watch, request(1, 2, second, 5, answer=answer))
-    assert looked(watch, request(1, 2, 3, 5, 6, answer="4")) is None
-    assert looked(watch, request(1, 2, 4, 5, 6, answer="5")) is None
+        worker.close(request(1, 2, second, 5, answer=answer))
+    assert worker.looked(request(1, 2, 3, 5, 6, answer="4")) is None
+    assert worker.looked(request(1, 2, 4, 5, 6, answer="5")) is None
     for number in range(MOST_REQUESTS):
-        close(watch, request(1, 7, answer=f"6{number}"))
-    found = looked(watch, request(1, 2, 3, 5, 6, answer="7"))
+        worker.close(request(1, 7, answer=f"6{number}"))
+    found = worker.looked(request(1, 2, 3, 5, 6, answer="7"))
     assert found is not None
     assert found.position == "turn 1"
 
 
+def test_a_chat_stays_in_the_providers_cache_as_long_as_its_rule_says() -> None:
+    """Five minutes, or an hour; for the model that it was sent to, and never for a chat without an id."""
+    worker = Worker()
+    worker.close(request(1, 2))
+    worker.close(request(1, 2), model="b/model", rule=replace(RULE, is_kept_long=True))
+    worker.close(request(1, 2), chat="")
+    asked = [
+        ("ada", "chat", "a/model"),
+        ("ada", "chat", "b/model"),
+        ("ada", "chat", "c"),
+        ("ada", "", "a/model"),
+    ]
+    known = []
+    for seconds in (299.0, 300.0, 3600.0):
+        worker.seconds = seconds
+        known.append([worker.memory.may_be_cached(*each) for each in asked])
+    assert known == [[True, True, False, False], [False, True, False, False], [False] * 4]
+
+
 def test_a_cause_is_logged_once_a_day(caplog: pytest.LogCaptureFixture) -> None:
     """At once, and then once a day what has come together since; each cause by itself."""
-    watch = PrefixWatch()
+    worker = Worker()
     for seconds in (0.0, 5.0, LOG_SECONDS - 1):
-        close(watch, request(1), PrefixNote(PROMPT), now_seconds=seconds)
+        worker.seconds = seconds
+        worker.close(request(1), PROMPT)
     (line,) = caplog.messages
     assert line.startswith(
         "A request to 'the-preset' begins otherwise than the last one of its chat (instructions)"
     )
     assert "10000 tokens were not read" in line
     assert line.endswith("Cause 'prompt'; 1 such requests since this was last said, about $0.03.")
-    edit = replace(PROMPT, cause="edit")
-    close(watch, request(1), PrefixNote(edit), now_seconds=6)
-    close(watch, request(1), PrefixNote(PROMPT), now_seconds=LOG_SECONDS)
+    worker.seconds = 6
+    worker.close(request(1), replace(PROMPT, cause="edit"))
+    worker.seconds = LOG_SECONDS
+    worker.close(request(1), PROMPT)
     assert len(caplog.messages) == 3
     assert caplog.messages[-1].endswith("3 such requests since this was last said, about $0.09.")
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
@@ -108,40 +141,66 @@ def test_a_cause_is_logged_once_a_day(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_what_costs_nothing_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     """A change that comes when the cache is cold is in the audit alone."""
-    close(PrefixWatch(), request(1), PrefixNote(replace(PROMPT, lost_tokens=0, lost_cost=0.0)))
+    Worker().close(request(1), replace(PROMPT, lost_tokens=0, lost_cost=0.0))
     assert caplog.messages == []
 
 
 def test_parameters_are_named(caplog: pytest.LogCaptureFixture) -> None:
     """Those that differ."""
-    found = FoundBreak("settings", "settings", ("reasoning", "tool_choice"), 5, 0.1)
-    close(PrefixWatch(), request(1), PrefixNote(found))
+    Worker().close(request(1), FoundBreak("settings", "settings", ("reasoning", "tool_choice"), 5, 0.1))
     assert "(settings: reasoning, tool_choice)" in caplog.messages[0]
 
 
 def test_a_cache_that_is_missed_three_times_in_a_row_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """Once a day for a model; one that is hit in between, and what cannot be judged, begins anew or counts nothing."""
-    watch, expected = PrefixWatch(), PrefixNote(expected_cached_tokens=8000)
+    worker = Worker()
     for cached in (0, 3999, 4000, 0, None, 100):
-        close(watch, request(1), expected, cached_tokens=cached)
-    close(watch, request(1), PrefixNote(), cached_tokens=0)
+        worker.close(request(1), expected=8000, cached=cached)
+    worker.close(request(1), cached=0)
     assert caplog.messages == []
-    close(watch, request(1), expected, cached_tokens=3999)
+    worker.close(request(1), expected=8000, cached=3999)
     (line,) = caplog.messages
     assert line.startswith("The last 3 requests to 'a/model' began as those before them")
     assert "3999 tokens of 8000" in line
-    close(watch, request(1), expected, cached_tokens=0, now_seconds=LOG_SECONDS - 1)
-    assert len(caplog.messages) == 1
-    close(watch, request(1), expected, cached_tokens=0, now_seconds=LOG_SECONDS)
-    assert len(caplog.messages) == 2
-    other = replace(WATCHED, model="b/model")
-    close(watch, request(1), expected, cached_tokens=0, watched=other)
+    for seconds, lines in ((LOG_SECONDS - 1, 1), (LOG_SECONDS, 2)):
+        worker.seconds = seconds
+        worker.close(request(1), expected=8000, cached=0)
+        assert len(caplog.messages) == lines
+    worker.close(request(1), expected=8000, cached=0, model="b/model")
     assert len(caplog.messages) == 2
 
 
 def test_the_memory_is_bounded() -> None:
     """However many chats there are, and however many answers each of them gets."""
-    watch = PrefixWatch()
+    worker = Worker()
     for number in range(3000):
-        close(watch, request(1, answer=str(number)), watched=replace(WATCHED, chat=b"%d" % number))
-    assert len(watch._sent) <= MOST_CHATS
+        worker.close(request(1, answer=str(number)), chat=str(number))
+        worker.close(request(1, answer=str(number)))
+    assert sum(bool(worker.memory.last_requests("ada", str(number))) for number in range(3000)) <= MOST_CHATS
+    assert len(worker.memory.last_requests("ada", "chat")) == MOST_REQUESTS
+
+
+def test_names_are_remembered_for_each_user() -> None:
+    """What one user has read, another has not."""
+    seen = SeenOnce()
+    assert [seen.add(user, ["outage"]) for user in ("a", "b", "a")] == [["outage"], ["outage"], []]
+
+
+def test_a_forgotten_name_is_new_again() -> None:
+    """And only that name."""
+    seen = SeenOnce()
+    seen.add("a", ["one", "two"])
+    seen.forget("a", "one")
+    assert [seen.contains("a", name) for name in ("one", "two", "three")] == [False, True, False]
+    assert seen.add("a", ["one", "two"]) == ["one"]
+
+
+def test_old_names_are_forgotten() -> None:
+    """A worker that runs for months remembers only the latest."""
+    seen = SeenOnce(limit=4)
+    names = [str(number) for number in range(10)]
+    for name in names:
+        seen.add("a", [name])
+    assert not seen.contains("a", "0")
+    assert seen.contains("a", "9")
+    assert sum(seen.contains("a", name) for name in names) <= 4

@@ -70,11 +70,13 @@ class Keeper:
         self.asked += 1
         return self.written
 
-    def of(self, owner: RequestOrigin = OWNER) -> PromptKeeper:
+    def of(self, owner: RequestOrigin | None = OWNER) -> PromptKeeper:
         return PromptKeeper(self.prompts, owner, self.template, self.seconds)
 
     async def choose(self, present: str) -> SteadyPrompt:
-        return await self.of().choose(present)
+        chosen = await self.of().choose(present)
+        assert chosen is not None
+        return chosen
 
 
 async def test_the_first_prompt_stays_and_a_clock_is_noted_each_time() -> None:
@@ -171,15 +173,13 @@ async def test_without_a_store_the_prompt_is_sent_as_it_is(caplog: pytest.LogCap
 class PromptedTurn(TurnSetup):
     """A turn of a chat that keeps its prompt."""
 
-    keeper: PromptKeeper | None = None
+    keeper: PromptKeeper
 
     def turn(self, channel: OutputChannel, new_id: Callable[[], str]) -> TurnRunner:
         return replace(super().turn(channel, new_id), prompt=self.keeper)
 
 
-async def inputs_of(
-    chat: list[tuple[str, str]], keeper: PromptKeeper | None, *streams: Any
-) -> list[list[str]]:
+async def inputs_of(chat: list[tuple[str, str]], keeper: PromptKeeper, *streams: Any) -> list[list[str]]:
     """The texts of the input of each request of a chat of system prompts and questions."""
     router = FakeOpenRouter(*(streams or (answer(TEXT) for _ in chat)))
     messages: list[dict[str, Any]] = []
@@ -211,7 +211,10 @@ async def test_each_request_begins_with_the_one_before() -> None:
 
 async def test_a_turn_that_keeps_no_prompt_sends_it_as_it_is() -> None:
     """With the valve switched off, or for callers without a chat."""
-    assert await inputs_of([(TEN, "1"), (NOON, "2")], None) == [[TEN, "1"], [NOON, "1", "Hi", "2"]]
+    assert await inputs_of([(TEN, "1"), (NOON, "2")], Keeper(MemoryPrompts()).of(None)) == [
+        [TEN, "1"],
+        [NOON, "1", "Hi", "2"],
+    ]
 
 
 async def test_the_note_is_sent_again_without_rejected_reasoning() -> None:

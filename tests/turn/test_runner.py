@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -48,12 +49,15 @@ from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStart
 from open_webui_openrouter_pipe.responses.failure import Failure
 from open_webui_openrouter_pipe.responses.items import Item, Reasoning
 from open_webui_openrouter_pipe.turn.channel import OutputChannel
-from open_webui_openrouter_pipe.turn.fit import RequestFitter, RequestTerms
+from open_webui_openrouter_pipe.turn.commands import CommandRunner
+from open_webui_openrouter_pipe.turn.fit import Fitter, FitTerms
+from open_webui_openrouter_pipe.turn.memory import Memory
+from open_webui_openrouter_pipe.turn.own_tools import RecallTool
 from open_webui_openrouter_pipe.turn.recorder import Persistence
-from open_webui_openrouter_pipe.turn.round import Ports, SeenOnce
-from open_webui_openrouter_pipe.turn.runner import TurnMemory, TurnRequest, TurnRunner
+from open_webui_openrouter_pipe.turn.round import Ports
+from open_webui_openrouter_pipe.turn.runner import PromptKeeper, TurnRequest, TurnRunner
 from open_webui_openrouter_pipe.words.lines import notice
-from tests.support.services import FakeServices
+from tests.support.services import FakeServices, no_template, read_nothing, spending_of
 
 pytestmark = pytest.mark.anyio
 
@@ -200,7 +204,7 @@ class FakeRequests:
         raise AssertionError
 
 
-class RecordingFitter(RequestFitter):
+class RecordingFitter(Fitter):
     """Records for which plans summaries were prefetched, and the conversations that were fitted."""
 
     prefetched: list[Plan]
@@ -223,7 +227,7 @@ class TurnSetup:
         messages: list[dict[str, Any]] | None = None,
         *,
         persistence: Persistence = EVERYTHING,
-        memory: TurnMemory | None = None,
+        memory: Memory | None = None,
         attachments: Attachments | None = None,
     ) -> None:
         self.attachments = attachments
@@ -232,11 +236,11 @@ class TurnSetup:
         self.log: list[Any] = []
         self.store = FakeStore(self.log)
         self.request = TurnRequest(messages or FIRST_TURN, ORIGIN, persistence)
-        self.memory = memory or TurnMemory()
+        self.memory = memory or Memory()
         self.prefetched: list[Plan] = []
         self.books = FakeServices()
         self.services = self.books.planner()
-        self.terms = RequestTerms(ContextSettings(), ModelTerms(ORIGIN.model, 100_000))
+        self.terms = FitTerms(ContextSettings(), ModelTerms(ORIGIN.model, 100_000))
         self.quoted_calls: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
 
     def store_old_reasoning(self) -> None:
@@ -252,6 +256,12 @@ class TurnSetup:
             channel,
             memory=self.memory,
             fitter=fitter,
+            spending=spending_of(self.services, ORIGIN),
+            commands=CommandRunner(fitter, channel, new_id, read_nothing, "A model", 1.0),
+            prompt=PromptKeeper(None, None, no_template),
+            recall=RecallTool(
+                partial(self.services.counter, ORIGIN.model), self.services.caches.passages, is_offered=False
+            ),
             quoted_calls=self.quoted_calls,
         )
 
@@ -443,7 +453,7 @@ async def test_a_failed_answer_is_recorded_with_its_bill() -> None:
     setup = TurnSetup(FakeOpenRouter([{"type": "response.failed", "response": failure}]))
     await setup.run()
     (record,) = setup.books.written
-    assert (record.row.billed_tokens, record.row.cost) == (700, 0.25)
+    assert (record.input_tokens, record.cost) == (700, 0.25)
 
 
 async def test_a_lost_connection_is_the_last_line() -> None:
@@ -526,7 +536,7 @@ async def test_an_unavailable_store_costs_markers_but_not_the_answer() -> None:
 
 async def test_a_broken_store_costs_only_its_own_work(caplog: pytest.LogCaptureFixture) -> None:
     """A store that raises what it never promised to costs no answer: one notice an outage, the reasons in the log."""
-    memory = TurnMemory()
+    memory = Memory()
     shown = []
     for messages in (FIRST_TURN, SECOND_TURN, FIRST_TURN):
         setup = TurnSetup(
@@ -559,7 +569,7 @@ async def test_a_store_that_breaks_while_it_deletes_costs_no_answer(caplog: pyte
 
 async def test_an_outage_of_the_store_is_reported_once() -> None:
     """Not with each turn, but again after something could be saved; neither does saving repeat what loading said."""
-    memory = TurnMemory()
+    memory = Memory()
     shown = []
     for messages, unavailable in [
         (FIRST_TURN, True),
@@ -592,7 +602,7 @@ async def test_an_outage_is_reported_where_only_calls_would_have_come_back() -> 
 
 async def test_a_refused_item_is_reported_each_time() -> None:
     """It is about this answer; an outage that was reported before does not silence it."""
-    memory = TurnMemory()
+    memory = Memory()
     shown = []
     for refuses, unavailable in [(False, True), (True, False), (True, False)]:
         setup = TurnSetup(FakeOpenRouter(answer(REASONING, TEXT)), memory=memory)
@@ -601,35 +611,9 @@ async def test_a_refused_item_is_reported_each_time() -> None:
     assert shown == [[UNSAVED]] * 3
 
 
-def test_names_are_remembered_for_each_user() -> None:
-    """What one user has read, another has not."""
-    seen = SeenOnce()
-    assert [seen.add(user, ["outage"]) for user in ("a", "b", "a")] == [["outage"], ["outage"], []]
-
-
-def test_a_forgotten_name_is_new_again() -> None:
-    """And only that name."""
-    seen = SeenOnce()
-    seen.add("a", ["one", "two"])
-    seen.forget("a", "one")
-    assert [seen.contains("a", name) for name in ("one", "two", "three")] == [False, True, False]
-    assert seen.add("a", ["one", "two"]) == ["one"]
-
-
-def test_old_names_are_forgotten() -> None:
-    """A worker that runs for months remembers only the latest."""
-    seen = SeenOnce(limit=4)
-    names = [str(number) for number in range(10)]
-    for name in names:
-        seen.add("a", [name])
-    assert not seen.contains("a", "0")
-    assert seen.contains("a", "9")
-    assert sum(seen.contains("a", name) for name in names) <= 4
-
-
 async def test_a_missing_artifact_is_reported_once() -> None:
     """The line says why; the next turn of the same chat does not repeat it."""
-    memory = TurnMemory()
+    memory = Memory()
     shown = [
         notices(await TurnSetup(FakeOpenRouter(answer(TEXT)), SECOND_TURN, memory=memory).run())
         for _ in range(2)
@@ -785,7 +769,7 @@ async def test_a_writer_at_a_full_channel_can_be_cancelled() -> None:
 
 async def test_rejected_reasoning_is_not_sent_again() -> None:
     """The next turn omits it from the start, without a notice."""
-    memory = TurnMemory()
+    memory = Memory()
     first = TurnSetup(FakeOpenRouter(ReasoningRejected("no"), answer(TEXT)), SECOND_TURN, memory=memory)
     second = TurnSetup(FakeOpenRouter(answer(TEXT)), SECOND_TURN, memory=memory)
     for setup in (first, second):
@@ -852,7 +836,7 @@ async def test_a_stopped_request_is_recorded() -> None:
     await setup.store.put_began.wait()
     turn.cancel()
     await asyncio.wait({turn})
-    assert [record.row.billed_tokens for record in setup.books.written] == [0]
+    assert [record.input_tokens for record in setup.books.written] == [0]
 
 
 @pytest.mark.parametrize(

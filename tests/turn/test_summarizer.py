@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -17,8 +17,6 @@ from open_webui_openrouter_pipe.summaries.segments import Segment
 from open_webui_openrouter_pipe.summaries.summary import Summary
 from open_webui_openrouter_pipe.turn.summaries import (
     PAUSE_SECONDS,
-    PROMPT_CACHE_SECONDS,
-    PromptCacheClock,
     Summarizer,
     SummarizerState,
     SummaryBatch,
@@ -40,16 +38,15 @@ from tests.turn.summary_fakes import (
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
-    from open_webui_openrouter_pipe.money.audit import AuditRow
+    from open_webui_openrouter_pipe.money.audit import Bill
     from open_webui_openrouter_pipe.ports import Summaries
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skips_time]
 
 ORIGIN = RequestOrigin("ada", "chat", "message", "vendor/chat")
 ONE, TWO, THREE = (target(start=at) for at in (0, 4, 8))
-MALFORMED = "the model's answer did not have the expected form"
-SLOW = "the model took too long"
-CLAIMED = "another server process is already doing it"
+MALFORMED: Final = "malformed"
+SLOW: Final = "timed_out"
 
 
 class FakeWorker:
@@ -58,7 +55,7 @@ class FakeWorker:
     def __init__(self, *replies: Reply, summaries: Summaries | None = None) -> None:
         self.provider = FakeProvider(*replies)
         self.summaries = summaries or MemorySummaries()
-        self.rows: list[AuditRow] = []
+        self.rows: list[Bill] = []
         self.tasks: list[asyncio.Task[None]] = []
         self.state = SummarizerState(self._start, lambda: asyncio.get_running_loop().time())
 
@@ -90,7 +87,7 @@ async def test_a_summary_that_is_made_is_kept_and_recorded() -> None:
     worker = FakeWorker(GOOD)
     batch = await worker.summarizer().make([ONE, TWO], None)
     found = await worker.summaries.find("ada", [b"0", b"4", b"8"], chat_id="chat")
-    assert (batch.summaries, batch.cost, batch.failure) == (found, 2 * COST, "")
+    assert (batch.summaries, batch.cost, batch.failure) == (found, 2 * COST, None)
     assert set(found) == {ONE.segment, TWO.segment}
     assert [(row.purpose, row.failure, row.cost, row.tokens_before) for row in worker.rows] == [
         ("summary", "", COST, ONE.source_tokens)
@@ -120,7 +117,7 @@ async def test_a_call_that_waited_for_a_failure_tries_by_itself() -> None:
     """The claim is released, and there is no summary."""
     worker = FakeWorker("no JSON", "no JSON", GOOD)
     batches = await asyncio.gather(*(worker.summarizer().make([ONE], None) for _ in range(2)))
-    assert [batch.failure for batch in batches] == [MALFORMED, ""]
+    assert [batch.failure for batch in batches] == [MALFORMED, None]
     assert len(worker.provider.requests) == 3
 
 
@@ -128,7 +125,9 @@ async def test_the_wait_for_another_worker_ends() -> None:
     """A worker that died holds its claim longer than anybody waits."""
     worker = FakeWorker(GOOD)
     await worker.summaries.claim("ada", ONE.segment, seconds=1_000)
-    assert await worker.summarizer(seconds=0.01).make([ONE], None) == SummaryBatch(failure=CLAIMED)
+    assert await worker.summarizer(seconds=0.01).make([ONE], None) == SummaryBatch(
+        failure="claimed_elsewhere"
+    )
     assert worker.provider.requests == []
 
 
@@ -261,7 +260,7 @@ async def test_the_wait_for_another_worker_is_part_of_the_time_limit(
     start = asyncio.get_running_loop().time()
     batch = await worker.summarizer(seconds=1_000.0).make([ONE], None)
     assert asyncio.get_running_loop().time() - start == pytest.approx(1_000.0)
-    assert batch.failure in {SLOW, CLAIMED}
+    assert batch.failure in {SLOW, "claimed_elsewhere"}
     assert len(worker.provider.requests) == requests
 
 
@@ -309,7 +308,7 @@ class BrokenSummaries(MemorySummaries):
 async def test_without_the_database_no_summary_is_made() -> None:
     """Nobody could know whether another worker makes it."""
     worker = FakeWorker(GOOD, summaries=UnavailableSummaries(claims=False))
-    assert await worker.summarizer().make([ONE], None) == SummaryBatch(failure="the database is unavailable")
+    assert await worker.summarizer().make([ONE], None) == SummaryBatch(failure="database_unavailable")
     assert worker.provider.requests == []
 
 
@@ -324,7 +323,7 @@ async def test_a_summary_that_cannot_be_kept_serves_this_request(error: Exceptio
     """It was paid for."""
     worker = FakeWorker(GOOD, summaries=UnavailableSummaries(claims=True, error=error))
     batch = await worker.summarizer().make([ONE], None)
-    assert (set(batch.summaries), batch.cost, batch.failure) == ({ONE.segment}, COST, "")
+    assert (set(batch.summaries), batch.cost, batch.failure) == ({ONE.segment}, COST, None)
 
 
 async def test_summaries_are_prefetched_one_after_the_other() -> None:
@@ -389,14 +388,3 @@ async def test_a_call_that_is_cancelled_while_it_claims_leaves_no_claim() -> Non
     summaries.may_go_on.set()
     await asyncio.gather(*worker.tasks)
     assert await worker.is_unclaimed(ONE.segment)
-
-
-def test_a_chat_stays_in_the_prompt_cache_for_a_while() -> None:
-    """This holds for the model that it was sent to, and never for a chat without an id."""
-    now = [0.0]
-    clock = PromptCacheClock(lambda: now[0])
-    clock.note("chat", "m")
-    clock.note("", "m")
-    known = [clock.may_be_cached(chat, model) for chat, model in (("chat", "m"), ("chat", "n"), ("", "m"))]
-    now[0] = PROMPT_CACHE_SECONDS
-    assert (known, clock.may_be_cached("chat", "m")) == ([True, False, False], False)

@@ -51,15 +51,15 @@ async def test_the_suffix_follows_the_cached_request() -> None:
     """It keeps its marks, so that its cached beginning is found; the bill and the size are returned."""
     provider, part = FakeProvider(GOOD), target()
     request = cached_prefix(part)
-    result = await summary_writer(provider).write(part, request, time_limit_seconds=5.0)
+    attempts = await summary_writer(provider).write(part, request, time_limit_seconds=5.0)
     (asked,) = provider.requests
     assert (asked["by"], asked["marks"]) == ("suffix", request.marks)
     assert tuple(asked["input"][:-1]) == request.items
     assert "Question 0." in asked["input"][-1]["content"][0]["text"]
-    assert result.summary is not None
-    assert result.summary.by_model.key_facts == (Entry("one fact"),)
-    (attempt,) = result.attempts
-    assert (attempt.failure, attempt.usage is not None, result.tokens > 0) == ("", True, True)
+    assert attempts[-1].summary is not None
+    assert attempts[-1].summary.by_model.key_facts == (Entry("one fact"),)
+    (attempt,) = attempts
+    assert (attempt.failure, attempt.usage.cost, attempt.tokens > 0) == (None, COST, True)
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ async def test_the_suffix_follows_the_cached_request() -> None:
 async def test_otherwise_the_request_is_standalone(request_of: Any, options: dict[str, Any]) -> None:
     """It has the transcript alone, as data behind an instruction."""
     provider, part = FakeProvider(GOOD), target()
-    result = await summary_writer(provider, **options).write(part, request_of(part), time_limit_seconds=5.0)
+    attempts = await summary_writer(provider, **options).write(part, request_of(part), time_limit_seconds=5.0)
     (asked,) = provider.requests
     assert (asked["by"], asked["marks"], [item["role"] for item in asked["input"]]) == (
         "standalone",
         None,
         ["system", "user"],
     )
-    assert result.summary is not None
+    assert attempts[-1].summary is not None
 
 
 @pytest.mark.parametrize("uses_suffix", [True, False])
@@ -93,24 +93,24 @@ async def test_what_earlier_parts_leave_open_is_shown(*, uses_suffix: bool) -> N
     provider, part = FakeProvider(reply), replace(target(start=4), first_turn=5)
     earlier = EarlierState(open_points=(Entry("Why so late?", 2),))
     writer = summary_writer(provider, uses_suffix=uses_suffix)
-    result = await writer.write(part, cached_prefix(part), earlier, time_limit_seconds=5.0)
+    attempts = await writer.write(part, cached_prefix(part), earlier, time_limit_seconds=5.0)
     (asked,) = provider.requests
     text = asked["input"][-1]["content"][0]["text"]
     assert "1. Why so late?" in text
     assert ("- turn 5: Question 4." if uses_suffix else '<user turn="5">\nQuestion 4.') in text
-    assert result.summary is not None
-    assert (result.summary.resolved, result.summary.first_turn) == (("Why so late?",), 5)
-    assert result.summary.by_model.decisions == (Entry("Go.", 6),)
+    assert attempts[-1].summary is not None
+    assert (attempts[-1].summary.resolved, attempts[-1].summary.first_turn) == (("Why so late?",), 5)
+    assert attempts[-1].summary.by_model.decisions == (Entry("Go.", 6),)
 
 
 async def test_a_failed_suffix_is_followed_by_a_standalone_request() -> None:
     """Both attempts are returned, the failed one with its reason and its bill."""
     provider, part = FakeProvider("no JSON", GOOD), target()
-    result = await summary_writer(provider).write(part, cached_prefix(part), time_limit_seconds=5.0)
+    attempts = await summary_writer(provider).write(part, cached_prefix(part), time_limit_seconds=5.0)
     assert by(provider) == ["suffix", "standalone"]
-    assert [attempt.failure for attempt in result.attempts] == ["malformed", ""]
-    assert [attempt.usage.cost for attempt in result.attempts if attempt.usage] == [COST, COST]
-    assert result.summary is not None
+    assert [attempt.failure for attempt in attempts] == ["malformed", None]
+    assert [attempt.usage.cost for attempt in attempts] == [COST, COST]
+    assert attempts[-1].summary is not None
 
 
 @pytest.mark.parametrize(
@@ -118,11 +118,11 @@ async def test_a_failed_suffix_is_followed_by_a_standalone_request() -> None:
     [
         ("no JSON", "malformed"),
         (" ", "empty"),
-        (response(reasoning()), "reasoning only"),
-        (response(call("c")), "calls a tool"),
+        (response(reasoning()), "reasoning_only"),
+        (response(call("c")), "calls_a_tool"),
         (
             {**response(), "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
-            "cut off",
+            "cut_off",
         ),
         ({**response(), "status": "failed", "error": {"code": "x", "message": "boom"}}, "pipe error"),
         (ProviderUnavailable("away"), "provider unavailable"),
@@ -132,23 +132,24 @@ async def test_a_failed_suffix_is_followed_by_a_standalone_request() -> None:
 async def test_an_answer_that_is_not_a_summary_is_asked_for_twice(reply: Reply, failure: str) -> None:
     """After that it has failed, with the reason of each attempt."""
     provider = FakeProvider(reply)
-    result = await summary_writer(provider).write(target(), None, time_limit_seconds=5.0)
-    assert (len(provider.requests), result.summary) == (2, None)
-    assert [attempt.failure for attempt in result.attempts] == [failure] * 2
+    attempts = await summary_writer(provider).write(target(), None, time_limit_seconds=5.0)
+    assert (len(provider.requests), attempts[-1].summary) == (2, None)
+    assert [attempt.detail or attempt.failure for attempt in attempts] == [failure] * 2
+    assert {attempt.failure for attempt in attempts} == {"provider" if " " in failure else failure}
 
 
 @pytest.mark.parametrize("error", [PaymentRequired("pay"), RateLimited("wait")], ids=str)
 async def test_an_error_that_would_occur_again_ends_the_attempts(error: PipeError) -> None:
     """Money and limits do not come back within a second."""
     provider = FakeProvider(error, GOOD)
-    result = await summary_writer(provider).write(target(), None, time_limit_seconds=5.0)
-    assert (len(provider.requests), len(result.attempts), result.summary) == (1, 1, None)
+    attempts = await summary_writer(provider).write(target(), None, time_limit_seconds=5.0)
+    assert (len(provider.requests), len(attempts), attempts[-1].summary) == (1, 1, None)
 
 
 async def test_a_transcript_is_truncated_to_a_small_window() -> None:
     """Its beginning and its end are summarized in one request."""
     provider = FakeProvider(GOOD)
-    result = await summary_writer(provider, standalone_window=8_000).write(
+    attempts = await summary_writer(provider, standalone_window=8_000).write(
         target(8, characters=8_000), None, time_limit_seconds=5.0
     )
     (request,) = provider.requests
@@ -157,14 +158,14 @@ async def test_a_transcript_is_truncated_to_a_small_window() -> None:
     assert text.rstrip().endswith("Now answer with the JSON object.")
     assert "</assistant>\n</conversation>" in text
     assert count_tokens(text) < 8_000
-    assert result.summary is not None
+    assert attempts[-1].summary is not None
 
 
 async def test_an_answer_that_takes_too_long_is_not_asked_for_again() -> None:
     """Whoever waits has waited long enough."""
     provider = FakeProvider(None, GOOD)
-    result = await summary_writer(provider).write(target(), None, time_limit_seconds=0.05)
-    assert ([attempt.failure for attempt in result.attempts], result.summary) == (["timed out"], None)
+    attempts = await summary_writer(provider).write(target(), None, time_limit_seconds=0.05)
+    assert ([attempt.failure for attempt in attempts], attempts[-1].summary) == (["timed_out"], None)
 
 
 async def test_both_attempts_share_the_time_limit() -> None:
@@ -183,8 +184,8 @@ async def test_both_attempts_share_the_time_limit() -> None:
                 took_seconds.append(asyncio.get_running_loop().time() - start)
 
     provider = SlowProvider("no JSON", None)
-    result = await summary_writer(provider).write(target(), None, time_limit_seconds=limit_seconds)
-    assert [attempt.failure for attempt in result.attempts] == ["malformed", "timed out"]
+    attempts = await summary_writer(provider).write(target(), None, time_limit_seconds=limit_seconds)
+    assert [attempt.failure for attempt in attempts] == ["malformed", "timed_out"]
     assert sum(took_seconds) == pytest.approx(limit_seconds)
 
 
@@ -193,30 +194,31 @@ async def test_both_attempts_share_the_time_limit() -> None:
     [
         ("...", "empty"),
         ('{"summary_text": "They talked."}', "malformed"),
-        ("what happened, in the order of events", "repeats its prompt"),
+        ("what happened, in the order of events", "repeats_its_prompt"),
     ],
 )
 async def test_an_answer_without_content_is_asked_for_twice(text: str, failure: str) -> None:
     """Its form is right, and it is billed; what remains is the reason."""
     empty = json.dumps({**FIELDS, "summary_text": text, "key_facts": []})
     provider, part = FakeProvider(empty, GOOD), target()
-    result = await summary_writer(provider).write(part, None, time_limit_seconds=5.0)
-    assert [attempt.failure for attempt in result.attempts] == [failure, ""]
-    assert result.summary is not None
+    attempts = await summary_writer(provider).write(part, None, time_limit_seconds=5.0)
+    assert [attempt.failure for attempt in attempts] == [failure, None]
+    assert attempts[-1].summary is not None
 
 
 async def test_a_summary_as_long_as_its_source_is_asked_for_twice() -> None:
     """In the form in which it would be sent: it would make the request no smaller."""
-    tokens = (await summary_writer(FakeProvider(GOOD)).write(target(), None, time_limit_seconds=5.0)).tokens
+    (whole,) = await summary_writer(FakeProvider(GOOD)).write(target(), None, time_limit_seconds=5.0)
+    tokens = whole.tokens
     results = [
         await summary_writer(FakeProvider(GOOD)).write(
             replace(target(), source_tokens=source_tokens), None, time_limit_seconds=5.0
         )
         for source_tokens in (tokens, tokens + 1)
     ]
-    assert [[attempt.failure for attempt in result.attempts] for result in results] == [
-        ["longer than its source"] * 2,
-        [""],
+    assert [[attempt.failure for attempt in result] for result in results] == [
+        ["longer_than_its_source"] * 2,
+        [None],
     ]
 
 

@@ -139,7 +139,7 @@ SAID = {
 def test_numbers_money_and_days_have_the_languages_form(code: str) -> None:
     """Also where they stand in another line, which is English wherever nobody asks for another language."""
     language, (tokens, *forms) = LANGUAGES[code], SAID[code]
-    cut = notice("turns_shortened", count=3, of=1200, tokens=12_345)
+    cut = notice("lacking_shortened", count=3, of=1200, tokens=12_345)
     assert tokens in in_language(cut, language)
     assert SAID["en"][0] in cut
     when = notice("on_day_at", day=date(2026, 11, 3), clock="08:00")
