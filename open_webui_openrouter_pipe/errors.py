@@ -5,36 +5,6 @@ for who can change settings and add credits. `passes` says that the same request
 the bare API also get its HTTP `status` and, where OpenAI's API has one for it, the `code`.
 The exceptions of libraries are translated into these in the adapter that owns the library; nothing else crosses a
 folder's border.
-
-    PipeError
-    ├── ConfigurationError          a setting is missing or wrong
-    ├── InvalidHistory              a chat that cannot be read at all
-    ├── ContextBudgetExceeded       what must be sent does not fit the model's window
-    ├── SpendingError               nothing is sent because of what it costs
-    │   ├── SpendingLimitReached    a limit is reached, or cannot be read or checked
-    │   └── SpendingDeclined        the user does not want to pay for it
-    ├── AttachmentUnavailable       a file that cannot be read, fetched or stored
-    │   └── AttachmentNotFound      there is none, or its reader has no right to it
-    ├── TooBusy                     this server runs as many requests as it may, and its queue is full or too slow
-    ├── ConnectionFailed            OpenRouter could not be reached, or took too long
-    │   └── AddressPaused           it could not be reached repeatedly, and is left alone for some seconds
-    ├── StreamBroken                the answer ended without its terminal event
-    ├── ProviderError               OpenRouter or a provider answered with an error
-    │   ├── AuthenticationFailed    401
-    │   ├── PaymentRequired         402
-    │   ├── AccessDenied            403: moderation, guardrail, missing permission
-    │   ├── ModelNotFound           404, or an unknown model id
-    │   ├── RequestRejected         400, 413, 422: sending the same again is useless
-    │   │   ├── ContextTooLong      the provider counted more tokens than its window holds
-    │   │   ├── EffortRejected      the model does not know the reasoning effort
-    │   │   ├── ParameterRejected   the model does not take one of the parameters
-    │   │   └── ReasoningRejected   replayed reasoning failed the provider's verification
-    │   ├── RateLimited             429
-    │   └── ProviderUnavailable     408, 5xx, 524, 529
-    │       └── NotOpenRouter       what answered is not OpenRouter's API
-    └── StoreError
-        ├── StoreUnavailable        the database cannot be reached
-        └── SealBroken              a sealed payload does not open: altered, moved, or of another key
 """
 
 from __future__ import annotations

@@ -11,10 +11,11 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from . import valves
 from .app import App, build_app
+from .conversation.conversation import ContentCache
 from .errors import PipeError
 from .host.call import Call, read_call
 from .host.chunks import ChunkWriter, CompletionWriter, chunk_response, error_object, error_response
@@ -30,6 +31,8 @@ from .turn.runner import report_failure
 from .valves import PROTECTIONS, UserValves, read_user_valves, user_valves_class
 from .words.lines import ENGLISH
 
+MAX_REMEMBERED_SETTINGS: Final = 256
+
 _log = logging.getLogger(__name__)
 
 
@@ -44,6 +47,8 @@ class Pipe:
         self.name = ""
         self.valves: valves.Valves = self.Valves()
         self._reported: tuple[str, ...] = ()
+        self._settings = ContentCache[Settings](MAX_REMEMBERED_SETTINGS)
+        """By the values of all valves that they are read from, and their user."""
         self._build = build
         self._app: App | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -126,7 +131,12 @@ class Pipe:
         if unreadable:
             _log.warning("a user's valves cannot be read: %s", ", ".join(unreadable))
         self._report_unreadable()
-        return read_settings(self.valves, user_valves, user_id=user_id, unreadable=unreadable)
+        key = repr(
+            (dict(self.valves), self.valves.unreadable, dict(user_valves), unreadable, user_id)
+        ).encode()
+        return self._settings.get(key) or self._settings.put(
+            key, read_settings(self.valves, user_valves, user_id=user_id, unreadable=unreadable)
+        )
 
     def _report_unreadable(self) -> None:
         """Log which of the administrator's valves cannot be read, once as long as they are the same."""

@@ -34,13 +34,17 @@ QUESTION = "Please go on with the story of the lighthouse and its keeper. " * 65
 
 @contextmanager
 def entered() -> Iterator[set[CodeType]]:
-    """The functions of the package that are entered meanwhile, in any thread that starts meanwhile, too."""
+    """The functions of the package that are entered meanwhile, in any thread that starts meanwhile, too.
+
+    Comprehensions do not count: from Python 3.12 on they are no functions.
+    """
     codes: set[CodeType] = set()
     folder = f"{PACKAGE}/"
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(folder):
-            codes.add(frame.f_code)
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(folder) and not code.co_name.endswith("comp>"):
+            codes.add(code)
 
     threading.setprofile(note)
     sys.setprofile(note)

@@ -28,6 +28,8 @@ _KINDS: Final[Mapping[str, type[sa.types.TypeEngine[Any]]]] = {
     "tuple[Step, ...]": sa.JSON,
 }
 """The type of a column by that of its field; any other is text."""
+_DEFAULTS: Final = {"int": "0", "float": "0", "bool": "0", "str": ""}
+"""What a column that is added has in rows that were there before it, and in those that an earlier release writes."""
 _SMALL_NUMBERS: Final = {"packing", "version"}
 _BEFORE_FIELD: Final = {"rejected": {"pruned": "bool"}, "break_position": {"created": "int"}}
 """The columns of the audit that are no fields of its rows, by the field that they stand before."""
@@ -119,14 +121,8 @@ def define_tables(schema: str | None) -> Tables:
     """Define the tables inside a database schema (None for the connection's own)."""
     metadata = sa.MetaData(schema=schema, naming_convention=_NAMES)
 
-    def define(
-        name: str, columns: Columns, *, key: int = 1, index: Sequence[str] = (), added: Sequence[str] = ()
-    ) -> sa.Table:
-        """Define a table whose first columns are its primary key.
-
-        `added` are columns that are given a value in the rows that were there before them, and in those that an
-        earlier release writes.
-        """
+    def define(name: str, columns: Columns, *, key: int = 1, index: Sequence[str] = ()) -> sa.Table:
+        """Define a table whose first columns are its primary key; numbers and texts may be added to it later."""
         return sa.Table(
             _PREFIX + name,
             metadata,
@@ -137,7 +133,7 @@ def define_tables(schema: str | None) -> Tables:
                     primary_key=at < key,
                     nullable=False,
                     index=column in index,
-                    server_default=("0" if kind in _KINDS else "") if column in added else None,
+                    server_default=None if at < key else _DEFAULTS.get(kind),
                 )
                 for at, (column, kind) in enumerate(columns.items())
             ),
@@ -151,12 +147,7 @@ def define_tables(schema: str | None) -> Tables:
     tables = Tables(
         artifact=define("artifact", _types(SealedRow), key=2, index=used),
         summary=define("summary", _types(SummaryRow), key=3, index=used),
-        audit=define(
-            "audit",
-            audit,
-            index=("user_id", "chat_id", "created"),
-            added=("break_position", "break_cause", "lost_tokens", "expected_cached_tokens", "lost_cost"),
-        ),
+        audit=define("audit", audit, index=("user_id", "chat_id", "created")),
         calibration=define("calibration", {"model": "str", "state": "dict", "updated": "int"}),
         lease=define("lease", {"name": "str", "holder": "str", "until": "int"}),
         version=define("schema", {"version": "int"}),
