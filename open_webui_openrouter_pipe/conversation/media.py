@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
-from ..responses.items import Item
-from ..responses.values import as_list, decode
+from ..responses.items import PART_KINDS, Item
+from ..responses.values import as_list, as_object, as_text, decode
 
 Family = Literal["openai", "anthropic", "google", "other"]
 
@@ -40,7 +40,8 @@ VIDEO_TOKENS_PER_SECOND = 295
 ASSUMED_VIDEO_BYTES_PER_SECOND = 125_000
 ASSUMED_VIDEO_SECONDS = 60
 
-_NOTE = re.compile(r"\[(?:Image|File|Audio|Video): [^\n]{0,400} (?:no longer shown|not sent: [^\n]{1,400})\]")
+_KINDS = "|".join(kind.modality.capitalize() for kind in PART_KINDS.values())
+_NOTE = re.compile(rf"\[(?:{_KINDS}): [^\n]{{0,400}} (?:no longer shown|not sent: [^\n]{{1,400}})\]")
 
 
 def image_size(url: str) -> tuple[int, int] | None:
@@ -177,3 +178,18 @@ def _google_image_tokens(width: int, height: int, _detail: str) -> int:
 _IMAGE_RULES: Mapping[str, Callable[[int, int, str], int]] = MappingProxyType(
     {"openai": _openai_image_tokens, "anthropic": _anthropic_image_tokens, "google": _google_image_tokens}
 )
+PART_TOKENS: Mapping[str, Callable[[Mapping[str, Any], Family], int]] = MappingProxyType(
+    {
+        "input_image": lambda part, family: image_tokens(
+            part.get("image_url") or "", part.get("detail") or "auto", family
+        ),
+        "input_file": lambda part, family: pdf_tokens(
+            part.get("file_data") or part.get("file_url") or "", family
+        ),
+        "input_audio": lambda part, _: audio_tokens(
+            *(as_text(as_object(part.get("input_audio")).get(name)) for name in ("data", "format"))
+        ),
+        "input_video": lambda part, _: video_tokens(part.get("video_url") or ""),
+    }
+)
+"""The tokens of a part, by its type."""

@@ -147,20 +147,11 @@ class TokenCounter:
 
     def _media_tokens(self, part: Mapping[str, Any]) -> int | None:
         """Count a part by its medium's rule; None for anything that is text."""
-        match part.get("type"):
-            case "input_image":
-                url, detail = part.get("image_url") or "", part.get("detail") or "auto"
-                return media.image_tokens(url, detail, self.family)
-            case "input_file":
-                data = part.get("file_data") or part.get("file_url") or ""
-                text = media.embedded_text(data)
-                return media.pdf_tokens(data, self.family) if text is None else self.text(text)
-            case "input_audio":
-                audio = part.get("input_audio") or {}
-                return media.audio_tokens(audio.get("data") or "", audio.get("format") or "")
-            case "input_video":
-                return media.video_tokens(part.get("video_url") or "")
-        return None
+        text = media.embedded_text(part.get("file_data") or "")
+        if text is not None:
+            return self.text(text)
+        count = media.PART_TOKENS.get(part.get("type", ""))
+        return count(part, self.family) if count else None
 
     def _other_item(self, fields: Mapping[str, Any]) -> TokenCounts:
         """Count any other item: its fields as text, what is sealed by the ratio, and the image that it generated."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from ..responses.items import PART_KINDS, Detail, InputPart, InputText
@@ -209,12 +210,15 @@ def _audio(part: JsonObject) -> InputPart:
     return {"type": "input_audio", "input_audio": {"data": data, "format": known}}
 
 
-def _video(part: JsonObject) -> InputPart:
-    source = part.get("video_url")
+def _addressed(name: str, part: JsonObject) -> InputPart:
+    """Read a part whose one field is the address of its content."""
+    kind = PART_KINDS[name]
+    source = part.get(kind.source[0])
     url = _url(source.get("url") if isinstance(source, dict) else source)
-    if not url.startswith((*_REMOTE, "data:video/", "/")):
-        return omitted_part("video")
-    return {"type": "input_video", "video_url": url}
+    inline = {f"data:{media_type.partition('/')[0]}/" for media_type in kind.media_types}
+    if not url.startswith((*_REMOTE, *inline, "/")):
+        return omitted_part(kind.modality)
+    return cast("InputPart", {"type": name, kind.source[0]: url})
 
 
 def _unknown(part: JsonObject) -> InputPart | None:
@@ -225,10 +229,10 @@ def _unknown(part: JsonObject) -> InputPart | None:
 
 
 _MEDIA_READERS: Mapping[str, Callable[[JsonObject], InputPart | None]] = {
+    **{name: partial(_addressed, name) for name in PART_KINDS},
     "input_image": _image,
     "input_file": _file,
     "input_audio": _audio,
-    "input_video": _video,
 }
 _READERS: Mapping[str, Callable[[JsonObject], InputPart | None]] = {
     **dict.fromkeys(("text", "input_text", "output_text"), _text),

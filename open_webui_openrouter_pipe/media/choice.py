@@ -296,8 +296,9 @@ def _part(attachment: Attachment, part: Mapping[str, Any], encoded: Encoded, for
         case "audio":
             audio: AudioData = {"data": encoded.base64, "format": _AUDIO_FORMATS[encoded.media_type]}
             return {"type": "input_audio", "input_audio": audio}
-        case "video":
-            return {"type": "input_video", "video_url": encoded.data_url}
+        case _:
+            name, kind = next(each for each in PART_KINDS.items() if each[1].modality == form)
+            return cast("InputPart", {"type": name, kind.source[0]: encoded.data_url})
 
 
 def plain_name(name: str) -> str:

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 from ..conversation.conversation import ContentCache
 from ..errors import AttachmentUnavailable
 from ..ports import Downloads, FileContent, Files, FilledItems, Model
-from ..responses.items import Item, is_message
+from ..responses.items import NOT_IN_OUTPUTS, Item, is_message
 from ..responses.values import clean_text, decode, host_file_id, host_file_path
 from ..words.lines import notice
 from .choice import (
@@ -195,8 +195,8 @@ class MediaLibrary:
         if isinstance(encoded, AttachmentUnavailable):
             raise encoded
         form = self._form_of(encoded)
-        is_part_of_message = is_message(item) or form not in {"audio", "video"}
-        if form is None or attachment.kind not in {"file", form} or not is_part_of_message:
+        may_stand_here = is_message(item) or form not in NOT_IN_OUTPUTS
+        if form is None or attachment.kind not in {"file", form} or not may_stand_here:
             raise AttachmentUnavailable(_kind_line(encoded))
         return replacement_for(attachment, item, encoded, form)
 

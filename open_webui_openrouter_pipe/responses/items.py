@@ -327,6 +327,8 @@ PART_KINDS: Final[Mapping[str, PartKind]] = {
     ),
 }  # fmt: skip
 """What is particular to each type of part that is no text."""
+NOT_IN_OUTPUTS: Final = {kind.modality for kind in PART_KINDS.values() if not kind.in_outputs}
+"""What no tool's output may hold."""
 
 _FIELDS: Final = ("imageUrl", "result", "imageB64")
 _BEGINNING_CHARACTERS: Final = 256
