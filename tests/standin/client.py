@@ -38,12 +38,6 @@ def events_of(body: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def cases(table: str) -> list[tuple[Any, str]]:
-    """The lines of a table of cases: a body as JSON, ``=>``, and what is expected of it."""
-    rows = (line.partition(" => ") for line in table.strip().splitlines())
-    return [(json.loads(body), expected) for body, _, expected in rows]
-
-
 @dataclass(frozen=True, slots=True)
 class Client:
     """Sends requests with a good key."""

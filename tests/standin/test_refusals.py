@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from scripts.standin import StandIn, media
-from scripts.standin.catalogue import NO_ENDPOINT, NO_POLICY, NO_PROVIDER
 from scripts.standin.drawing import draw
 from scripts.standin.errors import KNOWN
-from tests.standin.client import CLOCK, WEATHER, Client, cases, output, user
+from tests.standin.client import CLOCK, WEATHER, Client, output, user
 from tests.support.files import PICTURES, data_url
+from tests.support.rows import rows
 
 CALL = {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": '{"city":"Rome"}'}
 TEXT = {"type": "output_text", "text": "Hi.", "annotations": []}
 ASSISTANT = {"type": "message", "role": "assistant", "id": "msg_1", "status": "completed", "content": [TEXT]}
 PNG = data_url("image/png", draw("red"))
 CLAUDE = "anthropic/claude-sonnet-4.5"
-SEARCH, FETCH = {"type": "openrouter:web_search"}, {"type": "openrouter:web_fetch"}
-MUST = {"type": "allowed_tools", "mode": "required", "tools": [SEARCH]}
+SEARCH = {"type": "openrouter:web_search"}
 GOOD: dict[str, Any] = {
     "model": "openai/gpt-5.2",
     "input": [
@@ -70,67 +70,25 @@ def test_a_full_good_request_is_accepted(client: Client) -> None:
     assert [record.warnings for record in client.standin.responses] == [[], ["unknown top-level key: novel"]]
 
 
+NAMES = {
+    "CALL": CALL,
+    "OUTPUT": output(CALL),
+    "TEXT": TEXT,
+    "CLOCK": CLOCK,
+    "FETCH": {"type": "openrouter:web_fetch"},
+    "SEARCH": SEARCH,
+    "MUST": {"type": "allowed_tools", "mode": "required", "tools": [SEARCH]},
+    "LONG": "x" * 257,
+    "LONGER": "x" * 771,
+}
+TABLE = Path(__file__).with_name("refusals.txt")
 NULLS = (
     "instructions max_output_tokens parallel_tool_calls reasoning include temperature provider metadata "
     "prompt_cache_key truncation service_tier background"
 )
-MALFORMED = (
-    """
-{"input": null} => input
-{"input": {}} => input
-{"store": true} => store
-{"store": null} => store
-{"model": null} => model
-{"stream": null} => stream
-{"session_id": null} => session_id
-{"previous_response_id": "gen-1"} => previous_response_id
-{"reasoning": {"effort": "huge"}} => reasoning
-{"reasoning": {"exclude": true}} => reasoning.exclude
-{"provider": {"fastest": true}} => provider.fastest
-{"provider": {"sort": "beauty"}} => provider
-{"provider": {"max_price": {"prompt": 1.5}}} => provider
-{"include": ["everything"]} => include
-{"session_id": "LONG"} => session_id
-{"user": "LONG"} => user
-{"temperature": 2.1} => temperature
-{"top_p": -0.1} => top_p
-{"presence_penalty": 3} => presence_penalty
-{"max_output_tokens": 0} => max_output_tokens
-{"max_tool_calls": 31} => max_tool_calls
-{"stop": ["a", "a", "a", "a", "a"]} => stop
-{"metadata": {"a[0]": ""}} => metadata
-{"metadata": {"LONG": ""}} => metadata
-{"metadata": {"a": 1}} => metadata
-{"metadata": {"a": "LONGLONGLONG"}} => metadata
-{"plugins": [{"id": "file-parser", "pdf": {"engine": "magic"}}]} => plugins
-{"stop_server_tools_when": []} => stop_server_tools_when
-{"tools": {}} => tools
-{"tools": [{"type": "function", "function": {"name": "a", "parameters": {}}}]} => tools.0.name
-{"tools": [{"type": "function", "name": "a"}]} => tools.0.parameters
-{"tools": [{"type": "function", "name": "a b", "parameters": null}]} => tools.0.name
-{"tools": [CLOCK, CLOCK]} => tools.1.name
-{"tools": [{"type": "function", "name": "a", "parameters": {"type": "array"}}]} => tools.0.parameters
-{"tools": [{"type": "magic"}]} => tools.0.type
-{"input": [{"role": "tool", "content": "x"}]} => input.0
-{"input": [{"type": "thought"}]} => input.0.type
-{"input": [{"role": "user"}]} => input.0.content
-{"input": [{"role": "user", "content": []}]} => input.0.content
-{"input": [{"role": "assistant", "content": [{"type": "input_text", "text": "x"}]}]} => input.0.content
-{"input": [{"role": "assistant", "type": "message", "id": "m", "content": [TEXT]}]} => input.0.status
-{"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "https://a.example"}]}]} => input.0
-{"input": [{"role": "user", "content": [{"type": "input_text", "text": "x", "cache_control": {}}]}]} => input.0
-{"input": [{"type": "function_call", "call_id": "c", "name": "n", "arguments": {}}]} => input.0.arguments
-{"input": [{"type": "function_call", "call_id": "LONG", "name": "n", "arguments": "{}"}]} => input.0.call_id
-{"input": [{"type": "function_call", "call_id": "c", "name": "a b", "arguments": "{}"}]} => input.0.name
-{"input": [{"type": "function_call", "call_id": "c", "name": "n", "arguments": "{}", "note": 1}]} => input.0.note
-{"input": [{"type": "reasoning", "summary": []}]} => input.0.id
-""".replace("LONG", "x" * 257)
-    .replace("CLOCK", json.dumps(CLOCK))
-    .replace("TEXT", json.dumps(TEXT))
-)
 
 
-@pytest.mark.parametrize(("body", "path"), cases(MALFORMED))
+@pytest.mark.parametrize(("body", "path"), rows(TABLE, "malformed: the path of the fault", NAMES))
 def test_a_malformed_request_is_refused_with_the_path_of_its_fault(
     client: Client, body: Any, path: str
 ) -> None:
@@ -148,38 +106,9 @@ def test_null_is_accepted_where_it_is_documented(client: Client) -> None:
     assert client.post("Hi", **dict.fromkeys(NULLS.split())).status_code == 200
 
 
-CALL_TEXT, OUTPUT_TEXT = json.dumps(CALL), json.dumps(output(CALL))
-REFUSED = f"""
-{{"input": ""}} => 400 No input provided
-{{"input": []}} => 400 No input provided
-{{"models": ["a", "b", "c", "d"]}} => 400 'models' array must have 3 items or fewer
-{{"input": [{CALL_TEXT}]}} => 400 No tool output found for function call call_1.
-{{"input": [{OUTPUT_TEXT}, {CALL_TEXT}]}} => 400 No tool call found for function call output with call_id call_1.
-{{"input": [{CALL_TEXT}, {CALL_TEXT}, {OUTPUT_TEXT}]}} => 400 Duplicate function call with call_id call_1.
-{{"input": [{CALL_TEXT}, {OUTPUT_TEXT}, {OUTPUT_TEXT}]}} => 400 Duplicate output for call_id call_1.
-{{"model": "openai/gpt-9"}} => 400 openai/gpt-9 is not a valid model ID
-{{"models": ["openai/gpt-9"]}} => 400 openai/gpt-9 is not a valid model ID
-{{"model": "google/gemini-3-flash-image", "tools": [{json.dumps(CLOCK)}]}} => 404 No endpoints found that support tool
-{{"model": "google/gemini-3-pro", "reasoning": {{"effort": "none"}}}} => 400 Reasoning is mandatory for this endpoint
-{{"model": "openai/gpt-5.2", "provider": {{"only": ["azure"]}}}} => 404 {NO_PROVIDER}
-{{"model": "openai/gpt-5.2", "provider": {{"ignore": ["openai"]}}}} => 404 {NO_PROVIDER}
-{{"model": "openai/gpt-5.2", "provider": {{"zdr": true}}}} => 404 {NO_POLICY}
-{{"model": "deepseek/deepseek-v3.2", "provider": {{"data_collection": "deny"}}}} => 404 {NO_POLICY}
-{{"model": "openai/gpt-5.2", "provider": {{"quantizations": ["fp8"]}}}} => 404 {NO_ENDPOINT}
-{{"model": "openai/gpt-5.2", "provider": {{"max_price": {{"prompt": "1.74"}}}}}} => 404 {NO_ENDPOINT}
-{{"model": "openai/gpt-5.2", "provider": {{"max_price": {{"completion": "1"}}}}}} => 404 {NO_ENDPOINT}
-{{"tools": [{json.dumps(FETCH)}], "tool_choice": {json.dumps(MUST)}}} => 400 Tool choice
-{{"tools": [{json.dumps(CLOCK)}], "tool_choice": {{"type": "function", "name": "other"}}}} => 400 Tool choice
-{{"model": "{CLAUDE}", "reasoning": {{"effort": "low"}}, "tools": [{json.dumps(SEARCH)}],\
- "tool_choice": {json.dumps(MUST)}}} => 400 Thinking may not be enabled
-{{"modalities": ["image", "text"]}} => 404 No endpoints found that support the requested output modalities: image, text
-{{"model": "standin/pictures-only"}} => 404 No endpoints found that support the requested output modalities: text
-{{"image_config": {{"aspect_ratio": "1:1"}}}} => 400 image_config needs the output modality image
-{{"model": "standin/drawing", "modalities": ["image"], "image_config": {{"aspect_ratio": "auto"}}}} => 400 aspect
-"""
-
-
-@pytest.mark.parametrize(("body", "expected"), cases(REFUSED))
+@pytest.mark.parametrize(
+    ("body", "expected"), rows(TABLE, "refused: the status and the beginning of the message", NAMES)
+)
 def test_what_cannot_be_served_is_refused_with_its_text(client: Client, body: Any, expected: str) -> None:
     """Status and beginning of the message, which the log repeats."""
     answer = client.http.post("/responses", json={"model": "standin/script", "input": "Hi", **body})
