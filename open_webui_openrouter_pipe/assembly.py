@@ -39,7 +39,7 @@ from .turn.fit import Fitter, FitTerms
 from .turn.own_tools import RecallTool
 from .turn.recorder import generate_item_id
 from .turn.round import Ports
-from .turn.runner import PromptKeeper, TurnRequest, TurnRunner
+from .turn.runner import PromptKeeper, TurnRunner
 from .turn.summaries import Summarizer, SummaryModel, SummaryWriter
 from .words.lines import ENGLISH, notice
 from .worker import Stores, Worker
@@ -80,14 +80,6 @@ class Assembly:
             attachments=self.library,
             downloads=self.library.downloads,
         )
-        request = TurnRequest(
-            messages=call.messages,
-            origin=call.origin,
-            persistence=persistence,
-            base_system_prompt=call.base_system_prompt,
-            base_user_prompt=call.base_user_prompt,
-            has_attachments=call.has_attachments,
-        )
         keeps_prompt = settings.steady_system_prompt and call.in_chat
         keeper = PromptKeeper(
             stores.prompts if call.keeps else None,
@@ -97,9 +89,14 @@ class Assembly:
         counter = partial(worker.planner.counter, call.model_id)
         worker.admission.settings = settings.admission
         return TurnRunner(
-            request,
+            call.messages,
+            call.origin,
+            persistence,
             ports,
             self.channel,
+            base_system_prompt=call.base_system_prompt,
+            base_user_prompt=call.base_user_prompt,
+            has_attachments=call.has_attachments,
             memory=worker.memory,
             fitter=fitter,
             slot=worker.admission.slot(call.user_id, is_task=call.task is not None, show=self.channel.put),

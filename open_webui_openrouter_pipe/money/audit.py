@@ -1,13 +1,12 @@
 """What a request has cost and what became of its context: a row of the audit, of which the ledger keeps sums. Pure.
 
-The fields of `Bill` are the one list of columns: those with the metadata `column` are columns of the audit, of the type
-that they are annotated with. Those that `ports.ChatSpending` names are added up in the ledger for each chat of a user.
+The fields of `Bill` are the one list of columns, of the type that they are annotated with. Those that
+`ports.ChatSpending` names are added up in the ledger for each chat of a user.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from typing import Final, Literal, TypeAlias
 
 from ..conversation.budget import ContextOverflow, WindowTooSmall
@@ -17,9 +16,6 @@ Purpose: TypeAlias = Literal["answer", "summary", "summary_ahead"]
 """What a request is for: the user's answer, or a summary, written while the user waits or in the background."""
 
 _NOT_PRUNING = frozenset({"cap", "summary", "recall"})
-
-
-_COLUMN: Final[Mapping[str, bool]] = {"column": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,33 +34,33 @@ class Bill:
     key of their own; `hold` is the id of what was held for the request, "" for nothing.
     """
 
-    id: str = field(default="", metadata=_COLUMN)
-    user_id: str = field(default="", metadata=_COLUMN)
-    chat_id: str = field(default="", metadata=_COLUMN)
-    message_id: str = field(default="", metadata=_COLUMN)
-    model: str = field(default="", metadata=_COLUMN)
-    purpose: Purpose = field(default="answer", metadata=_COLUMN)
-    window_tokens: int = field(default=0, metadata=_COLUMN)
-    budget_tokens: int = field(default=0, metadata=_COLUMN)
-    limit_tokens: int = field(default=0, metadata=_COLUMN)
-    tokens_before: int = field(default=0, metadata=_COLUMN)
-    tokens_sent: int = field(default=0, metadata=_COLUMN)
-    steps: tuple[Step, ...] = field(default=(), metadata=_COLUMN)
-    rejected: bool = field(default=False, metadata=_COLUMN)
-    input_tokens: int = field(default=0, metadata=_COLUMN)
-    cached_tokens: int = field(default=0, metadata=_COLUMN)
-    output_tokens: int = field(default=0, metadata=_COLUMN)
-    cost: float = field(default=0.0, metadata=_COLUMN)
-    input_cost: float = field(default=0.0, metadata=_COLUMN)
-    read_cost: float = field(default=0.0, metadata=_COLUMN)
-    saved: float = field(default=0.0, metadata=_COLUMN)
-    details_omitted: int = field(default=0, metadata=_COLUMN)
-    failure: str = field(default="", metadata=_COLUMN)
-    break_position: str = field(default="", metadata=_COLUMN)
-    break_cause: str = field(default="", metadata=_COLUMN)
-    lost_tokens: int = field(default=0, metadata=_COLUMN)
-    expected_cached_tokens: int = field(default=0, metadata=_COLUMN)
-    lost_cost: float = field(default=0.0, metadata=_COLUMN)
+    id: str = ""
+    user_id: str = ""
+    chat_id: str = ""
+    message_id: str = ""
+    model: str = ""
+    purpose: Purpose = "answer"
+    window_tokens: int = 0
+    budget_tokens: int = 0
+    limit_tokens: int = 0
+    tokens_before: int = 0
+    tokens_sent: int = 0
+    steps: tuple[Step, ...] = ()
+    rejected: bool = False
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    input_cost: float = 0.0
+    read_cost: float = 0.0
+    saved: float = 0.0
+    details_omitted: int = 0
+    failure: str = ""
+    break_position: str = ""
+    break_cause: str = ""
+    lost_tokens: int = 0
+    expected_cached_tokens: int = 0
+    lost_cost: float = 0.0
     requests: int = 1
     accounts: tuple[str, ...] = ()
     hold: str = ""
@@ -73,6 +69,12 @@ class Bill:
     def pruned(self) -> bool:
         """Whether old turns or tool results were shortened or dropped without a summary."""
         return any(step.triggered and step.name not in _NOT_PRUNING for step in self.steps)
+
+
+AUDIT_COLUMNS: Final = tuple(
+    column for column in fields(Bill) if column.name not in {"requests", "accounts", "hold"}
+)
+"""What the audit has; the rest is for the ledger alone."""
 
 
 def sent_bill(plan: Plan) -> Bill:

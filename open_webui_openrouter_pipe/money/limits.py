@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, Literal
@@ -109,7 +109,7 @@ def _read_scope(name: str) -> tuple[Scope | None, str]:
 
 def accounts_of(user_id: str, groups: Sequence[Group], limits: SpendingLimits) -> tuple[str, ...]:
     """Return the accounts that a user's spending is counted in: theirs, everybody's, and of groups with a limit."""
-    limited = {limit.group for limit in limits.limits if limit.scope == "group"}
+    limited = [limit.group for limit in limits.limits if limit.scope == "group"]
     named = {_group_account(group) for group in groups if group.name in limited}
     return (_user_account(user_id), *sorted(named), EVERYBODY)
 
@@ -118,25 +118,20 @@ def limits_of(
     user_id: str, groups: Sequence[Group], limits: SpendingLimits, *, is_admin: bool
 ) -> tuple[AccountLimit, ...]:
     """Return what a user is under. An administrator, who could change the limits, is only under those of all."""
-    return tuple(_limits_of(user_id, groups, limits, is_admin=is_admin))
-
-
-def _limits_of(
-    user_id: str, groups: Sequence[Group], limits: SpendingLimits, *, is_admin: bool
-) -> Iterator[AccountLimit]:
-    names = {group.name for group in groups}
+    names, found = {group.name for group in groups}, list[AccountLimit]()
     own_periods = {limit.period for limit in limits.limits if limit.scope == "each" and limit.group in names}
     for limit in limits.limits:
         if limit.scope == "all":
-            yield AccountLimit(limit, EVERYBODY)
+            found.append(AccountLimit(limit, EVERYBODY))
         elif is_admin:
             continue
         elif limit.scope == "group":
-            for group in groups:
-                if group.name == limit.group:
-                    yield AccountLimit(limit, _group_account(group))
+            found += [
+                AccountLimit(limit, _group_account(group)) for group in groups if group.name == limit.group
+            ]
         elif (limit.group in names) if limit.scope == "each" else (limit.period not in own_periods):
-            yield AccountLimit(limit, _user_account(user_id))
+            found.append(AccountLimit(limit, _user_account(user_id)))
+    return tuple(found)
 
 
 def _user_account(user_id: str) -> str:

@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from operator import attrgetter, eq
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from ..conversation.conversation import DigestedItem, content_digest, digest_item
@@ -33,9 +34,9 @@ another branch or a filter makes them; what the plan decides now of earlier turn
 
 _NAME_BYTES: Final = 8
 
-_FOR_ALL: Final = ("models", "provider", "session_id", "prompt_cache_key", "format")
+_FOR_ALL: Final = frozenset({"models", "provider", "session_id", "prompt_cache_key", "format"})
 """Parameters that lead to another provider or another of its machines, or stand before all else in the prompt."""
-_FOR_MESSAGES: Final = ("reasoning", "tool_choice", "parallel_tool_calls", "thinking_tokens")
+_FOR_MESSAGES: Final = frozenset({"reasoning", "tool_choice", "parallel_tool_calls", "thinking_tokens"})
 """Parameters without which Anthropic knows the tools and the system prompt, but no message."""
 
 
@@ -170,9 +171,8 @@ def _beginnings(entry: DigestedItem) -> Iterator[int]:
 
 def _settings_of(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield what a cache depends on beside tools and input; how long it is kept changes nothing that is in it."""
-    for name in (*_FOR_ALL, *_FOR_MESSAGES):
-        if name in body and name != "reasoning":
-            yield name, body[name]
+    for name in (_FOR_ALL | _FOR_MESSAGES) & body.keys() - {"reasoning"}:
+        yield name, body[name]
     if form := as_object(body.get("text")).get("format"):
         yield "format", form
     reasoning = {name: value for name, value in as_object(body.get("reasoning")).items() if name != "summary"}
@@ -236,8 +236,7 @@ def nearest(earlier: Iterable[LastRequest], now: Digests) -> Comparison | None:
 
     An answer that is written again, and another model of the same chat, continue an older request than the last one.
     """
-    compared = [compare_items(last, now) for last in earlier]
-    return max(compared, key=lambda each: each.shared, default=None)
+    return max((compare_items(last, now) for last in earlier), key=attrgetter("shared"), default=None)
 
 
 def compare_items(earlier: LastRequest, now: Digests) -> Comparison:
@@ -251,7 +250,7 @@ def compare_items(earlier: LastRequest, now: Digests) -> Comparison:
     shared = _shared(last.items, now.items, 0, 0, until)
     # where nothing stood there for one turn alone, the next one begins with the whole of it
     question = last.items[last.completed : last.completed + 1]
-    is_whole = any(item in now.items[: now.completed] for item in question)
+    is_whole = bool({*question} & {*now.items[: now.completed]})
     reusable = len(last.items) if is_whole else until
     if shared < until or now.completed <= last.completed:
         return Comparison(earlier, shared, reusable, shared < until)
@@ -271,18 +270,14 @@ def find_break(found: Comparison, now: Digests) -> FoundBreak | None:
     Behind the first change nothing more can be lost, so that only that one counts.
     """
     last = found.last.digests
-    changed = sorted(
-        name
-        for name in now.settings.keys() | last.settings.keys()
-        if now.settings.get(name) != last.settings.get(name)
-    )
-    if names := tuple(name for name in changed if name in _FOR_ALL):
+    changed = {name for name, _ in now.settings.items() ^ last.settings.items()}
+    if names := tuple(sorted(changed & _FOR_ALL)):
         return FoundBreak("settings", "settings", names)
     if list(last.tools) != list(now.tools):
         return None if _tools_are_announced(last, now) else FoundBreak("tools", "tools")
     if found.differs and found.shared < max(now.leading, last.leading):
         return None if now.new_prompt else FoundBreak("instructions", "prompt")
-    names = tuple(name for name in changed if name in _FOR_MESSAGES)
+    names = tuple(sorted(changed & _FOR_MESSAGES))
     if names and model_family(found.last.model) == ANTHROPIC:
         return FoundBreak("settings", "settings", names)
     return _break_in_turns(found, now) if found.differs else None
@@ -294,7 +289,7 @@ def price_break(broken: FoundBreak, found: Comparison, now: Digests, *, now_seco
     if now_seconds >= found.last.cached_until:
         return broken
     kept = {"tools": 0.0, "settings": 0.0}.get(broken.position, now.tokens_before(found.shared))
-    if broken.position == "settings" and not set(broken.names) & set(_FOR_ALL):
+    if broken.position == "settings" and _FOR_ALL.isdisjoint(broken.names):
         kept = now.tokens_before(now.leading)
     reusable = cacheable_tokens(last.tokens_before(found.reusable), rule)
     lost = max(0, reusable - cacheable_tokens(kept, rule))
@@ -304,7 +299,7 @@ def price_break(broken: FoundBreak, found: Comparison, now: Digests, *, now_seco
 
 def _shared(last: Sequence[int], now: Sequence[int], last_at: int, now_at: int, count: int) -> int:
     """Return how many of so many items are the same from these two places on."""
-    same = (last[last_at + step] == now[now_at + step] for step in range(count))
+    same = map(eq, last[last_at : last_at + count], now[now_at : now_at + count])
     return sum(takewhile(bool, same))
 
 

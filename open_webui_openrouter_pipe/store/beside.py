@@ -11,7 +11,7 @@ import math
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Final, Generic, TypeVar
 
 import sqlalchemy as sa
@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from ..conversation.budget import Calibration
 from ..conversation.tokens import TokenCounts
 from ..errors import StoreError, StoreUnavailable
-from ..money.audit import Bill
+from ..money.audit import AUDIT_COLUMNS, Bill
 from .database import Database, epoch_seconds
 
 MAX_TASKS: Final = 64
@@ -28,7 +28,6 @@ GATHERING_SECONDS: Final = 1.0
 """How long the first value of a batch waits for others."""
 
 _BATCH_VALUES: Final = 100
-_AUDITED: Final = tuple(field.name for field in fields(Bill) if field.metadata.get("column"))
 _CLOSING_SECONDS: Final = 5.0
 
 _log = logging.getLogger(__name__)
@@ -204,7 +203,7 @@ class AuditLog(BatchWriter[Bill]):
         now, values = self._clock(), []
         for bill in bills:
             row = asdict(bill)
-            columns = {name: row[name] for name in _AUDITED}
+            columns = {column.name: row[column.name] for column in AUDIT_COLUMNS}
             values.append(columns | {"pruned": bill.pruned, "created": now})
         await self._database.change(self._table.insert(), values)
 

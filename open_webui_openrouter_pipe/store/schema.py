@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from ..money.audit import Bill
+from ..money.audit import AUDIT_COLUMNS
 from ..ports import ChatSpending
 
 _PREFIX: Final = "openrouter_pipe_"
@@ -140,9 +140,8 @@ def define_tables(schema: str | None) -> Tables:
         )
 
     audit: dict[str, str] = {}
-    for column in fields(Bill):
-        if column.metadata.get("column"):
-            audit |= {**_BEFORE_FIELD.get(column.name, {}), column.name: str(column.type)}
+    for column in AUDIT_COLUMNS:
+        audit |= {**_BEFORE_FIELD.get(column.name, {}), column.name: str(column.type)}
     used = ("chat_id", "last_used")
     tables = Tables(
         artifact=define("artifact", _types(SealedRow), key=2, index=used),

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from itertools import accumulate
+from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -32,7 +33,7 @@ from ..money.limits import (
     nearest,
     period_end,
 )
-from ..money.prefix import NOTHING_SENT, Digests, FoundBreak, LastRequest, digests_of
+from ..money.prefix import NOTHING_SENT, Digests, FoundBreak, LastRequest, digests_of, expected_input
 from ..money.prices import CacheRule, Prices, dollars, next_input
 from ..planning.plan import Plan
 from ..ports import Ledger, Model, Notice, Request, RequestBody, RequestOrigin, Show
@@ -59,6 +60,7 @@ MEASURABLE_SECONDS: Final = 0.2
 """Answers that arrive faster arrive in one piece, which says nothing about their speed."""
 
 _POLL_SECONDS: Final = 0.5
+_WAS_READ_ONCE: Final = attrgetter("was_read_once")
 
 log = logging.getLogger(__name__)
 
@@ -245,7 +247,8 @@ class Spending:
     away: Away = nullcontext
     """Leaves the place among the running requests to others while the user is asked."""
     _prices: Prices = field(init=False)
-    _rule: CacheRule = field(init=False)
+    _rule: CacheRule = field(default=CacheRule("none"), init=False)
+    _row_id: str = field(init=False)
     _chat: bytes = field(init=False)
     _message: bytes = field(init=False)
     _digests: Digests = field(default=NOTHING_SENT, init=False)
@@ -257,7 +260,7 @@ class Spending:
     def __post_init__(self) -> None:
         origin = self.origin
         self._prices = prices_of(self.model)
-        self._rule = CacheRule.of(origin.model, self._prices)
+        self._row_id = origin.preset or origin.model
         self._chat = cache_key(origin.user_id, origin.chat_id)
         self._message = cache_key(origin.user_id, origin.chat_id, "message", origin.message_id)
 
@@ -338,12 +341,11 @@ class Spending:
             self.services.turns.get(self._message) or AnswerCost(),
             asyncio.get_running_loop().time(),
         )
-        seconds, writing = (
-            now - since if since is not None else 0.0
-            for since in (answer.began_seconds, answer.first_seconds)
-        )
+        began, first = answer.began_seconds, answer.first_seconds
         cost = AnswerCost(
-            earlier.usage.plus(usage), earlier.seconds + seconds, earlier.writing_seconds + writing
+            earlier.usage.plus(usage),
+            earlier.seconds + (0.0 if began is None else now - began),
+            earlier.writing_seconds + (0.0 if first is None else now - first),
         )
         self.services.turns.put(self._message, cost)
 
@@ -358,10 +360,6 @@ class Spending:
     def expected_cost(self) -> float:
         """What the input of the last request was expected to cost, in dollars."""
         return self._prices.input_cost(self._expected, long=self._rule.is_kept_long)
-
-    @property
-    def _row_id(self) -> str:
-        return self.origin.preset or self.origin.model
 
     async def _expect(
         self, plan: Plan, request: Request, *, new_prompt: bool = False
@@ -389,7 +387,8 @@ class Spending:
         self._digests = await asyncio.to_thread(name) if plan.counts.media else name()
         self._rule = CacheRule.of(origin.model, self._prices, long=request.is_kept_long)
         last = planner.memory.last_requests(origin.user_id, origin.chat_id, origin.model)
-        self._expected = planner.memory.expected(self._digests, self._rule, last)
+        read_once, now_seconds = next(filter(_WAS_READ_ONCE, last), None), planner.memory.clock()
+        self._expected = expected_input(self._digests, self._rule, read_once, now_seconds=now_seconds)
         return last
 
     def note_summary(self, bill: Bill) -> None:
@@ -437,7 +436,7 @@ class Spending:
     def _latest(self) -> LastRequest | None:
         """Return what the chat was last billed for, by any model; its bill has to be for the input alone."""
         sent = self.services.planner.memory.last_requests(self.origin.user_id, self.origin.chat_id)
-        return next((each for each in sent if each.was_read_once), None)
+        return next(filter(_WAS_READ_ONCE, sent), None)
 
     async def _confirm(self, ask: Ask) -> None:
         """Ask before a request above the threshold, once for each message. Raises SpendingDeclined."""
@@ -450,7 +449,7 @@ class Spending:
                 names = {"model": self.origin.model, "earlier": latest.model}
                 question = notice("confirm_switch", cost=dollars(cost), cached=dollars(cached_cost), **names)
         if not question and cost > threshold:
-            tokens, cached = (about(self._expected.input_tokens), about(self._expected.cached_tokens))
+            tokens, cached = about(self._expected.input_tokens), about(self._expected.cached_tokens)
             name = "confirm_cost_cached" if cached else "confirm_cost"
             question = notice(name, cost=dollars(cost), tokens=tokens, cached=cached)
         if not question:
@@ -473,23 +472,18 @@ class Spending:
         if await self._has_hold(hold, amount):
             return
         await notify(Notice(notice("limit_waiting"), done=False))
+        has_hold, left_seconds = False, WAIT_SECONDS
         try:
-            has_hold = await self._wait_for_hold(hold, amount)
+            while not has_hold and left_seconds > 0:
+                await self.services.sleep(_POLL_SECONDS)
+                left_seconds -= _POLL_SECONDS
+                has_hold = await self._has_hold(hold, amount)
         except SpendingLimitReached:
             await notify(Notice(notice("place_found")))
             raise
         await notify(Notice(notice("place_found")))
         if not has_hold:
             raise SpendingLimitReached(notice("limit_in_use"))
-
-    async def _wait_for_hold(self, hold: str, amount: float) -> bool:
-        left_seconds = WAIT_SECONDS
-        while left_seconds > 0:
-            await self.services.sleep(_POLL_SECONDS)
-            left_seconds -= _POLL_SECONDS
-            if await self._has_hold(hold, amount):
-                return True
-        return False
 
     async def _has_hold(self, hold: str, amount: float) -> bool:
         """Try to hold an amount. Raises SpendingLimitReached where waiting is useless."""

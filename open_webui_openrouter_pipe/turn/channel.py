@@ -9,7 +9,7 @@ along at once. A browser draws each event; gathering them is what keeps a fast a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, TypeAlias
@@ -29,12 +29,10 @@ _MAX_JOINED_CHARACTERS: Final = 16_384
 class OutputChannel:
     """A queue of outputs that joins deltas by time. One task puts, one drains."""
 
-    def __init__(
-        self, *, interval_seconds: float = INTERVAL_SECONDS, clock: Callable[[], float] | None = None
-    ) -> None:
-        """Start empty and open; `clock` returns monotonic seconds and defaults to the event loop's."""
+    def __init__(self, *, interval_seconds: float = INTERVAL_SECONDS) -> None:
+        """Start empty and open."""
         self._interval = interval_seconds
-        self._clock = clock or asyncio.get_running_loop().time
+        self._clock = asyncio.get_running_loop().time
         self._queue: list[Output] = []
         self._chunks: list[str] = []
         """What continues the delta at the end of the queue."""

@@ -94,25 +94,17 @@ class FitTerms:
     """Whether bills may calibrate the counts: they are for the input alone, to which plugins would add."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Fitter:
-    """Fits the requests of one call of the host; what is shortened, and when, is decided in `planning` alone."""
+    """Fits the requests of one call of the host; without a summarizer, no summary is used or written."""
 
-    def __init__(
-        self,
-        services: PlannerServices,
-        terms: FitTerms,
-        origin: RequestOrigin,
-        *,
-        summarizer: Summarizer | None = None,
-    ) -> None:
-        """`origin` says whose requests these are; without a summarizer, no summary is used or written."""
-        self._services = services
-        self._terms = terms
-        self._origin = origin
-        self._summarizer = summarizer
-        self._counter: TokenCounter | None = None
-        self.written = SummaryBatch()
-        """The summaries that the last fit has waited for."""
+    services: PlannerServices
+    terms: FitTerms
+    origin: RequestOrigin
+    summarizer: Summarizer | None = None
+    written: SummaryBatch = field(default_factory=SummaryBatch, init=False)
+    """The summaries that the last fit has waited for."""
+    _counter: TokenCounter | None = field(default=None, init=False)
 
     async def fit(self, conversation: Conversation, notify: Show) -> Plan:
         """Plan the request, have the summaries written that it requires, and show the user what is done to the chat.
@@ -123,7 +115,7 @@ class Fitter:
         try:
             fitted, known = await self._fit(conversation, notify)
         except (ContextOverflow, WindowTooSmall) as overflow:
-            self._services.record(self._origin, rejected_bill(self._terms.model.id, overflow))
+            self.services.record(self.origin, rejected_bill(self.terms.model.id, overflow))
             raise
         await self.report(conversation, fitted, notify, known=known)
         return fitted
@@ -135,22 +127,22 @@ class Fitter:
 
     async def discard(self, conversation: Conversation, turns: Sequence[range]) -> int:
         """Discard the summaries of these turns, counted from 1, or of all; return how many. Raises StoreError."""
-        return await self._summarizer.discard(conversation, turns) if self._summarizer else 0
+        return await self.summarizer.discard(conversation, turns) if self.summarizer else 0
 
     def retry_summaries(self) -> None:
         """Ask for summaries again, and wait for them, in a chat where they could not be had: its user asks for one."""
-        if self._summarizer:
-            self._summarizer.retry()
+        if self.summarizer:
+            self.summarizer.retry()
 
     @property
     def summarizes(self) -> bool:
         """Whether summaries are written at all."""
-        return self._summarizer is not None
+        return self.summarizer is not None
 
     @property
     def aim(self) -> Aim:
         """The aim by which a chat goes whose user has commanded none."""
-        return self._terms.settings.context_aim
+        return self.terms.settings.context_aim
 
     async def report(
         self,
@@ -168,9 +160,9 @@ class Fitter:
         one unfolds the others.
         """
         # a chat without an id is known by its first turn; the host's tasks are not the chat's requests
-        chat = self._origin.chat_id.encode() or b"".join(turn.chain for turn in conversation.turns[:1])
-        key = self._origin.user_id.encode() + b"\n" + chat
-        new = self._services.memory.new_reductions(key, fitted.reductions) if self._terms.recorded else ()
+        chat = self.origin.chat_id.encode() or b"".join(turn.chain for turn in conversation.turns[:1])
+        key = self.origin.user_id.encode() + b"\n" + chat
+        new = self.services.memory.new_reductions(key, fitted.reductions) if self.terms.recorded else ()
         lines = [_lacking(each, fitted) for each in new if each.kind not in known]
         if reason:
             lines[-1:] = [notice("sentences", first=lines[-1], second=reason) if lines else reason]
@@ -184,11 +176,11 @@ class Fitter:
         without. Return what the user was informed of meanwhile, too.
         """
         model, known = await self._known(conversation)
-        first, summarizer = await self._plan(conversation, model, known), self._summarizer
+        first, summarizer = await self._plan(conversation, model, known), self.summarizer
         if summarizer is None or not first.required_summaries:
             return first, ()
-        origin = self._origin
-        is_cached = self._services.memory.may_be_cached(origin.user_id, origin.chat_id, model.id)
+        origin = self.origin
+        is_cached = self.services.memory.may_be_cached(origin.user_id, origin.chat_id, model.id)
         cached_prefix = first.cached_prefix if is_cached else None
         if not summarizer.may_wait:
             summarizer.prefetch(first.required_summaries, cached_prefix)
@@ -206,10 +198,10 @@ class Fitter:
 
     def prefetch(self, sent: Plan) -> None:
         """Have the summaries written that the next requests will require; `sent` is in the provider's cache."""
-        if self._summarizer is not None:
+        if self.summarizer is not None:
             prefix = CachedPrefix(sent.items, sent.marks, sent.tokens, sent.unoffered_tools)
             # a request for a summary carries all other tools
-            self._summarizer.prefetch(sent.prefetch_summaries, None if sent.omitted_tools else prefix)
+            self.summarizer.prefetch(sent.prefetch_summaries, None if sent.omitted_tools else prefix)
 
     async def refit_smaller(
         self, conversation: Conversation, refused: Plan, *, named_tokens: int | None = None
@@ -219,23 +211,23 @@ class Fitter:
         A window that was unknown is `named_tokens`, which are remembered, or else less than what was refused.
         """
         window_tokens, limit_tokens = refused.budget.window_tokens, refused.limit_tokens
-        if is_unknown := self._terms.model.window_tokens is None:
+        if is_unknown := self.terms.model.window_tokens is None:
             window_tokens = limit_tokens = named_tokens or refused.tokens
             if named_tokens:
-                self._services.named_windows[self._origin.user_id, refused.model] = named_tokens
-        known = (await self._calibrated(self._terms.model)).calibration
+                self.services.named_windows[self.origin.user_id, refused.model] = named_tokens
+        known = (await self._calibrated(self.terms.model)).calibration
         expected_tokens = known.upper_tokens(refused.counts) if known else refused.tokens
         # with the output that it asks for, it may be too long by what was expected as well, which teaches nothing
-        if expected_tokens + (self._terms.model.output_tokens or 0) < window_tokens:
-            self._services.calibrations.learn(refused.model, refused.counts, window_tokens)
-        if self._terms.settings.context_strategy not in EVICTING_STRATEGIES:
+        if expected_tokens + (self.terms.model.output_tokens or 0) < window_tokens:
+            self.services.calibrations.learn(refused.model, refused.counts, window_tokens)
+        if self.terms.settings.context_strategy not in EVICTING_STRATEGIES:
             return None
         conversation = self._with_tools(conversation)
-        found = await self._summarizer.available(conversation) if self._summarizer else {}
+        found = await self.summarizer.available(conversation) if self.summarizer else {}
         # a limit that a factor below one has raised beyond the window has proved wrong for this request
         share = min(limit_tokens, refused.tokens, window_tokens) / limit_tokens * SMALLER_SHARE
         smaller = replace(
-            await self._calibrated(self._terms.model),
+            await self._calibrated(self.terms.model),
             window_tokens=int(window_tokens * share),
             segment_window_tokens=window_tokens,
         )
@@ -249,17 +241,17 @@ class Fitter:
     def record(self, sent: Plan, answer: Answer, bill: Bill) -> None:
         """Learn from the bill and record the request."""
         # what a parser makes of a PDF is billed as text that nobody counted
-        if answer.usage and self._terms.calibrates and answer.was_read_once and not holds_pdf(sent.items):
-            self._services.calibrations.learn(sent.model, sent.counts, answer.usage.input_tokens)
-        if self._terms.recorded:
-            self._services.record(self._origin, bill)
+        if answer.usage and self.terms.calibrates and answer.was_read_once and not holds_pdf(sent.items):
+            self.services.calibrations.learn(sent.model, sent.counts, answer.usage.input_tokens)
+        if self.terms.recorded:
+            self.services.record(self.origin, bill)
 
     def _with_tools(self, conversation: Conversation) -> Conversation:
-        return replace(conversation, tools=self._terms.tools, optional_tools=self._terms.optional_tools)
+        return replace(conversation, tools=self.terms.tools, optional_tools=self.terms.optional_tools)
 
     async def _known(self, conversation: Conversation) -> tuple[ModelTerms, AvailableSummaries]:
         """Return the model with its calibration, and the summaries that exist where the chat may need any."""
-        model, summarizer = await self._calibrated(self._terms.model), self._summarizer
+        model, summarizer = await self._calibrated(self.terms.model), self.summarizer
         if summarizer is None or not await self._run(may_need_summaries, conversation, model):
             return model, NO_SUMMARIES
         found = await summarizer.available(conversation)
@@ -267,20 +259,20 @@ class Fitter:
 
     async def _calibrated(self, model: ModelTerms) -> ModelTerms:
         """Return the model with what its bills have taught; read once a fit, so that no bill moves it meanwhile."""
-        return replace(model, calibration=await self._services.calibrations.find(model.id))
+        return replace(model, calibration=await self.services.calibrations.find(model.id))
 
     async def _plan(
         self, conversation: Conversation, model: ModelTerms, summaries: AvailableSummaries
     ) -> Plan:
-        work = partial(plan, caches=self._services.caches, summaries=summaries)
+        work = partial(plan, caches=self.services.caches, summaries=summaries)
         return await self._run(work, conversation, model)
 
     async def _run(
         self, work: Callable[..., _Result], conversation: Conversation, model: ModelTerms
     ) -> _Result:
         """Run what counts a conversation, in a thread of its own when that takes long."""
-        self._counter = counter = self._counter or await self._services.counter(self._terms.model.id)
-        call = partial(work, conversation, self._terms.settings, model=model, counter=counter)
+        self._counter = counter = self._counter or await self.services.counter(self.terms.model.id)
+        call = partial(work, conversation, self.terms.settings, model=model, counter=counter)
         of_turns = chain.from_iterable(turn.entries for turn in conversation.turns)
         items = [entry.item for entry in (*conversation.instructions, *conversation.volatile, *of_turns)]
         return await asyncio.to_thread(call) if is_large(items) else call()

@@ -20,14 +20,12 @@ from ..money.prefix import (
     Digests,
     FoundBreak,
     LastRequest,
-    expected_input,
     find_break,
     nearest,
     price_break,
 )
-from ..money.prices import CacheRule, dollars
+from ..money.prices import dollars
 from ..planning.plan import Reduction
-from ..responses.effects import Usage
 
 MOST_CHATS: Final = 1_024
 MOST_REQUESTS: Final = 8
@@ -119,11 +117,6 @@ class Memory:
     def may_be_cached(self, user_id: str, chat_id: str, model: str) -> bool:
         """Whether the provider may still have the chat in its cache."""
         return any(self.clock() < each.cached_until for each in self.last_requests(user_id, chat_id, model))
-
-    def expected(self, now: Digests, rule: CacheRule, last: Sequence[LastRequest]) -> Usage:
-        """Return what the input of a request will be billed as, after the last ones that were read once."""
-        read_once = next((each for each in last if each.was_read_once), None)
-        return expected_input(now, rule, read_once, now_seconds=self.clock())
 
     def found_break(self, now: Digests, last: Sequence[LastRequest]) -> FoundBreak | None:
         """Return the change that nobody announced, with its price; None where there is none, or nothing to compare."""

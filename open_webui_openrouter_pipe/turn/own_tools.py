@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -73,13 +73,11 @@ class OwnCalls:
     async def answered(self) -> list[ToolAnswered]:
         """Answer all calls that are whole, in their order."""
         pairs = []
-        for call in self._whole():
-            self.answers[call["call_id"]] = output = await self.answer(call)
-            pairs.append(ToolAnswered(call, output))
+        for _, call in sorted(self._calls.items()):
+            if call.get("status") == "completed":
+                self.answers[call["call_id"]] = output = await self.answer(call)
+                pairs.append(ToolAnswered(call, output))
         return pairs
-
-    def _whole(self) -> Iterator[FunctionCall]:
-        return (call for _, call in sorted(self._calls.items()) if call.get("status") == "completed")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -78,14 +78,18 @@ class Recorder:
     new_id: Callable[[], str]
     lost: int = 0
     unavailable: bool = False
+    saved: dict[int, Artifact] = field(default_factory=dict)
+    """What is durable."""
     _unsaved: dict[int, Artifact] = field(default_factory=dict)
-    _saved: dict[int, Artifact] = field(default_factory=dict)
     _amended: dict[int, Artifact] = field(default_factory=dict)
 
     def keep(self, index: int, item: Item, ulid: str | None = None) -> None:
         """Take a finished item, if it is one that is kept; under this ULID where it has one already."""
         if self.persistence.includes(item) and (valid := normalize_persisted_item(item)):
-            self._unsaved[index] = self._artifact(valid, ulid)
+            of = self.origin
+            self._unsaved[index] = Artifact(
+                ulid or self.new_id(), of.user_id, of.chat_id, of.message_id, valid["type"], of.model, valid
+            )
 
     def amend(self, index: int, item: Item) -> None:
         """Take what the terminal event added to an item that was kept before."""
@@ -94,25 +98,20 @@ class Recorder:
             return
         if index in self._unsaved:
             self._unsaved[index] = replace(self._unsaved[index], item=valid)
-        elif index in self._saved:
-            self._saved[index] = self._amended[index] = replace(self._saved[index], item=valid)
+        elif index in self.saved:
+            self.saved[index] = self._amended[index] = replace(self.saved[index], item=valid)
 
     async def save(self) -> tuple[str, ...]:
         """Make everything kept so far durable, in one batch; return the ids whose markers may be shown now."""
         batch, self._unsaved = dict(sorted(self._unsaved.items())), {}
         stored = await self._put(tuple(batch.values()))
-        self._saved.update({index: artifact for index, artifact in batch.items() if artifact.id in stored})
+        self.saved.update({index: artifact for index, artifact in batch.items() if artifact.id in stored})
         return stored
 
     async def save_amendments(self) -> None:
         """Complete artifacts whose markers are already shown."""
         artifacts, self._amended = tuple(self._amended.values()), {}
         await self._put(artifacts)
-
-    @property
-    def saved(self) -> Mapping[int, Artifact]:
-        """What is durable, by the index of the item."""
-        return self._saved
 
     async def _put(self, artifacts: tuple[Artifact, ...]) -> tuple[str, ...]:
         """Store all at once, or each by itself when the store refuses one of them; return the ids of the stored."""
@@ -130,12 +129,6 @@ class Recorder:
             self.unavailable = self.unavailable or not is_refusal
             return ()
         return tuple(artifact.id for artifact in artifacts)
-
-    def _artifact(self, item: Item, ulid: str | None = None) -> Artifact:
-        origin, ulid = self.origin, ulid or self.new_id()
-        return Artifact(
-            ulid, origin.user_id, origin.chat_id, origin.message_id, item["type"], origin.model, item
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +181,8 @@ class PictureStorage:
         return item
 
     async def _store(self, files: Files, content: bytes) -> str:
-        kind = image_type(content)
+        kind, of = image_type(content), self.origin
         if kind is None:
             raise AttachmentUnavailable(notice("attachment_damaged"))
         file = FileContent(f"picture.{kind.rpartition('/')[2]}", kind, content)
-        origin = self.origin
-        return await files.store(origin.user_id, origin.chat_id, origin.message_id, file)
+        return await files.store(of.user_id, of.chat_id, of.message_id, file)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
@@ -103,45 +103,41 @@ class Ports:
     downloads: Downloads | None = None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class RoundCalls:
     """The calls of one round, by the index of their item.
 
     Some providers number their calls anew in each response. The host takes a repeated id for a call that it has
-    already run, and pairs would mix on replay; so an id that is taken is replaced before anyone sees it. Where
-    `own_ids` is set, each function call gets an id that names its artifact, and the provider's is kept with that.
+    already run, and pairs would mix on replay; so an id that is `taken` by the request's input is replaced before
+    anyone sees it. Where `own_ids` is set, each function call gets an id that names its artifact, and the provider's
+    is kept with that. `host_names` are renamed tools by their wire name.
     """
 
-    def __init__(
-        self,
-        taken: Iterable[str],
-        *,
-        host_names: Mapping[str, str],
-        new_id: Callable[[], str],
-        own_ids: bool = False,
-    ) -> None:
-        """`taken` are the call ids of the request's input; `host_names` are renamed tools by their wire name."""
-        self._taken = set(taken)
-        self._host_names = host_names
-        self._new_id = new_id
-        self._own_ids = own_ids
-        self._by_index: dict[int, str] = {}
-        self._replaced: dict[str, str] = {}
-        self.phase = ""
-        """Of the round's text so far."""
-        self.ulids: dict[int, str] = {}
-        """The artifacts that the ids of calls name, by the index of the call."""
+    taken: set[str]
+    host_names: Mapping[str, str]
+    new_id: Callable[[], str]
+    own_ids: bool = False
+    phase: str = ""
+    """Of the round's text so far."""
+    ulids: dict[int, str] = field(default_factory=dict)
+    """The artifacts that the ids of calls name, by the index of the call."""
+    _by_index: dict[int, str] = field(default_factory=dict)
+    _replaced: dict[str, str] = field(default_factory=dict)
 
     def for_host(self, index: int, item: Item) -> Item:
         """Return the item with the id and name that the host needs; always the same for an index."""
         fields = cast("Mapping[str, Any]", item)
         changes: dict[str, Any] = {}
-        if self._own_ids and item["type"] == "function_call":
-            changes["call_id"] = self._own_id(index)
+        if self.own_ids and item["type"] == "function_call":
+            if index not in self.ulids:
+                self.ulids[index] = self.new_id()
+                self._by_index[index] = name_call(self.ulids[index], self.phase)
+            changes["call_id"] = self._by_index[index]
         elif isinstance(call_id := fields.get("call_id"), str):
             changes["call_id"] = self._host_id(index, call_id, is_output=item["type"].endswith("_output"))
         if item["type"] == "function_call":
             name = as_text(fields.get("name"))
-            changes["name"] = self._host_names.get(name, name)
+            changes["name"] = self.host_names.get(name, name)
         if all(fields.get(key) == value for key, value in changes.items()):
             return item
         return cast("Item", {**fields, **changes})
@@ -151,20 +147,14 @@ class RoundCalls:
         call_id = cast("Mapping[str, Any]", given).get("call_id")
         return cast("Item", {**item, "call_id": call_id}) if index in self.ulids else item
 
-    def _own_id(self, index: int) -> str:
-        if index not in self.ulids:
-            self.ulids[index] = self._new_id()
-            self._by_index[index] = name_call(self.ulids[index], self.phase)
-        return self._by_index[index]
-
     def _host_id(self, index: int, call_id: str, *, is_output: bool) -> str:
         if index not in self._by_index:
-            if not is_output and call_id in self._taken:
-                self._replaced[call_id] = f"call_{self._new_id()}"
+            if not is_output and call_id in self.taken:
+                self._replaced[call_id] = f"call_{self.new_id()}"
             # a hosted tool's output keeps the id of its call, whatever that is now
             self._by_index[index] = self._replaced.get(call_id, call_id)
             if not is_output:
-                self._taken.add(self._by_index[index])
+                self.taken.add(self._by_index[index])
         return self._by_index[index]
 
 

@@ -119,24 +119,16 @@ def _compared(kept: KeptPrompt | None, now: KeptPrompt) -> SteadyPrompt:
     return SteadyPrompt(now.text, change="new") if was_edited and steady.change == "lines" else steady
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRequest:
-    """What one call of the host asks: the chat as the host shows it, and whose it is."""
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TurnRunner:
+    """Answers one call of the host: the chat as the host shows it, and whose it is.
+
+    Use once: `await TurnRunner(...).run()` in a task, and drain the channel in another.
+    """
 
     messages: Sequence[Mapping[str, Any]]
     origin: RequestOrigin
     persistence: Persistence
-    base_system_prompt: str | None = None
-    base_user_prompt: str | None = None
-    has_attachments: bool = False
-    """Whether something is attached to the message that is answered, so that it cannot be a command."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TurnRunner:
-    """Answers one request. Use once: `await TurnRunner(...).run()` in a task, and drain the channel in another."""
-
-    request: TurnRequest
     ports: Ports
     channel: OutputChannel
     memory: Memory
@@ -145,16 +137,16 @@ class TurnRunner:
     commands: CommandRunner
     prompt: PromptKeeper
     recall: RecallTool
+    base_system_prompt: str | None = None
+    base_user_prompt: str | None = None
+    has_attachments: bool = False
+    """Whether something is attached to the message that is answered, so that it cannot be a command."""
     slot: AbstractAsyncContextManager[Away | None] = field(default_factory=nullcontext)
     """Entered before the answer begins: a place among the requests that may run, which a question leaves to others."""
     quoted_calls: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
     """Returns those of the calls in texts that their models wrote as text; None where that is not known."""
     shown_from_seconds: float = 1.0
     """A wait for the attachments that is shorter is hardly noticed."""
-
-    @property
-    def _user_id(self) -> str:
-        return self.request.origin.user_id
 
     async def run(self) -> None:
         """Answer, or say in one line why not; closes the channel in any case."""
@@ -164,20 +156,20 @@ class TurnRunner:
                     self.spending.away = away
                 await self._answer()
         except Exception as error:  # noqa: BLE001 - the last one, reported to the log and to the user
-            await self.channel.put(report_failure(error, for_admin=self.request.origin.is_admin))
+            await self.channel.put(report_failure(error, for_admin=self.origin.is_admin))
         finally:
             self.channel.close()
 
     async def _answer(self) -> None:
-        history, persistence = await self._read(), self.request.persistence
-        present = present_prompt(history, self.request.base_system_prompt)
+        history = await self._read()
+        present = present_prompt(history, self.base_system_prompt)
         loaded, steady = await asyncio.gather(self._load(history.wanted), self.prompt.choose(present))
         if history.asked:
             built = await self._with_attachments(self._build(history, loaded, steady))
             conversation = await asyncio.to_thread(lambda: built.conversation)
             await self.commands.answer(history.asked, conversation)
             return
-        messages = len(self.request.messages)
+        messages = len(self.messages)
         while True:
             built, answer = await self._ask(history, loaded, steady)
             if not answer.goes_on:
@@ -194,16 +186,16 @@ class TurnRunner:
             loaded = replace(loaded, artifacts={**loaded.artifacts, **new})
         if answer.error is not None:
             raise answer.error
-        if answer.ended_turn and persistence.reasoning == "next_reply":
+        if answer.ended_turn and self.persistence.reasoning == "next_reply":
             await self._delete_replayed(built)
 
     async def _read(self) -> History:
-        prompt = "" if self.request.has_attachments else self.request.base_user_prompt
-        history = read_history(self.request.messages, prompt=prompt)
+        prompt = "" if self.has_attachments else self.base_user_prompt
+        history = read_history(self.messages, prompt=prompt)
         if not (history.folded_calls and self.quoted_calls):
             return history
         quoted = await self.quoted_calls(history.folded_calls)
-        return read_history(self.request.messages, prompt=prompt, quoted_calls=quoted) if quoted else history
+        return read_history(self.messages, prompt=prompt, quoted_calls=quoted) if quoted else history
 
     async def _ask(
         self, history: History, loaded: LoadedArtifacts, steady: SteadyPrompt | None
@@ -213,7 +205,9 @@ class TurnRunner:
         await self._report_missing(built, loaded)
         answer = await self._send(built)
         if isinstance(answer.error, ReasoningRejected) and built.replayed and not answer.shown:
-            self.memory.rejected.add(self._user_id, [reasoning.artifact_id for reasoning in built.replayed])
+            self.memory.rejected.add(
+                self.origin.user_id, [reasoning.artifact_id for reasoning in built.replayed]
+            )
             await self.channel.put(Notice(notice("reasoning_rejected")))
             stripped = self._build(history, loaded, steady, strip_reasoning=True)
             answer = await self._send(await self._with_attachments(stripped))
@@ -223,7 +217,7 @@ class TurnRunner:
         if not ids:
             return LoadedArtifacts()
         try:
-            return await self.ports.store.load(self._user_id, ids)
+            return await self.ports.store.load(self.origin.user_id, ids)
         except Exception:  # an answer without its artifacts is worth more than none
             log.exception("%d stored items are not loaded", len(ids))
             return LoadedArtifacts(missing=dict.fromkeys(ids, MissingArtifact(reason="unavailable")))
@@ -238,14 +232,14 @@ class TurnRunner:
     ) -> BuiltHistory:
         rejected = self.memory.rejected
         usable = {
-            ulid: MissingArtifact("reasoning") if rejected.contains(self._user_id, ulid) else artifact
+            ulid: MissingArtifact("reasoning") if rejected.contains(self.origin.user_id, ulid) else artifact
             for ulid, artifact in loaded.artifacts.items()
         }
         options = Options(
-            model_id=self.request.origin.model,
-            chat_id=self.request.origin.chat_id,
-            base_system_prompt=self.request.base_system_prompt,
-            base_user_prompt=self.request.base_user_prompt,
+            model_id=self.origin.model,
+            chat_id=self.origin.chat_id,
+            base_system_prompt=self.base_system_prompt,
+            base_user_prompt=self.base_user_prompt,
             strip_reasoning=strip_reasoning,
             steady=steady,
         )
@@ -265,22 +259,23 @@ class TurnRunner:
             filling.cancel()
         if slow:
             await self.channel.put(Notice(notice("attachments_read")))
-        for line in self.memory.new_lines(self._user_id, self.request.origin.chat_id, filled.notices):
+        for line in self.memory.new_lines(self.origin.user_id, self.origin.chat_id, filled.notices):
             await self.channel.put(Notice(line))
         return replace(built, items=list(filled.items), unfilled=built.items)
 
     async def _report_missing(self, built: BuiltHistory, loaded: LoadedArtifacts) -> None:
         """Name each missing artifact once. With `next_reply`, old reasoning is deleted on purpose."""
-        persistence = self.request.persistence
-        if persistence.reasoning == "next_reply" or persistence.in_memory:
+        if self.persistence.reasoning == "next_reply" or self.persistence.in_memory:
+            return
+        if not (built.missing or loaded.missing):
             return
         reported = self.memory.reported
         reasons = {ulid: each.reason for ulid, each in loaded.missing.items()}
         unavailable = sum(reason == "unavailable" for reason in reasons.values())
-        if unavailable and reported.add(self._user_id, [STORE_UNAVAILABLE]):
+        if unavailable and reported.add(self.origin.user_id, [STORE_UNAVAILABLE]):
             await self.channel.put(Notice(notice("artifacts_unavailable", count=unavailable)))
         lost = [ulid for ulid in built.missing if reasons.get(ulid, "unavailable") != "unavailable"]
-        new = reported.add(self._user_id, lost)
+        new = reported.add(self.origin.user_id, lost)
         if new:
             counts = Counter(_REASON_NOTICES[reasons[ulid]] for ulid in new).most_common()
             details = tuple(notice(name, count=count) for name, count in counts)
@@ -308,18 +303,13 @@ class TurnRunner:
     async def _run_round(self, plan: Plan, built: BuiltHistory, conversation: Conversation) -> Answer:
         request = self.ports.requests.build(plan.items, plan.marks, omitted_tools=plan.absent_tools)
         own, request = self.recall.of_round(request, conversation, plan)
-        origin, persistence, ports = self.request.origin, self.request.persistence, self.ports
+        origin, persistence, ports = self.origin, self.persistence, self.ports
         # the host keeps the calls that the plan omits, so their ids are taken all the same
-        taken = [cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item]
+        taken = {cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item}
         round_ = Round(
             ports.responses,
             self.channel,
-            calls=RoundCalls(
-                taken,
-                host_names=request.host_tool_names,
-                new_id=ports.new_id,
-                own_ids=persistence.tools,
-            ),
+            calls=RoundCalls(taken, request.host_tool_names, ports.new_id, own_ids=persistence.tools),
             recorder=Recorder(ports.store, origin, persistence, ports.new_id),
             pictures=PictureStorage(ports.files, origin, ports.downloads),
             reported=self.memory.reported,
@@ -341,6 +331,6 @@ class TurnRunner:
         if not ids:
             return
         try:
-            await self.ports.store.delete(self._user_id, ids)
+            await self.ports.store.delete(self.origin.user_id, ids)
         except Exception as error:  # noqa: BLE001 - the answer is complete, and the sweep deletes them later
             log.warning("%d stored items are not deleted: %s: %s", len(ids), type(error).__name__, error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from open_webui_openrouter_pipe.money.audit import Bill, rejected_bill, sent_bil
 from open_webui_openrouter_pipe.planning.plan import Step
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from tests.support.chats import history, planned, user
+from tests.support.rows import rows
 
 if TYPE_CHECKING:
     from open_webui_openrouter_pipe.planning.plan import StepName
@@ -50,23 +52,10 @@ def test_a_rejected_request_is_recorded() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "triggered", "pruned"),
-    [
-        ("cap", True, False),
-        ("summary", True, False),
-        ("retention", True, True),
-        ("prune", True, True),
-        ("clip", True, True),
-        ("evict", True, True),
-        ("evict", False, False),
-    ],
-)
+@pytest.mark.parametrize(("names", "pruned"), rows(Path(__file__).parent / "money.txt", "pruned"))
 def test_a_request_is_pruned_by_each_step_that_drops_without_a_summary(
-    name: StepName,
-    triggered: bool,  # noqa: FBT001 - columns of the table
-    pruned: bool,  # noqa: FBT001
+    names: list[StepName], *, pruned: bool
 ) -> None:
     """And only if the step changed something."""
-    steps = (Step("cap", 9, triggered=True), Step(name, 9, triggered=triggered))
-    assert Bill(steps=steps).pruned == pruned
+    assert Bill(steps=tuple(Step(name, 9, triggered=True) for name in names)).pruned == pruned
+    assert not Bill(steps=tuple(Step(name, 9, triggered=False) for name in names)).pruned

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,7 +46,9 @@ from tests.support.chats import (
     system,
     user,
 )
+from tests.support.rows import rows
 
+TABLES = Path(__file__).parent / "money.txt"
 GPT, CLAUDE = "openai/gpt-5.2", "anthropic/claude-sonnet-4.5"
 FITS = ModelTerms(CLAUDE, window_tokens=1_000_000)
 AUTOMATIC = CacheRule("automatic")
@@ -198,23 +201,15 @@ def test_every_change_before_the_current_turn_is_found(chat: History, chance: ra
 
 @pytest.mark.parametrize("model", [GPT, CLAUDE])
 def test_the_next_turn_and_the_next_round_continue_what_was_sent(model: str) -> None:
-    """Nothing is found from request to request, from an older one to a later one, or where an answer is repeated."""
+    """From request to request, from an older one to a later one, where an answer is repeated, or a question edited."""
     chats = [digests(request) for request in requests_of(CHAT)]
     for at, last in enumerate(chats):
         assert [found(last, now, model) for now in chats[at:]] == [None] * (len(chats) - at)
     assert found(chats[-1], replace(chats[-1], answer="again"), model) is None
     assert found(chats[1], replace(chats[0], answer="again"), model) is None
-
-
-def test_a_question_that_is_asked_otherwise_changes_nothing_before_it() -> None:
-    """An edit of the last message, or of an earlier one, begins a turn of its own."""
-    last = digests(CHAT)
     for kept in (0, 5, 7, 9):
-        edited = history(
-            *[[item for item, turn in CHAT.numbered if turn == number] for number in range(4)]
-        ).upto(kept)
-        items, turns = (*edited.items, user("otherwise")), (*edited.turn_of_item, 9)
-        assert found(last, digests(History(items, turns))) is None
+        edited = History((*CHAT.items[:kept], user("otherwise")), (*CHAT.turn_of_item[:kept], 9))
+        assert found(chats[-1], digests(edited), model) is None
 
 
 def test_what_stands_there_for_one_turn_alone_is_no_change() -> None:
@@ -240,25 +235,23 @@ def test_a_question_that_is_gone_is_found() -> None:
     assert found(last, sent([*plan.items[:1], *plan.items[2:]], shorter, turn=1)) is not None
 
 
-@pytest.mark.parametrize(
-    ("index", "replaced", "expected"),
-    [
-        (1, user("One"), FoundBreak("turn 1", "edit")),
-        (2, reasoning("b3RoZXI="), FoundBreak("turn 1", "edit")),
-        (3, call("c1", '{"q":1}'), FoundBreak("turn 1", "edit")),
-        (4, output("c1", "rows!"), FoundBreak("turn 1", "edit")),
-        (5, answer("First"), FoundBreak("turn 1", "edit")),
-        (6, user("Two"), FoundBreak("turn 2", "edit")),
-        (6, None, FoundBreak("turn 2", "edit")),
-        (5, {"type": "web_search_call", "id": "ws_1"}, FoundBreak("turn 1", "edit")),
-    ],
-)
-def test_a_change_is_named_by_where_it_is(index: int, replaced: Any, expected: FoundBreak) -> None:
-    """Its place is counted by the user's messages, whatever has changed there."""
+IMAGE = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,eA=="}
+INSTEAD = {
+    "a user's words": user("Otherwise"),
+    "another thought": reasoning("b3RoZXI="),
+    "another call": call("c1", '{"q":1}'),
+    "another output": output("c1", "rows!"),
+    "another answer": answer("First"),
+    "with a picture": {**user("two"), "content": [*user("two")["content"], IMAGE]},
+}
+
+
+@pytest.mark.parametrize(("index", "replaced", "position"), rows(TABLES, "changes", INSTEAD))
+def test_a_change_is_named_by_where_it_is(index: int, replaced: Any, position: str) -> None:
+    """An edit, whatever has changed there."""
     plan, items = planned(CHAT), list[Any](planned(CHAT).items)
-    image = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,eA=="}
-    items[index] = replaced or {**user("two"), "content": [*user("two")["content"], image]}
-    assert found(digests(BEFORE), sent(items, plan, turn=3)) == expected
+    items[index] = replaced
+    assert found(digests(BEFORE), sent(items, plan, turn=3)) == FoundBreak(position, "edit")
 
 
 @pytest.mark.parametrize(
@@ -307,30 +300,14 @@ def test_tools_that_the_plan_omits_or_adds_are_announced() -> None:
     assert found(announced, replace(announced, answer="5")) is None
 
 
-@pytest.mark.parametrize(
-    ("parameters", "by_openai", "by_anthropic"),
-    [
-        ({"reasoning": {"effort": "high"}}, (), ("reasoning",)),
-        ({"reasoning": {"summary": "auto"}}, (), ()),
-        ({"tool_choice": "required"}, (), ("tool_choice",)),
-        ({"parallel_tool_calls": False}, (), ("parallel_tool_calls",)),
-        ({"max_output_tokens": 5}, (), ()),
-        ({"provider": {"order": ["a"]}}, ("provider",), ("provider",)),
-        ({"models": ["a/b"]}, ("models",), ("models",)),
-        ({"text": {"format": {"type": "json_object"}}}, ("format",), ("format",)),
-        ({"text": {"verbosity": "low"}}, (), ()),
-        ({"session_id": "s", "prompt_cache_key": "s"}, ("prompt_cache_key", "session_id"), None),
-        ({"cache_control": {"type": "ephemeral", "ttl": "1h"}}, (), ()),
-        ({"temperature": 1}, (), ()),
-    ],
-)
+@pytest.mark.parametrize(("parameters", "by_openai", "by_anthropic"), rows(TABLES, "parameters"))
 def test_parameters_count_where_a_cache_depends_on_them(
-    parameters: Mapping[str, Any], by_openai: tuple[str, ...], by_anthropic: tuple[str, ...] | None
+    parameters: Mapping[str, Any], by_openai: list[str], by_anthropic: list[str]
 ) -> None:
-    """Anthropic's cache of messages depends on how the model thinks and chooses tools, all on who answers."""
+    """Whether they come or go."""
     last, now = digests(BEFORE), digests(CHAT, **parameters)
-    for model, names in ((GPT, by_openai), (CLAUDE, by_openai if by_anthropic is None else by_anthropic)):
-        expected = FoundBreak("settings", "settings", names) if names else None
+    for model, names in ((GPT, by_openai), (CLAUDE, by_anthropic)):
+        expected = FoundBreak("settings", "settings", tuple(names)) if names else None
         assert found(last, now, model) == found(now, replace(last, answer="5"), model) == expected
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from open_webui_openrouter_pipe.money.prefix import NOTHING_SENT, Digests, LastRequest, expected_input
 from open_webui_openrouter_pipe.money.prices import CacheRule, Prices, dollars, next_input
 from open_webui_openrouter_pipe.responses.effects import Usage
+from tests.support.rows import rows
 
 PRICES = Prices(input=3e-6, output=15e-6, read=0.3e-6, write=3.75e-6, write_long=6e-6)
 CLAUDE = CacheRule("explicit", bills_writes=True)
@@ -132,23 +134,7 @@ def test_a_forecast_is_always_a_possible_bill(
     assert usage.cached_tokens + usage.cache_write_tokens <= usage.input_tokens
 
 
-@pytest.mark.parametrize(
-    ("amount", "text"),
-    [
-        (0, "$0"),
-        (1234.5, "$1,234.50"),
-        (12.3, "$12.30"),
-        (1, "$1.00"),
-        (0.3, "$0.30"),
-        (0.03, "$0.03"),
-        (0.0296, "$0.03"),
-        (0.0095, "$0.0095"),
-        (0.004, "$0.004"),
-        (0.00031, "$0.00031"),
-        (0.0000012, "$0.0000012"),
-        (1e-12, "$0.00"),
-    ],
-)
+@pytest.mark.parametrize(("amount", "text"), rows(Path(__file__).parent / "money.txt", "amounts"))
 def test_amounts_have_two_digits_that_count(amount: float, text: str) -> None:
     """And never fewer than cents."""
     assert dollars(amount) == text

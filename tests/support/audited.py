@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.money.audit import Bill
+from open_webui_openrouter_pipe.money.audit import AUDIT_COLUMNS, Bill
 from open_webui_openrouter_pipe.planning.plan import Step
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 async def audited(database: Database, *, limit: int = 100) -> list[Bill]:
     """The bills of the audit, the newest first."""
-    table, names = database.tables.audit, [each.name for each in fields(Bill) if each.metadata.get("column")]
+    table, names = database.tables.audit, [each.name for each in AUDIT_COLUMNS]
     bills = []
     for found in await database.fetch(sa.select(table).order_by(table.c.id.desc()).limit(limit)):
         steps = tuple(Step(**step) for step in found.steps)

@@ -26,10 +26,10 @@ class Office:
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self._leave: dict[str, asyncio.Event] = {}
 
-    async def enter(self, *names: str, is_task: bool = False) -> None:
+    async def enter(self, *names: str) -> None:
         for name in names:
             self._leave[name] = asyncio.Event()
-            self.tasks[name] = asyncio.create_task(self._run(name, is_task=is_task))
+            self.tasks[name] = asyncio.create_task(self._run(name))
             await self.let_others_run()
 
     async def leave(self, name: str) -> None:
@@ -45,8 +45,8 @@ class Office:
         for _ in range(10):
             await asyncio.sleep(0)
 
-    async def _run(self, name: str, *, is_task: bool) -> None:
-        async with self.admission.slot(name[0], is_task=is_task, show=self.show):
+    async def _run(self, name: str) -> None:
+        async with self.admission.slot(name[0], is_task=name.endswith("task"), show=self.show):
             self.running.append(name)
             self.begun.append(name)
             await self._leave[name].wait()
@@ -56,22 +56,20 @@ class Office:
         self.shown.append(line.text)
 
 
-async def test_users_take_turns() -> None:
-    """However many requests one of them has in the queue; each user's own stay in their order."""
+@pytest.mark.parametrize(
+    ("names", "begun"),
+    [
+        ("a1 a2 a3 a4 b1 b2 c1", "a1 b1 c1 a2 b2 a3 a4"),
+        ("a1 b1-task c1-task a2 d1", "a1 d1 a2 b1-task c1-task"),
+    ],
+    ids=["users", "tasks"],
+)
+async def test_users_take_turns_before_all_tasks(names: str, begun: str) -> None:
+    """However many requests one of them has, each in their order; nobody looks at a title while an answer is due."""
     office = Office(1)
-    await office.enter("a1", "a2", "a3", "a4", "b1", "b2", "c1")
+    await office.enter(*names.split())
     await office.leave_all()
-    assert office.begun == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
-
-
-async def test_tasks_wait_behind_chats() -> None:
-    """Nobody looks at a title while an answer is due."""
-    office = Office(1)
-    await office.enter("a1")
-    await office.enter("b1", "c1", is_task=True)
-    await office.enter("a2", "d1")
-    await office.leave_all()
-    assert office.begun == ["a1", "d1", "a2", "b1", "c1"]
+    assert office.begun == begun.split()
 
 
 async def test_one_user_cannot_take_all_places() -> None:
@@ -87,7 +85,11 @@ async def test_one_user_cannot_take_all_places() -> None:
 
 
 async def test_whoever_waits_reads_it() -> None:
-    """And when it is over; nobody else is."""
+    """And when it is over; nobody else does, such as where there is no limit, which is what 0 means."""
+    office = Office(0)
+    await office.enter(*(f"a{number}" for number in range(50)))
+    assert (len(office.running), office.shown) == (50, [])
+    await office.leave_all()
     office = Office(1)
     await office.enter("a1")
     assert office.shown == []
@@ -168,12 +170,3 @@ async def test_a_place_is_left_to_others_during_a_question() -> None:
     await office.enter("d1")
     assert (office.running, running) == (["d1"], ["z"])
     await office.leave_all()
-
-
-async def test_without_limits_nobody_waits() -> None:
-    """Which is what 0 means."""
-    office = Office(0)
-    await office.enter(*(f"a{number}" for number in range(50)))
-    assert len(office.running) == 50
-    await office.leave_all()
-    assert office.shown == []

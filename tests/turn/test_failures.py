@@ -26,13 +26,9 @@ def test_each_reads_what_they_can_do(*, for_admin: bool, line: str, caplog: pyte
     assert caplog.messages == [f"{found[1]}: Tell your administrator. (402 | poor); generation gen-7"]
 
 
-def test_two_failures_have_two_references() -> None:
-    """Otherwise they would find the wrong line."""
+def test_references_are_as_many_as_they_are_needed() -> None:
+    """Two failures have two, to find the right lines; what the user alone can mend has none."""
     assert report_failure(refused(), for_admin=False) != report_failure(refused(), for_admin=False)
-
-
-def test_what_the_user_alone_can_mend_needs_no_reference() -> None:
-    """Nobody has to look it up."""
     assert report_failure(InvalidHistory("No messages."), for_admin=False).message == "No messages."
 
 

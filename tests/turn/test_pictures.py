@@ -1,10 +1,9 @@
-"""Pictures of a model through the whole pipe: stored before they are shown, and replayed as what was stored."""
+"""Pictures of a model through the whole pipe: stored before they are shown, and replayed; see `rounds.txt`."""
 
 from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -17,122 +16,115 @@ from open_webui_openrouter_pipe.ports import FileContent, RequestOrigin
 from open_webui_openrouter_pipe.responses.items import Item, picture_address
 from open_webui_openrouter_pipe.turn.recorder import PictureStorage
 from open_webui_openrouter_pipe.words.lines import notice
-from scripts.harness.page import Answer, Page
 from tests.support.files import PICTURES, FakeFiles, data_url
+from tests.support.rows import rows
 from tests.support.wire import frames
-from tests.turn.test_rounds_in_the_pipe import MODEL, Router, completed, message, open_pipe, opened, stream
+from tests.turn.pipe import NOT_OVER, Json, Router, chat, completed, message, opened, stream
 
 pytestmark = pytest.mark.anyio
 
-Json = dict[str, Any]
-
 JPEG = PICTURES["image/jpeg"]
 BARE = base64.b64encode(JPEG).decode()
+DAMAGED = f"{BARE.rstrip('=')}{'A' * 400}*"
+ADDRESS = "https://images.example.org/1.png"
+
+
+def not_stored(reason: str) -> str:
+    return notice("attachment_not_stored", reason=reason)
+
+
+NAMES = {
+    "BARE": BARE,
+    "INLINE": data_url("image/jpeg", JPEG),
+    "DAMAGED": DAMAGED,
+    "DAMAGED AS IT IS": f"data:image/jpeg;base64,{DAMAGED}",
+    "SVG": data_url("image/svg+xml", b"<svg onload='alert(1)'/>"),
+    "HTML": data_url("image/png", b"<!DOCTYPE html><script>alert(1)</script>"),
+    "TOO LARGE": AttachmentUnavailable("the file is larger than 1 MB"),
+    "DISK FULL": OSError("disk full"),
+    "not stored: the file is larger than 1 MB": not_stored("the file is larger than 1 MB"),
+    "not stored: fault": not_stored(notice("attachment_storage_failed")),
+    "not stored: damaged": not_stored(notice("attachment_damaged")),
+    "no picture": notice("attachment_not_a_picture"),
+}
 
 
 def picture(result: str, **more: Any) -> Json:
     return {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": result, **more}
 
 
-async def draw(
-    folder: Path,
-    router: Router,
-    *questions: str,
-    files: FakeFiles | None,
-    chat_id: str = "chat",
-    **valves: Any,
-) -> list[Answer]:
-    """Ask in one chat of a host with these files, and return the answers."""
-    async with open_pipe(folder, router, files=files, **valves) as pipe:
-        page = Page(pipe, MODEL, chat_id=chat_id)
-        return [await page.ask(question) for question in questions]
-
-
 async def test_a_picture_is_stored_shown_by_its_path_and_sent_back(tmp_path: Path) -> None:
     """The chat does not hold its bytes, the next request does; the file belongs to the message that shows it."""
     files = FakeFiles()
     router = Router(stream(picture(BARE, prompt="a cat")), stream(message("done")))
-    shown, _ = await draw(tmp_path, router, "draw", "and now?", files=files)
+    (_, shown), _ = (await chat(tmp_path, router, "draw", "and now?", files=files)).turns
     ((file_id, (owner, file)),) = files.kept.items()
-    path = f"/api/v1/files/{file_id}/content"
     assert (owner, file) == ("user", FileContent("picture.jpeg", "image/jpeg", JPEG))
     assert files.stored_for == [("user", "chat", "message-1")]
-    assert (shown.pictures, shown.notices) == ([path], [])
+    assert (shown.pictures, shown.notices) == ([f"/api/v1/files/{file_id}/content"], [])
     assert BARE not in repr(shown.events)
     ((replayed,),) = router.sent("image_generation_call")[1:]
     assert replayed == {**picture(data_url("image/jpeg", JPEG), prompt="a cat"), "id": replayed["id"]}
 
 
-async def test_a_picture_that_comes_with_the_last_event_is_stored_too(tmp_path: Path) -> None:
-    """Some providers send the item's fields with the terminal event alone."""
-    begun = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": None}
-    files = FakeFiles()
-    body = frames(*opened(begun), completed(picture(data_url("image/png", JPEG))))
-    (answer,) = await draw(tmp_path, Router(body), "draw", files=files)
-    assert answer.pictures == [f"/api/v1/files/{file_id}/content" for file_id in files.kept]
-    assert len(files.kept) == 1
-
-
 @pytest.mark.parametrize(
-    ("chat_id", "valves"),
-    [("temporary:1", {}), ("local:1", {}), ("chat", {"SAVE_ATTACHMENTS": False})],
-    ids=["temporary", "local", "switched off"],
+    ("result", "chat_id", "valves", "refusal", "shown", "line"),
+    rows(Path(__file__).parent / "rounds.txt", "pictures", NAMES),
 )
-async def test_a_picture_stays_inline_where_nothing_may_be_stored(
-    tmp_path: Path, chat_id: str, valves: Json
+async def test_a_picture_that_is_not_stored_is_shown_if_it_is_one(
+    tmp_path: Path,
+    *,
+    result: str,
+    chat_id: str,
+    valves: Json,
+    refusal: Exception | None,
+    shown: str | None,
+    line: str | None,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A chat that is not saved leaves nothing behind, and the administrator decides on the others."""
-    files = FakeFiles()
-    router = Router(stream(picture(BARE)))
-    (answer,) = await draw(tmp_path, router, "draw", files=files, chat_id=chat_id, **valves)
-    assert (answer.pictures, files.kept) == ([data_url("image/jpeg", JPEG)], {})
-    assert answer.notices == []
-
-
-@pytest.mark.parametrize(
-    ("refusal", "reason"),
-    [
-        (AttachmentUnavailable("the file is larger than 1 MB"), "the file is larger than 1 MB"),
-        (OSError("disk full"), notice("attachment_storage_failed")),
-    ],
-)
-async def test_a_picture_that_cannot_be_stored_is_shown_all_the_same(
-    tmp_path: Path, refusal: Exception, reason: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It is paid for; the user learns why the chat becomes large, and the next turn has it still."""
-    router = Router(stream(picture(BARE)), stream(message("done")))
-    with caplog.at_level(logging.WARNING):
-        first, second = await draw(tmp_path, router, "draw", "and now?", files=FakeFiles(refusal=refusal))
-    assert first.pictures == [data_url("image/jpeg", JPEG)]
-    assert first.notices == [notice("attachment_not_stored", reason=reason)]
+    """A chat that is not saved leaves nothing behind; what is no picture is neither shown nor kept nor sent back."""
+    caplog.set_level(logging.WARNING)
+    files, router = FakeFiles(refusal=refusal), Router(stream(picture(result)), stream(message("done")))
+    page = await chat(tmp_path, router, "draw", "and now?", files=files, chat_id=chat_id, **valves)
+    (_, first), (_, second) = page.turns
+    assert (first.pictures, files.kept) == ([shown] if shown else [], {})
+    assert [each for each in first.notices if each != notice("answer_empty")] == ([line] if line else [])
     assert (first.error, second.error) == (None, None)
-    assert [item["result"] for item in router.sent("image_generation_call")[1]] == [BARE]
-    assert "a picture is not stored" in caplog.text
+    if refusal:
+        assert [item["result"] for item in router.sent("image_generation_call")[1]] == [result]
+    if shown is None:
+        assert result not in repr([first.events, router.inputs])
+    assert ("a picture is not stored" in caplog.text) == (line is not None and shown is not None)
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        data_url("image/svg+xml", b"<svg onload='alert(1)'/>"),
-        data_url("image/png", b"<!DOCTYPE html><script>alert(1)</script>"),
-        "/api/v1/files/anyones/content",
-    ],
-    ids=["svg", "html", "a path"],
-)
-@pytest.mark.parametrize("chat_id", ["chat", "temporary:1"])
-async def test_what_is_no_picture_is_neither_shown_nor_kept(
-    tmp_path: Path, result: str, chat_id: str
-) -> None:
-    """Its type is known by its content, and only we say where a file of the user is."""
+@pytest.mark.parametrize("is_partial", [False, True])
+async def test_only_the_finished_picture_is_stored(tmp_path: Path, *, is_partial: bool) -> None:
+    """It may come with the last event alone, or after parts of it."""
     files = FakeFiles()
-    router = Router(stream(picture(result), message("Here.")), stream(message("done")))
-    answer, _ = await draw(tmp_path, router, "draw", "and now?", files=files, chat_id=chat_id)
-    assert (answer.pictures, files.kept) == ([], {})
-    assert answer.notices == [notice("attachment_not_a_picture")]
-    assert result not in repr([answer.events, router.inputs])
+    partial = {
+        "type": "response.image_generation_call.partial_image",
+        "output_index": 0,
+        "item_id": "ig_1",
+        "partial_image_index": 0,
+        "partial_image_b64": base64.b64encode(PICTURES["image/png"]).decode(),
+    }
+    first, last = opened(picture(BARE) if is_partial else {**picture(""), "result": None})
+    end = completed(picture(data_url("image/png", JPEG)))
+    body = frames(first, *[partial] * is_partial, last, end)
+    ((_, answer),) = (await chat(tmp_path, Router(body), "draw", files=files)).turns
+    assert answer.pictures == [f"/api/v1/files/{file_id}/content" for file_id in files.kept]
+    assert [file.content for _, file in files.kept.values()] == [JPEG]
 
 
-ADDRESS = "https://images.example.org/1.png"
+@pytest.mark.parametrize("breaks", [False, True], ids=["ends early", "breaks off"])
+async def test_an_unfinished_answer_names_no_file(tmp_path: Path, breaks: bool) -> None:  # noqa: FBT001 - of the test
+    """What was not finished is shown as far as it came, which a path of a provider never is."""
+    begun = {**picture("/api/v1/files/anyones/content"), "status": "in_progress"}
+    body = frames({"type": "response.output_item.added", "output_index": 0, "item": begun})
+    router = Router([body.removesuffix(NOT_OVER), httpx.ReadError("lost")] if breaks else body)
+    ((_, answer),) = (await chat(tmp_path, router, "draw", files=FakeFiles())).turns
+    assert answer.pictures == []
+    assert answer.error == notice("stream_lost" if breaks else "stream_incomplete")
 
 
 @dataclass
@@ -184,47 +176,3 @@ async def test_a_picture_that_cannot_be_fetched_stays_at_its_address(
     """From there the page shows it; nothing of the rest is stored."""
     assert await kept(web, files) == ADDRESS
     assert files is None or files.kept == {}
-
-
-async def test_a_damaged_picture_is_not_stored(tmp_path: Path) -> None:
-    """It begins as a picture does, and the rest is not base64."""
-    files = FakeFiles()
-    (answer,) = await draw(
-        tmp_path, Router(stream(picture(f"{BARE.rstrip('=')}{'A' * 400}*"))), "draw", files=files
-    )
-    reason = notice("attachment_damaged")
-    assert (files.kept, answer.notices) == ({}, [notice("attachment_not_stored", reason=reason)])
-
-
-@pytest.mark.parametrize("breaks", [False, True], ids=["ends early", "breaks off"])
-async def test_an_unfinished_answer_names_no_file(tmp_path: Path, breaks: bool) -> None:  # noqa: FBT001 - of the test
-    """What was not finished is shown as far as it came, which a path of a provider never is."""
-    begun = {**picture("/api/v1/files/anyones/content"), "status": "in_progress"}
-    body = frames({"type": "response.output_item.added", "output_index": 0, "item": begun})
-
-    async def connection() -> AsyncIterator[bytes]:
-        yield body.removesuffix(b"data: [DONE]\n\n")
-        raise httpx.ReadError("lost")
-
-    router = Router(connection() if breaks else body)
-    (answer,) = await draw(tmp_path, router, "draw", files=FakeFiles())
-    assert answer.pictures == []
-    assert answer.error == notice("stream_lost" if breaks else "stream_incomplete")
-
-
-async def test_partial_pictures_are_not_stored(tmp_path: Path) -> None:
-    """Only the finished one is."""
-    files = FakeFiles()
-    partial = {
-        "type": "response.image_generation_call.partial_image",
-        "output_index": 0,
-        "item_id": "ig_1",
-        "partial_image_index": 0,
-        "partial_image_b64": base64.b64encode(PICTURES["image/png"]).decode(),
-    }
-    first, last = opened(picture(BARE))
-    (answer,) = await draw(
-        tmp_path, Router(frames(first, partial, last, completed(picture(BARE)))), "draw", files=files
-    )
-    assert [file.content for _, file in files.kept.values()] == [JPEG]
-    assert len(answer.pictures) == 1
