@@ -20,6 +20,7 @@ from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
 from scripts.harness.database import open_database
 from scripts.harness.servers import unused_port
+from tests.store.workers import PATIENT_SECONDS, Servers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scripts.harness.servers import PostgresServer, RedisServer
-
-PATIENT_SECONDS = 60.0
-"""How long a test waits for an answer of Redis or a database, so that a busy machine changes nothing."""
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +63,15 @@ def database(request: pytest.FixtureRequest) -> Database:
     """Each test that asks for it runs on both databases."""
     found: Database = request.getfixturevalue(f"{request.param}_database")
     return found
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
+def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Servers:
+    """Where several workers find the same of both databases."""
+    if request.param == "sqlite":
+        return Servers(f"sqlite:///{tmp_path}/rows.db")
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return Servers(server.url, request.getfixturevalue("postgres_schema"))
 
 
 @pytest.fixture

@@ -41,12 +41,16 @@ class Clock:
         return self.now
 
 
+def watch(database: Database, event: str, part: slice | int = slice(None)) -> list[Any]:
+    """What an engine's event was called with, or a part of that, as it happens."""
+    seen: list[Any] = []
+    sa.event.listen(database._engine.sync_engine, event, lambda *details: seen.append(details[part]))
+    return seen
+
+
 def statements_of(database: Database) -> list[str]:
     """The statements that the database receives from now on."""
-    seen: list[str] = []
-    engine = database._engine.sync_engine
-    sa.event.listen(engine, "before_cursor_execute", lambda *details: seen.append(details[2]))
-    return seen
+    return watch(database, "before_cursor_execute", 2)
 
 
 def artifact(number: int, item: Any = None, *, user_id: str = "ada", chat_id: str = "chat-1") -> Artifact:

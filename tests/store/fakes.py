@@ -1,7 +1,8 @@
-"""Rows without a database, and rows that cannot be reached."""
+"""Rows without a database, rows that cannot be reached, and a Redis in memory."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
@@ -42,9 +43,7 @@ class SwitchedRows:
         await self._available().put(rows)
 
     async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:
-        if self.below is None:
-            return FoundRows(unavailable=frozenset(ids))
-        return await self.below.load(user_id, ids)
+        return await self.below.load(user_id, ids) if self.below else FoundRows(unavailable=frozenset(ids))
 
     async def delete(self, user_id: str, ids: Sequence[str]) -> None:
         await self._available().delete(user_id, ids)
@@ -57,3 +56,50 @@ class SwitchedRows:
         if self.below is None:
             raise StoreUnavailable("The database cannot be reached.")
         return self.below
+
+
+class FakeRedis:
+    """A Redis in memory; its reads and pipelines are counted, and fail while it is down, or wait while it is silent."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+        self.commands = 0
+        self.down = self.silent = False
+
+    async def mget(self, keys: Sequence[str]) -> list[bytes | None]:
+        await self._answer()
+        return [self.values.get(key) for key in keys]
+
+    def pipeline(self, *, transaction: bool) -> FakePipeline:
+        assert not transaction
+        return FakePipeline(self)
+
+    async def take(self, values: Sequence[tuple[str, bytes]]) -> None:
+        """Set all the values of a pipeline."""
+        await self._answer()
+        self.values.update(values)
+
+    async def _answer(self) -> None:
+        self.commands += 1
+        if self.down:
+            raise ConnectionError("down")
+        if self.silent:
+            await asyncio.Event().wait()
+
+
+class FakePipeline:
+    """Sets all its values at once."""
+
+    def __init__(self, redis: FakeRedis) -> None:
+        self._redis = redis
+        self._new: list[tuple[str, bytes]] = []
+
+    def set(self, name: str, value: bytes, *, ex: int, nx: bool) -> FakePipeline:
+        assert ex > 0
+        if not (nx and name in self._redis.values):
+            self._new.append((name, value))
+        return self
+
+    async def execute(self) -> list[bool]:
+        await self._redis.take(self._new)
+        return [True] * len(self._new)

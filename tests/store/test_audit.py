@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.money.audit import Bill
 from open_webui_openrouter_pipe.planning.plan import Step
-from open_webui_openrouter_pipe.store.beside import AuditLog, BatchWriter
+from open_webui_openrouter_pipe.store.beside import AuditLog
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.schema import define_tables
 from scripts.paths import ROOT
+from tests.store.contract import watch
 from tests.support.audited import audited
-from tests.support.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 pytestmark = pytest.mark.anyio
 
@@ -104,85 +99,36 @@ async def test_the_page_lists_all_columns(sqlite_database: Database) -> None:
     assert listed - {"answer"} == columns - {"id"}
 
 
-class TestAudit:
-    """What holds on every database."""
-
-    @pytest.fixture
-    def log(self, database: Database) -> AuditLog:
-        return AuditLog(database, clock=lambda: NOW)
-
-    async def test_a_record_is_read_as_it_was_written(self, database: Database, log: AuditLog) -> None:
-        """Large windows, fractions of dollars and the steps included; the newest first."""
-        records = [record(number, row) for number, row in enumerate(ROWS)]
-        for each in records:
-            log.write(each)
-        await log.idle()
-        assert await audited(database) == records[::-1]
-        assert await audited(database, limit=1) == records[-1:]
-
-    async def test_the_breaks_of_a_chat_are_listed(self, log: AuditLog) -> None:
-        """Those of this user's chat alone, the newest first; none for a chat without an id."""
-        found = [replace(PRUNED, break_position=f"turn {turn}", break_cause="edit") for turn in (1, 2, 3)]
-        others = [replace(PRUNED, break_position="", break_cause=""), PRUNED]
-        for number, row in enumerate([*found, *others]):
-            log.write(replace(record(number, row), user_id="ada", chat_id="c" if number < 4 else ""))
-        await log.idle()
-        expected = [("turn 3", "edit", 0.25), ("turn 2", "edit", 0.25)]
-        assert await log.breaks("ada", "c", limit=2) == expected
-        assert await log.breaks("bob", "c", limit=2) == await log.breaks("ada", "", limit=2) == []
-
-    async def test_the_metrics_add_up_the_rows(self, database: Database, log: AuditLog) -> None:
-        """Rejected requests and those for summaries leave the averages of answers alone; no rows are zeros."""
-        assert await metrics(database) == dict.fromkeys(METRICS_OF_ROWS, 0)
-        for number, row in enumerate(ROWS):
-            log.write(record(number, row))
-        await log.idle()
-        assert await metrics(database) == METRICS_OF_ROWS
+@pytest.fixture
+def log(database: Database) -> AuditLog:
+    """The audit of each database."""
+    return AuditLog(database, clock=lambda: NOW)
 
 
-def commits_of(database: Database) -> list[object]:
-    """What is added to when a transaction is committed."""
-    commits: list[object] = []
-    sa.event.listen(database._engine.sync_engine, "commit", commits.append)
-    return commits
-
-
-async def test_records_of_a_moment_share_a_transaction(sqlite_database: Database) -> None:
-    """None is written before its time or a full batch; closing writes what waits, without the wait."""
-    log = AuditLog(sqlite_database, gathering_seconds=3600)
-    await audited(sqlite_database)  # creates the tables
-    commits = commits_of(sqlite_database)
-    for number in range(7):
-        log.write(record(number))
-        await asyncio.sleep(0)
-    assert (await audited(sqlite_database), commits) == ([], [])
-    await log.aclose()
-    assert (len(await audited(sqlite_database)), len(commits)) == (7, 1)
-
-
-async def test_a_full_batch_does_not_wait(sqlite_database: Database) -> None:
-    """A hundred records are written at once, and what comes later gathers anew."""
-    log = AuditLog(sqlite_database, gathering_seconds=3600)
-    await audited(sqlite_database)  # creates the tables
-    commits = commits_of(sqlite_database)
-    for number in range(100):
-        log.write(record(number))
-    await eventually(lambda: commits)
-    log.write(record(100))
-    await asyncio.sleep(0.05)
-    assert len(await audited(sqlite_database, limit=200)) == 100
+async def test_records_are_read_as_they_were_written(database: Database, log: AuditLog) -> None:
+    """Large windows, fractions of dollars and the steps included; in one transaction for those of a moment."""
+    assert await metrics(database) == dict.fromkeys(METRICS_OF_ROWS, 0)
+    commits = watch(database, "commit")
+    records = [record(number, row) for number, row in enumerate(ROWS)]
+    for each in records:
+        log.write(each)
     await log.idle()
-    assert len(await audited(sqlite_database, limit=200)) == 101
+    assert len(commits) == 1
+    assert await audited(database) == records[::-1]
+    assert await audited(database, limit=1) == records[-1:]
+    assert await metrics(database) == METRICS_OF_ROWS
 
 
-async def test_records_are_written_by_themselves(sqlite_database: Database) -> None:
-    """When their time is over, nobody need ask."""
-    log = AuditLog(sqlite_database, gathering_seconds=0.01)
-    await audited(sqlite_database)  # creates the tables
-    commits = commits_of(sqlite_database)
-    log.write(record(1))
-    await eventually(lambda: commits)
-    assert await audited(sqlite_database) == [record(1)]
+async def test_the_breaks_of_a_chat_are_listed(log: AuditLog) -> None:
+    """Those of this user's chat alone, the newest first; none for a chat without an id."""
+    found = [replace(PRUNED, break_position=f"turn {turn}", break_cause="edit") for turn in (1, 2, 3)]
+    others = [replace(PRUNED, break_position="", break_cause=""), PRUNED]
+    for number, row in enumerate([*found, *others]):
+        log.write(replace(record(number, row), user_id="ada", chat_id="c" if number < 4 else ""))
+    await log.idle()
+    expected = [("turn 3", "edit", 0.25), ("turn 2", "edit", 0.25)]
+    assert await log.breaks("ada", "c", limit=2) == expected
+    assert await log.breaks("bob", "c", limit=2) == await log.breaks("ada", "", limit=2) == []
 
 
 async def test_a_refused_record_costs_the_others_nothing(
@@ -195,36 +141,10 @@ async def test_a_refused_record_costs_the_others_nothing(
         log.write(each)
     await log.idle()
     assert await audited(sqlite_database) == [record(3), record(1)]
-    assert [each.getMessage().partition(":")[0] for each in caplog.records] == ["audit of contexts"]
-
-
-def test_an_event_loop_that_ends_waits_for_what_gathers() -> None:
-    """A server that is stopped cancels all tasks; the values of its last moment are written all the same."""
-    written: list[int] = []
-
-    async def write(values: Sequence[int]) -> None:
-        await asyncio.sleep(0)
-        written.extend(values)
-
-    async def serve() -> None:
-        BatchWriter("values", write, gathering_seconds=3600).write(1)
-        await asyncio.sleep(0)
-
-    asyncio.run(serve())
-    assert written == [1]
+    assert [each.partition(":")[0] for each in caplog.messages] == ["audit of contexts"]
 
 
 def test_the_table_has_a_column_for_each_field() -> None:
     """A field that is added to the bill needs a column, unless it is for the ledger alone."""
     of_bill = asdict(PRUNED).keys() - {"requests", "accounts", "hold"}
     assert {column.name for column in define_tables(None).audit.c} == {"pruned", "created"} | of_bill
-
-
-async def test_a_record_that_cannot_be_written_is_logged(
-    unavailable_database: Database, caplog: pytest.LogCaptureFixture
-) -> None:
-    """An unavailable database fails no request."""
-    log = AuditLog(unavailable_database)
-    log.write(record(1))
-    await log.aclose()
-    assert [each.getMessage().partition(" not")[0] for each in caplog.records] == ["audit of contexts: 1"]

@@ -15,15 +15,13 @@ from open_webui_openrouter_pipe.ports import ChatSpending
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.ledger import HOLD_SECONDS, SpendingLedger
 from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS, KEPT_SPENDING_DAYS
+from scripts.harness.database import open_database
 from tests.store.contract import NOW
 from tests.store.test_sweep import AGED, FakeHost, sweep
-from tests.store.workers import Servers, spend_until_refused
+from tests.store.workers import Servers, run_workers, spend_until_refused
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext
-    from pathlib import Path
-
-    from scripts.harness.servers import PostgresServer
 
 pytestmark = pytest.mark.anyio
 
@@ -135,40 +133,11 @@ async def test_of_many_at_once_one_goes_beyond(database: Database) -> None:
     assert begun.count(True) == 1
 
 
-async def check_spending(processes: ForkServerContext, servers: Servers) -> None:
-    """Two worker processes spend as fast as they can, three requests at a time each, up to a limit of two dollars."""
-    workers = [
-        processes.Process(target=spend_until_refused, args=(servers, at, 0.07, UNDER)) for at in (0, 1)
-    ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        await asyncio.to_thread(worker.join)
-    assert [worker.exitcode for worker in workers] == [0, 0]
-
-
-async def test_two_workers_keep_a_limit(
-    processes: ForkServerContext, tmp_path: Path, sqlite_database: Database
-) -> None:
-    """On SQLite: what they spend together is over the limit by less than one request."""
-    await check_spending(processes, Servers(f"sqlite:///{tmp_path}/rows.db"))
-    await check_limit(sqlite_database)
-
-
-@pytest.mark.servers
-async def test_two_workers_keep_a_limit_on_postgres(
-    processes: ForkServerContext,
-    postgres_server: PostgresServer,
-    postgres_schema: str,
-    postgres_database: Database,
-) -> None:
-    """The same on PostgreSQL."""
-    await check_spending(processes, Servers(postgres_server.url, postgres_schema))
-    await check_limit(postgres_database)
-
-
-async def check_limit(database: Database) -> None:
-    """Two dollars at seven cents each: 29 requests, in whichever worker."""
+async def test_two_workers_keep_a_limit(processes: ForkServerContext, servers: Servers) -> None:
+    """Two processes spend as fast as they can, up to two dollars at seven cents each: 29 requests, one of them over."""
+    await run_workers(processes, spend_until_refused, [(servers, at, 0.07, UNDER) for at in (0, 1)])
+    database = open_database(servers.database_url, schema=servers.schema)
     chat = await SpendingLedger(database).of_chat("ada", "chat-1")
     assert chat.requests == 29
     assert chat.cost == pytest.approx(29 * 0.07)
+    await database.aclose()

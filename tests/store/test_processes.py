@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from dataclasses import replace
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,24 +23,27 @@ from tests.store.workers import (
     Servers,
     claim_segments,
     live_through_outages,
+    run_workers,
     write_until_killed,
 )
 
 if TYPE_CHECKING:
-    from scripts.harness.servers import PostgresServer, RedisServer
+    from scripts.harness.servers import RedisServer
 
 pytestmark = pytest.mark.anyio
 
 LONGEST_LIFE_SECONDS = 0.15
 
 
-async def check_killing(processes: ForkServerContext, servers: Servers, markers: Path, points: int) -> None:
-    """Kill a writer at so many random points; after each, every marker has its artifact."""
-    chance = random.Random(points)
+async def test_no_marker_without_its_artifact(
+    processes: ForkServerContext, tmp_path: Path, servers: Servers
+) -> None:
+    """A process that is killed at any of fifty points leaves no marker whose artifact is not in the database."""
+    chance, markers = random.Random(50), tmp_path / "markers"
     database = open_database(servers.database_url, schema=servers.schema)
     store = SealedArtifacts(sql_rows(database), KEYRING, ArtifactLimits(load_bytes=1 << 40))
     await store.load("ada", ["any"])
-    for point in range(points):
+    for point in range(50):
         first, seen_bytes = point * 1_000_000, _size(markers)
         writer = processes.Process(target=write_until_killed, args=(servers, markers, first))
         writer.start()
@@ -70,88 +74,34 @@ def _wait_for_lines(path: Path, seen_bytes: int, writer: ForkServerProcess) -> N
         time.sleep(0.002)
 
 
-async def test_no_marker_without_its_artifact(processes: ForkServerContext, tmp_path: Path) -> None:
-    """A process that is killed leaves no marker whose artifact is not in the database (ten points)."""
-    servers = Servers(f"sqlite:///{tmp_path}/rows.db")
-    await check_killing(processes, servers, tmp_path / "markers", points=10)
-
-
-@pytest.mark.servers
-async def test_no_marker_without_its_artifact_at_many_points(
-    processes: ForkServerContext, tmp_path: Path
+async def test_workers_make_each_summary_once(
+    processes: ForkServerContext, tmp_path: Path, servers: Servers
 ) -> None:
-    """The same at two hundred points."""
-    servers = Servers(f"sqlite:///{tmp_path}/rows.db")
-    await check_killing(processes, servers, tmp_path / "markers", points=200)
-
-
-@pytest.mark.servers
-async def test_no_marker_without_its_artifact_on_postgres(
-    processes: ForkServerContext, tmp_path: Path, postgres_server: PostgresServer, postgres_schema: str
-) -> None:
-    """The same on PostgreSQL, at fifty points."""
-    servers = Servers(postgres_server.url, postgres_schema)
-    await check_killing(processes, servers, tmp_path / "markers", points=50)
-
-
-async def check_claiming(processes: ForkServerContext, servers: Servers, journal: Path) -> None:
     """Four workers ask for the same forty segments at once: each is made once."""
+    journal = tmp_path / "claims"
     database = open_database(servers.database_url, schema=servers.schema)
     store = SealedSummaries(SummaryRows(database), KEYRING)
     await store.find("ada", chains(0, 1), chat_id="chat-1")
-    workers = [
-        processes.Process(target=claim_segments, args=(servers, journal, number, 40)) for number in range(4)
-    ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert [worker.exitcode for worker in workers] == [0] * 4
+    await run_workers(processes, claim_segments, [(servers, journal, number, 40) for number in range(4)])
     assert sorted(map(int, _lines(journal))) == list(range(40))
     found = await store.find("ada", chains(*range(41)), chat_id="chat-1")
     assert found.keys() == {segment(0, number + 1) for number in range(40)}
     await database.aclose()
 
 
-async def test_workers_make_each_summary_once(processes: ForkServerContext, tmp_path: Path) -> None:
-    """Of all workers' callers one has the claim."""
-    await check_claiming(processes, Servers(f"sqlite:///{tmp_path}/rows.db"), tmp_path / "claims")
-
-
-@pytest.mark.servers
-async def test_workers_make_each_summary_once_on_postgres(
-    processes: ForkServerContext, tmp_path: Path, postgres_server: PostgresServer, postgres_schema: str
-) -> None:
-    """The same on PostgreSQL."""
-    await check_claiming(processes, Servers(postgres_server.url, postgres_schema), tmp_path / "claims")
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def servers(
-    request: pytest.FixtureRequest, tmp_path: Path, redis_server: RedisServer, redis_prefix: str
-) -> Servers:
-    """Each database in turn, with Redis."""
-    if request.param == "sqlite":
-        return Servers(f"sqlite:///{tmp_path}/rows.db", None, redis_server.url, redis_prefix)
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    return Servers(server.url, request.getfixturevalue("postgres_schema"), redis_server.url, redis_prefix)
-
-
 @pytest.mark.servers
 async def test_workers_write_delete_and_sweep_at_once(
-    processes: ForkServerContext, tmp_path: Path, servers: Servers
+    processes: ForkServerContext,
+    tmp_path: Path,
+    servers: Servers,
+    redis_server: RedisServer,
+    redis_prefix: str,
 ) -> None:
     """Four workers through outages: in the end the database holds exactly what was put and not deleted."""
+    servers = replace(servers, redis_url=redis_server.url, redis_prefix=redis_prefix)
     journals = [tmp_path / f"journal-{number}" for number in range(4)]
-    workers = [
-        processes.Process(target=live_through_outages, args=(servers, journal, number, 40))
-        for number, journal in enumerate(journals)
-    ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert [worker.exitcode for worker in workers] == [0] * 4
+    work = [(servers, journal, number, 40) for number, journal in enumerate(journals)]
+    await run_workers(processes, live_through_outages, work)
     lines = [line for journal in journals for line in _lines(journal)]
     expected = {line[1:] for line in lines if line[0] == "+"} - {line[1:] for line in lines if line[0] == "-"}
     database = open_database(servers.database_url, schema=servers.schema)

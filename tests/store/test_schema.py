@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import closing
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -21,59 +20,51 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scripts.harness.servers import PostgresServer
+    from tests.store.workers import Servers
 
 pytestmark = pytest.mark.anyio
 
 VERSION = define_tables(None).count()
 
 
-async def columns_in(database: Database) -> dict[str, set[str]]:
-    """The columns of the store's tables, as the database has them."""
+NAMES = (
+    "artifact",
+    "summary",
+    "audit",
+    "calibration",
+    "lease",
+    "schema",
+    "ledger",
+    "spending",
+    "hold",
+    "prompt",
+)
+
+
+async def found_in(database: Database) -> dict[str, tuple[list[str], list[str]]]:
+    """The columns that may not be null and the indexes of the schema's tables, as the database has them."""
     schema = database.tables.version.schema
 
-    def inspect(connection: sa.Connection) -> dict[str, set[str]]:
-        inspector = sa.inspect(connection)
+    def inspect(connection: sa.Connection) -> dict[str, tuple[list[str], list[str]]]:
+        found = sa.inspect(connection)
         return {
-            name: {
-                f"{column['name']} {'' if column['nullable'] else 'NOT NULL'}"
-                for column in inspector.get_columns(name, schema)
-            }
-            for name in inspector.get_table_names(schema)
+            name: (
+                sorted(each["name"] for each in found.get_columns(name, schema) if not each["nullable"]),
+                sorted(str(each["name"]) for each in found.get_indexes(name, schema)),
+            )
+            for name in found.get_table_names(schema)
         }
 
     return await database.run(lambda connection: connection.run_sync(inspect))
 
 
-def expected_columns() -> dict[str, set[str]]:
-    """The columns that the queries rely on."""
-    known = define_tables(None)
+def expected() -> dict[str, tuple[list[str], list[str]]]:
+    """The same, as the queries rely on them."""
+    tables = define_tables(None).version.metadata.sorted_tables
     return {
-        table.name: {f"{column.name} {'' if column.nullable else 'NOT NULL'}" for column in table.c}
-        for table in (getattr(known, field.name) for field in fields(known))
+        table.name: (sorted(table.c.keys()), sorted(str(index.name) for index in table.indexes))
+        for table in tables
     }
-
-
-def test_all_tables_have_our_prefix() -> None:
-    """Nobody else's table in the host's database has such a name."""
-    assert set(expected_columns()) == {
-        f"openrouter_pipe_{name}"
-        for name in (
-            *("artifact", "summary", "audit", "calibration", "lease"),
-            "schema",
-            "ledger",
-            "spending",
-            "hold",
-            "prompt",
-        )
-    }
-
-
-async def test_the_tables_are_created_at_first_use(database: Database) -> None:
-    """With the columns that the queries rely on, at this release's version; creating them again changes nothing."""
-    await sql_rows(database).put([row(1)])
-    await database.run(lambda connection: connection.run_sync(create_tables, database.tables))
-    assert await columns_in(database) == expected_columns()
-    assert await versions(database) == [VERSION]
 
 
 async def versions(database: Database) -> list[int]:
@@ -81,35 +72,30 @@ async def versions(database: Database) -> list[int]:
     return [version for (version,) in await database.fetch(sa.select(database.tables.version.c.version))]
 
 
-async def test_the_indexes_have_fixed_names(database: Database) -> None:
-    """A later release can name them, whatever the host's schema is called."""
-    await database.fetch(sa.select(database.tables.version))
-    tables = database.tables
+def test_names_are_fixed() -> None:
+    """Nobody else's table in the host's database has our prefix, and a later release can name the indexes."""
+    assert expected().keys() == {f"openrouter_pipe_{name}" for name in NAMES}
+    indexes = [f"ix_openrouter_pipe_artifact_{column}" for column in ("chat_id", "last_used")]
+    assert expected()["openrouter_pipe_artifact"][1] == indexes
 
-    def index_names(connection: sa.Connection) -> set[str | None]:
-        found = sa.inspect(connection).get_indexes(tables.artifact.name, tables.artifact.schema)
-        return {index["name"] for index in found}
 
-    names = await database.run(lambda connection: connection.run_sync(index_names))
-    assert names == {f"ix_openrouter_pipe_artifact_{column}" for column in ("chat_id", "last_used")}
+async def test_the_tables_are_created_at_first_use(database: Database) -> None:
+    """With the columns that the queries rely on, at this release's version; creating them again changes nothing."""
+    await sql_rows(database).put([row(1)])
+    await database.run(lambda connection: connection.run_sync(create_tables, database.tables))
+    assert (await found_in(database), await versions(database)) == (expected(), [VERSION])
 
 
 @pytest.mark.servers
 async def test_postgres_stores_payloads_uncompressed(postgres_database: Database) -> None:
     """Sealed bytes do not compress, and rows of a few kilobytes stay in one piece."""
     await postgres_database.fetch(sa.select(postgres_database.tables.version))
-    names = {
-        name: table.fullname
-        for name, table in (
-            ("artifact", postgres_database.tables.artifact),
-            ("summary", postgres_database.tables.summary),
-        )
-    }
+    tables = postgres_database.tables
     storage = "SELECT attstorage FROM pg_attribute WHERE attrelid = '{}'::regclass AND attname = 'payload'"
-    for name in names.values():
-        [(found,)] = await postgres_database.fetch(sa.text(storage.format(name)))
+    for table in (tables.artifact, tables.summary, tables.prompt):
+        [(found,)] = await postgres_database.fetch(sa.text(storage.format(table.fullname)))
         assert found in ("e", b"e")
-    options = f"SELECT reloptions FROM pg_class WHERE oid = '{names['artifact']}'::regclass"
+    options = f"SELECT reloptions FROM pg_class WHERE oid = '{tables.artifact.fullname}'::regclass"
     [(found,)] = await postgres_database.fetch(sa.text(options))
     assert found == ["toast_tuple_target=8160"]
 
@@ -125,29 +111,15 @@ async def test_the_database_of_a_later_release_is_left_as_it_is(
     await later.aclose()
     this = open_database(f"sqlite:///{tmp_path}/rows.db")
     assert (await sql_rows(this).load("ada", [row(1).id])).rows.keys() == {row(1).id}
-    assert (await columns_in(this)).keys() == expected_columns().keys() - {"openrouter_pipe_audit"}
+    assert (await found_in(this)).keys() == expected().keys() - {"openrouter_pipe_audit"}
     assert await versions(this) == [VERSION, VERSION + 1]
     lines = [line for line in caplog.messages if "of a later release" in line]
     assert [f"version {VERSION + 1}, and this one knows {VERSION}" in line for line in lines] == [True]
     await this.aclose()
 
 
-async def test_tables_that_an_earlier_version_lacks_are_added(tmp_path: Path) -> None:
-    """What it has stays; the version is raised."""
-    earlier = open_database(f"sqlite:///{tmp_path}/rows.db")
-    await sql_rows(earlier).put([row(1)])
-    await earlier.change(earlier.tables.version.update().values(version=VERSION - 1))
-    await earlier.change(sa.text("DROP TABLE openrouter_pipe_audit"))
-    await earlier.aclose()
-    this = open_database(f"sqlite:///{tmp_path}/rows.db")
-    assert (await sql_rows(this).load("ada", [row(1).id])).rows.keys() == {row(1).id}
-    assert await columns_in(this) == expected_columns()
-    assert await versions(this) == [VERSION - 1, VERSION]
-    await this.aclose()
-
-
-async def test_columns_that_an_earlier_version_lacks_are_added(database: Database) -> None:
-    """With a value for the rows that are there, and for those that an earlier release still writes."""
+async def test_what_an_earlier_version_lacks_is_added(database: Database) -> None:
+    """Tables, indexes, and columns with a value for the rows that are there, and that an earlier release writes."""
     tables, added = database.tables, ("break_position", "lost_tokens", "lost_cost")
     known = {
         column.name: 0 if isinstance(column.type, sa.BigInteger | sa.Double | sa.Boolean) else ""
@@ -156,11 +128,16 @@ async def test_columns_that_an_earlier_version_lacks_are_added(database: Databas
     }
     earlier = tables.audit.insert().values({**known, "steps": [], "rejected": False, "pruned": False})
     await database.change(earlier, [{"id": "one"}])
-    for column in added:
-        await database.change(sa.text(f"ALTER TABLE {tables.audit.fullname} DROP COLUMN {column}"))
-    await database.change(tables.version.delete())
+    schema = f'"{tables.audit.schema}".' if tables.audit.schema else ""
+    for statement in (
+        *(f"ALTER TABLE {tables.audit.fullname} DROP COLUMN {column}" for column in added),
+        f"DROP TABLE {tables.summary.fullname}",
+        f"DROP INDEX {schema}ix_openrouter_pipe_audit_user_id",
+    ):
+        await database.change(sa.text(statement))
+    await database.change(tables.version.update().values(version=VERSION - 1))
     await database.run(lambda connection: connection.run_sync(create_tables, tables))
-    assert await columns_in(database) == expected_columns()
+    assert (await found_in(database), await versions(database)) == (expected(), [VERSION - 1, VERSION])
     await database.change(earlier, [{"id": "two"}])
     rows = await database.fetch(sa.select(*(tables.audit.c[name] for name in ("id", *added))))
     assert sorted(map(tuple, rows)) == [("one", "", 0, 0.0), ("two", "", 0, 0.0)]
@@ -180,10 +157,8 @@ async def test_a_table_that_cannot_be_created_costs_the_others_nothing(
     database = open_database(f"sqlite:///{tmp_path}/rows.db")
     await sql_rows(database).put([row(1)])
     assert (await sql_rows(database).load("ada", [row(1).id])).rows.keys() == {row(1).id}
-    assert (await columns_in(database)).keys() == {
-        "somebodys",
-        *expected_columns().keys() - {"openrouter_pipe_audit"},
-    }
+    refused = {"openrouter_pipe_audit"}
+    assert (await found_in(database)).keys() == {"somebodys"} | (expected().keys() - refused)
     assert [(record.levelname, record.getMessage().partition(" cannot")[0]) for record in caplog.records] == [
         ("ERROR", "The table openrouter_pipe_audit")
     ]
@@ -191,21 +166,8 @@ async def test_a_table_that_cannot_be_created_costs_the_others_nothing(
     await database.change(sa.text("DROP TABLE somebodys"))
     await database.aclose()
     again = open_database(f"sqlite:///{tmp_path}/rows.db")
-    assert await versions(again) == [VERSION]
-    assert (await columns_in(again)) == expected_columns()
+    assert (await versions(again), await found_in(again)) == ([VERSION], expected())
     await again.aclose()
-
-
-async def test_indexes_that_an_earlier_version_lacks_are_added(tmp_path: Path) -> None:
-    """As tables are."""
-    earlier = open_database(f"sqlite:///{tmp_path}/rows.db")
-    await earlier.change(sa.update(earlier.tables.version).values(version=VERSION - 1))
-    await earlier.change(sa.text("DROP INDEX ix_openrouter_pipe_audit_user_id"))
-    await earlier.aclose()
-    this = open_database(f"sqlite:///{tmp_path}/rows.db")
-    found = await this.fetch(sa.text("SELECT name FROM sqlite_master WHERE name LIKE '%audit_user_id'"))
-    assert [name for (name,) in found] == ["ix_openrouter_pipe_audit_user_id"]
-    await this.aclose()
 
 
 @pytest.mark.servers
@@ -235,28 +197,14 @@ async def test_a_user_who_may_create_nothing_still_reads_and_writes(
     await poor.aclose()
 
 
-async def start_at_once(url: str, schema: str | None) -> list[int]:
-    """Let eight workers use a new database at once; return how many rows each of them finds at the end."""
-    workers = [open_database(url, schema=schema) for _ in range(8)]
+async def test_workers_may_start_at_once(servers: Servers) -> None:
+    """Of eight workers one creates the tables, and the others wait for it."""
+    workers = [open_database(servers.database_url, schema=servers.schema) for _ in range(8)]
     await asyncio.gather(*(sql_rows(each).put([row(number)]) for number, each in enumerate(workers)))
     ids = [row(number).id for number in range(8)]
-    found = [len((await sql_rows(each).load("ada", ids)).rows) for each in workers]
+    assert [len((await sql_rows(each).load("ada", ids)).rows) for each in workers] == [8] * 8
     for each in workers:
         await each.aclose()
-    return found
-
-
-async def test_workers_may_start_at_once_on_sqlite(tmp_path: Path) -> None:
-    """One of them creates the tables, the others wait for it."""
-    assert await start_at_once(f"sqlite:///{tmp_path}/rows.db", None) == [8] * 8
-
-
-@pytest.mark.servers
-async def test_workers_may_start_at_once_on_postgres(
-    postgres_server: PostgresServer, postgres_schema: str
-) -> None:
-    """One of them creates the tables, the others wait for it."""
-    assert await start_at_once(postgres_server.url, postgres_schema) == [8] * 8
 
 
 @pytest.mark.servers
@@ -269,5 +217,5 @@ async def test_the_hosts_schema_is_respected(postgres_url: str) -> None:
     schemas = "SELECT DISTINCT schemaname FROM pg_tables WHERE tablename LIKE 'openrouter%'"
     [(schema,)] = await database.fetch(sa.text(schemas))
     assert schema == "open_webui"
-    assert await columns_in(database) == expected_columns()
+    assert await found_in(database) == expected()
     await database.aclose()

@@ -64,47 +64,29 @@ class TestStored(SummariesContract):
         await one.release("ada", segment(0, 5))
         assert not await one.claim("ada", segment(0, 5), seconds=60)
 
-    async def test_a_row_shows_nothing_of_the_chat(self, store: SealedSummaries, rows: SummaryRows) -> None:
-        """It is sealed with the first key; owner, segment and sizes are in columns."""
-        await store.keep(stored(0, 5))
-        row = await rows.get(KEY)
-        assert row is not None
-        assert b"said" not in row.payload
-        assert row._replace(payload=b"") == SummaryRow(
-            *KEY,
-            turns=5,
-            chat_id="chat-1",
-            model="openai/gpt-5",
-            key_id=KEYRING.first_id,
-            packing=SEALED,
-            payload=b"",
-            source_tokens=9000,
-            created=NOW,
-            last_used=NOW,
-        )
-
     async def test_a_summary_belongs_to_the_chat_that_uses_it(
         self, store: SealedSummaries, rows: SummaryRows, clock: Clock
     ) -> None:
         """From the stamp of its use on, once a day; other rows stay as they are; a use without a chat moves none."""
         for each in (stored(0, 5), stored(0, 5, user_id="eve"), stored(5, 9)):
             await store.keep(each)
-        for seconds, chat_id in ((STAMP_INTERVAL_SECONDS - 1, "early"), (1, "clone"), (1, "late")):
+        keys, found = [KEY, ("eve", *KEY[1:]), ("ada", chain(5).hex(), chain(9).hex())], []
+        for seconds, chat_id in (
+            (STAMP_INTERVAL_SECONDS - 1, "early"),
+            (1, "clone"),
+            (1, "late"),
+            (STAMP_INTERVAL_SECONDS, ""),
+        ):
             clock.now += seconds
             await store.find("ada", chains(*range(7)), chat_id=chat_id)
             await rows.idle()
-        keys = [KEY, ("eve", *KEY[1:]), ("ada", chain(5).hex(), chain(9).hex())]
-        found = [(row.chat_id, row.last_used - NOW) for key in keys if (row := await rows.get(key))]
-        assert found == [("clone", STAMP_INTERVAL_SECONDS), ("chat-1", 0), ("chat-1", 0)]
-        clock.now += STAMP_INTERVAL_SECONDS
-        await store.find("ada", chains(0, 5), chat_id="")
-        await rows.idle()
-        row = await rows.get(KEY)
-        assert row is not None
-        assert (row.chat_id, row.last_used) == ("clone", clock.now)
+            found.append([(row.chat_id, row.last_used - NOW) for key in keys if (row := await rows.get(key))])
+        untouched, day = ("chat-1", 0), STAMP_INTERVAL_SECONDS
+        stamps = [untouched, ("clone", day), ("clone", day), ("clone", 2 * day + 1)]
+        assert found == [[stamp, untouched, untouched] for stamp in stamps]
 
     async def test_a_summary_that_does_not_open_is_replaced(
-        self, store: SealedSummaries, rows: SummaryRows, clock: Clock
+        self, store: SealedSummaries, rows: SummaryRows
     ) -> None:
         """When its key is lost, the next summary of the segment is kept; with the old key listed, the first one is."""
         await store.keep(stored(0, 5))
@@ -154,94 +136,68 @@ class FakeRows(SummaryRows):
         return self.rows
 
 
-@pytest.fixture
-async def kept(sqlite_database: Database) -> SummaryRow:
-    """A row as it is written."""
+async def test_a_row_shows_nothing_of_the_chat(sqlite_database: Database) -> None:
+    """It is sealed with the first key; owner, segment and sizes are in columns, as nothing is in a claim's name."""
     rows = SummaryRows(sqlite_database, clock=lambda: NOW)
-    await SealedSummaries(rows, KEYRING).keep(stored(0, 5))
+    store = SealedSummaries(rows, KEYRING)
+    await store.keep(stored(0, 5))
     row = await rows.get(KEY)
     assert row is not None
-    return row
+    assert b"said" not in row.payload
+    where = (*KEY, 5, "chat-1", "openai/gpt-5")
+    assert row._replace(payload=b"") == SummaryRow(*where, KEYRING.first_id, SEALED, b"", 9000, NOW, NOW)
+    await store.claim("ada", segment(0, 5), seconds=9)
+    [(name,)] = await sqlite_database.fetch(sa.select(sqlite_database.tables.lease.c.name))
+    assert (name[:8], len(name), KEY[1] in name) == ("summary:", 40, False)
 
 
-async def found_in(database: Database, *rows: SummaryRow) -> Any:
-    """What is found when the database returns these rows."""
-    return await SealedSummaries(FakeRows(database, *rows), KEYRING).find("ada", chains(0, 5), chat_id="")
+PLAIN = encode_item(summary("what was said").as_json())
 
 
-async def test_every_flipped_byte_is_noticed(sqlite_database: Database, kept: SummaryRow) -> None:
-    """Not one of the payload's bytes can change; the other rows of the answer are found all the same."""
-    flipped = []
-    for index in range(len(kept.payload)):
-        changed = bytearray(kept.payload)
-        changed[index] ^= 0xFF
-        flipped.append(kept._replace(payload=bytes(changed)))
-    assert await found_in(sqlite_database, *flipped) == {}
-    assert await found_in(sqlite_database, flipped[0], kept, flipped[-1]) == FOUND
+def sealed(state: Any) -> dict[str, Any]:
+    """The columns of something that was sealed for the row."""
+    return pack(encode_item(state), ("summary", *KEY, "5", "openai/gpt-5"), KEYRING)._asdict()
 
 
 @pytest.mark.parametrize(
-    "moved",
+    ("moved", "opens"),
     [
-        {"user_id": "eve"},
-        {"start_chain": chain(1).hex()},
-        {"end_chain": chain(6).hex()},
-        {"start_chain": chain(5).hex(), "end_chain": chain(0).hex()},
-        {"turns": 6},
-        {"model": "openai/gpt-4"},
-        {"packing": SEALED | COMPRESSED},
-        {"packing": 0},
-        {"key_id": "0" * 16},
-        {"payload": b""},
-        {"packing": 0, "payload": encode_item(summary("what was said").as_json())},
-        {"packing": 0, "key_id": "", "payload": encode_item(summary("what was said").as_json())},
+        ({"chat_id": "clone", "source_tokens": 1, "created": 0, "last_used": 0}, True),
+        (sealed(summary("what was said").as_json()), True),
+        ({"user_id": "eve"}, False),
+        ({"start_chain": chain(1).hex()}, False),
+        ({"end_chain": chain(6).hex()}, False),
+        ({"start_chain": chain(5).hex(), "end_chain": chain(0).hex()}, False),
+        ({"turns": 6}, False),
+        ({"model": "openai/gpt-4"}, False),
+        ({"packing": SEALED | COMPRESSED}, False),
+        ({"packing": 0}, False),
+        ({"key_id": "0" * 16}, False),
+        ({"payload": b""}, False),
+        ({"packing": 0, "payload": PLAIN}, False),
+        ({"packing": 0, "key_id": "", "payload": PLAIN}, False),
+        (sealed({}), False),
+        (sealed({"told": None}), False),
+        (sealed(summary("text").as_json() | {"constraints": "one"}), False),
+        (sealed(summary("text").as_json() | {"by_model": {"summary_text": 5}}), False),
+        (sealed(summary("text").as_json() | {"added": []}), False),
     ],
 )
 async def test_a_payload_belongs_to_its_row(
-    sqlite_database: Database, kept: SummaryRow, moved: dict[str, Any]
+    sqlite_database: Database, moved: dict[str, Any], caplog: pytest.LogCaptureFixture, *, opens: bool
 ) -> None:
-    """Under another owner, segment, model, packing or key it does not open, and plain text is not accepted."""
-    assert await found_in(sqlite_database, kept._replace(**moved)) == {}
-
-
-async def test_chat_and_sizes_may_change(sqlite_database: Database, kept: SummaryRow) -> None:
-    """They take no part in finding."""
-    moved = kept._replace(chat_id="clone", source_tokens=1, created=0, last_used=0)
-    assert await found_in(sqlite_database, moved) == FOUND
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        {},
-        {"told": None},
-        summary("text").as_json() | {"constraints": "one"},
-        summary("text").as_json() | {"by_model": {"summary_text": 5}},
-        summary("text").as_json() | {"added": []},
-    ],
-)
-async def test_what_another_release_wrote_is_skipped(
-    sqlite_database: Database, kept: SummaryRow, state: dict[str, Any]
-) -> None:
-    """A form that this one does not know is not a summary, though its seal is right."""
-    names = ("summary", *KEY, "5", "openai/gpt-5")
-    packed = pack(encode_item(state), names, KEYRING)
-    assert await found_in(sqlite_database, kept._replace(**packed._asdict())) == {}
-    whole = pack(encode_item(summary("what was said").as_json()), names, KEYRING)
-    assert await found_in(sqlite_database, kept._replace(**whole._asdict())) == FOUND
-
-
-async def test_a_row_that_does_not_open_is_logged_once(
-    sqlite_database: Database, kept: SummaryRow, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A chat that goes on does not fill the log."""
-    rows = FakeRows(sqlite_database, kept._replace(model="other"), kept._replace(user_id="eve"))
-    store = SealedSummaries(rows, KEYRING)
+    """What does not open, or is no summary, is skipped and logged once; the other rows are found all the same."""
+    rows = SummaryRows(sqlite_database, clock=lambda: NOW)
+    await SealedSummaries(rows, KEYRING).keep(stored(0, 5))
+    kept = await rows.get(KEY)
+    assert kept is not None
+    found = SealedSummaries(FakeRows(sqlite_database, kept._replace(**moved)), KEYRING)
     with caplog.at_level(logging.WARNING):
-        for _ in range(5):
-            assert await store.find("ada", chains(0, 5), chat_id="") == {}
-    assert len(caplog.records) == 2
-    assert "said" not in caplog.text
+        for _ in range(3):
+            assert await found.find("ada", chains(0, 5), chat_id="") == (FOUND if opens else {})
+    assert (len(caplog.records), "said" in caplog.text) == (int(not opens), False)
+    both = SealedSummaries(FakeRows(sqlite_database, kept._replace(**moved), kept), KEYRING)
+    assert await both.find("ada", chains(0, 5), chat_id="") == FOUND
 
 
 async def test_large_summaries_are_compressed_and_too_large_ones_rejected(sqlite_database: Database) -> None:
@@ -255,14 +211,6 @@ async def test_large_summaries_are_compressed_and_too_large_ones_rejected(sqlite
     assert row is not None
     assert (row.packing, len(row.payload) < 50_000) == (SEALED | COMPRESSED, True)
     assert await store.find("ada", chains(0, 5), chat_id="") == {segment(0, 5): summary(text)}
-
-
-async def test_claims_show_nobodys_id(sqlite_database: Database) -> None:
-    """The table of leases holds neither users nor digests of what they said."""
-    await SealedSummaries(SummaryRows(sqlite_database), KEYRING).claim("ada", segment(0, 5), seconds=9)
-    [(name,)] = await sqlite_database.fetch(sa.select(sqlite_database.tables.lease.c.name))
-    assert (name[:8], len(name)) == ("summary:", 40)
-    assert KEY[1] not in name
 
 
 async def test_an_unavailable_database(unavailable_database: Database) -> None:
@@ -283,10 +231,9 @@ async def test_a_locked_table_finds_nothing_in_time(
     patient = SealedSummaries(SummaryRows(postgres_database), KEYRING)
     await patient.keep(stored(0, 5))
     hasty = open_database(postgres_server.url, schema=postgres_schema, read_seconds=0.2)
-    table = sa.text(f'LOCK TABLE "{postgres_schema}".openrouter_pipe_summary')
 
     async def find_while_it_is_locked(connection: Any) -> None:
-        await connection.execute(table)
+        await connection.execute(sa.text(f'LOCK TABLE "{postgres_schema}".openrouter_pipe_summary'))
         assert await SealedSummaries(SummaryRows(hasty), KEYRING).find("ada", chains(0, 5), chat_id="") == {}
 
     await postgres_database.run(find_while_it_is_locked)

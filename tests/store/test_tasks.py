@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from open_webui_openrouter_pipe.errors import StoreUnavailable
+from open_webui_openrouter_pipe.errors import StoreError, StoreUnavailable
 from open_webui_openrouter_pipe.store.beside import MAX_WAITING_VALUES, BackgroundTasks, BatchWriter
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 pytestmark = pytest.mark.anyio
 
 
+LOST = StoreUnavailable("unavailable")
+
+
 class FakeTable:
-    """Takes batches while its gate is open, and refuses the first `refusals` of them."""
+    """Takes batches while its gate is open, and refuses the first `refusals` of them; a batch with -1 is refused."""
 
     def __init__(self, *refusals: Exception) -> None:
         self.batches: list[list[int]] = []
@@ -28,56 +32,74 @@ class FakeTable:
         self.gate.set()
 
     async def write(self, values: Sequence[int]) -> None:
+        await asyncio.sleep(0)
         await self.gate.wait()
         if self.refusals:
             raise self.refusals.pop(0)
+        if -1 in values:
+            raise StoreError("refused")
         self.batches.append(list(values))
 
 
-async def test_values_are_written_in_order_and_in_batches() -> None:
-    """What gathers while a batch is written goes out with the next one."""
-    table = FakeTable()
-    writer = BatchWriter[int]("numbers", table.write)
-    for number in range(150):
+def writing(table: FakeTable, values: Iterable[int] = (), seconds: float = 3600) -> BatchWriter[int]:
+    """A writer of numbers that has these."""
+    writer = BatchWriter[int]("numbers", table.write, gathering_seconds=seconds)
+    for number in values:
         writer.write(number)
+    return writer
+
+
+async def test_values_gather_until_their_time_is_over_or_a_batch_is_full() -> None:
+    """In their order; whoever closes the writer has what waits written without the wait."""
+    writer = writing(table := FakeTable())
+    await writer.aclose()
+    for number in range(7):
+        writer.write(number)
+        await asyncio.sleep(0)
     assert table.batches == []
-    await writer.idle()
-    assert table.batches == [list(range(100)), list(range(100, 150))]
-
-
-async def test_what_is_lost_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """An unavailable database, or anything else that fails, costs its batch alone."""
-    table = FakeTable(StoreUnavailable("unavailable"), RuntimeError("odd"))
-    writer = BatchWriter[int]("numbers", table.write)
-    for number in range(250):
-        writer.write(number)
-    with caplog.at_level(logging.WARNING):
-        await writer.idle()
-    assert table.batches == [list(range(200, 250))]
-    logged = [record.getMessage() for record in caplog.records]
-    assert logged == ["numbers: 100 not written: unavailable", "numbers: 100 not written"]
-
-
-async def test_waiting_values_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
-    """A writer that hangs holds a bounded number of values."""
-    table = FakeTable()
-    table.gate.clear()
-    writer = BatchWriter[int]("numbers", table.write)
-    for number in range(MAX_WAITING_VALUES + 1):
-        writer.write(number)
-    assert [record.getMessage() for record in caplog.records] == [
-        "numbers: not written, too many are waiting"
-    ]
-    table.gate.set()
     await writer.aclose()
-    assert sum(map(len, table.batches)) == MAX_WAITING_VALUES
-
-
-async def test_a_writer_without_values_closes_at_once() -> None:
-    """Closing needs no task."""
-    writer = BatchWriter[int]("numbers", FakeTable().write)
+    assert table.batches == [list(range(7))]
+    writer = writing(table := FakeTable(), range(100))
+    await eventually(lambda: table.batches)
+    writer.write(100)
+    await asyncio.sleep(0.05)
+    assert table.batches == [list(range(100))]
     await writer.idle()
-    await writer.aclose()
+    assert table.batches == [list(range(100)), [100]]
+    writing(table := FakeTable(), [1], seconds=0.01)
+    await eventually(lambda: table.batches)
+
+
+@pytest.mark.parametrize(
+    ("refusals", "values", "written", "logged"),
+    [
+        (
+            (LOST, RuntimeError("odd")),
+            range(250),
+            [list(range(200, 250))],
+            ["numbers: 100 not written: unavailable", "numbers: 100 not written"],
+        ),
+        ((), (1, -1, 3), [[1], [3]], ["numbers: 1 not written: refused"]),
+        ((LOST,), (1, -1, 3), [], ["numbers: 3 not written: unavailable"]),
+        (
+            (),
+            range(MAX_WAITING_VALUES + 1),
+            [list(range(at, at + 100)) for at in range(0, MAX_WAITING_VALUES, 100)],
+            ["numbers: not written, too many are waiting"],
+        ),
+    ],
+    ids=["batches that fail", "a value that is refused", "an unavailable database", "too many values"],
+)
+async def test_what_is_lost_is_logged(
+    refusals: Sequence[Exception],
+    values: Sequence[int],
+    written: list[list[int]],
+    logged: list[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whatever fails costs its batch alone, a value that the database refuses itself; a bounded number waits."""
+    await writing(table := FakeTable(*refusals), values, seconds=0.01).idle()
+    assert (table.batches, caplog.messages) == (written, logged)
 
 
 async def test_what_is_not_written_before_the_end_is_logged(
@@ -85,25 +107,30 @@ async def test_what_is_not_written_before_the_end_is_logged(
 ) -> None:
     """A writer that hangs is cancelled when its owner closes it."""
     monkeypatch.setattr("open_webui_openrouter_pipe.store.beside._CLOSING_SECONDS", 0)
-    table = FakeTable()
-    table.gate.clear()
-    writer = BatchWriter[int]("numbers", table.write)
-    for number in range(150):
-        writer.write(number)
-    await writer.aclose()
-    assert [record.getMessage() for record in caplog.records] == ["numbers: 150 not written before the end"]
+    (table := FakeTable()).gate.clear()
+    await writing(table, range(150)).aclose()
+    assert caplog.messages == ["numbers: 150 not written before the end"]
+
+
+def test_an_event_loop_that_ends_waits_for_what_gathers() -> None:
+    """A server that is stopped cancels all tasks; the values of its last moment are written all the same."""
+
+    async def serve() -> FakeTable:
+        writing(table := FakeTable(), [1])
+        await asyncio.sleep(0)
+        return table
+
+    assert asyncio.run(serve()).batches == [[1]]
 
 
 async def test_background_tasks_are_bounded() -> None:
     """What is started when sixty-four are under way is dropped."""
-    gate = asyncio.Event()
-    ended: list[int] = []
+    gate, ended, tasks = asyncio.Event(), list[int](), BackgroundTasks()
 
     async def work(number: int) -> None:
         await gate.wait()
         ended.append(number)
 
-    tasks = BackgroundTasks()
     for number in range(65):
         tasks.start(partial(work, number))
     gate.set()
@@ -116,7 +143,7 @@ async def test_background_work_that_fails_is_not_an_error(caplog: pytest.LogCapt
     """The log mentions it for whoever looks for it."""
 
     async def fail() -> None:
-        raise StoreUnavailable("unavailable")
+        raise LOST
 
     tasks = BackgroundTasks()
     with caplog.at_level(logging.DEBUG, "open_webui_openrouter_pipe"):

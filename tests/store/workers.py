@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,12 +23,13 @@ from open_webui_openrouter_pipe.store.kept import SealedSummaries, SummaryRows
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.store.sweep import Schedule, Sweep
 from scripts.harness.database import open_database
-from tests.store.conftest import PATIENT_SECONDS
 from tests.store.contract import KEYRING, NOW, artifact, sql_rows
 from tests.store.fakes import SwitchedRows
 from tests.store.summary_contract import segment, stored
 
 ARTIFACTS_OF_A_TURN = 3
+PATIENT_SECONDS = 60.0
+"""How long a test waits for an answer of Redis or a database, so that a busy machine changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,18 @@ class Servers:
     schema: str | None = None
     redis_url: str = ""
     redis_prefix: str = ""
+
+
+async def run_workers(
+    processes: ForkServerContext, work: Callable[..., None], arguments: Sequence[tuple[Any, ...]]
+) -> None:
+    """Let a process do the work with each of the arguments, all at once."""
+    workers = [processes.Process(target=work, args=each) for each in arguments]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        await asyncio.to_thread(worker.join)
+    assert [worker.exitcode for worker in workers] == [0] * len(workers)
 
 
 def append(path: Path, lines: Sequence[str]) -> None:
