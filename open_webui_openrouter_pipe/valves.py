@@ -28,7 +28,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from .conversation.budget import CLIP_RANGE_MESSAGES, Pruning, Strategy
-from .conversation.commands import Aim
+from .conversation.slash import Aim
 from .host.model_rows import AccessFor
 from .host.platform import NotSaved, host_secret, is_saving
 from .host.wording import StatusLines

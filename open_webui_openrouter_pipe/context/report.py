@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias, get_args
 
 from ..conversation.budget import UNKNOWN_WINDOW_TOKENS
-from ..conversation.commands import Aim
 from ..conversation.conversation import DigestedItem, Turn
+from ..conversation.slash import Aim
 from ..conversation.tokens import TokenCounter
 from ..money.prefix import BreakCause
 from ..money.prices import dollars

@@ -8,7 +8,7 @@
     facts         tool results stated as facts
     masking       secrets masked in known forms
     record        the user's messages word for word in their frames, and which words are their own
-    commands      the commands that users type as messages, as values
+    slash         the commands that users type as messages, as values
 
 Decides nothing about what is sent.
 """

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from ..errors import ContextBudgetExceeded
 from ..words.lines import notice
-from .commands import Aim
+from .slash import Aim
 from .tokens import TokenCounts
 
 MIN_RATIO_TOKENS = 4_000

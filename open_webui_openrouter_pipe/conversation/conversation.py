@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from ..responses.items import Item, is_function_call_output, is_message, is_reasoning
-from .commands import ChatCommand
+from .slash import ChatCommand
 
 REFERENCE_DIGITS: Final = 6
 """Tokenizers read three digits as one token; two of a chat's items rarely share a name, which then means both."""

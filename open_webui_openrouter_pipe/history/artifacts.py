@@ -67,25 +67,27 @@ def normalize_persisted_item(item: Any) -> Item | None:
     if not isinstance(item, dict) or not isinstance(item.get("type"), str):
         return None
     try:
-        fields = _without_nulls(clean(item))
+        fields = clean(item)
     except RecursionError:
         return None
+    if None in fields.values():
+        nullable = _NULLABLE if fields["type"] == "reasoning" else ()
+        kept = {key: value for key, value in fields.items() if value is not None or key in nullable}
+        fields = kept if len(kept) < len(fields) else fields
     if not isinstance(fields.get("id", ""), str):
         fields = {key: value for key, value in fields.items() if key != "id"}
     normal = _NORMALIZERS.get(fields["type"], _normal_other)(fields)
-    return cast("Item", _with_legal_status(normal)) if normal is not None else None
+    if normal is None:
+        return None
+    legal = kind_of(normal["type"]).statuses
+    if legal and "status" in normal and normal["status"] not in legal:
+        # What the schema does not know means that something went wrong: incomplete, or failed.
+        normal = {**normal, "status": legal[-1]}
+    return cast("Item", normal)
 
 
 _NULLABLE = frozenset({"content", "encrypted_content", "signature", "format"})
 """Fields of a reasoning item in which a null may be sent back."""
-
-
-def _without_nulls(item: Fields) -> Fields:
-    if None not in item.values():
-        return item
-    nullable = _NULLABLE if item["type"] == "reasoning" else frozenset()
-    kept = {key: value for key, value in item.items() if value is not None or key in nullable}
-    return kept if len(kept) < len(item) else item
 
 
 def _normal_reasoning(item: Fields) -> Fields | None:
@@ -144,14 +146,6 @@ _NORMALIZERS: dict[str, Callable[[Fields], Fields | None]] = {
     "function_call": _normal_call,
     "function_call_output": _normal_output,
 }
-
-
-def _with_legal_status(item: Fields) -> Fields:
-    """A status that the schema does not know means that something went wrong: incomplete, or failed."""
-    legal = kind_of(item["type"]).statuses
-    if "status" not in item or not legal or item["status"] in legal:
-        return item
-    return {**item, "status": legal[-1]}
 
 
 def _is_blank(value: Any) -> bool:

@@ -13,8 +13,8 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any, cast
 
-from ..conversation.commands import ChatCommand
 from ..conversation.conversation import Conversation, build_conversation, name_turns
+from ..conversation.slash import ChatCommand
 from ..errors import InvalidHistory
 from ..responses.items import Item, is_function_call, is_message, is_reasoning, kind_of, picture_address
 from ..responses.values import as_list, as_object, as_text

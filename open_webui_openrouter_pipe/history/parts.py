@@ -3,7 +3,7 @@
 Reads Open WebUI's Chat Completions shapes and the Responses shapes alike. What can be sent is kept; what cannot is
 replaced by a short constant text that names it, so that a part never breaks a chat and never vanishes. Fetches nothing:
 files of the host stay as references, which `media` replaces before anything is sent. Which call belongs to which
-result is decided in `tool_calls`.
+result is decided in `calls`.
 """
 
 from __future__ import annotations

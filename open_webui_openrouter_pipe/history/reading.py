@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ..conversation.commands import ChatCommand, Command, read_command
+from ..conversation.slash import ChatCommand, Command, read_command
 from ..errors import InvalidHistory
 from ..responses.items import PHASES, InputPart
 from ..responses.values import as_list, as_object, as_text, clean_text
@@ -34,6 +34,7 @@ ANSWER_MARK: Final = "\u2063\u2060\u2063"
 """How our answers begin: three characters that have no width, no sound and no meaning, and that nobody types."""
 
 _ANSWERING = frozenset({"assistant", "tool"})
+"""A chat whose first messages the host has cut off begins with one of these; its instructions stay in front."""
 _SPEAKER: Final = "(?:USER|ASSISTANT|SYSTEM): "
 _IN_PROMPT: Final = re.compile(
     rf"(?:^USER: *+/[^\n]*+(?:\n(?!{_SPEAKER})[^\n]*+)*+\n)?^ASSISTANT: *+{ANSWER_MARK}.*?"
@@ -141,8 +142,6 @@ def _is_blank(message: Any) -> bool:
 
 EMPTY_MESSAGE = "[empty message]"
 """What replaces a user message without any content: providers refuse an empty one."""
-
-"""A chat whose first messages the host has cut off begins with one of these; its instructions stay in front."""
 
 HostMessage: TypeAlias = Mapping[str, Any]
 
@@ -449,8 +448,8 @@ class _Reader:
     def _add_text(self, text: str, origin: Origin, phase: str | None) -> None:
         for entry in split_at_markers(text, origin, phase):
             self.turns[-1].append(entry)
-            ulids = (entry.ulid,) if isinstance(entry, ArtifactRef) else entry.in_code
-            self.wanted.update(dict.fromkeys(ulids))
+            for ulid in (entry.ulid,) if isinstance(entry, ArtifactRef) else entry.in_code:
+                self.wanted[ulid] = None
 
     def add_instructions(self) -> None:
         if self._instructions:

@@ -125,7 +125,7 @@ def build_turn(number: int, entries: Sequence[Entry], rules: BuildRules, call_id
     calls = (entry.call_id for entry in entries if isinstance(entry, ToolCall))
     collector = _Collector(rules, {name.ulid: id_ for id_ in calls if (name := read_call_name(id_))})
     for entry in entries:
-        collector.add(entry)
+        collector.adders[type(entry)](collector, entry)
     results_lost = collector.match_missing_outputs()
     _drop_partial_thinking(collector.placeholders, rules.target)
     _drop_unused_reasoning(collector.placeholders)
@@ -166,9 +166,6 @@ class _Collector:
         self._matcher = ToolCallMatcher()
         self._phase: tuple[tuple[int, int], str] | None = None
         self._missing_outputs: list[Placeholder] = []
-
-    def add(self, entry: Entry) -> None:
-        self._adders[type(entry)](self, entry)
 
     def _add_text(self, entry: AssistantText) -> None:
         phase = entry.phase
@@ -293,7 +290,7 @@ class _Collector:
             if missing.kind in CALL_TYPES:
                 self._missing_outputs.append(self.placeholders[-1])
 
-    _adders: ClassVar[Mapping[type, Callable[[_Collector, Any], None]]] = {
+    adders: ClassVar[Mapping[type, Callable[[_Collector, Any], None]]] = {
         ArtifactRef: _add_artifact,
         AssistantText: _add_text,
         UserMessage: _add_user,

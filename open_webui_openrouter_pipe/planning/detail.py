@@ -15,7 +15,6 @@ from enum import IntEnum
 from itertools import accumulate
 from typing import Any
 
-from ..conversation.commands import Aim, Command, commanded_aims
 from ..conversation.conversation import (
     ContentCache,
     Conversation,
@@ -34,6 +33,7 @@ from ..conversation.record import (
     omission_note,
     with_turn_numbers,
 )
+from ..conversation.slash import Aim, Command, commanded_aims
 from ..conversation.tokens import CALL_OVERHEAD_TOKENS, TokenCounter, truncate_middle, truncate_to_tokens
 from ..responses.items import (
     InputMessage,

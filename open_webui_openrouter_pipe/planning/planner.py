@@ -21,9 +21,9 @@ from ..conversation.budget import (
     WindowTooSmall,
     split_window,
 )
-from ..conversation.commands import Command, Compact, Restore, SetAim
 from ..conversation.conversation import ContentCache, Conversation
 from ..conversation.record import max_record_tokens, no_note, omission_note
+from ..conversation.slash import Command, Compact, Restore, SetAim
 from ..conversation.tokens import TokenCounter
 from ..recall.search import TextIndex, new_index
 from ..summaries.segments import NO_SEGMENTS, Segment, SegmentSizes, SummaryIndex

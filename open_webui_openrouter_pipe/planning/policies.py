@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ..conversation.commands import Compact
 from ..conversation.conversation import Turn
+from ..conversation.slash import Compact
 from ..responses.items import is_message
 from .detail import DetailLevel
 from .simulate import Cutoffs, SimulatedRequest

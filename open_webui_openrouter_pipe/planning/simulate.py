@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from ..conversation.budget import ContextSettings
-from ..conversation.commands import Compact, Discard, Restore, covers
+from ..conversation.slash import Compact, Discard, Restore, covers
 from .detail import SENT_LEVELS, DetailLevel, PartsByDetail
 
 RATIO_DIGITS = 2

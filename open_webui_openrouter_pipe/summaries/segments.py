@@ -16,9 +16,9 @@ from functools import cached_property
 from itertools import accumulate, groupby, islice
 
 from ..conversation.budget import ContextSettings
-from ..conversation.commands import Compact
 from ..conversation.conversation import ContentCache, Conversation, DigestedItem, Turn, digest_item
 from ..conversation.record import UserRecord
+from ..conversation.slash import Compact
 from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter
 from ..responses.items import is_reasoning
 from .summary import (

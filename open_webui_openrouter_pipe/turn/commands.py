@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from ..context.report import ChatRecord, ContextReport, context_text, report_context, reported_summaries
-from ..conversation.commands import (
+from ..conversation.conversation import Conversation
+from ..conversation.slash import (
     Aim,
     Command,
     Compact,
@@ -26,7 +27,6 @@ from ..conversation.commands import (
     commanded_aims,
     covers,
 )
-from ..conversation.conversation import Conversation
 from ..history.reading import ANSWER_MARK
 from ..money.prices import dollars
 from ..planning.detail import DetailLevel

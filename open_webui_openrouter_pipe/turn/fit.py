@@ -13,9 +13,9 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from ..conversation.budget import ContextOverflow, ContextSettings, WindowTooSmall
-from ..conversation.commands import Aim
 from ..conversation.conversation import ContentCache, Conversation, Tool
 from ..conversation.media import Family, family_of, holds_pdf
+from ..conversation.slash import Aim
 from ..conversation.tokens import TokenCounter, TokenCounts
 from ..errors import ContextBudgetExceeded
 from ..money.audit import Bill, rejected_bill

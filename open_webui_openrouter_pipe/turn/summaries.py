@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from ..conversation.budget import Budget
-from ..conversation.commands import covers
 from ..conversation.conversation import ContentCache, Conversation
+from ..conversation.slash import covers
 from ..errors import (
     AccessDenied,
     AuthenticationFailed,

@@ -122,9 +122,6 @@ def test_a_marker_in_code_counts_if_its_artifact_exists() -> None:
     assert built.origins[3] == Origin(1, "assistant", ulid(2))
 
 
-# --- pictures ---
-
-
 # --- missing artifacts ---
 
 
@@ -226,9 +223,6 @@ def test_items_that_wait_for_an_answer_are_not_sent(kind: str) -> None:
     ]
 
 
-_SHELL_OUTPUT = {"stdout": "x", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
-
-
 def test_duplicates_are_sent_once() -> None:
     """A source that reports the same twice counts once."""
     chat = [
@@ -292,24 +286,6 @@ def test_ids_of_nothing() -> None:
     built = build(chat)
     assert [item["type"] for item in built.items] == ["message", "message"]
     assert [repair.kind for repair in built.repairs] == ["call", "call", "call", "output", "output"]
-
-
-ODD_OUTPUTS: list[tuple[Any, Any]] = [
-    (None, ""),
-    ("", ""),
-    (7, "7"),
-    ({"a": "ü"}, '{"a":"ü"}'),
-    ([{"a": 1}], '[{"a":1}]'),
-    (["a", "b"], '["a","b"]'),
-    ([text("a"), {"type": "text", "text": "b"}], "ab"),
-    ([text("a"), {"type": "image_url", "image_url": {"url": PNG}}], [text("a"), IMAGE]),
-    ([{"type": "image_url", "image_url": {"url": "/api/v1/users/1/content"}}], "[image omitted]"),
-    (
-        [{"type": "image_url", "image_url": {"url": "/api/v1/files/1"}}],
-        [{"type": "input_image", "detail": "auto", "image_url": "/api/v1/files/1/content"}],
-    ),
-    ("a\0\ud800", "a\ufffd"),
-]
 
 
 # --- folded text ---

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.conversation.commands import (
+from open_webui_openrouter_pipe.conversation.slash import (
     ChatCommand,
     Compact,
     Help,

@@ -21,7 +21,8 @@ from open_webui_openrouter_pipe.context.report import (
     report_context,
 )
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.conversation.commands import (
+from open_webui_openrouter_pipe.conversation.conversation import build_conversation
+from open_webui_openrouter_pipe.conversation.slash import (
     ChatCommand,
     Command,
     Compact,
@@ -30,7 +31,6 @@ from open_webui_openrouter_pipe.conversation.commands import (
     Restore,
     SetAim,
 )
-from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.money.prefix import digests_of
 from open_webui_openrouter_pipe.planning.plan import Plan

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
-from open_webui_openrouter_pipe.conversation.commands import ChatCommand, Help
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, Tool, build_conversation
+from open_webui_openrouter_pipe.conversation.slash import ChatCommand, Help
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.planner import ModelTerms, plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices

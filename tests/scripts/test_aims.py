@@ -7,12 +7,12 @@ import json
 import pytest
 
 from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.conversation.commands import Aim
 from open_webui_openrouter_pipe.conversation.conversation import (
     ContentCache,
     build_conversation,
     is_model_input,
 )
+from open_webui_openrouter_pipe.conversation.slash import Aim
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, ModelTerms, PlanCaches, plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.commands import (
+from open_webui_openrouter_pipe.conversation.slash import (
     MAX_COMMAND_CHARACTERS,
     Command,
     Compact,
