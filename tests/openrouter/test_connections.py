@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -18,12 +18,12 @@ from cryptography.x509.oid import NameOID
 from open_webui_openrouter_pipe.errors import AddressPaused, ConnectionFailed
 from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
 from open_webui_openrouter_pipe.openrouter.connections import FAILURES_TO_OPEN, AddressBreaker, Connections
+from tests.openrouter.test_errors import TABLES
+from tests.support.rows import rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
-
-pytestmark = pytest.mark.anyio
 
 PATIENT_SECONDS = 60.0
 WHOLE = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nOK"
@@ -33,7 +33,7 @@ BEGUN = b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\nbegun"
 class Server:
     """Answers each request with the same bytes once `together` requests have come; knows who is connected."""
 
-    def __init__(self, answer: bytes = WHOLE, *, together: int = 1) -> None:
+    def __init__(self, answer: bytes, together: int) -> None:
         self.connections = 0
         self.open = 0
         self.url = ""
@@ -42,22 +42,12 @@ class Server:
         self._together = asyncio.Barrier(together)
         self._changed = asyncio.Condition()
 
-    @asynccontextmanager
-    async def running(self, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1024, ssl=tls)
-        scheme = "https" if tls else "http"
-        self.url = f"{scheme}://localhost:{server.sockets[0].getsockname()[1]}/"
-        yield self
-        server.close()
-        for writer in self.writers:
-            writer.close()
-
     async def until_open(self, count: int) -> None:
         """Wait until so many connections are open."""
         async with asyncio.timeout(PATIENT_SECONDS), self._changed:
             await self._changed.wait_for(lambda: self.open == count)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
         await self._count(1)
         self.connections += 1
@@ -75,30 +65,46 @@ class Server:
             self._changed.notify_all()
 
 
-async def test_requests_one_after_the_other_share_a_connection() -> None:
-    """A hundred of them need one."""
-    async with Server().running() as server, httpx.AsyncClient(transport=Connections()) as client:
-        for _ in range(100):
-            assert (await client.get(server.url)).text == "OK"
-        assert server.connections == 1
+@asynccontextmanager
+async def serving(
+    answer: bytes = WHOLE, *, together: int = 1, tls: ssl.SSLContext | None = None, **options: Any
+) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
+    """A running server, and a client with connections of these options."""
+    server = Server(answer, together)
+    running = await asyncio.start_server(server.serve, "127.0.0.1", 0, backlog=1024, ssl=tls)
+    server.url = f"http{'s' if tls else ''}://localhost:{running.sockets[0].getsockname()[1]}/"
+    async with httpx.AsyncClient(transport=Connections(**options), timeout=None) as client:
+        yield server, client
+    running.close()
+    for writer in server.writers:
+        writer.close()
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize(("options", "connections"), [({}, 1), ({"idle_seconds": 0.0}, 3)])
+async def test_requests_one_after_the_other_share_a_connection(
+    options: dict[str, Any], connections: int
+) -> None:
+    """Unless it was idle for longer than one is kept: then it is closed and replaced."""
+    async with serving(**options) as (server, client):
+        assert [(await client.get(server.url)).text for _ in range(3)] == ["OK"] * 3
+        assert server.connections == connections
+
+
+@pytest.mark.anyio
 async def test_no_request_waits_for_the_end_of_another() -> None:
     """Hundreds run at once, each over a connection of its own; of these, some are kept."""
-    async with (
-        Server(together=250).running() as server,
-        httpx.AsyncClient(transport=Connections(max_idle=10)) as client,
-    ):
+    async with serving(together=250, max_idle=10) as (server, client):
         async with asyncio.timeout(PATIENT_SECONDS):
-            answers = await asyncio.gather(*(client.get(server.url, timeout=None) for _ in range(250)))
-        assert {answer.text for answer in answers} == {"OK"}
-        assert server.connections == 250
+            answers = await asyncio.gather(*(client.get(server.url) for _ in range(250)))
+        assert ({answer.text for answer in answers}, server.connections) == ({"OK"}, 250)
         await server.until_open(10)
 
 
+@pytest.mark.anyio
 async def test_a_response_that_is_closed_early_closes_its_connection() -> None:
     """So the server learns that nobody reads on, and stops; the next request gets a new connection."""
-    async with Server(BEGUN).running() as server, httpx.AsyncClient(transport=Connections()) as client:
+    async with serving(BEGUN) as (server, client):
         for _ in range(2):
             async with client.stream("GET", server.url) as response:
                 assert await anext(response.aiter_raw()) == b"begun"
@@ -107,19 +113,22 @@ async def test_a_response_that_is_closed_early_closes_its_connection() -> None:
         assert server.connections == 2
 
 
+@pytest.mark.anyio
 async def test_a_cancelled_request_closes_its_connection() -> None:
     """Also while it waits for the answer to begin."""
-    async with Server(together=2).running() as server, httpx.AsyncClient(transport=Connections()) as client:
-        request = asyncio.create_task(client.get(server.url, timeout=None))
+    async with serving(together=2) as (server, client):
+        request = asyncio.create_task(client.get(server.url))
         await server.until_open(1)
         request.cancel()
         await server.until_open(0)
-        assert (await asyncio.gather(request, return_exceptions=True))[0].__class__ is asyncio.CancelledError
+        await asyncio.wait({request})
+        assert request.cancelled()
 
 
+@pytest.mark.anyio
 async def test_a_response_whose_end_is_cancelled_closes_its_connection() -> None:
     """A task may be cancelled a second time, while it closes what it has open."""
-    async with Server(BEGUN).running() as server, httpx.AsyncClient(transport=Connections()) as client:
+    async with serving(BEGUN) as (server, client):
         response = await client.send(client.build_request("GET", server.url), stream=True)
         await server.until_open(1)
         closing = asyncio.create_task(response.aclose())
@@ -130,36 +139,25 @@ async def test_a_response_whose_end_is_cancelled_closes_its_connection() -> None
         assert closing.cancelled()
 
 
+@pytest.mark.anyio
 async def test_a_connection_that_the_server_ended_is_not_used_again() -> None:
     """It is noticed before anything is sent."""
-    async with Server().running() as server, httpx.AsyncClient(transport=Connections()) as client:
+    async with serving() as (server, client):
         await client.get(server.url)
         server.writers[0].close()
         await server.writers[0].wait_closed()
-        assert (await client.get(server.url)).text == "OK"
-        assert server.connections == 2
+        assert ((await client.get(server.url)).text, server.connections) == ("OK", 2)
 
 
-async def test_a_connection_is_kept_for_a_time() -> None:
-    """What was idle for longer is closed and replaced."""
-    transport = Connections(idle_seconds=0.0)
-    async with Server().running() as server, httpx.AsyncClient(transport=transport) as client:
-        for _ in range(3):
-            await client.get(server.url)
-        assert server.connections == 3
-
-
+@pytest.mark.anyio
 async def test_closing_closes_what_is_kept() -> None:
     """And what is still running closes its connection at its end, rather than keep it."""
-    async with Server().running() as server:
-        transport = Connections()
-        client = httpx.AsyncClient(transport=transport)
+    async with serving() as (server, client):
         await asyncio.gather(*(client.get(server.url) for _ in range(3)))
         async with client.stream("GET", server.url) as response:
-            await transport.aclose()
+            await client._transport.aclose()
             await response.aread()
         await server.until_open(0)
-        await client.aclose()
 
 
 def certificate_of_localhost(folder: Path) -> Path:
@@ -182,159 +180,97 @@ def certificate_of_localhost(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.anyio
 async def test_certificates_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An unknown one is refused; one that the machine trusts serves all requests of a connection."""
     path = certificate_of_localhost(tmp_path)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(path)
-    async with Server().running(tls) as server:
-        async with httpx.AsyncClient(transport=Connections()) as client:
-            with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
-                await client.get(server.url)
+    async with serving(tls=tls) as (server, client):
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            await client.get(server.url)
         monkeypatch.setenv("SSL_CERT_FILE", str(path))
-        async with httpx.AsyncClient(transport=Connections()) as client:
-            for _ in range(3):
-                assert (await client.get(server.url)).text == "OK"
+        async with httpx.AsyncClient(transport=Connections()) as trusting:
+            assert [(await trusting.get(server.url)).text for _ in range(3)] == ["OK"] * 3
         assert server.connections == 1
 
 
+@pytest.mark.anyio
 async def test_failures_are_httpx_errors() -> None:
     """Who catches those of httpx catches these: no server, half an answer, no HTTP, no such scheme."""
-    async with httpx.AsyncClient(transport=Connections()) as client:
-        with pytest.raises(httpx.ConnectError):
-            await client.get("http://127.0.0.1:1/")
-        with pytest.raises(httpx.UnsupportedProtocol):
-            await client.get("ftp://127.0.0.1/")
-        async with Server(b"no HTTP\r\n\r\n").running() as server:
-            with pytest.raises(httpx.RemoteProtocolError):
-                await client.get(server.url)
-        async with Server(BEGUN).running() as server, client.stream("GET", server.url) as response:
-            portions = response.aiter_raw()
+    async with serving(b"no HTTP\r\n\r\n") as (server, client):
+        for url, error in {
+            "http://127.0.0.1:1/": httpx.ConnectError,
+            "ftp://127.0.0.1/": httpx.UnsupportedProtocol,
+            server.url: httpx.RemoteProtocolError,
+        }.items():
+            with pytest.raises(error):
+                await client.get(url)
+    async with serving(BEGUN) as (server, client), client.stream("GET", server.url) as response:
+        portions = response.aiter_raw()
+        await anext(portions)
+        server.writers[0].close()
+        with pytest.raises(httpx.RemoteProtocolError):
             await anext(portions)
-            server.writers[0].close()
-            with pytest.raises(httpx.RemoteProtocolError):
-                await anext(portions)
 
 
 # --- addresses that cannot be reached
 
-HERE, THERE = "https://here.test", "https://there.test"
 
-
-class Clock:
-    """Stands still unless it is moved."""
+class Address:
+    """An address behind a breaker, whose clock stands still unless it is moved."""
 
     def __init__(self) -> None:
         self.seconds = 100.0
+        self.breaker = AddressBreaker(clock=lambda: self.seconds)
+        self.begun: list[Any] = []
 
-    def __call__(self) -> float:
-        return self.seconds
+    def step(self, name: str) -> None:
+        """One step of a row; it raises AddressPaused where the attempt is refused."""
+        if name.startswith("+"):
+            self.seconds += float(name)
+        elif name == "begin":
+            self.begun.append(self.breaker.attempt("https://here.test"))
+            self.begun[-1].__enter__()
+        elif name in {"end", "break"}:
+            error = self.failure() if name == "break" else None
+            assert not self.begun.pop(0).__exit__(error and type(error), error, None)
+        else:
+            address = "https://there.test" if name == "elsewhere" else "https://here.test"
+            slow, failed = self.failure(passes=False), self.failure()
+            endings = {"cancelled": KeyboardInterrupt(), "slow": slow, "failed": failed}
+            try:
+                with self.breaker.attempt(address):
+                    if name in endings:
+                        raise endings[name]
+            except AddressPaused:
+                raise
+            except (ConnectionFailed, KeyboardInterrupt):
+                pass
 
-
-def failed(*, passes: bool = True) -> ConnectionFailed:
-    error = ConnectionFailed("no")
-    error.passes = passes
-    return error
-
-
-def attempt(breaker: AddressBreaker, error: ConnectionFailed | None = None, address: str = HERE) -> bool:
-    """Whether the breaker lets an attempt through that ends with the error."""
-    try:
-        with breaker.attempt(address):
-            if error:
-                raise error
-    except AddressPaused:
-        return False
-    except ConnectionFailed:
-        pass
-    return True
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def opened(clock: Clock) -> AddressBreaker:
-    """A breaker that was just opened."""
-    breaker = AddressBreaker(clock=clock)
-    assert all(attempt(breaker, failed()) for _ in range(FAILURES_TO_OPEN))
-    return breaker
+    def failure(self, *, passes: bool = True) -> ConnectionFailed:
+        error = ConnectionFailed("no")
+        error.passes = passes
+        return error
 
 
-def test_repeated_failures_open_it_for_one_address(opened: AddressBreaker, clock: Clock) -> None:
-    """Until the pause is over, and the error says when that is."""
-    clock.seconds += 10.0 - 4
-    with pytest.raises(AddressPaused, match="next try is in 4 seconds") as caught, opened.attempt(HERE):
-        pass
-    assert (caught.value.retry_after_seconds, "5 times" in caught.value.admin_message) == (4.0, True)
-    assert attempt(opened, address=THERE)
-    clock.seconds += 4
-    assert attempt(opened)
+@pytest.mark.parametrize(("title", "steps"), rows(TABLES, "breaker"))
+def test_an_address_that_fails_is_left_alone_for_a_time(title: str, steps: str) -> None:
+    """An outage of an hour is not asked about every ten seconds; the error says when the next try is."""
+    address = Address()
+    for step in steps.split(", "):
+        count, _, name = step.rpartition(" ")
+        for _ in range(int(count or 1)):
+            if not name.startswith("!"):
+                address.step(name)
+                continue
+            with pytest.raises(AddressPaused, match=f"next try is in {name[1:]} seconds") as caught:
+                address.step("well")
+            assert caught.value.retry_after_seconds == float(name[1:]), title
+            assert " times" in caught.value.admin_message
 
 
-def test_a_success_in_between_forgets_the_failures(clock: Clock) -> None:
-    """Only failures in a row count, and time-outs of answers are none."""
-    breaker = AddressBreaker(clock=clock)
-    endings = [failed()] * (FAILURES_TO_OPEN - 1) + [None]
-    assert all(attempt(breaker, ending) for ending in endings * 3)
-    assert all(attempt(breaker, failed(passes=False)) for _ in range(3 * FAILURES_TO_OPEN))
-
-
-def test_one_request_tries_the_address_out(opened: AddressBreaker, clock: Clock) -> None:
-    """The others wait for its result; when it succeeds all may go."""
-    clock.seconds += 10.0
-    with opened.attempt(HERE):
-        assert not attempt(opened)
-    assert attempt(opened)
-
-
-def test_a_try_that_waits_for_its_answer_holds_up_nobody_for_long(
-    opened: AddressBreaker, clock: Clock
-) -> None:
-    """Connected it is by then: a model may think for minutes before anything comes."""
-    clock.seconds += 10.0
-    with opened.attempt(HERE):
-        clock.seconds += 10.0 - 1
-        with pytest.raises(AddressPaused, match="next try is in 1 seconds"), opened.attempt(HERE):
-            pass
-        clock.seconds += 1
-        assert attempt(opened)
-
-
-def test_a_cancelled_try_leaves_the_place_to_another(opened: AddressBreaker, clock: Clock) -> None:
-    """It has proved nothing."""
-    clock.seconds += 10.0
-    with pytest.raises(KeyboardInterrupt), opened.attempt(HERE):
-        raise KeyboardInterrupt
-    assert attempt(opened)
-
-
-def test_a_failed_try_begins_a_longer_pause(opened: AddressBreaker, clock: Clock) -> None:
-    """An outage of an hour is not asked about every ten seconds, but every two minutes."""
-    pauses = []
-    for _ in range(6):
-        before = clock.seconds
-        while not attempt(opened, failed()):
-            clock.seconds += 1
-        pauses.append(clock.seconds - before)
-    assert pauses == [10, 20, 40, 80, 120, 120]
-
-
-def test_requests_that_began_before_prolong_nothing(clock: Clock) -> None:
-    """A burst that fails together counts as one outage."""
-    breaker = AddressBreaker(clock=clock)
-    burst = [breaker.attempt(HERE) for _ in range(20)]
-    for each in burst:
-        each.__enter__()
-    for each in burst:
-        error = failed()
-        assert not each.__exit__(type(error), error, None)
-    clock.seconds += 10.0
-    assert attempt(breaker)
-
-
+@pytest.mark.anyio
 async def test_each_request_asks_first_whether_its_address_is_left_alone() -> None:
     """And each connection that failed is counted."""
     requests: list[httpx.Request] = []

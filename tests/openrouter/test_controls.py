@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -10,30 +11,8 @@ from hypothesis import given as generated
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.errors import ConfigurationError
-from open_webui_openrouter_pipe.openrouter.controls import (
-    INTERLEAVED_THINKING,
-    SUMMARY_FORMAT,
-    CacheLifetime,
-    ControlSettings,
-    beta_features,
-    chat_parameters,
-    cheaper_parameters,
-    cheapest_lifetime,
-    controlled,
-    drawing_parameters,
-    fallback_models,
-    keeps_nothing,
-    model_terms,
-    permitted_image_config,
-    permitted_parameters,
-    price_text,
-    routed,
-    shares_cache,
-    strictest,
-    summary_model_id,
-    summary_parameters,
-    task_parameters,
-)
+from open_webui_openrouter_pipe.openrouter import controls
+from open_webui_openrouter_pipe.openrouter.controls import CacheLifetime, ControlSettings, strictest
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.ports import Model
@@ -51,7 +30,8 @@ def test_a_chat_stays_with_the_provider_that_has_it_cached(
     given: Parameters, model_id: str, identity: Parameters, lifetime: CacheLifetime, expected: Parameters
 ) -> None:
     """Anthropic is asked to cache, by an alias too, and the host's own parameters win, but for the user's name."""
-    assert chat_parameters(given, model_id=model_id, identity=identity, lifetime=lifetime) == expected
+    sent = controls.chat_parameters(given, model_id=model_id, identity=identity, lifetime=lifetime)
+    assert sent == expected
 
 
 @pytest.mark.parametrize(("given", "outputs", "desired", "expected"), rows(BODIES, "drawing"))
@@ -60,7 +40,7 @@ def test_a_model_that_draws_is_asked_to(
 ) -> None:
     """For pictures alone where it does not write; what was given for the model counts more, key by key."""
     model = None if outputs is None else replace(MODEL, output_modalities=frozenset(outputs))
-    assert drawing_parameters(given, model=model, image_config=desired) == expected
+    assert controls.drawing_parameters(given, model=model, image_config=desired) == expected
 
 
 @pytest.mark.parametrize(("given", "allowed", "expected", "omitted"), rows(BODIES, "users", NAMES))
@@ -69,7 +49,7 @@ def test_what_users_may_set(
 ) -> None:
     """What the administrator set passes and is put back, also over a null; fallbacks are models that are offered."""
     held = {name: ADMIN[name] for name in ("provider", "plugins")}
-    permitted = permitted_parameters(given, ADMIN, allowed=allowed, offered={"a/x"})
+    permitted = controls.permitted_parameters(given, ADMIN, allowed=allowed, offered={"a/x"})
     assert permitted == (held | expected, tuple(omitted))
 
 
@@ -79,23 +59,24 @@ def test_a_size_that_only_administrators_set(
 ) -> None:
     """Is theirs, or none, also where a user has replaced it; the rest is the user's."""
     parameters = {"image_config": given}
-    kept, names = permitted_image_config(parameters, {"image_config": admin}, held={"image_size"})
+    kept, names = controls.permitted_image_config(parameters, {"image_config": admin}, held={"image_size"})
     assert (kept["image_config"], names) == (sent, tuple(omitted))
-    assert permitted_image_config(parameters, {}, held=())[0] == parameters
+    assert controls.permitted_image_config(parameters, {}, held=())[0] == parameters
 
 
 def test_no_name_that_a_user_wrote_is_repeated() -> None:
     """NaN, which differs from itself, is no replaced value; and where nothing is given, nothing is added."""
+    permitted = controls.permitted_image_config
     parameters = {"image_config": {"a\x1b[2J\nb": float("nan"), "image_size": "4K"}}
-    assert permitted_image_config(parameters, {}, held={"image_size"})[1] == ("image_config.image_size",)
-    assert permitted_image_config(parameters, {}, held=()) == (parameters, ())
-    assert permitted_image_config({}, {"image_config": {}}, held={"image_size"}) == ({}, ())
+    assert permitted(parameters, {}, held={"image_size"})[1] == ("image_config.image_size",)
+    assert permitted(parameters, {}, held=()) == (parameters, ())
+    assert permitted({}, {"image_config": {}}, held={"image_size"}) == ({}, ())
 
 
 @pytest.mark.parametrize(("given", "task", "expected"), rows(BODIES, "tasks"))
 def test_a_task_takes_over_little(given: Parameters, task: str, expected: Parameters) -> None:
     """Limits, sampling and routing, but no tools and no formats; it thinks little, unless a user reads its answer."""
-    assert task_parameters(given, task) == expected
+    assert controls.task_parameters(given, task) == expected
 
 
 @pytest.mark.parametrize(("provider", "model_id", "writer_id", "held", "kept"), rows(BODIES, "summaries"))
@@ -104,7 +85,7 @@ def test_a_summary_keeps_the_data_policy_of_its_chat(
 ) -> None:
     """Who may see the data holds for every model, the order of providers for the chat's own, limits as held."""
     given = {"provider": provider, "user": "u", "safety_identifier": "s", "temperature": 1, "session_id": "k"}
-    sent = summary_parameters(given, model_id=model_id, writer_id=writer_id, held=held)
+    sent = controls.summary_parameters(given, model_id=model_id, writer_id=writer_id, held=held)
     assert sent == {"provider": kept, "user": "u", "safety_identifier": "s", "reasoning_effort": "low"}
 
 
@@ -113,49 +94,37 @@ def test_near_a_limit_the_cheaper_way_is_asked_for(
     given: Parameters, model_id: str, near_limit: str, sent: Parameters
 ) -> None:
     """Only what the parameters do not choose themselves, and only where there is such a tier."""
-    assert cheaper_parameters(given, model_id=model_id, near_limit=near_limit) == sent
+    assert controls.cheaper_parameters(given, model_id=model_id, near_limit=near_limit) == sent
 
 
 @pytest.mark.parametrize(("given", "switched", "expected"), rows(BODIES, "switched"))
 def test_what_a_chat_gets(given: Parameters, switched: Parameters, expected: Parameters) -> None:
     """What the call itself has set counts more, key by key."""
-    controls = ControlSettings(**switched)
-    assert controlled(given, controls, offered=[MODEL, OTHER], model=MODEL, model_id="a/m") == expected
+    settings = ControlSettings(**switched)
+    sent = controls.controlled(given, settings, offered=[MODEL, OTHER], model=MODEL, model_id="a/m")
+    assert sent == expected
 
 
 def test_every_call_is_routed() -> None:
-    """A task too; without preferences nothing is added."""
+    """A task too; without preferences nothing is added. Wherever the settings are printed, they show no key."""
     zdr, given = ControlSettings(provider={"zdr": True}), {"provider": {"zdr": False, "sort": "price"}}
-    assert routed({}, zdr) == {"provider": {"zdr": True}}
-    assert routed(given, zdr) == {"provider": {"zdr": True, "sort": "price"}}
-    assert routed(given, ControlSettings()) == given
-
-
-def test_the_settings_do_not_show_the_key() -> None:
-    """Wherever they are printed."""
+    assert controls.routed({}, zdr) == {"provider": {"zdr": True}}
+    assert controls.routed(given, zdr) == {"provider": {"zdr": True, "sort": "price"}}
+    assert controls.routed(given, ControlSettings()) == given
     assert "sk-or" not in repr(ControlSettings(own_api_key="sk-or-v1-secret"))
 
 
-CLAUDE = replace(MODEL, id="anthropic/claude-sonnet-4.5", reasons=True)
-
-
 @pytest.mark.parametrize(
-    ("model", "has_tools", "thinks"),
-    [
-        (CLAUDE, True, True),
-        (replace(CLAUDE, id="~anthropic/claude-sonnet-latest"), True, True),
-        (CLAUDE, False, False),
-        (replace(CLAUDE, id="anthropic/claude-3.7-sonnet"), True, False),
-        (replace(CLAUDE, reasons=False), True, False),
-        (replace(CLAUDE, id="openai/gpt-5"), True, False),
-        (None, True, False),
-    ],
+    ("model_id", "reasons", "has_tools", "thinks"), rows(BODIES, "thinking between calls")
 )
-def test_who_thinks_between_calls(model: Model | None, *, has_tools: bool, thinks: bool) -> None:
+def test_who_thinks_between_calls(model_id: str, *, reasons: bool, has_tools: bool, thinks: bool) -> None:
     """Models of Anthropic that think, from version 4 on, where there are tools and the valve allows it."""
-    expected = (INTERLEAVED_THINKING,) if thinks else ()
-    assert beta_features(ControlSettings(), model, has_tools=has_tools) == expected
-    assert beta_features(ControlSettings(interleaves_thinking=False), model, has_tools=has_tools) == ()
+    model = replace(MODEL, id=model_id, reasons=reasons)
+    expected = (controls.INTERLEAVED_THINKING,) if thinks else ()
+    off = ControlSettings(interleaves_thinking=False)
+    assert controls.beta_features(ControlSettings(), model, has_tools=has_tools) == expected
+    assert controls.beta_features(off, model, has_tools=has_tools) == ()
+    assert controls.beta_features(ControlSettings(), None, has_tools=has_tools) == ()
 
 
 # --- summaries and sizes
@@ -164,43 +133,38 @@ CHEAP_READS = CachePrices(read=0.1, write=1.25)
 
 
 @pytest.mark.parametrize(
-    ("setting", "model_id", "prices", "writer_id", "shares"),
-    [
-        ("", "a/m", CHEAP_READS, "a/m", True),
-        ("", "a/m", CachePrices(), "a/m", False),
-        ("b/n", "a/m", CHEAP_READS, "b/n", False),
-        ("", "a/m:online", CHEAP_READS, "a/m", False),
-    ],
-    ids=["cheap reads", "no cache", "another model", "search"],
+    ("setting", "model_id", "reads_cheaply", "writer_id", "shares"), rows(BODIES, "who writes summaries")
 )
 def test_who_writes_summaries(
-    setting: str, model_id: str, prices: CachePrices, writer_id: str, *, shares: bool
+    setting: str, model_id: str, writer_id: str, *, reads_cheaply: bool, shares: bool
 ) -> None:
     """The chat's own model, without its search, unless the administrator names another.
 
     It is asked in the chat's own request where it reads its cache cheaply, and nothing is searched for.
     """
-    assert summary_model_id(setting, model_id) == writer_id
-    assert shares_cache(setting, ModelTerms(model_id, prices=prices)) is shares
+    prices = CHEAP_READS if reads_cheaply else CachePrices()
+    assert controls.summary_model_id(setting, model_id) == writer_id
+    assert controls.shares_cache(setting, ModelTerms(model_id, prices=prices)) is shares
 
 
 def test_summaries_are_asked_for_in_a_strict_form() -> None:
     """A provider that knows forms holds the model to this one."""
-    form = SUMMARY_FORMAT["text"]["format"]
+    form = controls.SUMMARY_FORMAT["text"]["format"]
     assert (form["type"], form["strict"], form["schema"]) == ("json_schema", True, SUMMARY_SCHEMA)
 
 
 def test_the_terms_of_a_model() -> None:
     """The prices are those of the model that is asked, window and output the smallest of all that may answer."""
-    prices = {"price_input": 2e-6, "price_cache_read": 2e-7, "price_cache_write": 2.5e-6}
-    asked = Model("a/m", "M", context_tokens=900_000, **prices)  # type: ignore[arg-type]
-    other = Model("a/n", "N", context_tokens=8_000, max_output_tokens=4_000)
+    terms_of = controls.model_terms
+    dollars: Parameters = {"price_input": 2e-6, "price_cache_read": 2e-7}
+    asked = replace(MODEL, context_tokens=900_000, price_cache_write=2.5e-6, **dollars)
+    other = replace(OTHER, context_tokens=8_000, max_output_tokens=4_000)
     terms = ModelTerms("a/m", 8_000, 50, CHEAP_READS, max_output_tokens=4_000)
-    assert model_terms("a/m", [asked, other], output_tokens=50) == terms
+    assert terms_of("a/m", [asked, other], output_tokens=50) == terms
     larger = replace(other, max_output_tokens=64_000)
-    assert model_terms("a/m", [larger, other, None], output_tokens=None).max_output_tokens == 4_000
-    assert model_terms("a/m", [asked, None], output_tokens=50).window_tokens == 900_000
-    assert model_terms("x", [None], output_tokens=None) == ModelTerms("x")
+    assert terms_of("a/m", [larger, other, None], output_tokens=None).max_output_tokens == 4_000
+    assert terms_of("a/m", [asked, None], output_tokens=50).window_tokens == 900_000
+    assert terms_of("x", [None], output_tokens=None) == ModelTerms("x")
 
 
 # --- who may answer
@@ -219,53 +183,22 @@ def test_preferences_are_joined(held: Parameters, wanted: Parameters, expected: 
         assert strictest(held, wanted) == expected
 
 
-@pytest.mark.parametrize(
-    ("zdr", "expected"), [(True, True), ("true", True), (None, False), ("no", False), (1, False)]
-)
+@pytest.mark.parametrize(("zdr", "expected"), rows(BODIES, "zero data retention"))
 def test_who_keeps_nothing(zdr: Any, *, expected: bool) -> None:
     """As a truth value, or as the text that a page makes of it."""
-    assert keeps_nothing({"zdr": zdr}) is expected
+    assert controls.keeps_nothing({"zdr": zdr}) is expected
 
 
-@dataclass(frozen=True)
-class Endpoint:
-    """A provider's offer of a model, and what preferences say about it."""
-
-    provider: str
-    precision: str
-    price: float
-    keeps_nothing: bool
-    collects: bool
-
-    def is_allowed_by(self, preferences: Parameters) -> bool:
-        """By the documentation of each preference alone."""
-        only, precisions = preferences.get("only"), preferences.get("quantizations")
-        limit = (preferences.get("max_price") or {}).get("prompt")
-        return (
-            (not only or self.provider in only)
-            and self.provider not in (preferences.get("ignore") or [])
-            and (not precisions or self.precision in precisions)
-            and (limit is None or self.price <= float(limit))
-            and (not preferences.get("zdr") or self.keeps_nothing)
-            and not (preferences.get("data_collection") == "deny" and self.collects)
-        )
-
-
-ENDPOINTS = [
-    Endpoint(provider, precision, price, kept, collects)
-    for provider in "abc"
-    for precision in ("fp8", "bf16")
-    for price in (1.0, 3.0)
-    for kept in (True, False)
-    for collects in (True, False)
-]
+PRECISIONS = ("fp8", "bf16")
+ENDPOINTS = [*product("abc", PRECISIONS, (1.0, 3.0), (True, False), (True, False))]
+"""Offers of a model: by whom, how precise, for how much, whether nothing is kept, and whether data is collected."""
 PROVIDERS = st.lists(st.sampled_from("abc"), min_size=1, unique=True)
 PREFERENCES = st.fixed_dictionaries(
     {},
     optional={
         "only": PROVIDERS,
         "ignore": PROVIDERS,
-        "quantizations": st.lists(st.sampled_from(["fp8", "bf16"]), min_size=1, unique=True),
+        "quantizations": st.lists(st.sampled_from(PRECISIONS), min_size=1, unique=True),
         "max_price": st.sampled_from([{"prompt": "0.5"}, {"prompt": "2"}, {"prompt": "4"}]),
         "zdr": st.booleans(),
         "data_collection": st.sampled_from(["allow", "deny"]),
@@ -273,16 +206,32 @@ PREFERENCES = st.fixed_dictionaries(
 )
 
 
+def allowed_by(preferences: Parameters) -> set[Any]:
+    """The endpoints, by the documentation of each preference alone."""
+    limit = float((preferences.get("max_price") or {}).get("prompt", "inf"))
+    only, precisions = preferences.get("only", "abc"), preferences.get("quantizations", PRECISIONS)
+    return {
+        (provider, precision, price, keeps_nothing, collects)
+        for provider, precision, price, keeps_nothing, collects in ENDPOINTS
+        if provider in only
+        and provider not in preferences.get("ignore", [])
+        and precision in precisions
+        and price <= limit
+        and (not preferences.get("zdr") or keeps_nothing)
+        and not (preferences.get("data_collection") == "deny" and collects)
+    }
+
+
 @generated(PREFERENCES, PREFERENCES)
 def test_exactly_what_both_allow_is_allowed(held: Parameters, wanted: Parameters) -> None:
     """Neither an administrator's nor a user's restriction is ever loosened, and nothing else is forbidden."""
-    both = {e for e in ENDPOINTS if e.is_allowed_by(held) and e.is_allowed_by(wanted)}
+    both = allowed_by(held) & allowed_by(wanted)
     try:
         joined = strictest(held, wanted)
     except ConfigurationError:
         assert not both
     else:
-        assert {e for e in ENDPOINTS if e.is_allowed_by(joined)} == both
+        assert allowed_by(joined) == both
 
 
 @pytest.mark.parametrize(("wanted", "asked", "expected"), rows(BODIES, "fallbacks"))
@@ -290,41 +239,35 @@ def test_fallbacks_are_offered_models(wanted: list[str], asked: str, expected: l
     """Each once, three at most, not the one that is asked, and one that draws where a picture is wanted."""
     offered = {f"a/{number}": Model(f"a/{number}", "M") for number in range(1, 6)}
     offered["a/draws"] = Model("a/draws", "D", output_modalities=frozenset({"image", "text"}))
-    assert fallback_models(wanted, offered, model_id=asked, model=offered[asked]) == expected
+    assert controls.fallback_models(wanted, offered, model_id=asked, model=offered[asked]) == expected
 
 
-@pytest.mark.parametrize(
-    ("dollars", "text"), [(3.0, "3"), (0.00005, "0.00005"), (12.5, "12.5"), (100.0, "100")]
-)
+@pytest.mark.parametrize(("dollars", "text"), rows(BODIES, "prices"))
 def test_prices_are_decimal_text(dollars: float, text: str) -> None:
     """Without an exponent."""
-    assert price_text(dollars) == text
+    assert controls.price_text(dollars) == text
 
 
 # --- how long a provider keeps a chat
 
-PRICED = replace(
-    CLAUDE,
-    price_input=3e-6,
-    price_cache_read=3e-7,
-    price_cache_write=3.75e-6,
-    price_cache_write_1h=6e-6,
-)
+DOLLARS: Parameters = {"price_input": 3e-6, "price_cache_read": 3e-7, "price_cache_write": 3.75e-6}
+PRICED = replace(MODEL, id="anthropic/claude-sonnet-4.5", price_cache_write_1h=6e-6, **DOLLARS)
 
 
 @pytest.mark.parametrize(("minutes", "expected"), rows(BODIES, "lifetimes"))
 def test_the_cheaper_lifetime(minutes: list[float], expected: CacheLifetime) -> None:
     """An hour costs more to write, and saves writing all anew after pauses between five minutes and an hour."""
     pauses = [60.0 * each for each in minutes]
-    assert (cheapest_lifetime(pauses, PRICED), cheapest_lifetime(pauses, None)) == (expected, expected)
+    assert [controls.cheapest_lifetime(pauses, model) for model in (PRICED, None)] == [expected] * 2
 
 
 def test_the_price_table_decides() -> None:
     """Where an hour costs ten times as much to write, no such pause pays for it."""
-    assert cheapest_lifetime([600.0] * 5, replace(PRICED, price_cache_write_1h=3.75e-5)) == "5m"
+    dear = replace(PRICED, price_cache_write_1h=3.75e-5)
+    assert controls.cheapest_lifetime([600.0] * 5, dear) == "5m"
 
 
 @generated(st.lists(st.floats(0, 299) | st.floats(3600, 1e7), max_size=30))
 def test_an_hour_never_pays_where_no_pause_needs_it(pauses: list[float]) -> None:
     """Shorter than five minutes, or longer than an hour."""
-    assert cheapest_lifetime(pauses, PRICED) == "5m"
+    assert controls.cheapest_lifetime(pauses, PRICED) == "5m"

@@ -9,17 +9,12 @@ from typing import Any, get_args
 
 import pytest
 
+from open_webui_openrouter_pipe import errors
 from open_webui_openrouter_pipe.errors import (
-    AccessDenied,
     AuthenticationFailed,
     ConfigurationError,
     ConnectionFailed,
-    ModelNotFound,
-    NotOpenRouter,
     PipeError,
-    ProviderUnavailable,
-    RateLimited,
-    RequestRejected,
 )
 from open_webui_openrouter_pipe.openrouter import listing as module
 from open_webui_openrouter_pipe.openrouter.catalog import FetchFailure, KeyFacts
@@ -33,6 +28,8 @@ from open_webui_openrouter_pipe.openrouter.listing import (
 )
 from open_webui_openrouter_pipe.openrouter.offer import OfferSettings, read_filters
 from open_webui_openrouter_pipe.responses.effects import ItemFinished, TextDelta
+from tests.openrouter.test_errors import TABLES
+from tests.support.rows import rows
 
 NOON = datetime(2026, 11, 22, 12, 4, tzinfo=UTC)
 KEY = KeyFacts(10, 4, 6, 3, 1)
@@ -55,40 +52,19 @@ def failed(error: type[PipeError]) -> FetchFailure:
     return FetchFailure(error("said"), NOON)
 
 
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (ConfigurationError, "address"),
-        (ConnectionFailed, "unreachable"),
-        (NotOpenRouter, "not_openrouter"),
-        (ModelNotFound, "not_openrouter"),
-        (RequestRejected, "not_openrouter"),
-        (AuthenticationFailed, "key_refused"),
-        (ProviderUnavailable, "failing"),
-        (RateLimited, "failing"),
-        (AccessDenied, "failing"),
-    ],
-)
-def test_a_list_that_cannot_be_had_says_why(error: type[PipeError], kind: Kind) -> None:
+@pytest.mark.parametrize(("error", "kind"), rows(TABLES, "failed lists"))
+def test_a_list_that_cannot_be_had_says_why(error: str, kind: Kind) -> None:
     """And since when; a list that is known, however old, is no trouble."""
-    known = replace(NOTHING, list_failure=failed(error))
-    assert find_status(known, OfferSettings()) == Status(kind, NOON)
-    assert find_status(replace(WELL, list_failure=failed(error)), OfferSettings()) == Status("ready")
+    failure = failed(getattr(errors, error))
+    assert find_status(replace(NOTHING, list_failure=failure), OfferSettings()) == Status(kind, NOON)
+    assert find_status(replace(WELL, list_failure=failure), OfferSettings()) == Status("ready")
 
 
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (AuthenticationFailed, "key_refused"),
-        (ConfigurationError, "key_unusable"),
-        (ConnectionFailed, "ready"),
-        (AccessDenied, "ready"),
-        (ModelNotFound, "ready"),
-    ],
-)
-def test_a_key_is_in_trouble_when_it_is_refused(error: type[PipeError], kind: Kind) -> None:
+@pytest.mark.parametrize(("error", "kind"), rows(TABLES, "failed keys"))
+def test_a_key_is_in_trouble_when_it_is_refused(error: str, kind: Kind) -> None:
     """Whatever else keeps it from being tested says nothing of the key."""
-    assert find_status(replace(WELL, key_failure=failed(error)), OfferSettings()).kind == kind
+    known = replace(WELL, key_failure=failed(getattr(errors, error)))
+    assert find_status(known, OfferSettings()).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -161,17 +137,7 @@ def test_the_name_says_what_is_wrong(status: Status, name: str | None) -> None:
     assert status.name == name if name else len(status.name) < 100
 
 
-@pytest.mark.parametrize(
-    ("kind", "user_line"),
-    [
-        ("unreachable", "OpenRouter cannot be used at the moment. Please try again in a few minutes."),
-        (
-            "key_refused",
-            "OpenRouter cannot be used at present. An administrator has to set it up; please ask one.",
-        ),
-        ("ready", "OpenRouter is ready. Choose one of its models."),
-    ],
-)
+@pytest.mark.parametrize(("kind", "user_line"), rows(TABLES, "lines for users"))
 def test_users_read_whether_to_wait_or_whom_to_ask(kind: Kind, user_line: str) -> None:
     """They cannot change a valve."""
     assert Status(kind, NOON).answer(None, model_count=1, is_admin=False) == user_line

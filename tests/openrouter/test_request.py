@@ -12,7 +12,9 @@ import pytest
 from open_webui_openrouter_pipe.openrouter.request import Composer, IdentityLevel, identity_parameters
 from open_webui_openrouter_pipe.planning.plan import CacheMarks
 from open_webui_openrouter_pipe.ports import Request, RequestOrigin
+from tests.openrouter.test_errors import TABLES
 from tests.openrouter.test_fields import MODEL
+from tests.support.rows import rows
 
 MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 PARAMETERS: dict[str, Any] = {
@@ -46,11 +48,15 @@ def test_what_a_planner_needs_is_read_from_the_parameters() -> None:
     """The models that may answer, the tools, the output limit and the plugins, in the form in which they are sent."""
     given = composer({**PARAMETERS, "models": ["a/n"], "max_tokens": "50"}, "a/m")
     body = given.build([]).body
-    assert (given.model_ids, given.tools) == (("a/m", "a/n"), tuple(body["tools"]))
-    assert (given.max_output_tokens, given.has_added_input) == (50, True)
+    needed = (given.model_ids, given.tools, given.max_output_tokens, given.has_added_input)
+    assert needed == (("a/m", "a/n"), tuple(body["tools"]), 50, True)
     none = composer({}, "a/m")
-    assert (none.model_ids, none.tools) == (("a/m",), ())
-    assert (none.max_output_tokens, none.has_added_input) == (None, False)
+    assert (none.model_ids, none.tools, none.max_output_tokens, none.has_added_input) == (
+        ("a/m",),
+        (),
+        None,
+        False,
+    )
     searching = {"tools": [{"type": "openrouter:web_search"}]}
     assert composer({}, "a/m:online").has_added_input
     assert composer(searching, "a/m").has_added_input
@@ -115,11 +121,7 @@ def test_a_summary_request_keeps_what_the_cache_depends_on() -> None:
     assert summary == {**{name: value for name, value in live.items() if name not in omitted}, **changed}
 
 
-@pytest.mark.parametrize(
-    ("effort", "limit"),
-    [({}, 900), ({"reasoning_effort": "high"}, None), ({"reasoning": {"effort": "low"}}, None)],
-    ids=["no effort", "effort", "effort of reasoning"],
-)
+@pytest.mark.parametrize(("effort", "limit"), rows(TABLES, "budgets of summaries"))
 def test_anthropic_is_asked_with_the_same_choice_and_budget(
     effort: dict[str, Any], limit: int | None
 ) -> None:
@@ -141,19 +143,11 @@ def test_a_question_of_its_own_has_what_was_asked_for_such() -> None:
     assert "text" not in asked.build([]).body
 
 
-@pytest.mark.parametrize(
-    ("choice", "omitted", "kept"),
-    [
-        ({"type": "function", "function": {"name": "b"}}, {"a"}, {"type": "function", "name": "b"}),
-        ({"type": "function", "function": {"name": "b"}}, {"b"}, None),
-        ("required", {"b"}, "required"),
-        ("required", {"a", "b", "c"}, None),
-    ],
-)
-def test_a_tool_that_is_omitted_is_not_the_choice(choice: Any, omitted: set[str], kept: Any) -> None:
+@pytest.mark.parametrize(("choice", "omitted", "kept"), rows(TABLES, "omitted tools"))
+def test_a_tool_that_is_omitted_is_not_the_choice(choice: Any, omitted: list[str], kept: Any) -> None:
     """A provider refuses a choice of a tool that the request does not have; any other choice stays."""
     tools = [{"type": "function", "function": {"name": name}} for name in "bac"]
-    body = composer({"tools": tools, "tool_choice": choice}).build([], omitted_tools=omitted).body
+    body = composer({"tools": tools, "tool_choice": choice}).build([], omitted_tools={*omitted}).body
     assert (names(body), body.get("tool_choice")) == ([each for each in "abc" if each not in omitted], kept)
 
 
@@ -194,18 +188,10 @@ def test_ours_are_sent_like_any_other(tools: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("supported", "tools", "offers"),
-    [
-        ({"tools"}, [], True),
-        ({"reasoning"}, [], False),
-        (set(), [], False),
-        (set(), [LOOK], True),
-        ({"tools"}, [LOOK, OWN], False),
-    ],
-    ids=["takes tools", "takes none", "unknown", "unknown with tools", "has one of that name"],
+    ("supported", "tools", "offers"), rows(TABLES, "own tools", {"LOOK": LOOK, "OWN": OWN})
 )
 def test_ours_are_offered_to_models_that_call_tools(
-    supported: set[str], tools: list[Any], *, offers: bool
+    supported: list[str], tools: list[Any], *, offers: bool
 ) -> None:
     """And not beside another tool of the same name."""
     served = replace(MODEL, supported_parameters=frozenset(supported))
@@ -218,19 +204,11 @@ ADA = RequestOrigin("ada-1", "chat-1", "message-1", "a/m")
 SECRET = b"secret"
 
 
-@pytest.mark.parametrize(
-    ("level", "sent"),
-    [
-        ("none", set()),
-        ("session", {"session_id", "prompt_cache_key"}),
-        ("user", {"session_id", "prompt_cache_key", "user"}),
-        ("trace", {"session_id", "prompt_cache_key", "user", "trace"}),
-    ],
-)
-def test_each_level_adds_a_name(level: IdentityLevel, sent: set[str]) -> None:
+@pytest.mark.parametrize(("level", "sent"), rows(TABLES, "identity"))
+def test_each_level_adds_a_name(level: IdentityLevel, sent: list[str]) -> None:
     """And none shows an id of the host."""
     named = identity_parameters(level, ADA, SECRET)
-    assert set(named) == sent
+    assert sorted(named) == sorted(sent)
     assert not any(each in str(named) for each in ("ada", "chat-1", "message-1"))
 
 
@@ -238,16 +216,15 @@ def test_names_are_stable_and_differ() -> None:
     """By user, chat, message and secret; nothing else changes them."""
     first = identity_parameters("trace", ADA, SECRET)
     assert first == identity_parameters("trace", replace(ADA), SECRET)
-    others = {
-        "session_id": replace(ADA, chat_id="chat-2"),
-        "user": replace(ADA, user_id="ada-2"),
-        "trace": replace(ADA, message_id="message-2"),
+    others: dict[str, Any] = {
+        "session_id": {"chat_id": "chat-2"},
+        "user": {"user_id": "ada-2"},
+        "trace": {"message_id": "message-2"},
     }
-    for name, caller in others.items():
-        assert identity_parameters("trace", caller, SECRET)[name] != first[name]
+    for name, changes in others.items():
+        assert identity_parameters("trace", replace(ADA, **changes), SECRET)[name] != first[name]
     assert identity_parameters("user", ADA, b"other")["user"] != first["user"]
-    same_user = identity_parameters("user", others["session_id"], SECRET)
-    assert same_user["user"] == first["user"]
+    assert identity_parameters("user", replace(ADA, chat_id="chat-2"), SECRET)["user"] == first["user"]
 
 
 def test_a_task_belongs_to_no_session() -> None:

@@ -25,25 +25,39 @@ from open_webui_openrouter_pipe.ports import Event, Notice, RequestBody
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from open_webui_openrouter_pipe.responses.failure import Failure
-
 pytestmark = pytest.mark.anyio
 
 CREATED: Event = {"type": "response.created", "response": {"id": "gen-1"}}
 DELTA: Event = {"type": "response.output_text.delta", "delta": "Hi"}
 DONE: Event = {"type": "response.completed", "response": {}}
-OVERLOADED: Event = {"type": "response.failed", "response": {"error": {"code": 503, "message": "m"}}}
-BODY: RequestBody = {
-    "model": "m",
-    "temperature": 0.5,
-    "reasoning": {"effort": "xhigh", "summary": "auto"},
-    "input": [],
-}
+REASONING = {"effort": "xhigh", "summary": "auto"}
+BODY: RequestBody = {"model": "m", "temperature": 0.5, "reasoning": REASONING, "input": []}
 
 
-def passing(error: PipeError) -> PipeError:
-    error.passes = True
+def passing(error: PipeError, **facts: Any) -> PipeError:
+    """An error that says that it passes, unless the facts say otherwise."""
+    for name, value in {"passes": True, **facts}.items():
+        setattr(error, name, value)
     return error
+
+
+def limited(seconds: float | None = None) -> PipeError:
+    return passing(RateLimited("busy", retry_after_seconds=seconds))
+
+
+def rejected_effort(*supported: str) -> PipeError:
+    return passing(EffortRejected("no"), passes=False, supported_efforts=supported)
+
+
+def ending(code: int, **usage: float) -> Event:
+    """The end of a failed stream, with what it cost."""
+    return {"type": "response.failed", "response": {"error": {"code": code, "message": "m"}, "usage": usage}}
+
+
+GOOD: list[Event | PipeError] = [CREATED, DELTA, DONE]
+LOST, AWAY = passing(StreamBroken("lost")), passing(ProviderUnavailable("away"))
+UNREACHABLE = passing(ConnectionFailed("no"))
+REJECTED = passing(ParameterRejected("no"), passes=False, parameter="temperature")
 
 
 @dataclass
@@ -52,18 +66,18 @@ class World:
 
     outcomes: list[PipeError | list[Event | PipeError]]
     chance: float = 0.0
-    now: float = 0.0
     attempt_seconds: float = 0.0
+    limit_seconds: float = 30.0
+    now: float = 0.0
     bodies: list[RequestBody] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     open_streams: int = 0
+    explain = staticmethod(to_error)
 
     @asynccontextmanager
     async def stream(self, body: RequestBody) -> AsyncIterator[AsyncIterator[Event]]:
         outcome = self._next(body)
-        if isinstance(outcome, PipeError):
-            raise outcome
         self.open_streams += 1
         try:
             yield self._events(outcome)
@@ -77,18 +91,15 @@ class World:
             yield event
 
     async def create(self, body: RequestBody) -> dict[str, Any]:
-        outcome = self._next(body)
-        if isinstance(outcome, PipeError):
-            raise outcome
-        return {"output": outcome}
+        return {"output": self._next(body)}
 
-    def _next(self, body: RequestBody) -> PipeError | list[Event | PipeError]:
+    def _next(self, body: RequestBody) -> list[Event | PipeError]:
         self.bodies.append(body)
         self.now += self.attempt_seconds
-        return self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
-
-    def explain(self, failure: Failure) -> PipeError:
-        return to_error(failure)
+        outcome = self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
+        if isinstance(outcome, PipeError):
+            raise outcome
+        return outcome
 
     async def sleep(self, seconds: float) -> None:
         assert self.open_streams == 0
@@ -98,32 +109,32 @@ class World:
     async def show(self, line: Notice) -> None:
         self.shown.append(line.text)
 
-    def responses(self, limit_seconds: float = 30.0) -> RetryingResponses:
+    def responses(self) -> RetryingResponses:
         chance = Chance(self.sleep, lambda: self.now, lambda: self.chance)
-        return RetryingResponses(self, limit_seconds=limit_seconds, show=self.show, chance=chance)
+        return RetryingResponses(self, limit_seconds=self.limit_seconds, show=self.show, chance=chance)
 
-    async def ask(self, limit_seconds: float = 30.0) -> list[Event]:
-        async with self.responses(limit_seconds).stream(BODY) as events:
-            return [event async for event in events]
-
-
-def limited(seconds: float | None = None) -> PipeError:
-    return passing(RateLimited("busy", retry_after_seconds=seconds))
-
-
-GOOD: list[Event | PipeError] = [CREATED, DELTA, DONE]
+    async def ask(self) -> list[Event | PipeError]:
+        """What comes, with the error that ends it."""
+        received: list[Event | PipeError] = []
+        try:
+            async with self.responses().stream(BODY) as events:
+                async for event in events:
+                    received.append(event)  # noqa: PERF401 - what came before the error counts
+        except PipeError as error:
+            received.append(error)
+        return received
 
 
 @pytest.mark.parametrize(
     ("failures", "waits"),
     [
-        ([passing(ConnectionFailed("no"))] * 2, [0.5, 1.0]),
+        ([UNREACHABLE] * 2, [0.5, 1.0]),
         ([limited()] * 2, [2.0, 4.0]),
         ([limited(0.0)], [0.0]),
         ([limited(3.0)], [3.0]),
-        ([passing(ProviderUnavailable("away"))], [2.0]),
-        ([[CREATED, OVERLOADED]], [2.0]),
-        ([[CREATED, passing(StreamBroken("lost"))]], [0.5]),
+        ([AWAY], [2.0]),
+        ([[CREATED, ending(503)]], [2.0]),
+        ([[CREATED, LOST]], [0.5]),
         ([[CREATED]], [0.5]),
         ([[]], [0.5]),
     ],
@@ -135,66 +146,30 @@ async def test_what_passes_is_asked_again(failures: list[Any], waits: list[float
 
 
 @pytest.mark.parametrize(
-    ("failure", "attempts"),
+    ("outcome", "options", "attempts"),
     [
-        (limited(), 3),
-        (limited(31.0), 1),
-        (limited(16.0), 2),
-        (PaymentRequired("no"), 1),
-        (ConnectionFailed("silent"), 1),
+        (limited(), {}, 3),
+        (limited(31.0), {}, 1),
+        (limited(16.0), {}, 2),
+        (limited(), {"attempt_seconds": 29.0}, 1),
+        (limited(0.0), {"limit_seconds": 0.0}, 1),
+        (PaymentRequired("no"), {}, 1),
+        (ConnectionFailed("silent"), {}, 1),
+        (REJECTED, {}, 2),
+        (rejected_effort("low", "high"), {}, 2),
+        ([CREATED, DELTA, ending(503)], {}, 1),
+        ([CREATED, DELTA, LOST], {}, 1),
+        ([CREATED, ending(402, cost=1)], {}, 1),
+        ([CREATED, ending(503, input_tokens=9, output_tokens=0, cost=0.25)], {}, 1),
     ],
 )
-async def test_the_attempts_and_the_whole_time_are_limited(failure: PipeError, attempts: int) -> None:
-    """The last error is raised as it is, and nobody waits for what comes too late."""
-    world = World([failure])
-    with pytest.raises(type(failure)) as caught:
-        await world.ask()
-    assert (caught.value, len(world.bodies)) == (failure, attempts)
-
-
-async def test_the_time_of_the_attempts_counts() -> None:
-    """After a time-out of the gateway nobody wants to wait for another one."""
-    world = World([limited()], attempt_seconds=29.0)
-    with pytest.raises(RateLimited):
-        await world.ask()
-    assert len(world.bodies) == 1
-
-
-async def test_without_a_limit_of_seconds_nothing_is_asked_again() -> None:
-    """An administrator can switch it off."""
-    world = World([limited(0.0), GOOD])
-    with pytest.raises(RateLimited):
-        await world.ask(limit_seconds=0.0)
-    assert len(world.bodies) == 1
-
-
-@pytest.mark.parametrize("end", [OVERLOADED, passing(StreamBroken("lost"))])
-async def test_after_the_first_output_nothing_is_asked_again(end: Any) -> None:
-    """The user would read it twice."""
-    world = World([[CREATED, DELTA, end], GOOD])
-    received: list[Event] = []
-    try:
-        async with world.responses().stream(BODY) as events:
-            async for event in events:
-                received.append(event)  # noqa: PERF401 - what came before the error counts
-    except StreamBroken:
-        received.append(end)
-    assert (received, len(world.bodies), world.waits) == ([CREATED, DELTA, end], 1, [])
-
-
-async def test_a_failure_that_does_not_pass_is_handed_on_with_its_bill() -> None:
-    """What it cost stands in its event."""
-    failed: Event = {"type": "response.failed", "response": {"error": {"code": 402}, "usage": {"cost": 1}}}
-    assert await World([[CREATED, failed]]).ask() == [CREATED, failed]
-
-
-async def test_a_failure_with_a_price_is_not_paid_for_twice() -> None:
-    """It would pass, and its bill would be lost."""
-    usage = {"input_tokens": 9, "output_tokens": 0, "cost": 0.25}
-    failed = {**OVERLOADED, "response": {**OVERLOADED["response"], "usage": usage}}
-    world = World([[CREATED, failed], GOOD])
-    assert await world.ask() == [CREATED, failed]
-    assert len(world.bodies) == 1
+async def test_what_is_not_asked_again_is_handed_on_as_it_is(
+    outcome: Any, options: dict[str, Any], attempts: int
+) -> None:
+    """Attempts, changes and the whole time are limited; what was read, or has a bill, is not paid for twice."""
+    world = World([outcome], **options)
+    assert await world.ask() == (outcome if isinstance(outcome, list) else [outcome])
+    assert len(world.bodies) == attempts
 
 
 async def test_chance_only_adds_to_a_wait() -> None:
@@ -208,21 +183,16 @@ async def test_a_wait_counts_down() -> None:
     """Every few seconds, and the last line says that it is over."""
     world = World([limited(12.0), GOOD])
     await world.ask()
-    assert world.shown == [
-        "The provider is busy; trying again in 12 s (2 of 3)...",
-        "The provider is busy; trying again in 7 s (2 of 3)...",
-        "The provider is busy; trying again in 2 s (2 of 3)...",
-        "Asked again (2 of 3).",
-    ]
-    assert world.waits == [5.0, 5.0, 2.0]
+    lines = [f"The provider is busy; trying again in {seconds} s (2 of 3)..." for seconds in (12, 7, 2)]
+    assert (world.shown, world.waits) == ([*lines, "Asked again (2 of 3)."], [5.0, 5.0, 2.0])
 
 
 @pytest.mark.parametrize(
     ("failure", "line"),
     [
-        (passing(ProviderUnavailable("m")), "The provider is not available;"),
-        ([CREATED, passing(StreamBroken("m"))], "OpenRouter's answer broke off;"),
-        (passing(ConnectionFailed("m")), "OpenRouter cannot be reached;"),
+        (AWAY, "The provider is not available;"),
+        ([CREATED, LOST], "OpenRouter's answer broke off;"),
+        (UNREACHABLE, "OpenRouter cannot be reached;"),
     ],
 )
 async def test_each_reason_has_its_words(failure: Any, line: str) -> None:
@@ -233,47 +203,34 @@ async def test_each_reason_has_its_words(failure: Any, line: str) -> None:
     assert len(world.shown) == 2 * sum(wait >= 1 for wait in world.waits)
 
 
-def rejected_effort(*supported: str) -> PipeError:
-    error = EffortRejected("no")
-    error.supported_efforts = supported
-    return error
+OF_EFFORT = "The model does not know the reasoning effort `xhigh`; asked again"
 
 
 @pytest.mark.parametrize(
-    ("supported", "reasoning", "line"),
+    ("refusal", "changed", "line"),
     [
         (
-            ("low", "high"),
-            {"effort": "high", "summary": "auto"},
-            "The model does not know the reasoning effort `xhigh`; asked again with `high`.",
+            rejected_effort("low", "high"),
+            {"reasoning": {**REASONING, "effort": "high"}},
+            f"{OF_EFFORT} with `high`.",
         ),
+        (rejected_effort(), {"reasoning": {"summary": "auto"}}, f"{OF_EFFORT} without it."),
         (
-            (),
-            {"summary": "auto"},
-            "The model does not know the reasoning effort `xhigh`; asked again without it.",
+            REJECTED,
+            {"temperature": None},
+            "The model does not take the parameter temperature; asked again without it.",
         ),
     ],
 )
-async def test_the_nearest_effort_takes_the_place_of_a_refused_one(
-    supported: tuple[str, ...], reasoning: dict[str, str], line: str
+async def test_what_a_model_refuses_is_changed_or_omitted(
+    refusal: PipeError, changed: dict[str, Any], line: str
 ) -> None:
-    """At once, in the same place of the body, and said; without a list it is omitted."""
-    world = World([rejected_effort(*supported), GOOD])
+    """At once, in the same place of the body, and said; the nearest effort takes the place of a refused one."""
+    world = World([refusal, GOOD])
     assert await world.ask() == GOOD
-    assert [list(body) for body in world.bodies] == [list(BODY)] * 2
-    assert (world.bodies[1]["reasoning"], world.shown, sum(world.waits)) == (reasoning, [line], 0)
-
-
-async def test_a_refused_parameter_is_omitted_once() -> None:
-    """One that is refused although it was omitted ends the attempts."""
-    error = ParameterRejected("no")
-    error.parameter = "temperature"
-    world = World([error, GOOD])
-    assert await world.ask() == GOOD
-    assert "temperature" not in world.bodies[1]
-    assert world.shown == ["The model does not take the parameter temperature; asked again without it."]
-    with pytest.raises(ParameterRejected):
-        await World([error]).ask()
+    expected = [(name, value) for name, value in {**BODY, **changed}.items() if value is not None]
+    assert [*world.bodies[1].items()] == expected
+    assert (world.shown, sum(world.waits)) == ([line], 0)
 
 
 async def test_an_answer_without_streaming_is_asked_for_again_too() -> None:
@@ -281,11 +238,3 @@ async def test_an_answer_without_streaming_is_asked_for_again_too() -> None:
     world = World([limited(1.0), rejected_effort("low"), [DELTA]])
     assert await world.responses().create(BODY) == {"output": [DELTA]}
     assert [body["reasoning"].get("effort") for body in world.bodies] == ["xhigh", "xhigh", "low"]
-
-
-async def test_an_effort_is_replaced_once() -> None:
-    """Where the replacement is refused as well, the error is the user's."""
-    world = World([rejected_effort("low", "high")])
-    with pytest.raises(EffortRejected):
-        await world.ask()
-    assert [body["reasoning"]["effort"] for body in world.bodies] == ["xhigh", "high"]

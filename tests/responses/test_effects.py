@@ -1,15 +1,17 @@
-"""Bytes become frames."""
+"""Bytes become frames, frames become events, and usage is read."""
 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.responses.effects import Decoder
+from open_webui_openrouter_pipe.errors import StreamBroken
+from open_webui_openrouter_pipe.responses.effects import Decoder, Usage, parse_event, read_usage
 from tests.support.wire import RECORDINGS
 
 
@@ -96,3 +98,51 @@ def seconds_for_a_frame(portions: int) -> float:
 def test_a_very_large_frame_takes_linear_time() -> None:
     """Eight times the size takes about eight times as long, not the 64 times of joining the frame anew."""
     assert seconds_for_a_frame(4096) < 32 * seconds_for_a_frame(512)
+
+
+# --- events
+
+
+@pytest.mark.parametrize(
+    ("frame", "expected"),
+    [
+        ('{"type":"x","a":1}', {"type": "x", "a": 1}),
+        ('{"error":{"code":1}}', {"type": "error", "error": {"code": 1}}),
+        (
+            '{"object":"response","id":"r"}',
+            {"type": "response.completed", "response": {"object": "response", "id": "r"}},
+        ),
+        ('{"a":1}', {"type": "", "a": 1}),
+        ('{"type":7,"a":1}', {"type": "", "a": 1}),
+    ],
+)
+def test_objects_become_events(frame: str, expected: dict[str, object]) -> None:
+    """An object without a type gets one by what it holds."""
+    assert parse_event(frame) == expected
+
+
+@pytest.mark.parametrize("frame", ["", "{", "[1]", "null", "7", '"text"', "[" * 100_000, "<html>"])
+def test_a_frame_that_is_not_an_object_breaks_the_stream(frame: str) -> None:
+    """An unreadable frame raises the error that says so."""
+    with pytest.raises(StreamBroken, match="not part of an answer"):
+        parse_event(frame)
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_any_text_is_an_event_or_a_broken_stream(frame: str) -> None:
+    """No text makes the parser raise anything else."""
+    with suppress(StreamBroken):
+        assert isinstance(parse_event(frame)["type"], str)
+
+
+def test_usage_is_read() -> None:
+    """Values of a wrong type, negative and missing ones are zero; a missing object is none, which is not zero."""
+    details = {"cached_tokens": 60, "cache_write_tokens": 30}
+    wire = {"input_tokens": 100, "input_tokens_details": details, "output_tokens": 20, "cost": 0.25}
+    usage = read_usage({**wire, "output_tokens_details": {"reasoning_tokens": 5}})
+    assert usage == Usage(100, 60, 30, 20, 5, 0.25)
+    assert usage.total_tokens == 120
+    wrong = {"input_tokens": "7", "input_tokens_details": None, "output_tokens": -1, "cost": True}
+    assert read_usage({**wrong, "output_tokens_details": {"reasoning_tokens": 10**400}}) == Usage()
+    assert [read_usage(None), read_usage([])] == [None, None]
