@@ -71,7 +71,10 @@ def measured(root: Path, package: Path, uncounted: Iterable[str]) -> dict[str, R
     others: Rows = {}
     for name in ("tests", "scripts"):
         texts = _texts((root / name).rglob("*"))
-        others[name] = size(path for path in texts if not any(map(path.is_relative_to, omitted)))
+        counted = (
+            path for path in texts if name == "scripts" or path.suffix == ".py"
+        )  # tests' texts are cases
+        others[name] = size(path for path in counted if not any(map(path.is_relative_to, omitted)))
     pages = list((root / "docs").glob("*.md"))
     others["docs"] = {
         "pages": len(pages),

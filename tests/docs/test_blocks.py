@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,47 +25,16 @@ from scripts import bench
 from scripts.harness.database import open_database
 from scripts.paths import ROOT
 from tests.support.pages import Block, blocks, inline_code
+from tests.support.rows import rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
-    from pathlib import Path
 
 
 LANGUAGES = frozenset({"sh", "python", "sql", "json", "text"})
-HELD_COMMANDS = {
-    "./scripts/start": "tests/live/test_start.py::test_it_is_ready_to_chat_and_leaves_nothing_behind",
-    "./scripts/test": "tests/docs/test_blocks.py::test_what_commands_name_exists",
-    "./scripts/build": "tests/scripts/test_bundle.py::test_the_wheel_is_built_beside_the_files",
-    "./scripts/build --verify function-openrouter-export-1764000000000.json": (
-        "tests/scripts/test_bundle.py::test_the_command_judges_a_file"
-    ),
-    'pg_dump --format=custom --file=open-webui.dump "$DATABASE_URL"': (
-        "tests/store/test_backup.py::test_a_backup_of_postgresql_is_restored"
-    ),
-    'pg_restore --clean --if-exists --dbname="$DATABASE_URL" open-webui.dump': (
-        "tests/store/test_backup.py::test_a_backup_of_postgresql_is_restored"
-    ),
-    """python -c 'import sqlite3; sqlite3.connect("webui.db").execute("VACUUM INTO ?", ["backup.db"])'""": (
-        "tests/store/test_backup.py::test_a_backup_of_sqlite_is_restored"
-    ),
-    "python -m open_webui_openrouter_pipe.replay chat-export.json": (
-        "tests/docs/test_blocks.py::test_the_replay_command_runs"
-    ),
-}
-"""Command → the test that holds what it does."""
-
-HELD_TEXTS = {
-    "Open WebUI ── body, user, metadata ──▶ pipe.py": "a drawing",
-    "(pipe | replay | maintenance) → app": "a drawing",
-    "The user wrote, turn 3:": "tests/docs/test_blocks.py::test_the_frame_of_a_message",
-    "Your instructions stand at the beginning": "tests/docs/test_blocks.py::test_the_note_of_a_changed_prompt",
-    "user: 2/day 20/month;": "tests/docs/test_blocks.py::test_the_limits_can_be_read",
-    "ARTIFACT_ENCRYPTION_KEY =": "tests/docs/test_blocks.py::test_both_passphrases_are_read",
-    "The weather in Paris": "tests/replay/test_replay.py::test_the_page_shows_the_same_table",
-    "plan for a window of": "tests/replay/test_replay.py::test_a_window_shows_the_plan",
-}
-"""Beginning of a text that is shown → the test that compares it with what the code makes, or "a drawing"."""
-
+HELD = Path(__file__).with_name("held.txt")
+HELD_COMMANDS: dict[str, str] = dict(case.values for case in rows(HELD, "commands"))
+HELD_TEXTS: dict[str, str] = dict(case.values for case in rows(HELD, "beginnings of texts"))
 BLOCKS = blocks()
 
 
@@ -88,10 +58,7 @@ def commands(block: Block) -> list[str]:
 
 def test_every_block_says_its_language() -> None:
     """One of those that are run or held here."""
-    unknown = [
-        f"{each.page}:{each.line}: {each.language!r}" for each in BLOCKS if each.language not in LANGUAGES
-    ]
-    assert unknown == []
+    assert [each for each in BLOCKS if each.language not in LANGUAGES] == []
 
 
 @pytest.mark.parametrize("block", of("json"))
@@ -224,7 +191,5 @@ def test_the_limits_can_be_read() -> None:
 def test_both_passphrases_are_read() -> None:
     """The new one first."""
     name, _, value = shown("ARTIFACT").strip().partition(" = ")
-    assert read_settings(Valves(**{name: value})).store.passphrases == (
-        "the new passphrase",
-        "the old passphrase",
-    )
+    read = read_settings(Valves(**{name: value})).store.passphrases
+    assert read == ("the new passphrase", "the old passphrase")

@@ -74,9 +74,10 @@ def test_every_page_begins_with_a_paragraph() -> None:
     assert wrong == []
 
 
-def test_the_user_guide_is_one_page() -> None:
-    """An ordinary user reads no more."""
-    assert len((ROOT / "docs" / "user-guide.md").read_text("utf-8").splitlines()) <= 120
+@pytest.mark.parametrize("page", ["README.md", "docs/user-guide.md"])
+def test_what_everybody_reads_is_one_page(page: str) -> None:
+    """A newcomer, or an ordinary user, reads it in one go."""
+    assert len((ROOT / page).read_text("utf-8").splitlines()) <= 120
 
 
 def test_the_user_guide_quotes_lines_that_exist() -> None:
@@ -93,11 +94,6 @@ def test_the_user_guide_names_settings_as_the_form_does() -> None:
     titles = {text_of(UserValves, name).title.partition(" · ")[2] for name in UserValves.model_fields}
     assert len(named) > 5
     assert {name for names in named for name in names.split(", ")} - titles == set()
-
-
-def test_the_readme_is_short() -> None:
-    """A newcomer reads it in one go."""
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
 
 
 def test_the_changelog_begins_with_what_is_built() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,40 +29,10 @@ if TYPE_CHECKING:
 
     Write = Callable[[Package, builder.Function], str]
 
-PIPE = '''"""The entry."""
-
-import pkgutil
-from dataclasses import dataclass
-
-from .inner.words import greeting
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    name: str
-
-
-class Pipe:
-    def greet(self, name: str) -> str:
-        return greeting(Named(name).name)
-
-    def greet_late(self) -> str:
-        from .late import WORD
-
-        return WORD + pkgutil.get_data(f"{__package__}.inner", "deep/words.txt").decode()
-
-    def fail(self) -> None:
-        raise ValueError("asked to fail")
-'''
-
-FILES = {
-    "__init__.py": 'from .pipe import Pipe\n\n__version__ = "1.2.3"\n',
-    "pipe.py": PIPE,
-    "late.py": 'WORD = "late one: "\n',
-    "inner/__init__.py": "",
-    "inner/words.py": 'def greeting(name: str) -> str:\n    return f"Hello {name}"\n',
-    "inner/deep/words.txt": "grüße ''' \"\"\" \\d\n",
-}
+HERE = Path(__file__).parent
+_PARTS = re.split(r"^=== (.+)\n", (HERE / "sample.txt").read_text("utf-8"), flags=re.MULTILINE)
+FILES = dict(zip(_PARTS[1::2], _PARTS[2::2], strict=True))
+"""A package with late imports, and with a text beside its modules."""
 
 DAMAGED = "This copy of the file is damaged: its packed lines were cut off or changed"
 KINDS = pytest.mark.parametrize("write", [pack, readable], ids=lambda write: write.__name__)
@@ -123,34 +94,16 @@ def write_folder(folder: Path, files: Mapping[str, str]) -> Path:
 def test_a_bundle_runs_like_the_package(write: Write) -> None:
     """Its Pipe does what the package's does, with late imports, and with files read beside the modules."""
     pipe = load(write(sample(), builder.PIPE))()
-    assert (pipe.greet("Ada"), pipe.greet_late()) == (
-        "Hello Ada",
-        f"late one: {FILES['inner/deep/words.txt']}",
-    )
+    assert pipe.greet("Ada") == "Hello Ada"
+    assert pipe.greet_late() == f"late one: {FILES['inner/deep/words.txt']}"
 
 
 def test_the_head_says_what_the_file_is() -> None:
     """Behind the three quotes alone come the fields that Open WebUI reads, then what this is and how to unpack it."""
     lines = pack(sample()).split("\n")[:17]
     assert lines.pop(8).startswith("icon_url: data:image/svg+xml;")
-    assert lines == [
-        '"""',
-        "title: OpenRouter",
-        "id: openrouter",
-        "author: the open-webui-openrouter-pipe authors",
-        "description: Every OpenRouter model, over the Responses API",
-        "version: 1.2.3",
-        "license: MIT",
-        "required_open_webui_version: 0.11.4",
-        f"digest: {loader.digest_files(FILES)}",
-        "",
-        "This is a function for Open WebUI. The comments at its end are the 6 files that it runs,",
-        "packed. Any Python from 3.11 on writes them into a folder, as they are, and runs none of them:",
-        "",
-        "    python openrouter.py unpack FOLDER",
-        "",
-        "Packed lines that were changed are refused. scripts/build --readable writes a file that can be edited.",
-    ]
+    head = (HERE / "head.txt").read_text("utf-8").replace("DIGEST", loader.digest_files(FILES))
+    assert "\n".join(lines) == head
 
 
 @KINDS
@@ -220,13 +173,13 @@ def test_a_damaged_packed_file_says_so() -> None:
     end = text.rindex(loader.PACKED)
     first, second, *_ = text[end:].splitlines()[1:]
     damaged = [text[:cut] for cut in range(end, len(text) - 1, 41)]
-    swaps = [
-        (first, second),
-        (f"{first}\n", ""),
-        (second, second[:-1] + "~"),
-        (loader.digest_files(FILES), "0" * 64),
-    ]
-    for copy in (*damaged, *(text.replace(*swap) for swap in swaps)):
+    changes = {
+        first: second,
+        f"{first}\n": "",
+        second: second[:-1] + "~",
+        loader.digest_files(FILES): "0" * 64,
+    }
+    for copy in (*damaged, *(text.replace(*change) for change in changes.items())):
         with pytest.raises(ImportError, match=rf"{DAMAGED}\. Take the whole file again"):
             load(copy)
 
@@ -247,15 +200,19 @@ def test_a_version_that_is_here_is_not_unpacked_again(monkeypatch: pytest.Monkey
     assert load(text) is pipe
 
 
-def test_the_log_says_when_a_readable_copy_was_changed(caplog: pytest.LogCaptureFixture) -> None:
-    """What an administrator edits takes effect, and the log names the digest that it no longer has."""
+def test_an_edited_readable_copy_runs_and_is_known(caplog: pytest.LogCaptureFixture) -> None:
+    """An edit takes effect; the log tells of it, and whoever verifies the file hears what differs."""
     text = readable(sample())
+    edited = text.replace("Hello", "Howdy")
     assert load(text)().greet("Ada") == "Hello Ada"
     assert caplog.messages == []
     with caplog.at_level(logging.WARNING):
-        assert load(text.replace("Hello", "Howdy"))().greet("Ada") == "Howdy Ada"
+        assert load(edited)().greet("Ada") == "Howdy Ada"
     [line] = caplog.messages
     assert line.startswith("sample is not as it was built: its modules were changed")
+    verdict = verifier.verify(edited, sample())
+    assert [fault.partition(":")[0] for fault in verdict.faults] == ["its files were changed"]
+    assert verdict.differing == ("inner/words.py",)
 
 
 def test_a_packed_file_unpacks_itself(tmp_path: Path) -> None:
@@ -292,21 +249,12 @@ def test_a_file_verifies_until_it_is_changed(write: Write, function: builder.Fun
     assert verifier.verify(json.dumps([{"id": function.id, "content": text}]), package) == verdict
     other = replace(part, files={**part.files, "history/markers.py": ""})
     assert verifier.verify(write(other, function), package).differing == ("history/markers.py",)
-    for old, new in (
-        ("KEPT_VERSIONS = 2", "KEPT_VERSIONS = 3"),
-        ("license: MIT", "license: MIT\nrequirements: other"),
-    ):
+    changes = {"KEPT_VERSIONS = 2": "KEPT_VERSIONS = 3", "license: MIT": "license: MIT\nrequirements: other"}
+    for old, new in changes.items():
         changed = verifier.verify(text.replace(old, new, 1), package)
         assert [fault.partition(" ")[0] for fault in changed.faults] == ["what"]
     linked = replace(part, links=dict.fromkeys(builder.LINKS, "https://example.org"))
     assert verifier.verify(write(linked, function), package).faults == ()
-
-
-def test_an_edited_readable_file_is_judged() -> None:
-    """Its files are no longer those of its digest, and those that differ are named."""
-    changed = verifier.verify(readable(sample()).replace("Hello", "Howdy"), sample())
-    assert [fault.partition(":")[0] for fault in changed.faults] == ["its files were changed"]
-    assert changed.differing == ("inner/words.py",)
 
 
 @pytest.mark.parametrize("text", ["[]", '[{"id": "x"}]', "def", "x = 1\n", '[{"content": "x = 1"}, {}]'])
@@ -359,10 +307,8 @@ def test_the_wheel_is_built_beside_the_files(tmp_path: Path) -> None:
     """One wheel of this version, in place of older ones."""
     (tmp_path / "open_webui_openrouter_pipe-0.0.1-py3-none-any.whl").touch()
     build.build_wheel(tmp_path)
-    version = builder.read_package(PACKAGE).version
-    assert [path.name for path in tmp_path.iterdir()] == [
-        f"open_webui_openrouter_pipe-{version}-py3-none-any.whl"
-    ]
+    name = f"open_webui_openrouter_pipe-{builder.read_package(PACKAGE).version}-py3-none-any.whl"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_maintenance_knows_the_pipe_by_its_frontmatter() -> None:
@@ -400,9 +346,8 @@ def test_going_back_to_an_older_content_makes_it_the_newest() -> None:
     first, second, third = (greeting_in(word) for word in ("A", "B", "C"))
     pipes = [load(text) for text in (pack(first), pack(second), readable(first), pack(third))]
     assert pipes[2] is pipes[0]
-    assert [finder.package for finder in finders()] == [
-        pipe.__module__.partition(".")[0] for pipe in pipes[2:]
-    ]
+    kept = [pipe.__module__.partition(".")[0] for pipe in pipes[2:]]
+    assert [finder.package for finder in finders()] == kept
 
 
 def test_a_module_that_fails_to_load_may_be_loaded_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -423,5 +368,5 @@ def test_tracebacks_show_file_and_line(write: Write) -> None:
     with pytest.raises(ValueError, match="asked to fail") as caught:
         pipe.fail()
     frame = traceback.extract_tb(caught.tb)[-1]
-    assert (frame.filename.partition("/")[2], frame.lineno) == ("pipe.py", PIPE.count("\n"))
+    assert (frame.filename.partition("/")[2], frame.lineno) == ("pipe.py", FILES["pipe.py"].count("\n"))
     assert frame.line == 'raise ValueError("asked to fail")'

@@ -79,22 +79,20 @@ def test_waiting_for_a_port_ends_when_the_program_listens(tmp_path: Path, free_p
         socket.create_connection(("127.0.0.1", free_port), timeout=1).close()
 
 
-def test_waiting_for_a_port_tells_why_a_program_ended(tmp_path: Path, free_port: int) -> None:
-    """The error carries the end of the program's log."""
-    with (
-        start(tmp_path, "raise SystemExit('no such luck')") as program,
-        pytest.raises(LaunchError, match="no such luck"),
-    ):
-        program.wait_for_port(free_port, 10)
-
-
-def test_waiting_for_a_port_has_a_limit(tmp_path: Path, free_port: int) -> None:
-    """A program that never listens is given up on."""
-    with (
-        start(tmp_path, PARENT) as program,
-        pytest.raises(LaunchError, match=f"does not listen on port {free_port}"),
-    ):
-        program.wait_for_port(free_port, 0.2)
+@pytest.mark.parametrize(
+    ("code", "seconds", "said"),
+    [
+        ("raise SystemExit('no such luck')", 10, "no such luck"),
+        (PARENT, 0.2, "does not listen on port {port}"),
+    ],
+)
+def test_waiting_for_a_port_says_why_it_was_in_vain(
+    tmp_path: Path, free_port: int, code: str, seconds: float, said: str
+) -> None:
+    """With the end of the log of a program that has ended; one that never listens is given up on."""
+    message = said.format(port=free_port)
+    with start(tmp_path, code) as program, pytest.raises(LaunchError, match=message):
+        program.wait_for_port(free_port, seconds)
 
 
 def test_a_port_in_use_is_refused_with_the_remedy(free_port: int) -> None:

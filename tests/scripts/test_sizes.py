@@ -20,7 +20,7 @@ from tests.support.sizes import ALWAYS, THOROUGH, is_thorough
         (f"{THOROUGH[0]}test_a", [], True),
     ],
 )
-def test_what_is_thorough(test: str, markers: list[str], expected: bool) -> None:  # noqa: FBT001 - a case
+def test_what_is_thorough(test: str, markers: list[str], *, expected: bool) -> None:
     """Servers and browsers, except a contract and a walk; and what is named."""
     assert is_thorough(test, markers) is expected
 

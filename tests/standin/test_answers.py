@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,20 +26,18 @@ from scripts.standin.plan import (
 from scripts.standin.planner import ReplyOptions, plan_answer
 from scripts.standin.summaries import KINDS, PROSE, SummaryRequest, is_summary_request, task_answer
 from tests.standin.client import CLOCK, SUMMARY, WEATHER, output, user
+from tests.support.rows import rows
 
 PLAIN, SCRIPT = catalogue.BY_ID["standin/plain"], catalogue.BY_ID["standin/script"]
 THINKER = catalogue.BY_ID["openai/gpt-5.2"]
 CALL = {"type": "function_call", "call_id": "c1", "name": "get_weather", "arguments": "{}"}
 SEARCH, FETCH = {"type": "openrouter:web_search"}, {"type": "openrouter:web_fetch"}
-MUST = {"type": "allowed_tools", "mode": "required", "tools": [SEARCH]}
+TABLE = Path(__file__).with_name("answers.txt")
 
 
 def steps(asked: Any, model: catalogue.Model = SCRIPT, **fields: Any) -> tuple[Any, ...]:
     """The steps of the plan for an input."""
     return plan_answer({"input": asked, **fields}, model).steps
-
-
-# --- the syntax of directives ---
 
 
 def test_directives_stand_anywhere_in_a_text() -> None:
@@ -54,20 +53,7 @@ def test_json_values_come_back(value: Any) -> None:
     assert parse(f"[[standin: a=x b={json.dumps(value)}]]")[0] == (Directive("a", "x", {"b": value}),)
 
 
-UNREADABLE = [
-    "",
-    " =x",
-    " a= ",
-    ' a="x',
-    " dance",
-    " reasoning=loud",
-    " rounds=many",
-    " fail=softly",
-    " wire=cr",
-]
-
-
-@pytest.mark.parametrize("order", [*UNREADABLE, " late=never", " error=x"])
+@pytest.mark.parametrize("order", rows(TABLE, "unreadable directives"))
 def test_unreadable_and_unknown_directives_are_errors(order: str) -> None:
     """A test with a misspelt order must not pass by accident."""
     with pytest.raises(DirectiveError):
@@ -132,16 +118,7 @@ def test_orders_may_refer_to_what_the_request_holds(order: str, expected: Any) -
     assert steps([ask, CALL, said]) == (expected,)
 
 
-@pytest.mark.parametrize(
-    ("text", "choice", "names"),
-    [
-        ("Please call get_weather and call `get_time`", "auto", ["get_weather", "get_time"]),
-        ("Please call my mother", "auto", []),
-        ("call get_weather", "none", []),
-        ("Hi", "required", ["get_weather"]),
-        ("Hi", {"type": "function", "name": "get_time"}, ["get_time"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "choice", "names"), rows(TABLE, "called tools"))
 def test_tools_are_called_when_asked_for(text: str, choice: Any, names: list[str]) -> None:
     """In words, or by tool_choice, which forces no second call after the output."""
     planned = steps(text, tools=[WEATHER, CLOCK], tool_choice=choice)
@@ -160,14 +137,11 @@ def test_example_arguments_fit_the_schema() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "kinds"),
-    [
-        ({"tools": [SEARCH, FETCH]}, ["Fetch", "Search", "Message"]),
-        ({"tools": [SEARCH, FETCH], "tool_choice": "none"}, ["Message"]),
-        ({"tools": [WEATHER, SEARCH], "tool_choice": MUST}, ["Search", "Message"]),
-        ({"tools": [FETCH]}, ["Fetch", "Message"]),
-        ({"plugins": [{"id": "web"}]}, ["Message"]),
-        ({}, ["Message"]),
-    ],
+    rows(
+        TABLE,
+        "server tools",
+        {"SEARCH": SEARCH, "FETCH": FETCH, "WEATHER": WEATHER},
+    ),
 )
 def test_server_tools_run_inside(fields: dict[str, Any], kinds: list[str]) -> None:
     """Before the answer, which names what was found; the plugin always searches and shows citations alone."""
@@ -177,22 +151,14 @@ def test_server_tools_run_inside(fields: dict[str, Any], kinds: list[str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("ask", "plan"),
-    [
-        ("fail=eof after=5", Plan(cut=Break("eof", 5))),
-        ("incomplete=content_filter", Plan(ending="content_filter")),
-        ("wire=crlf split=3 comments=0 bare=1 every=4", Plan(delivery=Delivery(0, 0, "\r\n", 3, 0, True, 4))),  # noqa: FBT003
-        ("delay=0.5 first=2", Plan(delivery=Delivery(2, 0.5))),
-        ("late=seal", Plan(delivery=Delivery(late_seals=True))),
-        ("nodone", Plan(delivery=Delivery(done=False))),
-        ("big=10", Plan(delivery=Delivery(big_bytes=10))),
-        ("slow=3", Plan(delivery=Delivery(delay_seconds=0.1))),
-    ],
+    ("ask", "ending", "cut", "unusual"),
+    rows(TABLE, "deliveries"),
 )
-def test_delivery_directives_change_the_plan(ask: str, plan: Plan) -> None:
+def test_delivery_directives_change_the_plan(ask: str, ending: str, cut: Any, unusual: Any) -> None:
     """Each of these changes one thing of it."""
     planned = plan_answer({"input": f"[[standin: {ask}]]"}, SCRIPT)
-    assert (planned.cut, planned.ending, planned.delivery) == (plan.cut, plan.ending, plan.delivery)
+    assert (planned.ending, planned.cut) == (ending, Break(*cut) if cut else None)
+    assert planned.delivery == Delivery(**unusual)
 
 
 # --- Open WebUI's own prompts ---
@@ -220,10 +186,8 @@ def test_task_prompts_get_json(text: str, answer: dict[str, Any]) -> None:
     """Directives in their history are no orders; a prompt for retrieval, which begins the same way, is no task."""
     (message,) = steps(text)
     assert json.loads(message.text) == answer
-    assert plan_answer({"input": text}, SCRIPT, ReplyOptions("[[standin: text=1]]")).steps[0] in (
-        Message("1"),
-        message,
-    )
+    queued = plan_answer({"input": text}, SCRIPT, ReplyOptions("[[standin: text=1]]"))
+    assert queued.steps[0] in (Message("1"), message)
 
 
 def test_a_compaction_is_answered_with_prose() -> None:
@@ -255,35 +219,28 @@ def suffix(first: str, last: str) -> str:
     return f"{SUMMARY} constraints {quoted}"
 
 
-@pytest.mark.parametrize(
-    ("body", "asked"),
-    [
-        ({"input": SUMMARY}, True),
-        ({"input": SUMMARY.replace("decisions", "choices")}, False),
-        ({"input": [user(SUMMARY), user("Hi")]}, False),
-        ({"input": "Hi", "instructions": SUMMARY}, True),
-        ({"input": [{"role": "assistant", "content": SUMMARY}]}, False),
-        ({"input": [*CHAT, user(suffix("Nobody", "Thanks"))]}, True),
-    ],
-)
-def test_a_request_for_a_summary_is_known_by_its_five_fields(body: dict[str, Any], asked: bool) -> None:  # noqa: FBT001
+NAMES = {
+    "SUMMARY": SUMMARY,
+    "CHOICES": SUMMARY.replace("decisions", "choices"),
+    "ASKED": user(SUMMARY),
+    "LIVE": [*CHAT, user(suffix("Nobody", "Thanks"))],
+}
+
+
+@pytest.mark.parametrize(("body", "asked"), rows(TABLE, "requests for a summary", NAMES))
+def test_a_request_for_a_summary_is_known_by_its_five_fields(body: Any, *, asked: bool) -> None:
     """In the last user message, or in what the system says."""
     assert is_summary_request(body) is asked
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "part"),
-    [
-        ("Deploy &lt;v2&gt; &amp; mo…", "Thanks", CHAT[2:8]),
-        ("Deploy &amp;lt;v2", "Thanks...", CHAT[2:8]),
-        ("Deploy &lt;v2&g", " Thanks a l… ", CHAT[2:9]),
-        ("Thanks", "Thanks", CHAT[6:8]),
-    ],
+    ("first", "last", "begin", "end"),
+    rows(TABLE, "quoted parts"),
 )
-def test_the_part_is_found_by_its_quotes(first: str, last: str, part: list[Any]) -> None:
+def test_the_part_is_found_by_its_quotes(first: str, last: str, begin: int, end: int) -> None:
     """Whole, cut off, escaped or with other blanks; an exact match goes before a beginning."""
     asked = SummaryRequest.of({"input": [*CHAT, user(suffix(first, last))]})
-    alone = SummaryRequest.of({"input": [*part, user(SUMMARY)]})
+    alone = SummaryRequest.of({"input": [*CHAT[begin:end], user(SUMMARY)]})
     assert asked
     assert alone
     assert asked.source == alone.source
@@ -316,10 +273,8 @@ def test_an_honest_summary_fits_and_keeps_details_and_demands(limit: int | None)
     assert isinstance(thought, Reasoning)
     assert isinstance(message, Message)
     said = json.loads(message.text)
-    assert (
-        said["key_facts"][: (99 if limit is None else 1)]
-        == ["12.5", "/srv/data", "2026-03-01"][: limit and 1]
-    )
+    facts = ["12.5", "/srv/data", "2026-03-01"]
+    assert said["key_facts"][: limit and 1] == facts[: limit and 1]
     assert said["constraints"] == [{"quote": "You must use 12.5 kg."}]
 
 
@@ -352,9 +307,7 @@ def test_the_reasoning_kind_only_reasons() -> None:
     """Whether or not its model does otherwise; and there are no kinds but these."""
     for model in (SCRIPT, THINKER, PLAIN):
         assert [type(step) for step in summary_plan("reasoning", model).steps] == [Reasoning]
-    assert set(KINDS) == {
-        *["keep", "junk", "empty", "echo", "calls", "truncated", "reasoning", "hang", "slow"]
-    }
+    assert " ".join(sorted(KINDS)) == "calls echo empty hang junk keep reasoning slow truncated"
     for kind in ("forget", "slow=soon"):
         with pytest.raises(DirectiveError):
             summary_plan(kind)

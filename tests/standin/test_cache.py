@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,15 +24,14 @@ from scripts.standin.prompt import (
 )
 from scripts.standin.seal import Sealed
 from tests.standin.client import CLOCK, Client, user
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.support.rows import rows
 
 PRICES = Prices(Decimal(10), Decimal(40), Decimal(1), Decimal(12), Decimal(20))
 AUTOMATIC = CachedModel("auto", PRICES, CacheRule("automatic", minimum_tokens=1024, block_tokens=128))
 EXPLICIT = CachedModel("explicit", PRICES, CacheRule("explicit", minimum_tokens=1024, writes_billed=True))
 HOUR = CachedModel("hour", PRICES, CacheRule("explicit", ttl_seconds=3600, writes_billed=True))
 NONE = CachedModel("none", PRICES, CacheRule("none"))
+TABLE = Path(__file__).with_name("cache.txt")
 CLAUDE = "anthropic/claude-sonnet-4.5"
 LONG = "word " * 4000
 
@@ -79,12 +79,8 @@ def test_entries_expire_and_reads_renew_them() -> None:
     for model, seconds in ((AUTOMATIC, 300), (HOUR, 3600)):
         cache = PromptCache()
         times = [0, seconds - 1, 2 * seconds - 2, 3 * seconds - 2]
-        assert [cache.account(model, "s", [marked(2048)], now).cached_tokens for now in times] == [
-            0,
-            2048,
-            2048,
-            0,
-        ]
+        reads = [cache.account(model, "s", [marked(2048)], now).cached_tokens for now in times]
+        assert reads == [0, 2048, 2048, 0]
 
 
 @given(shared=st.integers(0, 3000), own=st.integers(0, 1500))
@@ -137,12 +133,8 @@ def test_the_order_is_tools_instructions_items() -> None:
 def test_the_form_of_an_answer_is_part_of_the_prompt(slug: str, index: int | None) -> None:
     """Before everything for OpenAI, behind the tools for Anthropic; plain text is no form."""
     plain, formed, bare = (
-        [
-            *read(
-                "Hi", slug, instructions="A", tools=[CLOCK], **({"text": {"format": form}} if form else {})
-            ).segments
-        ]
-        for form in ({"type": "text"}, FORM, None)
+        [*read("Hi", slug, instructions="A", tools=[CLOCK], **fields).segments]
+        for fields in ({"text": {"format": {"type": "text"}}}, {"text": {"format": FORM}}, {})
     )
     if index is not None:
         assert len(formed.pop(index).tokens) > 15
@@ -151,28 +143,9 @@ def test_the_form_of_an_answer_is_part_of_the_prompt(slug: str, index: int | Non
 
 @pytest.mark.parametrize(
     ("fields", "others", "same"),
-    [
-        ({}, {"tool_choice": "auto"}, True),
-        ({"tools": [], "tool_choice": "none"}, {"tools": []}, True),
-        ({"reasoning": {"effort": "none"}}, {"reasoning": {"enabled": False}}, True),
-        ({"reasoning": {"max_tokens": 32_000}}, {"reasoning": {"effort": "medium"}}, True),
-        (
-            {"reasoning": {"effort": "medium"}},
-            {"reasoning": {"effort": "low"}, "max_output_tokens": 160_000},
-            True,
-        ),
-        ({"max_output_tokens": 500}, {"reasoning": {"summary": "auto"}}, True),
-        ({}, {"tool_choice": "none"}, False),
-        ({}, {"reasoning": {"effort": "none"}}, False),
-        ({"reasoning": {"effort": "low"}}, {"reasoning": {"effort": "high"}}, False),
-        (
-            {"reasoning": {"effort": "high"}},
-            {"reasoning": {"effort": "high"}, "max_output_tokens": 4000},
-            False,
-        ),
-    ],
+    rows(TABLE, "messages for Claude"),
 )
-def test_claude_knows_messages_by_choice_and_budget(fields: Any, others: Any, same: bool) -> None:  # noqa: FBT001
+def test_claude_knows_messages_by_choice_and_budget(fields: Any, others: Any, *, same: bool) -> None:
     """Of the effort the budget counts, which follows from the output limit too; tools and system have no key."""
     keys = []
     for chosen in (fields, others):
@@ -186,45 +159,28 @@ def test_claude_knows_messages_by_choice_and_budget(fields: Any, others: Any, sa
 
 def test_what_is_no_text_counts_by_rules() -> None:
     """Images by their number, files by their bytes, sealed reasoning by what it was billed, text in fours of bytes."""
-    part = {"type": "input_image", "detail": "auto"}
-    counts = [
-        read(
-            [{"role": "user", "content": [{**part, "image_url": "data:image/png;base64," + "A" * size}]}]
-        ).tokens
-        for size in (4, 400_000)
-    ]
-    files = [
-        read(
-            [
-                {
-                    "role": "user",
-                    "content": [{"type": "input_file", "file_data": "data:x;base64," + "A" * size}],
-                }
-            ]
-        ).tokens
-        for size in (0, 32_000)
-    ]
-    assert (counts[0] == counts[1] > IMAGE_TOKENS, files[1] - files[0]) == (True, 3000)
+
+    def tokens(**part: str) -> int:
+        return read([{"role": "user", "content": [part]}]).tokens
+
+    data = "data:image/png;base64,"
+    small, large = (
+        tokens(type="input_image", detail="auto", image_url=data + "A" * size) for size in (4, 400_000)
+    )
+    empty, file = (tokens(type="input_file", file_data="data:x;base64," + "A" * size) for size in (0, 32_000))
+    assert (small == large > IMAGE_TOKENS, file - empty) == (True, 3000)
     item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x" * 50_000}
     sealed = Sealed("rs_1", "openai", "e", 1, "digest", 77, None, ())
     assert READER.read({"input": [item]}, {"rs_1": sealed}).tokens == 77
-    assert [len(ByteTokenizer().encode(each)) for each in ("", "a", "abcd", "abcde", "ééé")] == [
-        0,
-        1,
-        1,
-        2,
-        2,
-    ]
+    sizes = [len(ByteTokenizer().encode(each)) for each in ("", "a", "abcd", "abcde", "ééé")]
+    assert sizes == [0, 1, 1, 2, 2]
 
 
 def test_a_conversation_has_a_name() -> None:
     """The body's session id, the header, the cache key, or its first system and user texts."""
     body: dict[str, Any] = {"input": [user("Hi")], "prompt_cache_key": "b"}
-    assert [
-        conversation({**body, "session_id": "a"}, "c"),
-        conversation(body, "c"),
-        conversation(body, ""),
-    ] == [*"acb"]
+    asked = (({**body, "session_id": "a"}, "c"), (body, "c"), (body, ""))
+    assert [conversation(*each) for each in asked] == [*"acb"]
     named = [
         conversation({"input": [user(each) for each in texts], "instructions": system}, "")
         for texts, system in ((["Hi"], "A"), (["Hi", "More"], "A"), (["Ho"], "A"), (["Hi"], "B"))

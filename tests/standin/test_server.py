@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,8 +11,10 @@ import pytest
 
 from scripts.standin import Options, StandIn, catalogue
 from tests.standin.client import KEY, SUMMARY, Client, events_of, user
+from tests.support.rows import rows
 from tests.support.waiting import wait_until
 
+TABLE = Path(__file__).with_name("lists.txt")
 BRIEF = httpx.Timeout(60, read=0.2)
 """Seconds: the client leaves soon, but not before its request is sent."""
 
@@ -22,24 +25,15 @@ def test_the_catalogue_is_listed_in_pages(client: Client) -> None:
     while url:
         pages.append(httpx.get(client.standin.url + url).json())
         url = pages[-1]["links"]["next"]
-    shown = [model for page in pages for model in page["data"]]
-    assert [model["id"] for model in shown] == [
-        model.id for model in catalogue.MODELS if "text" in model.outputs
-    ]
+    shown = [model["id"] for page in pages for model in page["data"]]
+    assert shown == [model.id for model in catalogue.MODELS if "text" in model.outputs]
 
 
-@pytest.mark.parametrize(
-    ("query", "names"),
-    [
-        ("output_modalities=text,image", {"standin/pictures-only"}),
-        ("output_modalities=video", {"standin/video-only"}),
-        ("output_modalities=all", {"standin/pictures-only", "standin/video-only", "standin/embeddings-only"}),
-    ],
-)
-def test_models_can_be_chosen_by_outputs_and_parameters(client: Client, query: str, names: set[str]) -> None:
+@pytest.mark.parametrize(("query", "names"), rows(TABLE, "models without text"))
+def test_models_can_be_chosen_by_outputs_and_parameters(client: Client, query: str, names: list[str]) -> None:
     """One of the outputs, and all of the parameters."""
     listed = {model["id"] for model in client.http.get(f"/models?{query}").json()["data"]}
-    assert {each for each in listed if "-only" in each} - {"standin/text-only"} == names
+    assert {each for each in listed if "-only" in each} - {"standin/text-only"} == set(names)
     able = client.http.get("/models?supported_parameters=tools,reasoning").json()["data"]
     assert all({"tools", "reasoning"} <= set(model["supported_parameters"]) for model in able)
     assert 0 < len(able) < len(catalogue.MODELS)
@@ -58,30 +52,18 @@ def test_prices_are_decimal_texts() -> None:
     assert "web_search" not in catalogue.BY_ID["deepseek/deepseek-v3.2"].wire()["pricing"]
 
 
-NAMES = {
-    "openai/gpt-5.2": "openai/gpt-5.2 openai/gpt-5.2:nitro openai/gpt-5.2-20260709",
-    "openai/gpt-4o": "openai/gpt-4o@preset/team openai/gpt-4o:nitro@preset/team",
-    "openai/gpt-4.1-mini": "@preset/thrifty",
-    "meta-llama/llama-3.3-70b-instruct:free": "meta-llama/llama-3.3-70b-instruct:free",
-    None: "openai/gpt-5.2:free openai/gpt-9 @preset/no openai/gpt-4o@preset/no @team openai/gpt-9@preset/team",
-}
-
-
-@pytest.mark.parametrize("found", NAMES)
-def test_models_have_several_names(found: str | None) -> None:
+@pytest.mark.parametrize(("name", "expected"), rows(TABLE, "names"))
+def test_models_have_several_names(name: str, expected: str | None) -> None:
     """Routing variants, presets and canonical slugs name a model; free variants are models of their own."""
-    models = [catalogue.find(name) for name in NAMES[found].split()]
-    assert {model and model.id for model in models} == {found}
+    model = catalogue.find(name)
+    assert (model and model.id) == expected
 
 
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [("sk-or-x", (50, 50, False)), ("sk-or-poor", (None, None, True)), ("sk-or-exhausted", (50, 0, False))],
-)
-def test_keys_have_limits(standin: StandIn, key: str, expected: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize(("key", "expected"), rows(TABLE, "keys"))
+def test_keys_have_limits(standin: StandIn, key: str, expected: list[Any]) -> None:
     """One without credits has none, and of one nothing is left."""
     data = httpx.get(standin.base_url + "/key", headers={"Authorization": f"Bearer {key}"}).json()["data"]
-    assert (data["limit"], data["limit_remaining"], data["is_free_tier"]) == expected
+    assert [data["limit"], data["limit_remaining"], data["is_free_tier"]] == expected
 
 
 def test_the_key_shows_its_usage(client: Client) -> None:
@@ -100,10 +82,9 @@ def test_the_log_keeps_the_request_and_what_came_of_it(client: Client) -> None:
     answer = client.http.post("/responses", content=b'{"input": "Hi" , "novel": 1}')
     (record,) = client.standin.responses
     wait_until(lambda: record.finished)  # noted after the last byte, which the client may read first
-    assert (record.method, record.path, record.raw) == ("POST", "/responses", b'{"input": "Hi" , "novel": 1}')
-    assert (record.body, record.status, record.finished, record.disconnected) == (
-        {"input": "Hi", "novel": 1}, 200, True, False,
-    )  # fmt: skip
+    asked = {"input": "Hi", "novel": 1}
+    assert (record.method, record.path, record.body) == ("POST", "/responses", asked)
+    assert (record.raw, record.status, record.disconnected) == (b'{"input": "Hi" , "novel": 1}', 200, False)
     assert (record.usage, record.output) == (answer.json()["usage"], answer.json()["output"])
     assert answer.json()["id"] == answer.headers["x-generation-id"]
     assert KEY not in str(record)
@@ -111,12 +92,7 @@ def test_the_log_keeps_the_request_and_what_came_of_it(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("headers", "names"),
-    [
-        ({"X-OpenRouter-Categories": "chat,code", "X-Session-Id": "s" * 256}, []),
-        ({"X-OpenRouter-Categories": "a,b,c"}, ["x-openrouter-categories"]),
-        ({"X-OpenRouter-Categories": "c" * 31}, ["x-openrouter-categories"]),
-        ({"X-Session-Id": "s" * 257}, ["x-session-id"]),
-    ],
+    rows(TABLE, "headers", {"LONGEST": "s" * 256, "TOO_LONG": "s" * 257}),
 )
 def test_headers_beyond_their_limits_are_warned_of(
     client: Client, headers: dict[str, str], names: list[str]
@@ -138,10 +114,8 @@ def test_behaviours_can_be_queued(client: Client) -> None:
 
 def test_misspelt_directives_are_refused(client: Client) -> None:
     """Loudly, by name, in a text and as a summarizer, which stays the one before."""
-    assert (
-        client.post("[[standin: dance]]").json()["error"]["message"]
-        == "stand-in directive: unknown directive: dance"
-    )
+    error = client.post("[[standin: dance]]").json()["error"]
+    assert error["message"] == "stand-in directive: unknown directive: dance"
     with pytest.raises(ValueError, match="neither a kind of summarizer nor a directive: forget"):
         client.standin.summarizer = "forget"
     assert client.standin.summarizer == "keep"
@@ -201,7 +175,7 @@ def lasted(client: Client) -> float:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_pauses_are_kept(client: Client, stream: bool) -> None:  # noqa: FBT001
+def test_pauses_are_kept(client: Client, *, stream: bool) -> None:
     """Of an answer, streamed or not, and of a slow summarizer."""
     client.post('[[standin: delay=0.05 first=0.2]] [[standin: text="a b"]]', stream=stream)
     assert lasted(client) >= (0.3 if stream else 0.2)

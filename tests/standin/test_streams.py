@@ -16,57 +16,18 @@ from scripts.standin.plan import Delivery
 from scripts.standin.sending import Chunk, frames
 from tests.standin.client import CLOCK, WEATHER, Client, events_of, output, user
 from tests.support.files import data_url
+from tests.support.rows import rows
 
 RECORDED = sorted((Path(__file__).parents[1] / "data" / "sse").glob("[!4]*.sse"))
-BEHAVIOURS = {
-    "default": "Hello",
-    "several words": '[[standin: text="a b  c\\n\\nd "]]',
-    "empty text": '[[standin: text=""]]',
-    "summary": "[[standin: reasoning=summary parts=2 items=2]]",
-    "raw": "[[standin: reasoning=raw]]",
-    "encrypted": "[[standin: reasoning=encrypted]]",
-    "call": '[[standin: reasoning=summary]] [[standin: call=get_weather args={"city":"Rome"}]]',
-    "parallel": '[[standin: say="Wait"]] [[standin: call=get_weather times=2]] [[standin: call=get_time]]',
-    "citation": '[[standin: text="See https://a.example now"]] [[standin: cite=https://a.example title=A]]',
-    "server search": "[[standin: search=news kind=server]]",
-    "native search": "[[standin: search=news kind=native]]",
-    "fetch": "[[standin: fetch=https://a.example]]",
-    "image": "[[standin: image=cat]]",
-    "refusal": "[[standin: refusal]]",
-    "length": "[[standin: incomplete=max_output_tokens]]",
-    "filter": "[[standin: incomplete=content_filter]]",
-    "failed": "[[standin: fail=failed code=rate_limit_exceeded type=rate_limit_exceeded]]",
-    "failed at once": "[[standin: error=429 family=C]]",
-    "flat": "[[standin: fail=flat after=3 message=Gone]]",
-    "eof": "[[standin: fail=eof]]",
-    "late": "[[standin: late]] [[standin: reasoning=summary]] [[standin: call=get_weather]]",
-    "big": "[[standin: big=100000]]",
+TABLE = Path(__file__).with_name("streams.txt")
+PARTS = {
+    "text": "content_part.added output_text.delta output_text.done content_part.done",
+    "summary": " ".join(
+        f"reasoning_summary_{stage}" for stage in ("part.added", "text.delta", "text.done", "part.done")
+    ),
+    "arguments": "function_call_arguments.delta function_call_arguments.done",
 }
-TEXT = "content_part.added output_text.delta output_text.done content_part.done"
-SUMMARY = " ".join(
-    f"reasoning_summary_{stage}" for stage in ("part.added", "text.delta", "text.done", "part.done")
-)
-SEQUENCES = {
-    "default": f"( {TEXT} ) completed",
-    "summary": f"( {SUMMARY} {SUMMARY} ) ( {SUMMARY} {SUMMARY} ) ( {TEXT} ) completed",
-    "raw": f"( {TEXT.replace('output', 'reasoning')} ) ( {TEXT} ) completed",
-    "encrypted": f"( ) ( {TEXT} ) completed",
-    "parallel": f"( {TEXT} ) {'( function_call_arguments.delta function_call_arguments.done ) ' * 3}completed",
-    "citation": f"( {TEXT.replace('delta', 'delta output_text.annotation.added')} ) completed",
-    "server search": f"( ) ( {TEXT} ) completed",
-    "native search": "( web_search_call.in_progress web_search_call.searching web_search_call.completed ) "
-    f"( {TEXT} ) completed",
-    "image": "( image_generation_call.in_progress image_generation_call.generating "
-    f"image_generation_call.partial_image image_generation_call.completed ) ( {TEXT} ) completed",
-    "refusal": f"( {TEXT.replace('output_text', 'refusal')} ) completed",
-    "length": f"( {TEXT} ) incomplete",
-    "failed": "( content_part.added output_text.delta failed",
-    "failed at once": "failed",
-    "flat": "( content_part.added output_text.delta error",
-    "eof": "( content_part.added output_text.delta",
-    "late": f"( {SUMMARY} ) ( function_call_arguments.done ) completed",
-}
-"""The events behind created and in_progress; parentheses are the beginning and the end of an item."""
+"""What the words of a sequence in the table stand for."""
 
 
 def issues_of(event: dict[str, Any]) -> list[sdk_schema.Issue]:
@@ -88,15 +49,22 @@ def types(events: list[dict[str, Any]]) -> str:
     return " ".join(short.get(name, name) for name in kept)
 
 
+def sequence_of(words: str) -> str:
+    """The types that a sequence of the table stands for."""
+    return " ".join(PARTS.get(word, word) for word in words.split())
+
+
 @pytest.mark.parametrize("model", ["standin/script", "anthropic/claude-sonnet-4.5", "deepseek/deepseek-v3.2"])
-@pytest.mark.parametrize("name", BEHAVIOURS)
-def test_all_regular_events_are_valid(client: Client, name: str, model: str) -> None:
+@pytest.mark.parametrize(("name", "ask", "sequence"), rows(TABLE, "behaviours"))
+def test_all_regular_events_are_valid(
+    client: Client, name: str, ask: str, sequence: str | None, model: str
+) -> None:
     """The SDK's strict classes accept every event of every behaviour, numbered, in the service's own order."""
-    events = client.stream(BEHAVIOURS[name], model=model, tools=[WEATHER, CLOCK])
+    events = client.stream(ask, model=model, tools=[WEATHER, CLOCK])
     assert [issue for event in events for issue in issues_of(event)] == []
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
-    if model == "standin/script" and name in SEQUENCES:
-        assert types(events) == SEQUENCES[name]
+    if model == "standin/script" and sequence:
+        assert types(events) == sequence_of(sequence), name
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the SDK warns of a field of /key
@@ -127,21 +95,20 @@ def test_recorded_streams_are_accepted(recorded: Path) -> None:
 DELTA = {
     "type": "response.output_text.delta",
     "output_index": 0,
-    "item_id": "msg_1",
+    "item_id": "m",
     "content_index": 0,
     "delta": "Yes",
+    "logprobs": [],
+    "sequence_number": 4,
 }
-WHOLE = {**DELTA, "logprobs": [], "sequence_number": 4}
 DONE = {"type": "response.output_item.done", "output_index": 0, "sequence_number": 1}
 
 
 @pytest.mark.parametrize(
     "event",
     [
-        DELTA,
-        {**WHOLE, "delta": 7},
-        {**WHOLE, "novelty": True},
-        {**WHOLE, "type": "response.never_heard_of"},
+        {name: value for name, value in DELTA.items() if name != "logprobs"},
+        *({**DELTA, **change} for (change,) in (case.values for case in rows(TABLE, "bad events"))),
         {**DONE, "item": {"type": "x"}},
         {**DONE, "item": {"id": "f", "type": "function_call", "call_id": "c", "name": "n", "arguments": {}}},
         "no object",
@@ -149,28 +116,29 @@ DONE = {"type": "response.output_item.done", "output_index": 0, "sequence_number
 )
 def test_bad_events_are_refused(event: Any) -> None:
     """What the SDK's open unions would let pass in silence is an issue here."""
+    assert sdk_schema.event_issues(DELTA) == []
     assert sdk_schema.event_issues(event) != []
 
 
 def test_deltas_and_done_items_make_the_final_output(client: Client) -> None:
     """Blanks and all; and an unstreamed answer is the same, but for ids and times."""
-    ask = BEHAVIOURS["several words"] + BEHAVIOURS["summary"]
+    ask = '[[standin: text="a b  c\\n\\nd "]] [[standin: reasoning=summary parts=2 items=2]]'
     events, whole = client.stream(ask), client.done(ask)
     response = events[-1]["response"]
     deltas = [event["delta"] for event in events if event["type"] == "response.output_text.delta"]
     assert "".join(deltas) == response["output"][-1]["content"][0]["text"] == "a b  c\n\nd "
     done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
     assert done == response["output"]
-    own = {"id", "created_at", "completed_at", "output"}
-    assert {k: v for k, v in response.items() if k not in own} == {
-        k: v for k, v in whole.items() if k not in own
-    }
+    own = dict.fromkeys(("id", "created_at", "completed_at", "output"))
+    assert {**response, **own} == {**whole, **own}
     assert sdk_schema.against(OpenResponsesResult, whole, ()) == []
 
 
 def test_late_values_come_in_the_terminal_event_alone(client: Client) -> None:
     """Seal and arguments are missing from the items' events, and accepted when they come back."""
-    ask = BEHAVIOURS["late"].replace("weather]]", 'weather args={"city": "Rome"}]]')
+    ask = (
+        '[[standin: late]] [[standin: reasoning=summary]] [[standin: call=get_weather args={"city": "Rome"}]]'
+    )
     events = client.stream(ask, tools=[WEATHER])
     early = [event["item"] for event in events if event["type"] == "response.output_item.done"]
     final = events[-1]["response"]["output"]
@@ -183,21 +151,11 @@ def test_late_values_come_in_the_terminal_event_alone(client: Client) -> None:
 def test_unknown_types_are_sent_on_demand(client: Client) -> None:
     """An event and an item that no client can know."""
     events = client.stream("[[standin: unknown]]")
-    assert types(events) == f"standin_novelty.delta ( ) ( {TEXT} ) completed"
+    assert types(events) == sequence_of("standin_novelty.delta ( ) ( text ) completed")
     assert events[-1]["response"]["output"][0]["type"] == "standin_novelty"
 
 
-@pytest.mark.parametrize(
-    ("kind", "event"),
-    [
-        ("nested", {"type": "error", "error": {"code": "server_error", "message": "Gone"}}),
-        ("response.error", {"type": "response.error", "error": {"code": "server_error", "message": "Gone"}}),
-        (
-            "flat",
-            {"type": "error", "code": "server_error", "message": "Gone", "param": None, "sequence_number": 7},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("kind", "event"), rows(TABLE, "errors in mid-stream"))
 def test_errors_in_mid_stream_have_three_shapes(client: Client, kind: str, event: dict[str, Any]) -> None:
     """After the ordered number of deltas."""
     events = client.stream(f"[[standin: fail={kind} after=3 message=Gone]]")
@@ -207,29 +165,17 @@ def test_errors_in_mid_stream_have_three_shapes(client: Client, kind: str, event
 
 def test_a_failed_response_names_its_error(client: Client) -> None:
     """Streamed or not, the error stands in the response object."""
-    ask = BEHAVIOURS["failed"].replace("type=", "message=Slow type=")
+    ask = "[[standin: fail=failed code=rate_limit_exceeded message=Slow type=rate_limit_exceeded]]"
     for response in (client.stream(ask)[-1]["response"], client.done(ask)):
         assert (response["status"], response["error_type"]) == ("failed", "rate_limit_exceeded")
         assert response["error"] == {"code": "rate_limit_exceeded", "message": "Slow"}
 
 
-@pytest.mark.parametrize(
-    ("ask", "limit", "ends"),
-    [
-        ('[[standin: text="abcdefghijkl"]]', 2, [("message", "incomplete")]),
-        (
-            "[[standin: reasoning=summary text=abcdefgh]] [[standin: text=abcdefgh]]",
-            3,
-            [("reasoning", "completed"), ("message", "incomplete")],
-        ),
-        ("[[standin: reasoning=summary text=abcdefghijkl]]", 2, [("reasoning", "incomplete")]),
-        ("[[standin: call=get_weather]]", 2, []),
-    ],
-)
+@pytest.mark.parametrize(("ask", "limit", "ends"), rows(TABLE, "cut answers"))
 def test_an_output_limit_cuts_the_answer(client: Client, ask: str, limit: int, ends: Any) -> None:
     """It counts over all items, and what it hits is incomplete, or omitted where it cannot be cut."""
     response = client.done(ask, max_output_tokens=limit)
-    assert [(item["type"], item["status"]) for item in response["output"]] == ends
+    assert [[item["type"], item["status"]] for item in response["output"]] == ends
     assert (response["status"], response["incomplete_details"]) == (
         "incomplete",
         {"reason": "max_output_tokens"},
@@ -239,7 +185,9 @@ def test_an_output_limit_cuts_the_answer(client: Client, ask: str, limit: int, e
 
 def test_citations_point_into_the_text(client: Client) -> None:
     """The named address is the cited span."""
-    part = client.done(BEHAVIOURS["citation"])["output"][0]["content"][0]
+    part = client.done('[[standin: text="See https://a.example now"]] [[standin: cite=https://a.example]]')[
+        "output"
+    ][0]["content"][0]
     (annotation,) = part["annotations"]
     assert part["text"][annotation["start_index"] : annotation["end_index"]] == "https://a.example"
 
