@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,10 +20,10 @@ from open_webui_openrouter_pipe.host.documents import (
 )
 from tests.support.host_source import host_source
 from tests.support.inside import inside_open_webui
+from tests.support.rows import rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from scripts.harness.servers import PostgresServer
 
@@ -49,67 +50,24 @@ IMAGE = {"type": "image", "id": "i1", "url": "data:image/png;base64,AAAA", "cont
 PHOTO = upload("i2", "image/jpeg", url="data:image/jpeg;base64,AAAA")
 DRAWING = upload("svg", "image/svg+xml")
 
-CHAT: dict[str, Message] = {
-    "u1": {
-        "parentId": None,
-        "role": "user",
-        "content": "What is in it?",
-        "files": [upload("f1"), IMAGE, DRAWING],
-    },
-    "a1": {"parentId": "u1", "role": "assistant", "content": "Foxes."},
-    "u2": {"parentId": "a1", "role": "user", "content": "And now?"},
-    "a2": {"parentId": "u2", "role": "assistant", "content": "Hares."},
-    "a2 again": {"parentId": "u2", "role": "assistant", "content": "Badgers."},
-    "u2 edited": {"parentId": "a1", "role": "user", "content": "And then?", "files": [upload("f4")]},
-    "u3": {"parentId": "a2", "role": "user", "content": "", "files": [upload("f3"), PHOTO, upload("f1")]},
-    "a3": {"parentId": "u3", "role": "assistant", "content": "Owls."},
-    "u4": {"parentId": "a3", "role": "user", "content": "And now?", "files": [{"type": "note", "id": "n1"}]},
-}
-"""A chat whose second message was edited, and whose second answer was regenerated."""
-
 ADDED = {"role": "user", "content": "It is Monday."}
 IMAGES = {"role": "user", "content": [{"type": "text", "text": TOOL_IMAGES_TEXT}, {"type": "image_url"}]}
+FIRST, LATEST = {"role": "user", "content": "One"}, {"role": "user", "content": "Two"}
+SAID = {"role": "assistant", "content": "1"}
+NAMES = {name: upload(name) for name in ("f1", "f2", "f3", "f4", "k3")}
+NAMES |= {"IMAGE": IMAGE, "PHOTO": PHOTO, "DRAWING": DRAWING, "ADDED": ADDED, "IMAGES": IMAGES}
+NAMES |= {"FIRST": FIRST, "LATEST": LATEST, "SAID": SAID}
 
-SENT: dict[str, Any] = {
-    "first turn": ("u1", lambda body: body),
-    "third turn": ("u3", lambda body: body),
-    "edited": ("u2 edited", lambda body: body),
-    "regenerated": ("u2", lambda body: body),
-    "fourth turn": ("u4", lambda body: body),
-    "with a system prompt": ("u3", lambda body: [{"role": "system", "content": "Be brief."}, *body]),
-    "compacted": ("u4", lambda body: body[2:]),
-    "compacted to the end": ("u4", lambda body: body[6:]),
-    "guided": (
-        "u3",
-        lambda body: [*body, {"role": "assistant", "content": "x"}, {**ADDED, "content": "Shorter!"}],
-    ),
-    "continued": (
-        "u2",
-        lambda body: [*body, {"role": "assistant", "content": "x"}, {**ADDED, "content": "Sources"}],
-    ),
-    "with images of tools": ("u3", lambda body: [*body[:1], IMAGES, *body[1:], IMAGES]),
-    "with messages of filters": ("u4", lambda body: [*body[:3], ADDED, *body[3:], ADDED, ADDED]),
-    "with changed words": ("u4", lambda body: [{**body[0], "content": "Redacted"}, *body[1:]]),
-    "unknown": ("u9", lambda body: body),
-}
-"""The message that is answered, and what becomes of the chat on its way to the pipe."""
 
-EXPECTED: dict[str, dict[int, list[str]]] = {
-    "first turn": {0: ["f1", "svg"]},
-    "third turn": {0: ["f1", "svg"], 4: ["f3"]},
-    "edited": {0: ["f1", "svg"], 2: ["f4"]},
-    "regenerated": {0: ["f1", "svg"]},
-    "fourth turn": {0: ["f1", "svg"], 4: ["f3"]},
-    "with a system prompt": {1: ["f1", "svg"], 5: ["f3"]},
-    "compacted": {2: ["f3", "f1"]},
-    "compacted to the end": {},
-    "guided": {0: ["f1", "svg"], 4: ["f3"]},
-    "continued": {0: ["f1", "svg"]},
-    "with images of tools": {0: ["f1", "svg"], 5: ["f3"]},
-    "with messages of filters": {0: ["f1", "svg"], 5: ["f3"]},
-    "with changed words": {0: ["f1", "svg"], 4: ["f3"]},
-    "unknown": {},
+def cases(section: str) -> list[Any]:
+    return rows(Path(__file__).with_name("documents.txt"), section, NAMES)
+
+
+CHAT: dict[str, Message] = {
+    message_id: {"parentId": parent, "role": role, "content": words, **({"files": files} if files else {})}
+    for message_id, parent, role, words, files in (row.values for row in cases("Chat"))
 }
+SENT = [row.values for row in cases("Sent")]
 
 
 def a_call(messages: Sequence[Any], files: Any, *, task: str | None = None, **metadata: Any) -> Call:
@@ -120,8 +78,8 @@ def a_call(messages: Sequence[Any], files: Any, *, task: str | None = None, **me
     )
 
 
-def ids(found: Any) -> dict[int, list[str]]:
-    return {index: [file.id for file in files] for index, files in found.items()}
+def ids(found: Any) -> dict[str, list[str]]:
+    return {str(index): [file.id for file in files] for index, files in found.items()}
 
 
 async def fill() -> None:
@@ -137,18 +95,13 @@ async def fill() -> None:
         chats = [{"id": chat, "user_id": "ada", "archived": False} for chat in ("c", "other")]
         await connection.execute(sa.insert(Chat.__table__), chats)
         texts: dict[str, Any] = {"f1": "Foxes", "blank": " \n\t\f", "empty": "", "none": None}
-        rows: list[dict[str, Any]] = [
-            {"id": file_id, "user_id": "ada", "data": {"content": text}} for file_id, text in texts.items()
-        ]
-        rows += [
-            {"id": "pending", "user_id": "ada", "data": {}},
-            {"id": "old", "user_id": "ada", "data": None},
-        ]
-        await connection.execute(sa.insert(File.__table__), rows)
+        data = {**{file: {"content": text} for file, text in texts.items()}, "pending": {}, "old": None}
+        files = [{"id": file, "user_id": "ada", "data": each} for file, each in data.items()]
+        await connection.execute(sa.insert(File.__table__), files)
     for chat in ("c", "other"):
         for message_id, message in CHAT.items():
-            files = {"files": [upload("wrong")]} if chat == "other" else {}
-            await ChatMessages.upsert_message(message_id, chat, "ada", {**message, **files})
+            wrong = {"files": [upload("wrong")]} if chat == "other" else {}
+            await ChatMessages.upsert_message(message_id, chat, "ada", {**message, **wrong})
     old = {"id": "u1", "chat_id": "other", "user_id": "ada", "role": "user", "created_at": 1, "updated_at": 1}
     async with async_engine.begin() as connection:
         await connection.execute(sa.insert(ChatMessage.__table__), [{**old, "content": "What is in it?"}])
@@ -177,6 +130,18 @@ async def sent_body(message_id: str) -> list[Message]:
     return [{"role": message["role"], "content": message["content"]} for message in messages]
 
 
+def arrived(pieces: list[Any], body: list[Message]) -> list[Message]:
+    """The messages that a row names: ranges of the body, and whole messages."""
+    found = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            begin, _, end = piece.partition(":")
+            found += body[int(begin) : int(end) if end else None]
+        else:
+            found.append(piece)
+    return found
+
+
 async def look() -> dict[str, Any]:
     """What is found in each chat on its way, by how many statements, and which files have no text."""
     from open_webui.internal.db import async_engine
@@ -191,8 +156,8 @@ async def look() -> dict[str, Any]:
     sa.event.listen(async_engine.sync_engine, "before_cursor_execute", listen)
     files = [file for message in CHAT.values() for file in message.get("files", ())]
     found, counts = {}, set()
-    for name, (message_id, change) in SENT.items():
-        call = a_call(change(await sent_body(message_id)), files, user_message_id=message_id)
+    for name, message_id, pieces, _ in SENT:
+        call = a_call(arrived(pieces, await sent_body(message_id)), files, user_message_id=message_id)
         statements.clear()
         found[name] = ids(await attached_documents(call))
         counts.add(len(statements))
@@ -229,9 +194,9 @@ def visit() -> dict[str, Any]:
 
 
 KNOWN = {
-    "found": EXPECTED,
+    "found": {name: expected for name, _, _, expected in SENT},
     "counts": {1},
-    "removed": {0: ["svg"], 4: ["f3"]},
+    "removed": {"0": ["svg"], "4": ["f3"]},
     "statements": 1,
     "nothing attached": [{}, {}, {}],
     "a task": {},
@@ -257,41 +222,10 @@ def test_documents_are_found_in_postgresql(
     assert answers == KNOWN
 
 
-FIRST, LATEST = {"role": "user", "content": "One"}, {"role": "user", "content": "Two"}
-TEMPORARY = [FIRST, {"role": "assistant", "content": "1"}, LATEST]
-SAID = {"role": "assistant", "content": "2"}
-
-
 @pytest.mark.parametrize("chat_id", ["temporary:s", "local:s", "channel:s", ""])
-@pytest.mark.parametrize(
-    ("messages", "asked", "expected"),
-    [
-        (TEMPORARY, {"content": "Two", "files": [upload("f2")]}, {0: ["f1"], 2: ["f2"]}),
-        (TEMPORARY, {"content": "Two", "files": [upload("f2"), upload("f1")]}, {2: ["f2", "f1"]}),
-        (TEMPORARY, {"content": "Two", "files": []}, {0: ["f1", "f2"]}),
-        (TEMPORARY, None, {0: ["f1", "f2"]}),
-        ([*TEMPORARY, SAID, IMAGES], {"content": "Two", "files": [upload("f2")]}, {0: ["f1"], 2: ["f2"]}),
-        ([*TEMPORARY, SAID, ADDED], {"content": "Two", "files": [upload("f2")]}, {0: ["f1"], 2: ["f2"]}),
-        ([*TEMPORARY, SAID, IMAGES], {"content": "", "files": [upload("f2")]}, {0: ["f1"], 2: ["f2"]}),
-        ([FIRST], {"content": "One", "files": [upload("f2")]}, {0: ["f1", "f2"]}),
-        ([SAID], {"content": "One", "files": [upload("f2")]}, {}),
-        (["x", None], None, {}),
-    ],
-    ids=[
-        "both",
-        "all now",
-        "all before",
-        "unknown",
-        "images",
-        "images and no words",
-        "guided",
-        "one turn",
-        "no user",
-        "odd",
-    ],
-)
+@pytest.mark.parametrize(("messages", "asked", "expected"), cases("Unsaved"))
 def test_an_unsaved_chat_knows_its_latest_message_alone(
-    chat_id: str, messages: list[Any], asked: Any, expected: dict[int, list[str]]
+    chat_id: str, messages: list[Any], asked: Any, expected: dict[str, list[str]]
 ) -> None:
     """What is attached to it is there; all else counts as attached to the first message, on every turn."""
     call = a_call(
@@ -303,18 +237,11 @@ def test_an_unsaved_chat_knows_its_latest_message_alone(
 def test_documents_of_an_unsaved_chat_stay_where_they_came() -> None:
     """As far as this worker has seen them arrive; in another chat, or of another user, they are unknown."""
     unsaved = UnsavedChats()
-    chat = [
-        FIRST,
-        SAID,
-        LATEST,
-        SAID,
-        {"role": "user", "content": "Three"},
-        SAID,
-        {"role": "user", "content": "Four"},
-    ]
+    three, four = ({"role": "user", "content": words} for words in ("Three", "Four"))
+    chat = [FIRST, SAID, LATEST, SAID, three, SAID, four]
     attached = {1: ["f1"], 3: ["f2"], 5: ["f3", "f1"], 7: []}
 
-    def found(length: int, chat_id: str = "temporary:s", user_id: str = "ada") -> dict[int, list[str]]:
+    def found(length: int, chat_id: str = "temporary:s", user_id: str = "ada") -> dict[str, list[str]]:
         files = {file: upload(file) for end, new in attached.items() if end <= length for file in new}
         asked = {"content": chat[length - 1]["content"], "files": [upload(each) for each in attached[length]]}
         call = a_call(
@@ -322,45 +249,17 @@ def test_documents_of_an_unsaved_chat_stay_where_they_came() -> None:
         )
         return ids(asyncio.run(attached_documents(replace(call, user_id=user_id), unsaved=unsaved)))
 
-    assert [found(length) for length in (1, 3, 3)] == [{0: ["f1"]}, *[{0: ["f1"], 2: ["f2"]}] * 2]
-    assert found(5) == {2: ["f2"], 4: ["f3", "f1"]}
-    assert found(7) == {2: ["f2"], 4: ["f3", "f1"]}
-    assert found(7, "temporary:other") == found(7, user_id="eve") == {0: ["f1", "f2", "f3"]}
-    assert found(7, "") == {0: ["f1", "f2", "f3"]}
+    assert [found(length) for length in (1, 3, 3)] == [{"0": ["f1"]}, *[{"0": ["f1"], "2": ["f2"]}] * 2]
+    assert found(5) == found(7) == {"2": ["f2"], "4": ["f3", "f1"]}
+    unknown = [found(7, "temporary:other"), found(7, user_id="eve"), found(7, "")]
+    assert unknown == [{"0": ["f1", "f2", "f3"]}] * 3
 
 
 def test_only_the_users_own_files_are_documents() -> None:
     """Each once, with what the page or the file's row says of it; not knowledge, pages, notes, chats or pictures."""
-    files = [
-        upload("f1", "Text/Plain; charset=utf-8", context="full"),
-        upload("f1", "text/plain"),
-        {
-            "type": "file",
-            "id": "f2",
-            "file": {"meta": {"name": "b.md", "content_type": "text/markdown", "size": 7}},
-        },
-        {"type": "file", "id": "f3"},
-        DRAWING,
-        IMAGE,
-        PHOTO,
-        upload("k1", collection={"id": "k"}),
-        {"type": "file", "id": "k2", "name": "x.pdf", "directory_id": None, "has_original": True},
-        upload("k3"),
-        {"type": "collection", "id": "k4"},
-        {"type": "web_search", "id": "w1"},
-        {"type": "text", "id": "w2", "url": "https://example.com"},
-        {"type": "note", "id": "n1"},
-        {"type": "chat", "id": "c1"},
-        {"type": "folder", "id": "d1"},
-        {"type": "filesystem", "id": "s1"},
-        {"type": "file"},
-        {"type": "file", "id": 7},
-        "odd",
-    ]
-    model = {
-        "id": "p.m",
-        "info": {"meta": {"knowledge": [{"type": "file", "id": "k3"}, {"type": "collection"}]}},
-    }
+    files = [row.values[0] for row in cases("Attached")]
+    knowledge = [{"type": "file", "id": "k3"}, {"type": "collection"}]
+    model = {"id": "p.m", "info": {"meta": {"knowledge": knowledge}}}
     assert a_call([], files, model=model).documents == (
         AttachedFile("f1", "f1.pdf", "text/plain", 1000),
         AttachedFile("f2", "b.md", "text/markdown", 7),
