@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +54,7 @@ FITS = ModelTerms(CLAUDE, window_tokens=1_000_000)
 AUTOMATIC = CacheRule("automatic")
 PRICES = Prices(input=3e-6, output=15e-6, read=0.3e-6, write=3.75e-6)
 TOOLS = [{"type": "function", "name": name, "parameters": {"type": "object"}} for name in ("ask", "look")]
-PROMPT = """You are a helper.
-It is 2026-11-22 11:40:31 PM, Sunday.
-<memory_context>
-1. [2026-01-02] Likes tea.
-</memory_context>
-Be brief."""
+PROMPT = "You are a helper."
 
 
 def requests_of(chat: History) -> Iterator[History]:
@@ -254,69 +249,37 @@ def test_a_change_is_named_by_where_it_is(index: int, replaced: Any, position: s
     assert found(digests(BEFORE), sent(items, plan, turn=3)) == FoundBreak(position, "edit")
 
 
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        PROMPT.replace("11:40:31 PM, Sunday", "12:01:02 AM, Monday"),
-        PROMPT.replace("Likes tea.", "Has a cat."),
-        PROMPT.replace("Be brief.", ""),
-    ],
-)
-def test_instructions_that_differ_are_found(prompt: str) -> None:
-    """Whatever has changed in them; no text of them is kept."""
-    plan = planned(CHAT)
-    last, now = (sent([system(text), *plan.items[1:]], plan, turn=3) for text in (PROMPT, prompt))
-    assert found(last, now) == FoundBreak("instructions", "prompt")
-    assert "tea" not in repr(last)
+BEFORE_ALL_TURNS = {
+    "one": TOOLS[:1],
+    "turned round": [*reversed(TOOLS)],
+    "one more": [*TOOLS, {"type": "function", "name": "recall"}],
+    "looking": frozenset({"look"}),
+}
 
 
-def test_the_tools_come_first() -> None:
-    """Another tool, or the same in another order, changes what stands before everything."""
-    last = digests(BEFORE)
-    assert found(last, digests(CHAT, tools=TOOLS)) is None
-    for tools in (TOOLS[:1], [*reversed(TOOLS)], [], [*TOOLS, {"type": "function", "name": "new"}]):
-        assert found(last, digests(CHAT, tools=tools)) == FoundBreak("tools", "tools")
-        assert found(last, digests(CHAT, tools=tools, provider={"order": ["x"]})) == FoundBreak(
-            "settings", "settings", ("provider",)
-        )
+@pytest.mark.parametrize(("request_of", "announced", "expected"), rows(TABLES, "before", BEFORE_ALL_TURNS))
+def test_what_stands_before_all_turns_is_found_unless_it_is_announced(
+    request_of: dict[str, Any], announced: dict[str, Any], expected: list[Any] | None
+) -> None:
+    """The settings first, then the tools, then the instructions."""
+    prompt, plans = request_of.pop("prompt", PROMPT), (planned(BEFORE), planned(CHAT))
+    last, now = ([system(text), *plan.items[1:]] for text, plan in zip((PROMPT, prompt), plans, strict=True))
+    if "breaks" in announced:
+        announced["breaks"] = tuple(map(tuple, announced["breaks"]))
+    request = replace(sent(now, plans[1], turn=3, **request_of), **announced)
+    broken = found(sent(last, plans[0], turn=2), request)
+    assert ([broken.position, broken.cause, list(broken.names)] if broken else None) == expected
 
 
-def test_a_prompt_that_is_announced_is_not_found() -> None:
-    """Whoever decides that it is another one from now on says so; what stands before it is found all the same."""
-    plan = planned(CHAT)
-    now = replace(sent([system("Anew."), *plan.items[1:]], plan, turn=3), new_prompt=True)
-    assert found(digests(BEFORE), now) is None
-    assert found(digests(BEFORE, tools=[]), now) == FoundBreak("tools", "tools")
-    assert found(digests(BEFORE), replace(now, new_prompt=False)) == FoundBreak("instructions", "prompt")
-
-
-def test_tools_that_the_plan_omits_or_adds_are_announced() -> None:
-    """It says which it omits; one that comes last comes with a change that it announces."""
-    last, less = digests(BEFORE), digests(CHAT, tools=TOOLS[:1])
-    assert found(last, replace(less, omitted_tools=frozenset({"look"}))) is None
-    more = digests(CHAT, tools=[*TOOLS, {"type": "function", "name": "recall"}])
-    announced = replace(more, breaks=((7, 3, "prune"),), own_breaks=1, unchanged=1)
-    assert found(last, announced) is None
-    assert found(announced, replace(announced, answer="5")) is None
-
-
-@pytest.mark.parametrize(("parameters", "by_openai", "by_anthropic"), rows(TABLES, "parameters"))
+@pytest.mark.parametrize(("kept", "parameters", "by_openai", "by_anthropic"), rows(TABLES, "parameters"))
 def test_parameters_count_where_a_cache_depends_on_them(
-    parameters: Mapping[str, Any], by_openai: list[str], by_anthropic: list[str]
+    kept: Mapping[str, Any], parameters: Mapping[str, Any], by_openai: list[str], by_anthropic: list[str]
 ) -> None:
     """Whether they come or go."""
-    last, now = digests(BEFORE), digests(CHAT, **parameters)
+    last, now = digests(BEFORE, **kept), digests(CHAT, **{**kept, **parameters})
     for model, names in ((GPT, by_openai), (CLAUDE, by_anthropic)):
         expected = FoundBreak("settings", "settings", tuple(names)) if names else None
         assert found(last, now, model) == found(now, replace(last, answer="5"), model) == expected
-
-
-def test_an_effort_is_a_share_of_the_output() -> None:
-    """So that another limit of output is another budget for thinking, at Anthropic."""
-    last = digests(BEFORE, reasoning={"effort": "high"}, max_output_tokens=1000)
-    now = digests(CHAT, reasoning={"effort": "high"}, max_output_tokens=2000)
-    assert found(last, now, CLAUDE) == FoundBreak("settings", "settings", ("thinking_tokens",))
-    assert found(last, now, GPT) is None
 
 
 def test_what_the_plan_decides_otherwise_now_is_named() -> None:
@@ -370,52 +333,55 @@ def large(chat: History) -> History:
     return History(items, chat.turn_of_item)
 
 
-def test_a_break_costs_what_is_read_anew() -> None:
+@pytest.mark.parametrize(
+    ("changed_item", "parameters", "kept_items"),
+    [(6, {}, 6), (None, {"tools": []}, None), (None, {"reasoning": {"effort": "low"}}, None)],
+    ids=["a question", "the tools", "the effort: tools and prompt alone are too short to be cached"],
+)
+def test_a_break_costs_what_is_read_anew(
+    changed_item: int | None, parameters: dict[str, Any], kept_items: int | None
+) -> None:
     """As much as the cache had beyond what both share, at the price of writing instead of reading."""
-    rule = CacheRule("explicit", bills_writes=True)
     last, plan = digests(large(BEFORE)), planned(large(CHAT))
-    assert last.tokens_before(99) > 6000
-    items = [*plan.items[:6], user("changed"), *plan.items[7:]]
-    kept = last.tokens_before(6)
-    broken = priced(last, sent(items, plan, turn=3), rule)
-    assert broken.lost_tokens == int(last.tokens_before(len(last.items))) - int(kept)
+    items = [user("changed") if at == changed_item else item for at, item in enumerate(plan.items)]
+    now = sent(items, plan, turn=3, **parameters)
+    broken = priced(last, now, CacheRule("explicit", bills_writes=True))
+    whole, kept = int(last.tokens_before(99)), int(last.tokens_before(kept_items)) if kept_items else 0
+    assert (broken.lost_tokens, whole > 6000) == (whole - kept, True)
     assert broken.lost_cost == pytest.approx(broken.lost_tokens * (3.75e-6 - 0.3e-6))
-    everything = priced(last, sent(plan.items, plan, turn=3, tools=[]), rule)
-    assert everything.lost_tokens == int(last.tokens_before(99))
-    effort = priced(last, sent(plan.items, plan, turn=3, reasoning={"effort": "low"}), rule)
-    assert effort.lost_tokens == int(
-        last.tokens_before(99)
-    )  # tools and prompt alone are too short to be cached
 
 
-def test_nothing_is_lost_where_nothing_was_cached() -> None:
-    """When the provider has forgotten it, when it does not cache at all, or only what is longer."""
-    last, plan = digests(large(BEFORE)), planned(large(CHAT))
-    now = sent(plan.items, plan, turn=3, tools=[])
-    rule = CacheRule("automatic")
-    assert priced(last, now, rule, seconds=299).lost_tokens % 128 == 0 < priced(last, now, rule).lost_cost
-    assert priced(last, now, rule, seconds=300) == FoundBreak("tools", "tools")
-    assert priced(last, now, CacheRule("none")) == FoundBreak("tools", "tools")
-    assert priced(last, now, replace(rule, minimum_tokens=100_000)) == FoundBreak("tools", "tools")
+@pytest.mark.parametrize(
+    ("rule", "seconds", "is_lost"),
+    [
+        (AUTOMATIC, 299, True),
+        (AUTOMATIC, 300, False),
+        (CacheRule("none"), 0, False),
+        (replace(AUTOMATIC, minimum_tokens=100_000), 0, False),
+    ],
+    ids=["just kept", "forgotten", "never cached", "too short"],
+)
+def test_nothing_is_lost_where_nothing_was_cached(rule: CacheRule, seconds: float, *, is_lost: bool) -> None:
+    """By blocks of 128 tokens, where the provider caches by itself."""
+    plan = planned(large(CHAT))
+    broken = priced(digests(large(BEFORE)), sent(plan.items, plan, turn=3, tools=[]), rule, seconds=seconds)
+    assert (broken.lost_tokens % 128, broken.lost_cost > 0, broken.lost_tokens > 0) == (0, is_lost, is_lost)
 
 
-def test_whatever_is_sent_is_compared() -> None:
-    """Nothing, too, and items whose content is of any shape."""
+def test_whatever_is_sent_is_compared_and_kept_without_its_text() -> None:
+    """Nothing, too, and items whose content is of any shape; numbers, kinds and names of parameters alone."""
     plan = planned(CHAT)
     inputs: list[Any] = [
         [],
         [{"type": "message", "role": "user", "content": [1, None, {}]}],
         [{"type": None}],
     ]
-    requests = [sent(items, plan, turn=at % 2) for at, items in enumerate([*inputs, *reversed(inputs)])]
+    inputs.append([system("secret\n" * 20_000), *plan.items[1:]])
+    requests = [
+        sent(items, plan, at % 2, session_id="secret")
+        for at, items in enumerate([*inputs, *reversed(inputs)])
+    ]
     requests += [replace(each, answer="") for each in requests]
-    for last in [*requests, digests(CHAT)]:
-        for now in [*requests, digests(CHAT)]:
-            found(last, now)
-
-
-def test_digests_hold_no_text() -> None:
-    """Numbers, kinds and the names of parameters alone."""
-    plan = planned(CHAT)
-    secret = sent([system("secret\n" * 20_000), *plan.items[1:]], plan, turn=3, session_id="secret")
-    assert "secret" not in repr(secret)
+    for last, now in product([*requests, digests(CHAT)], repeat=2):
+        found(last, now)
+    assert "secret" not in repr(requests)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,10 +19,12 @@ from tests.support.rows import rows
 PRICES = Prices(input=3e-6, output=15e-6, read=0.3e-6, write=3.75e-6, write_long=6e-6)
 CLAUDE = CacheRule("explicit", bills_writes=True)
 GPT = CacheRule("automatic")
+RULES = {"by blocks": GPT, "at breakpoints": CLAUDE, "never": CacheRule("none")}
+TABLES = Path(__file__).parent / "money.txt"
 SIZES = (1000, 2500, 4000, 4600)
 
 
-def request(tools: int, *items: int, breakpoints: tuple[int, ...] = ()) -> Digests:
+def request(tools: int, *items: int, breakpoints: Sequence[int] = ()) -> Digests:
     """A request of a tool and of items with these names."""
     sizes = SIZES[: 1 + len(items)]
     return replace(NOTHING_SENT, tools=[tools], items=items, tokens=sizes, breakpoints=breakpoints)
@@ -57,6 +61,7 @@ def test_prices_that_are_missing_are_those_of_plain_input() -> None:
         ("deepseek/deepseek-v3.2", Prices(1e-6, read=1e-7), CacheRule("automatic", 64, 64)),
         ("google/gemini-3-pro", Prices(1e-6, read=1e-7), CacheRule("automatic", 4096, 256)),
         ("mistralai/mistral-large", Prices(input=1e-6), CacheRule("none")),
+        ("alibaba/qwen3-max", Prices(1e-6, read=1e-7, write=1e-6), replace(CLAUDE, bills_writes=False)),
     ],
 )
 def test_each_vendor_has_its_rule(model: str, prices: Prices, rule: CacheRule) -> None:
@@ -66,41 +71,14 @@ def test_each_vendor_has_its_rule(model: str, prices: Prices, rule: CacheRule) -
     assert (rule.kept_seconds, kept_long) == (300, 300 if rule.kind == "none" else 3600)
 
 
-@pytest.mark.parametrize(
-    ("rule", "last", "now", "expected"),
-    [
-        pytest.param(GPT, None, 0, Usage(4600), id="a first request"),
-        pytest.param(GPT, sent(request(1, 2, 3), 4000), 299, Usage(4600, 3968), id="in whole blocks"),
-        pytest.param(GPT, sent(request(1, 2, 3), 4000), 300, Usage(4600), id="cold"),
-        pytest.param(GPT, sent(request(9, 2, 3), 4000), 0, Usage(4600), id="another beginning"),
-        pytest.param(GPT, sent(request(1, 9), 2500), 0, Usage(4600), id="less than the minimum"),
-        pytest.param(GPT, sent(request(1, 2, 3), 8000), 0, Usage(9200, 7936), id="twice as many as counted"),
-        pytest.param(
-            CLAUDE,
-            sent(request(1, 2, 3, breakpoints=(1, 2)), 4000),
-            0,
-            Usage(4600, 4000, 600),
-            id="up to a breakpoint",
-        ),
-        pytest.param(
-            CLAUDE,
-            sent(request(1, 2, 9, breakpoints=(1, 2)), 4000),
-            0,
-            Usage(4600, 2500, 2100),
-            id="up to the last breakpoint of what is shared",
-        ),
-        pytest.param(CLAUDE, None, 0, Usage(4600, 0, 4600), id="all is written"),
-        pytest.param(
-            CacheRule("none"), sent(request(1, 2, 3), 4000), 0, Usage(4600), id="nothing is ever cached"
-        ),
-    ],
-)
+@pytest.mark.parametrize(("rule", "last", "breakpoints", "now", "expected"), rows(TABLES, "forecasts", RULES))
 def test_what_a_request_will_be_billed_as(
-    rule: CacheRule, last: LastRequest | None, now: float, expected: Usage
+    rule: CacheRule, last: list[Any] | None, breakpoints: list[int], now: float, expected: list[int]
 ) -> None:
     """By what it shares with the last one, as long as that is kept, and by what the provider counted then."""
-    pieces = request(1, 2, 3, 4, breakpoints=(1, 3))
-    assert expected_input(pieces, rule, last, now_seconds=now) == expected
+    pieces = request(1, 2, 3, 4, breakpoints=breakpoints)
+    before = sent(request(*last[0], breakpoints=last[1]), last[2]) if last else None
+    assert expected_input(pieces, rule, before, now_seconds=now) == Usage(*expected)
 
 
 def test_the_next_request_reads_the_last_answer_too() -> None:
@@ -134,7 +112,7 @@ def test_a_forecast_is_always_a_possible_bill(
     assert usage.cached_tokens + usage.cache_write_tokens <= usage.input_tokens
 
 
-@pytest.mark.parametrize(("amount", "text"), rows(Path(__file__).parent / "money.txt", "amounts"))
+@pytest.mark.parametrize(("amount", "text"), rows(TABLES, "amounts"))
 def test_amounts_have_two_digits_that_count(amount: float, text: str) -> None:
     """And never fewer than cents."""
     assert dollars(amount) == text

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.ports import Notice
+from open_webui_openrouter_pipe.ports import Notice, ToolAnswered
 from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStarted, TextDelta
 from open_webui_openrouter_pipe.responses.items import FunctionCall, OpaqueItem, Reasoning
+from open_webui_openrouter_pipe.turn.own_tools import OwnCalls
 from open_webui_openrouter_pipe.turn.round import RoundCalls, search_lines
 from tests.support.rows import rows
 
@@ -33,10 +34,7 @@ def test_an_id_that_is_taken_is_replaced_by_the_same_new_one_each_time(
 
 def test_a_renamed_tool_gets_the_hosts_name() -> None:
     """The host finds its tool by the name that it gave; what is no call stays the same object."""
-    calls, thought = (
-        RoundCalls(set(), {"a_b": "a.b"}, lambda: "NEW"),
-        Reasoning(type="reasoning", id="rs", summary=[]),
-    )
+    calls, thought = RoundCalls(set(), {"a_b": "a.b"}, str), Reasoning(type="reasoning", id="rs", summary=[])
     assert calls.for_host(0, call("c", "a_b")) == call("c", "a.b")
     assert calls.for_host(1, thought) is thought
 
@@ -60,6 +58,24 @@ def test_own_ids_name_the_artifacts_of_calls() -> None:
     assert calls.for_store(1, second, call("call_0")) == call("call_0")
     shell = OpaqueItem(type="shell_call", call_id="free")  # type: ignore[typeddict-unknown-key]
     assert calls.for_host(2, shell) is calls.for_store(2, shell, shell) is shell
+
+
+@pytest.mark.anyio
+async def test_calls_of_ours_are_answered_in_their_order_when_they_are_whole() -> None:
+    """A few providers name a call at its end; one that proves to be the host's begins as it would have."""
+
+    async def answer(asked: FunctionCall) -> str:
+        return f"answer to {asked['call_id']}"
+
+    own, names = OwnCalls(frozenset({"recall"}), answer), ("recall", "", "recall", "", "f")
+    started = [ItemStarted(at, call(f"c{at}", name)) for at, name in enumerate(names)]
+    assert [own.hold(each) for each in started] == [True, True, True, True, False]
+    first, second, cut_off = (call(f"c{at}", "recall") for at in range(3))
+    first["status"] = second["status"] = "completed"
+    cut_off["status"] = "incomplete"
+    ends = [own.finish(3, call("c3")), own.finish(2, cut_off), own.finish(1, second), own.finish(0, first)]
+    assert ends == [started[3], None, None, None]
+    assert await own.answered() == [ToolAnswered(first, "answer to c0"), ToolAnswered(second, "answer to c1")]
 
 
 @pytest.mark.parametrize(("when", "item", "line"), rows(TABLES, "searches"))

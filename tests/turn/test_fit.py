@@ -83,23 +83,18 @@ CUT = re.compile(
 
 def cuts(lines: Sequence[str]) -> list[tuple[str, int, int]]:
     """What each line says: whether turns were shortened or omitted, how many, and of about which size."""
+    found = [each for each in map(CUT.fullmatch, lines) if each]
+    sizes = [int((each["saved"] or each["omitted"]).replace(",", "")) for each in found]
     return [
-        (
-            "shortened" if each["shortened"] else "omitted",
-            int(each["count"]),
-            int((each["saved"] or each["omitted"]).replace(",", "")),
-        )
-        for each in map(CUT.fullmatch, lines)
-        if each
+        ("shortened" if each["shortened"] else "omitted", int(each["count"]), size)
+        for each, size in zip(found, sizes, strict=True)
     ]
 
 
 async def test_the_user_is_shown_what_is_omitted_once_a_batch() -> None:
     """How many turns and tokens; not again with the turns that follow, until more is shortened or omitted."""
-    least_tokens = {
-        "shortened": 400,
-        "omitted": 530,
-    }  # a turn has 562, an excerpt of it 138; lines round by 5 %
+    # a turn has 562 tokens, an excerpt of it 138; lines round by 5 %
+    least_tokens = {"shortened": 400, "omitted": 530}
     planner, lacking, totals = FakeServices().planner(), dict[str, int](), list[int]()
     for turns in range(1, 44):
         screen = ShownNotices()
@@ -157,11 +152,7 @@ async def test_what_cannot_fit_is_refused_and_recorded() -> None:
 
 @pytest.mark.parametrize(("billed", "kind", "calibrates", "learned"), rows(TABLES, "bills"))
 async def test_a_bill_is_recorded_and_learned_from(
-    billed: int | None,
-    kind: str,
-    *,
-    calibrates: bool,
-    learned: int | None,
+    billed: int | None, kind: str, *, calibrates: bool, learned: int | None
 ) -> None:
     """What was billed and cached stands beside what was estimated; only what was read once teaches."""
     books, item = FakeServices(), {"type": kind, "id": "item", "status": "completed"}
@@ -182,11 +173,7 @@ def finished(usage: Usage, *items: Any) -> ResponseFinished:
 
 @pytest.mark.parametrize(("turns", "terms", "is_sent_again", "learned"), rows(TABLES, "refused"))
 async def test_a_provider_that_counts_more_gets_less(
-    turns: int,
-    terms: dict[str, Any],
-    *,
-    is_sent_again: bool,
-    learned: int | None,
+    turns: int, terms: dict[str, Any], *, is_sent_again: bool, learned: int | None
 ) -> None:
     """At most three quarters of what was refused, or of the window; the budget that is shown stays the model's."""
     books, chat = FakeServices(), long_chat(turns, terms.pop("words", 600))
@@ -196,57 +183,37 @@ async def test_a_provider_that_counts_more_gets_less(
     refused = await fit(fitter, chat)
     books.known = Calibration(ratio=known, bills=9) if known else None
     lower = await fitter.refit_smaller(chat, refused)
-    assert ((lower is not None), books.learned) == (
-        is_sent_again,
-        [("vendor/model", learned)] if learned else [],
-    )
+    assert (lower is not None) == is_sent_again
+    assert books.learned == ([("vendor/model", learned)] if learned else [])
     if lower is not None:
         least = min(refused.tokens, refused.limit_tokens, window or refused.tokens)
         assert lower.tokens <= 0.75 * least
-        assert list(lower.items)[-1] == list(refused.items)[-1]
-    if lower is not None and window:
-        smaller = fitter_of(
-            books.planner(), window=int(window * least / refused.limit_tokens * 0.75), **terms
-        )
-        assert lower.budget == refused.budget
-        assert lower.limit_tokens == (await fit(smaller, chat)).limit_tokens
+        assert [*lower.items][-1] == [*refused.items][-1]
+        smaller = int(window * least / refused.limit_tokens * 0.75) if window else None
+        expected = await fit(fitter_of(books.planner(), **{**terms, "window": smaller}), chat)
+        assert not window or (lower.budget, lower.limit_tokens) == (refused.budget, expected.limit_tokens)
     if window is None:
         assert (await fit(fitter, chat)).tokens == refused.tokens == refused.tokens_before
 
 
-class ThreadNotingBooks(FakeServices):
-    """A tokenizer that notes in which thread it counts."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: set[int] = set()
-
-    async def encode(self) -> Any:
-        return self._encode
-
-    def _encode(self, text: str) -> list[int]:
-        self.seen.add(threading.get_ident())
-        return [0] * (len(text) // 4)
-
-
 async def test_a_large_chat_is_planned_beside_the_event_loop() -> None:
     """Small ones are not worth a thread."""
-    small, large = ThreadNotingBooks(), ThreadNotingBooks()
-    await fit(fitter_of(small.planner()), long_chat(2))
-    await fit(fitter_of(large.planner(), window=1_000_000), long_chat(40, words=2000))
-    assert small.seen == {threading.get_ident()}
-    assert large.seen
-    assert threading.get_ident() not in large.seen
+    threads: list[set[int]] = []
+    for turns, words, window in ((2, 600, 10_000), (40, 2000, 1_000_000)):
+        books = Tokenizing()
+        await fit(fitter_of(books.planner(), window=window), long_chat(turns, words))
+        threads.append(books.threads)
+    small, large = threads
+    assert small == {threading.get_ident()}
+    assert large
+    assert threading.get_ident() not in large
 
 
-@pytest.mark.parametrize(
-    ("items", "large"),
-    [([user("x")], False), ([user("x" * 200_001)], True), ([user("x")] * 201, True)],
-    ids=["small", "long text", "many items"],
-)
-def test_a_chat_is_large_by_its_text_or_its_items(items: list[Item], large: bool) -> None:  # noqa: FBT001
-    """Deep inside parts as well."""
-    assert is_large(items) is large
+def test_a_chat_is_large_by_its_text_or_its_items() -> None:
+    """Deep inside parts as well; and a size is said with two digits."""
+    chats: list[list[Item]] = [[user("x")], [user("x" * 200_001)], [user("x")] * 201]
+    assert [is_large(items) for items in chats] == [False, True, True]
+    assert [about(tokens) for tokens in (0, 7, 94, 312, 3_149, 22_511)] == [0, 7, 94, 310, 3_100, 23_000]
 
 
 async def test_counts_are_cached_by_family() -> None:
@@ -256,13 +223,8 @@ async def test_counts_are_cached_by_family() -> None:
     counters = [await services.counter(model_id) for model_id in models]
     assert counters[0].counts is counters[1].counts
     assert counters[0].counts is not counters[2].counts
-    later = replace(services, tokenizer=ThreadNotingBooks())
+    later = replace(services, tokenizer=Tokenizing())
     assert (await later.counter("openai/a")).counts is not counters[0].counts
-
-
-def test_sizes_are_rounded_to_two_digits() -> None:
-    """As one would say them."""
-    assert [about(tokens) for tokens in (0, 7, 94, 312, 3_149, 22_511)] == [0, 7, 94, 310, 3_100, 23_000]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +239,7 @@ class CountingPrices(CachePrices):
         return 0.0
 
 
-class ReadingBooks(FakeServices):
+class Books(FakeServices):
     """Counts how often the calibration is read."""
 
     reads = 0
@@ -287,12 +249,27 @@ class ReadingBooks(FakeServices):
         return await super().find(model_id)
 
 
+class Tokenizing(FakeServices):
+    """Has a tokenizer, and notes in which threads it counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads = set[int]()
+
+    async def encode(self) -> Any:
+        return self._encode
+
+    def _encode(self, text: str) -> list[int]:
+        self.threads.add(threading.get_ident())
+        return [0] * (len(text) // 4)
+
+
 class Worker:
     """Fits one chat, call after call, with a fake provider that writes the summaries."""
 
     def __init__(self, *replies: Reply) -> None:
         self.provider = FakeProvider(*replies)
-        self.books = ReadingBooks()
+        self.books = Books()
         self.services = self.books.planner()
         self.summaries = MemorySummaries()
         self.state = SummarizerState(lambda work: work.close(), time.monotonic)

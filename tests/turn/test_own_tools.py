@@ -161,30 +161,26 @@ async def test_stop_between_rounds_leaves_no_half(tmp_path: Path, kind: str) -> 
     assert len(calls) == len(answered) == 1 + (kind != "function_call")
 
 
-async def test_an_unreadable_call_is_answered_in_words(tmp_path: Path) -> None:
-    """Nothing that a model writes as arguments ends the turn."""
-    bad = call("{", call_id="recall_0", item_id="fc_r", name=RECALL_NAME)
-    router = Router(*FIRST_TURN, stream(bad), stream(message("Oh.")))
-    page = await chat(tmp_path, router, "1", "2", **EAGER)
+@pytest.mark.parametrize(
+    ("called", "tools", "valves", "are_offered", "answer"),
+    [
+        (recall(turn=1), {RECALL_NAME: lambda arguments: "the host's"}, EAGER, 4, "the host's"),
+        (message("Oh."), {}, {**EAGER, "RECALL_TOOL": False}, 0, None),
+    ],
+    ids=["a tool of the host has its name", "switched off"],
+)
+async def test_recall_is_offered_where_it_is_ours_and_answers_in_words(
+    tmp_path: Path, called: Json, tools: Json, valves: Json, are_offered: int, answer: str | None
+) -> None:
+    """A tool that the user chose goes before it; switched off nothing names it."""
+    router = Router(*FIRST_TURN, stream(called), stream(message("Oh.")))
+    page = await chat(tmp_path, router, "1", "2", tools={**TOOLS, **tools}, **valves)
+    assert [RECALL_NAME in names for names in offered(router)].count(True) == are_offered
     assert page.turns[1][1].error is None
-    assert outputs(router.inputs[3])[1].startswith("The arguments could not be read")
-
-
-async def test_a_tool_of_the_same_name_is_the_hosts(tmp_path: Path) -> None:
-    """The user chose it; ours is not offered beside it."""
-    router = Router(*FIRST_TURN, stream(recall(turn=1)), stream(message("Oh.")))
-    tools = {**TOOLS, RECALL_NAME: lambda arguments: "the host's"}
-    await chat(tmp_path, router, "1", "2", tools=tools, **EAGER)
-    assert offered(router) == [["look", "recall"]] * 4
-    assert outputs(router.inputs[3])[1] == "the host's"
-
-
-async def test_switched_off_nothing_is_offered_or_named(tmp_path: Path) -> None:
-    """The fact is as it was without the tool."""
-    router = Router(*FIRST_TURN, stream(message("Oh.")))
-    await chat(tmp_path, router, "1", "2", RECALL_TOOL=False, **EAGER)
-    assert offered(router) == [["look"]] * 3
-    assert "#" not in outputs(router.inputs[2])[0]
+    if answer is None:
+        assert "#" not in outputs(router.inputs[2])[0]
+    else:
+        assert outputs(router.inputs[3])[1].startswith(answer)
 
 
 @pytest.mark.parametrize("streams", [True, False])

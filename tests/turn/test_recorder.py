@@ -11,13 +11,7 @@ import pytest
 
 from open_webui_openrouter_pipe.errors import StoreError, StoreUnavailable
 from open_webui_openrouter_pipe.ports import Artifact, LoadedArtifacts, RequestOrigin
-from open_webui_openrouter_pipe.responses.items import (
-    FunctionCall,
-    InputMessage,
-    Item,
-    OpaqueItem,
-    Reasoning,
-)
+from open_webui_openrouter_pipe.responses.items import FunctionCall, InputMessage, Item, OpaqueItem, Reasoning
 from open_webui_openrouter_pipe.turn.recorder import Persistence, Recorder
 from tests.support.rows import rows
 
@@ -136,3 +130,4 @@ async def test_an_amendment_completes_the_stored_artifact() -> None:
     await recorder.save()
     amended = artifact("id2", {**CALL, "arguments": '{"a":1}'})
     assert store.batches == [(artifact("id1", BARE),), (artifact("id1", THOUGHT),), (amended,)]
+    assert recorder.saved == {0: artifact("id1", THOUGHT), 1: amended}

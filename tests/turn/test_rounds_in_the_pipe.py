@@ -18,7 +18,6 @@ from tests.support.rows import rows
 from tests.support.wire import frames
 from tests.turn.pipe import (
     MODEL,
-    NOT_OVER,
     Json,
     Router,
     call,
@@ -136,17 +135,6 @@ async def test_a_repeated_call_id_is_compared_with_the_whole_chat(tmp_path: Path
     assert (ids[0], len(set(ids))) == ("call_0", 2)
 
 
-async def test_two_calls_of_one_id_are_both_run(tmp_path: Path) -> None:
-    """Their arguments differ, so they are two; the second gets an id of its own, and both come back in pairs."""
-    paris, rome = call('{"city":"Paris"}'), call('{"city":"Rome"}', item_id="fc_2")
-    router = Router(frames(*opened(paris, rome), completed()), stream(message("done")))
-    ((_, answer),) = (await chat(tmp_path, router, "1")).turns
-    assert [arguments for _, arguments in calls_of(answer)] == ['{"city":"Paris"}', '{"city":"Rome"}']
-    called = [item["call_id"] for item in router.sent("function_call")[1]]
-    assert len(set(called)) == 2
-    assert called == [item["call_id"] for item in router.sent("function_call_output")[1]]
-
-
 async def test_next_reply_keeps_the_reasoning_of_the_latest_turn(tmp_path: Path) -> None:
     """The turn's own tool rounds serve the one reply after it; the turn before has had its reply."""
     router = Router(
@@ -172,12 +160,3 @@ async def test_however_deep_an_item_is_nested_all_items_are_closed(tmp_path: Pat
     ends += [("incomplete", notice("unreadable_event"))] * (levels > 500)
     assert (answer.output[0]["status"], answer.error) in ends
     assert ([item["type"] for item in answer.output], answer.text) == (["message"], "one two")
-
-
-async def test_whatever_raises_the_items_are_closed(tmp_path: Path) -> None:
-    """An error that nobody expects ends in one line, and the host keeps no open item."""
-    begun = frames(delta("one two")).removesuffix(NOT_OVER)
-    router = Router([begun, RuntimeError("not an error of HTTP")])
-    ((_, answer),) = (await chat(tmp_path, router, "1")).turns
-    assert [(item["type"], item["status"]) for item in answer.output] == [("message", "incomplete")]
-    assert (answer.text, answer.error) == ("one two", notice("unexpected_error"))

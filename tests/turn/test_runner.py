@@ -29,26 +29,21 @@ from open_webui_openrouter_pipe.ports import (
     Output,
     StoredMarkers,
 )
-from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStarted
+from open_webui_openrouter_pipe.responses.effects import ItemFinished, ItemStarted, ResponseFailed, TextDelta
+from open_webui_openrouter_pipe.responses.failure import Failure
 from open_webui_openrouter_pipe.responses.items import Item
 from open_webui_openrouter_pipe.turn.channel import OutputChannel
 from open_webui_openrouter_pipe.turn.memory import Memory
+from open_webui_openrouter_pipe.turn.round import Answer
 from open_webui_openrouter_pipe.words.lines import notice
 from tests.support.rows import rows
+from tests.turn.pipe import call, completed, delta, message, opened, reasoning
 from tests.turn.test_prompt_keeper import NOON, TEN, Keeper, MemoryPrompts
 from tests.turn.turns import FIRST_TURN, OLD, OLD_REASONING, StoreState, TurnSetup
 
 pytestmark = pytest.mark.anyio
 
-THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed"}
-TEXT = {
-    "type": "message",
-    "id": "msg_1",
-    "role": "assistant",
-    "status": "completed",
-    "content": [{"type": "output_text", "text": "Hi", "annotations": []}],
-}
-CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "a_b", "arguments": "{}"}
+THOUGHT, TEXT, CALL = reasoning("rs_1"), message("Hi"), call(name="a_b")
 ASKED = {"id": name_call(OLD), "type": "function", "function": {"name": "f", "arguments": "{}"}}
 ANSWERED = {"role": "assistant", "content": f"[{OLD}]: #\n\nHi"}
 CHATS: dict[str, list[dict[str, Any]]] = {
@@ -67,15 +62,7 @@ LONG_CHAT = [*TURN * 30, {"role": "user", "content": "and now?"}]
 
 def answer(*items: dict[str, Any]) -> list[Event]:
     """A stream in which each item arrives whole."""
-    events: list[Event] = [
-        {"type": f"response.output_item.{kind}", "output_index": index, "item": item}
-        for index, item in enumerate(items)
-        for kind in ("added", "done")
-    ]
-    return [
-        *events,
-        {"type": "response.completed", "response": {"status": "completed", "output": list(items)}},
-    ]
+    return [*opened(*items), completed(*items)]
 
 
 BILL = {"input_tokens": 700, "output_tokens": 5, "total_tokens": 705, "cost": 0.25}
@@ -91,16 +78,10 @@ STREAMED: dict[str, Any] = {
     "call begins": _calling[0],
     "call ends": _calling[1],
     "end of call": _calling[2],
-    "text delta": {
-        "type": "response.output_text.delta",
-        "item_id": "m",
-        "output_index": 0,
-        "content_index": 0,
-        "delta": "Hi",
-    },
+    "text delta": delta("Hi"),
     "failed": {
         "type": "response.failed",
-        "response": {"error": {"code": "server_error", "message": "boom"}, "usage": BILL},
+        "response": {"id": "gen-7", "error": {"code": "server_error", "message": "boom"}, "usage": BILL},
     },
     "cut off": {"type": "response.incomplete", "response": CUT_OFF},
     "lost": StreamBroken("The connection was lost."),
@@ -185,6 +166,18 @@ async def test_a_fault_of_the_store_is_in_the_log(
     assert caplog.messages == [each.format("a bug of the store") for each in lines]
 
 
+async def test_a_failed_response_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """By OpenRouter's name for it; what fails at once has brought nothing, so that no speed is learned of it."""
+    setup = TurnSetup(FIRST_TURN, [STREAMED["failed"]])
+    await setup.run()
+    assert caplog.messages[-1].endswith("; generation gen-7")
+    failed, answered = ResponseFailed(Failure(message="boom"), None, (), None), Answer()
+    answered.note(failed, 1.0)
+    answered.note(TextDelta(0, 0, "Hi"), 2.0)
+    answered.note(TextDelta(0, 0, "!"), 3.0)
+    assert (answered.first_seconds, answered.characters) == (2.0, 3)
+
+
 @pytest.mark.parametrize(
     ("chat", "stream", "sent", "deleted", "prefetched"), rows(TABLES, "ended turns", STREAMED)
 )
@@ -201,21 +194,6 @@ async def test_only_a_complete_turn_deletes_and_prefetches(
     assert (gone, len(setup.prefetched)) == ([deleted] if deleted else [], prefetched)
 
 
-async def test_no_marker_is_shown_before_its_artifact_is_durable() -> None:
-    """While the store writes, neither the marker nor the text behind it is handed on."""
-    setup = TurnSetup(FIRST_TURN, answer(THOUGHT, TEXT))
-    setup.store.may_write.clear()
-    running = asyncio.create_task(setup.run())
-    await setup.store.put_began.wait()
-    await let_other_tasks_run()
-    while_writing = kinds(setup.log)
-    setup.store.may_write.set()
-    shown = ["ItemStarted", "ItemFinished"]
-    assert while_writing == shown
-    rest = ["StoredMarkers", "ItemStarted", "TextDelta", "ItemFinished", "ResponseFinished"]
-    assert kinds(await running) == [*shown, *rest]
-
-
 async def test_calls_are_stored_at_the_end_of_their_round() -> None:
     """In one batch with their reasoning; the host gets the name that it gave the tool, the store the provider's."""
     setup = TurnSetup(FIRST_TURN, answer(THOUGHT, CALL))
@@ -227,7 +205,7 @@ async def test_calls_are_stored_at_the_end_of_their_round() -> None:
 
 
 async def test_stop_while_the_store_writes_ends_the_turn() -> None:
-    """Nothing more is shown, the channel closes, no task is left, and the request is recorded without a bill."""
+    """No marker or text behind it is shown before; no task is left, and the request is recorded without a bill."""
     setup, channel = TurnSetup(FIRST_TURN, answer(THOUGHT, TEXT)), OutputChannel(interval_seconds=0)
     setup.store.may_write.clear()
     turn = asyncio.create_task(setup.turn(channel).run())

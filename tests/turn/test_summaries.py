@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
 import re
 from dataclasses import replace
@@ -19,22 +18,18 @@ from open_webui_openrouter_pipe.errors import (
     RateLimited,
     StoreUnavailable,
 )
-from open_webui_openrouter_pipe.ports import RequestOrigin, StoredSummary
+from open_webui_openrouter_pipe.ports import RequestOrigin
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
 from open_webui_openrouter_pipe.summaries.prompt import INSTRUCTION
-from open_webui_openrouter_pipe.summaries.segments import Segment
-from open_webui_openrouter_pipe.summaries.summary import (
-    EarlierState,
-    Entry,
-    Summary,
-)
+from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
+from open_webui_openrouter_pipe.summaries.summary import EarlierState, Entry
 from open_webui_openrouter_pipe.turn.summaries import (
     PAUSE_SECONDS,
     Summarizer,
     SummarizerState,
     SummaryModel,
 )
-from tests.support.chats import answer, call, history, reasoning, user
+from tests.support.chats import answer, call, history, output, reasoning, user
 from tests.support.rows import rows
 from tests.support.waiting import eventually
 from tests.turn.summary_fakes import (
@@ -53,16 +48,17 @@ from tests.turn.summary_fakes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Coroutine
 
     from open_webui_openrouter_pipe.money.audit import Bill
-    from open_webui_openrouter_pipe.ports import RequestBody, Summaries
+    from open_webui_openrouter_pipe.ports import Summaries
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skips_time]
 
 TABLES = Path(__file__).parent / "summaries.txt"
 ORIGIN = RequestOrigin("ada", "chat", "message", "vendor/chat")
 ONE, TWO, THREE = (target(start=at) for at in (0, 4, 8))
+PARTS = {"it": ONE, "its copy": target(), "another": TWO}
 
 
 def saying(text: str) -> str:
@@ -105,33 +101,18 @@ async def test_the_suffix_follows_the_cached_request() -> None:
     assert (attempt.failure, attempt.usage.cost, attempt.tokens > 0) == (None, COST, True)
 
 
-@pytest.mark.parametrize(
-    ("request_of", "options"),
-    [
-        (lambda part: None, {}),
-        (cached_prefix, {"uses_suffix": False}),
-        (lambda part: cached_prefix(target(start=4)), {}),
-        (lambda part: cached_prefix(part, tokens=79_990), {}),
-        (lambda part: cached_prefix(part, tokens=75_000), {"reasons": True}),
-        (lambda part: replace(whole := cached_prefix(part), items=copy.deepcopy(whole.items)), {}),
-    ],
-    ids=[
-        "not cached",
-        "does not pay",
-        "not in the prefix",
-        "no room for the answer",
-        "no room for thinking",
-        "only quoted by an earlier summary",
-    ],
-)
-async def test_otherwise_the_request_is_standalone(request_of: Any, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("cached", "options", "by"), rows(TABLES, "kinds", PARTS))
+async def test_what_is_not_cached_is_asked_for_standalone(
+    cached: tuple[SummaryTarget, int] | None, options: dict[str, Any], by: str
+) -> None:
     """It has the transcript alone, as data behind an instruction."""
-    provider, part = FakeProvider(GOOD), target()
-    attempts = await summary_writer(provider, **options).write(part, request_of(part), time_limit_seconds=5.0)
+    provider, prefix = FakeProvider(GOOD), cached and cached_prefix(cached[0], tokens=cached[1])
+    attempts = await summary_writer(provider, **options).write(PARTS["it"], prefix, time_limit_seconds=5.0)
     (asked,) = provider.requests
-    assert (asked["by"], asked["marks"]) == ("standalone", None)
-    assert [item["role"] for item in asked["input"]] == ["system", "user"]
-    assert attempts[-1].summary is not None
+    assert (asked["by"], attempts[-1].summary is None) == (by, False)
+    if by == "standalone":
+        assert asked["marks"] is None
+        assert [item["role"] for item in asked["input"]] == ["system", "user"]
 
 
 @pytest.mark.parametrize("uses_suffix", [True, False])
@@ -154,10 +135,7 @@ async def test_what_earlier_parts_leave_open_is_shown(*, uses_suffix: bool) -> N
 @pytest.mark.parametrize(("replies", "failures"), rows(TABLES, "attempts", REPLIES))
 @pytest.mark.parametrize("is_cached", [True, False], ids=["cached", "cold"])
 async def test_an_answer_that_is_no_summary_is_asked_for_twice(
-    replies: list[Reply],
-    failures: list[str | None],
-    *,
-    is_cached: bool,
+    replies: list[Reply], failures: list[str | None], *, is_cached: bool
 ) -> None:
     """The second time by itself; each attempt is returned with its reason, and only a success has a summary."""
     provider, part = FakeProvider(*replies), target()
@@ -170,37 +148,29 @@ async def test_an_answer_that_is_no_summary_is_asked_for_twice(
     assert [body["by"] for body in provider.requests] == kinds[: len(failures)]
 
 
-async def test_a_transcript_is_truncated_to_a_small_window() -> None:
-    """Its beginning and its end are summarized in one request."""
+@pytest.mark.parametrize(("window_tokens", "least"), [(8_000, 2_500), (1_600, 350)])
+async def test_a_transcript_is_truncated_to_a_small_window(window_tokens: int, least: int) -> None:
+    """Its beginning and its end are summarized in one request; a quarter of the window is always for them."""
     provider = FakeProvider(GOOD)
-    writer = summary_writer(provider, standalone_window=8_000)
+    writer = summary_writer(provider, standalone_window=window_tokens)
     attempts = await writer.write(target(8, characters=8_000), None, time_limit_seconds=5.0)
     (request,) = provider.requests
     text = request["input"][1]["content"][0]["text"]
     assert ("Question 0." in text, "Question 4." in text) == (True, False)
     assert text.rstrip().endswith("Now answer with the JSON object.")
     assert "</assistant>\n</conversation>" in text
-    assert count_tokens(text) < 8_000
+    assert least < count_tokens(text) < window_tokens
     assert attempts[-1].summary is not None
 
 
 async def test_both_attempts_share_the_time_limit() -> None:
     """The second one has what the first has left of it."""
-    took_seconds: list[float] = []
-
-    class SlowProvider(FakeProvider):
-        async def create(self, body: RequestBody) -> Mapping[str, Any]:
-            start = asyncio.get_running_loop().time()
-            try:
-                await asyncio.sleep(0.0 if took_seconds else 2.0)
-                return await super().create(body)
-            finally:
-                took_seconds.append(asyncio.get_running_loop().time() - start)
-
-    writer = summary_writer(SlowProvider("no JSON", None))
-    attempts = await writer.write(target(), None, time_limit_seconds=4.0)
+    start = asyncio.get_running_loop().time()
+    attempts = await summary_writer(FakeProvider("no JSON", None)).write(
+        target(), None, time_limit_seconds=4.0
+    )
     assert [attempt.failure for attempt in attempts] == ["malformed", "timed_out"]
-    assert sum(took_seconds) == pytest.approx(4.0)
+    assert asyncio.get_running_loop().time() - start == pytest.approx(4.0)
 
 
 async def test_a_summary_as_long_as_its_source_is_refused() -> None:
@@ -305,28 +275,37 @@ async def test_calls_get_what_could_be_made_and_the_first_failure(
     assert all([await worker.is_unclaimed(segment) for segment in segments])
 
 
-async def test_concurrent_calls_make_a_summary_once() -> None:
-    """All of them get the summary, and the model is asked once."""
-    worker = FakeWorker(GOOD)
+@pytest.mark.parametrize(
+    ("replies", "failures", "requests"),
+    [([GOOD], [None, None, None], 1), (["no JSON", "no JSON", GOOD], ["malformed", None, None], 3)],
+    ids=["all of them get it", "who waited for a failure tries by itself"],
+)
+async def test_concurrent_calls_make_a_summary_once(
+    replies: list[Reply], failures: list[str | None], requests: int
+) -> None:
+    """Whoever fails releases the claim, and there is no summary."""
+    worker = FakeWorker(*replies)
     batches = await asyncio.gather(*(worker.summarizer().make([ONE], None) for _ in range(3)))
-    assert [set(each.summaries) for each in batches] == [{ONE.segment}] * 3
-    assert sum(each.cost for each in batches) == COST
-    assert len(worker.provider.requests) == 1
+    assert [each.failure for each in batches] == failures
+    assert [set(each.summaries) for each in batches] == [
+        set() if each else {ONE.segment} for each in failures
+    ]
+    assert (sum(each.cost for each in batches), len(worker.provider.requests)) == (COST * requests, requests)
 
 
-async def test_a_call_that_waited_for_a_failure_tries_by_itself() -> None:
-    """The claim is released, and there is no summary."""
-    worker = FakeWorker("no JSON", "no JSON", GOOD)
-    batches = await asyncio.gather(*(worker.summarizer().make([ONE], None) for _ in range(2)))
-    assert [batch.failure for batch in batches] == ["malformed", None]
-    assert len(worker.provider.requests) == 3
-
-
-async def test_three_summaries_are_made_at_the_same_time() -> None:
-    """Others wait for their turn."""
-    worker = FakeWorker(GOOD)
-    await worker.summarizer().make([target(start=at) for at in range(0, 40, 4)], None)
-    assert (len(worker.provider.requests), worker.provider.max_running) == (10, 3)
+async def test_a_bill_says_why_there_is_no_summary_and_what_it_omits() -> None:
+    """An error of the provider by its name; of tool calls, those for which there was no room."""
+    calls = [
+        each for at in range(200) for each in (call(f"c{at}", f'{{"q": {at}}}'), output(f"c{at}", "rows"))
+    ]
+    chat = history([user("Look."), *calls, answer("Done.")], [user("Next?"), answer("Done.")])
+    turns = build_conversation(chat.items, chat.turn_of_item).turns
+    worker = FakeWorker(ProviderUnavailable("away"), GOOD)
+    await worker.summarizer().make([replace(ONE, turns=turns)], None)
+    assert [row.failure for row in worker.rows] == ["provider unavailable", ""]
+    (summary,) = (await worker.summaries.find("ada", [b"0", b"4"], chat_id="chat")).values()
+    assert [row.details_omitted for row in worker.rows] == [0, summary.omitted]
+    assert summary.omitted > 0
 
 
 async def test_the_newest_is_written_last_and_shown_what_the_others_leave() -> None:
@@ -407,27 +386,15 @@ async def test_a_claim_outlasts_all_attempts() -> None:
     assert summaries.leases_seconds == [pytest.approx(60.0 + 30.0)]
 
 
-class FailingSummaries(MemorySummaries):
-    """A store that raises an error where it is said to: unavailable, or what it promised not to raise."""
+def failing(method: str, error: Exception) -> MemorySummaries:
+    """A store that raises an error in a method: that it is unavailable, or what it promised not to raise."""
 
-    def __init__(self, method: str, error: Exception) -> None:
-        super().__init__()
-        self._method, self._error = method, error
+    async def fail(*args: Any, **options: Any) -> Any:
+        raise error
 
-    def _raise_in(self, method: str) -> None:
-        if self._method == method:
-            raise self._error
-
-    async def claim(self, user_id: str, segment: Segment, *, seconds: float) -> bool:
-        self._raise_in("claim")
-        return await super().claim(user_id, segment, seconds=seconds)
-
-    async def keep(self, stored: StoredSummary) -> None:
-        self._raise_in("keep")
-
-    async def find(self, user_id: str, chains: Sequence[bytes], *, chat_id: str) -> Mapping[Segment, Summary]:
-        self._raise_in("find")
-        return await super().find(user_id, chains, chat_id=chat_id)
+    summaries = MemorySummaries()
+    setattr(summaries, method, fail)
+    return summaries
 
 
 AWAY, BUG = StoreUnavailable("away"), RuntimeError("a bug of the store")
@@ -447,7 +414,7 @@ async def test_without_the_database_only_what_is_paid_for_is_used(
     method: str, error: Exception, failure: str | None
 ) -> None:
     """Nobody could know whether another worker makes it; one that cannot be kept serves this request."""
-    worker = FakeWorker(GOOD, summaries=FailingSummaries(method, error))
+    worker = FakeWorker(GOOD, summaries=failing(method, error))
     batch = await worker.summarizer().make([ONE], None)
     assert (batch.failure, len(worker.provider.requests)) == (failure, 1 if failure is None else 0)
     assert (set(batch.summaries), batch.cost) == ((set(), 0.0) if failure else ({ONE.segment}, COST))
@@ -456,7 +423,7 @@ async def test_without_the_database_only_what_is_paid_for_is_used(
 async def test_summaries_that_cannot_be_looked_up_are_none() -> None:
     """An answer is worth more than the summaries that it would use."""
     conversation = build_conversation([user("one")], [0])
-    summarizer = FakeWorker(GOOD, summaries=FailingSummaries("find", BUG)).summarizer()
+    summarizer = FakeWorker(GOOD, summaries=failing("find", BUG)).summarizer()
     assert await summarizer.available(conversation) == {}
 
 
