@@ -13,9 +13,11 @@ import inspect
 import json
 import pkgutil
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -65,42 +67,12 @@ from tests.support.growth import LARGEST, MAX_GROWTH, growth
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TOKENS = (
-    *" \t\n7aA_é\\\"'`|-([{<,",
-    *(
-        "\\n",
-        "]}",
-        "a@",
-        "a.",
-        "1.1.",
-        "1,1,",
-        "a b ",
-        "{[",
-        '{"a":',
-        '\\"',
-        "', '",
-        "| ",
-        "--|",
-        ":--",
-        "x: ",
-        "a\n",
-    ),
-    *(
-        "<details>",
-        "</details>",
-        "<details type=",
-        "<think>",
-        "```\n",
-        "[01ABCDEFGHJKMNPQRSTV]: #\n",
-        "&quot;",
-    ),
-    *(
-        "[CONVERSATION SUMMARY]\n",
-        "<openwebui_context_summary>",
-        "http://a",
-        "must ",
-    ),
-)
+TOKENS: defaultdict[str, list[str]] = defaultdict(list)
+"""Texts that are repeated: for all subjects, and for some calls by their names."""
+for line in Path(__file__).with_name("growth.txt").read_text("utf-8").splitlines():
+    if line and not line.startswith("#"):
+        subject_name, _, listed = line.partition(" => ")
+        TOKENS[subject_name] += json.loads(listed)
 FRAMES = (("", ""), ("x", "!"), ('{"a": "', "\n"))
 """What stands before and after the repeated token: with it, a match fails only at the end."""
 
@@ -178,25 +150,6 @@ CALLS: Mapping[str, Callable[[str], object]] = {
 }
 """Functions of a text and more: by their names, how they are called."""
 
-CALL_TOKENS: Mapping[str, tuple[str, ...]] = {
-    "steady_prompt with a clock": ("\n", "a\nb\n", "a. b! "),
-    "steady_prompt of a text that moved": ("\n", "a\n\n", "ab\na\n"),
-    "steady_prompt of one line": (". ", "! ", "a. "),
-    "count_pdf_pages": (
-        "xref\n",
-        "1 0 obj <<\n",
-        "trailer <</Prev 9>>\n",
-        "startxref\n9\n",
-        "<</a ",
-        "%%EOF\n",
-    ),
-    "take_images": ("![", "![x]", "![a](data:image/", "![a](/api/v1/files/"),
-    "find_code": ("<code_interpreter>", "</code_interpreter>", "<code_interpreter", "</"),
-    "media_type_of": ("<!---->", "<!--", "<!--->", "<?x", "<!doctype ", "<!doctype a[]", "PK\3\4", "</"),
-    "media_type_of behind a document type": ("]", "] ", "]>", ">"),
-}
-"""Texts that some of them look for."""
-
 
 class Subject(NamedTuple):
     """Something that reads a text, and texts that are its own."""
@@ -221,20 +174,13 @@ def functions() -> Iterator[Subject]:
     """The public functions that take one text."""
     for name, module in _modules():
         for function in vars(module).values():
-            if (
-                inspect.isfunction(function)
-                and not inspect.iscoroutinefunction(function)
-                and function.__module__ == module.__name__
-            ):
-                required = [
-                    each
-                    for each in inspect.signature(function).parameters.values()
-                    if each.default is each.empty
-                ]
-                if not function.__name__.startswith("_") and [each.annotation for each in required] == [
-                    "str"
-                ]:
-                    yield Subject(f"{name}.{function.__name__}", function)
+            if not inspect.isfunction(function) or function.__module__ != module.__name__:
+                continue
+            if inspect.iscoroutinefunction(function) or function.__name__.startswith("_"):
+                continue
+            given = inspect.signature(function).parameters.values()
+            if [each.annotation for each in given if each.default is each.empty] == ["str"]:
+                yield Subject(f"{name}.{function.__name__}", function)
 
 
 def patterns() -> Iterator[Subject]:
@@ -260,20 +206,14 @@ def patterns() -> Iterator[Subject]:
                         yield _pattern_subject(where, re.compile(literal), node.func.attr)
 
 
-_METHODS: Mapping[str, Callable[[re.Pattern[Any], Any], object]] = {
-    "match": lambda pattern, text: pattern.match(text),
-    "fullmatch": lambda pattern, text: pattern.fullmatch(text),
-    "search": lambda pattern, text: pattern.search(text),
-    "finditer": lambda pattern, text: pattern.findall(text),
-    "findall": lambda pattern, text: pattern.findall(text),
-    "sub": lambda pattern, text: pattern.findall(text),
-    "split": lambda pattern, text: pattern.split(text),
-}
+_METHODS = ("match", "fullmatch", "search", "finditer", "findall", "sub", "split")
 
 
 def _pattern_subject(name: str, pattern: re.Pattern[Any], method: str) -> Subject:
+    matching = getattr(pattern, {"finditer": "findall", "sub": "findall"}.get(method, method))
+
     def read(text: str) -> object:
-        return _METHODS[method](pattern, text if isinstance(pattern.pattern, str) else text.encode())
+        return matching(text if isinstance(pattern.pattern, str) else text.encode())
 
     return Subject(name, read, tuple(_own_tokens(pattern)), FRAMES)
 
@@ -358,7 +298,7 @@ def slow_text(subject: Subject) -> tuple[str, str, str] | None:
     """What stands before a token, the repeated token, and what stands after it, if the time grows too fast."""
     texts = (
         (before, token, after)
-        for token in dict.fromkeys((*subject.tokens, *TOKENS))
+        for token in dict.fromkeys((*subject.tokens, *TOKENS["all"]))
         for before, after in subject.frames
         if growth(subject.read, partial(_text, before, token, after)) >= MAX_GROWTH
     )
@@ -368,7 +308,7 @@ def slow_text(subject: Subject) -> tuple[str, str, str] | None:
 SUBJECTS = (
     *patterns(),
     *functions(),
-    *(Subject(name, call, CALL_TOKENS.get(name, ())) for name, call in CALLS.items()),
+    *(Subject(name, call, tuple(TOKENS.get(name, ()))) for name, call in CALLS.items()),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from itertools import groupby, product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import pytest
@@ -28,12 +29,14 @@ from open_webui_openrouter_pipe.valves import (
 )
 from scripts.paths import ROOT
 from tests.support.pages import PAGES
+from tests.support.rows import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pydantic.fields import FieldInfo
 
+CASES = Path(__file__).with_name("settings.txt")
 CLASSES: tuple[type[ValveFields], ...] = (Valves, Advanced, UserValves)
 ADMIN_FIELDS = {**Valves.model_fields, **Advanced.model_fields}
 KEPT: dict[type[ValveFields], tuple[str, object]] = {
@@ -129,35 +132,12 @@ def test_unknown_stored_names_have_no_effect() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "line"),
-    [
-        (
-            {"ADVANCED": '{"RETRY_SECOND": 1}'},
-            "ADVANCED: there is no RETRY_SECOND here, perhaps RETRY_SECONDS.",
-        ),
-        ({"ADVANCED": '{"MODELS": "*"}'}, "ADVANCED: there is no MODELS here."),
-        (
-            {"ADVANCED": '{"RETRY_SECONDS": '},
-            'ADVANCED: this is not JSON like {"RETRY_SECONDS": 60}: Expecting value, line 1, column 19.',
-        ),
-        ({"ADVANCED": "60"}, 'ADVANCED: names and values are needed, such as {"RETRY_SECONDS": 60}.'),
-        ({"ADVANCED": "[" * 100_000}, "ADVANCED: this JSON has numbers too long or levels too deep."),
-        ({"QUANTIZATIONS": "fp9, fp8"}, "ADVANCED: QUANTIZATIONS: unknown quantizations: fp9."),
-        (
-            {"ZDR": "perhaps", "CONFIRM_ABOVE_DOLLARS": float("inf")},
-            "CONFIRM_ABOVE_DOLLARS takes a number, 0 or more; ZDR takes true or false.",
-        ),
-        (
-            {"ADVANCED": json.dumps({f"N{number}": 0 for number in range(7)})},
-            f"ADVANCED: {'; '.join(f'there is no N{number} here' for number in range(5))}; and 2 more.",
-        ),
-    ],
+    ("form", "line"), rows(CASES, "a form that is not saved => what is said of it", {"DEEP": "[" * 100_000})
 )
 def test_what_is_said_of_a_wrong_form(form: dict[str, object], line: str) -> None:
     """One line, in words that help to correct it."""
-    with pytest.raises(NotSaved) as refused:
+    with pytest.raises(NotSaved, match=rf"^Not saved\. {re.escape(line)}$"):
         save(**form)
-    assert str(refused.value) == f"Not saved. {line}"
 
 
 def test_a_refusal_is_the_answer_of_the_host() -> None:
@@ -198,24 +178,16 @@ def test_what_protects_chats_and_money_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "name", "default"),
-    [
-        (Valves, "ARTIFACT_CLEANUP_DAYS", "90 days (0 or more)"),
-        (Valves, "CONFIRM_ABOVE_DOLLARS", "0 US dollars, never ask (0 or more)"),
-        (Valves, "NEW_MODEL_ACCESS", "`private`"),
-        (Valves, "MODEL_FILTERS", "no conditions"),
-        (Valves, "USER_CONTROLS", f"all of them, `{Valves().USER_CONTROLS}`"),
-        (Valves, "RECALL", "on"),
-        (Advanced, "SUMMARY_TRIGGER_RATIO", "0.7 (above 0, up to 1)"),
-        (Advanced, "CLIP_LAST_MESSAGES", "4 messages (1 to 50)"),
-        (Advanced, "REQUEST_TIMEOUT_SECONDS", "300 seconds (above 0)"),
-        (UserValves, "ZDR", "off"),
-    ],
+    ("of", "name", "default"),
+    rows(
+        CASES,
+        "a class, a valve => the default that its text ends with",
+        {"CONTROLS": f"all of them, `{Valves().USER_CONTROLS}`"},
+    ),
 )
-def test_every_text_ends_with_default_unit_and_range(
-    model: type[ValveFields], name: str, default: str
-) -> None:
+def test_every_text_ends_with_default_unit_and_range(of: str, name: str, default: str) -> None:
     """The host shows none of them; they come from the field itself, and nothing else of ours is shown."""
+    (model,) = (each for each in CLASSES if each.__name__ == of)
     properties = model.model_json_schema()["properties"]
     shown = f"{text_of(model, name).help} **Default:** {default}."
     assert (properties[name]["title"], properties[name]["description"]) == (text_of(model, name).title, shown)

@@ -37,11 +37,8 @@ class TestMemory(StoreContract):
     def rows(self, request: pytest.FixtureRequest) -> RowStore:
         """In memory alone, and where unsaved chats are looked through for what is not below."""
         memory, unsaved = MemoryRows(), UnsavedRows()
-        stores: dict[str, RowStore] = {
-            "fake": memory,
-            "unsaved": unsaved,
-            "saved": SavedRows(memory, unsaved),
-        }
+        saved = SavedRows(memory, unsaved)
+        stores: dict[str, RowStore] = {"fake": memory, "unsaved": unsaved, "saved": saved}
         return stores[request.param]
 
 
@@ -82,24 +79,22 @@ async def test_an_item_over_the_limit_is_rejected() -> None:
         await store.put([artifact(2, text(1, 99))])
 
 
-async def test_an_item_over_a_lowered_limit_is_missing_and_its_kind_known() -> None:
-    """It stays in the database, and is not opened."""
+@pytest.mark.parametrize(
+    ("lengths", "limits", "too_large"),
+    [([5000, 10], ArtifactLimits(item_bytes=1000), 1), ([970] * 10, ArtifactLimits(load_bytes=3000), 7)],
+    ids=["an item over a lowered limit", "more than one load may hold"],
+)
+async def test_what_is_over_a_limit_is_missing_and_its_kind_known(
+    lengths: list[int], limits: ArtifactLimits, too_large: int
+) -> None:
+    """It stays in the database, and is not opened; of a chat with too many, those of its beginning are missing."""
     rows = MemoryRows()
-    await SealedArtifacts(rows, KEYRING).put([artifact(1, text(1, 5000)), artifact(2, text(2, 10))])
-    store = SealedArtifacts(rows, KEYRING, ArtifactLimits(item_bytes=1000))
-    loaded = await store.load("ada", [artifact(1).id, artifact(2).id])
-    assert list(loaded.artifacts) == [artifact(2).id]
-    assert loaded.missing == {artifact(1).id: MissingArtifact("reasoning", "too_large")}
-
-
-async def test_a_load_over_the_limit_keeps_the_latest() -> None:
-    """When a chat's artifacts are too many, those of its beginning are missing."""
-    created = [artifact(number, text(number, 970)) for number in range(10)]
-    store = SealedArtifacts(MemoryRows(), KEYRING, ArtifactLimits(load_bytes=3000))
-    await store.put(created)
-    loaded = await store.load("ada", [each.id for each in created])
-    assert list(loaded.artifacts) == [each.id for each in created[7:]]
-    assert loaded.missing == {each.id: MissingArtifact("reasoning", "too_large") for each in created[:7]}
+    created = [artifact(number, text(number, length)) for number, length in enumerate(lengths)]
+    await SealedArtifacts(rows, KEYRING).put(created)
+    loaded = await SealedArtifacts(rows, KEYRING, limits).load("ada", [each.id for each in created])
+    assert list(loaded.artifacts) == [each.id for each in created[too_large:]]
+    missing = MissingArtifact("reasoning", "too_large")
+    assert loaded.missing == {each.id: missing for each in created[:too_large]}
 
 
 async def test_an_unavailable_store_fails_writing_and_not_reading() -> None:

@@ -14,46 +14,27 @@ pytestmark = pytest.mark.anyio
 COUNTS = TokenCounts(text=12_000)
 
 
-class TestCalibrations:
-    """What holds on every database."""
-
-    async def test_what_was_learned_survives_a_restart(self, database: Database) -> None:
-        """Another worker begins with what the first one has learned."""
-        first = StoredCalibrations(database)
-        assert await first.find("vendor/model") is None
-        for billed in (15_000, 16_000, 15_500):
-            first.learn("vendor/model", COUNTS, billed)
-        await first.idle()
-        learned = Calibration().observed(COUNTS, 15_000).observed(COUNTS, 16_000).observed(COUNTS, 15_500)
-        assert await first.find("vendor/model") == learned
-        assert await StoredCalibrations(database).find("vendor/model") == learned
-
-    async def test_models_are_learned_apart(self, database: Database) -> None:
-        """A vendor's tokenizer says nothing about another's."""
-        one = StoredCalibrations(database)
-        for model_id, billed in (("vendor/model", 15_000), ("vendor/other", 13_000)):
-            assert await one.find(model_id) is None
-            one.learn(model_id, COUNTS, billed)
-        await one.idle()
-        again = StoredCalibrations(database)
-        found = [await again.find(model_id) for model_id in ("vendor/model", "vendor/other", "vendor/third")]
-        fresh = Calibration()
-        assert found == [fresh.observed(COUNTS, 15_000), fresh.observed(COUNTS, 13_000), None]
-
-
-async def test_a_constant_alone_is_known(sqlite_database: Database) -> None:
-    """What small requests teach is stored as well."""
-    calibrations = StoredCalibrations(sqlite_database)
-    assert await calibrations.find("vendor/model") is None
-    for _ in range(2):
-        calibrations.learn("vendor/model", TokenCounts(text=400), 750)
-    await calibrations.idle()
-    assert await StoredCalibrations(sqlite_database).find("vendor/model") == await calibrations.find(
-        "vendor/model"
-    )
-    known = await calibrations.find("vendor/model")
-    assert known is not None
-    assert known.constant_tokens > 0
+@pytest.mark.parametrize(
+    ("counts", "billed"),
+    [(COUNTS, [15_000, 16_000, 15_500]), (TokenCounts(text=400), [750, 750])],
+    ids=["large requests", "small requests, which teach a constant alone"],
+)
+async def test_what_was_learned_survives_a_restart(
+    database: Database, counts: TokenCounts, billed: list[int]
+) -> None:
+    """Another worker begins with what the first one has learned, and another model with nothing."""
+    first, learned = StoredCalibrations(database), Calibration()
+    assert [await first.find(model_id) for model_id in ("vendor/model", "vendor/other")] == [None, None]
+    first.learn("vendor/other", COUNTS, 13_000)
+    for tokens in billed:
+        first.learn("vendor/model", counts, tokens)
+        learned = learned.observed(counts, tokens)
+    await first.idle()
+    expected = [learned, Calibration().observed(COUNTS, 13_000), None]
+    for worker in (first, StoredCalibrations(database)):
+        found = [await worker.find(f"vendor/{name}") for name in ("model", "other", "third")]
+        assert found == expected
+    assert learned.constant_tokens > 0 or counts is COUNTS
 
 
 async def test_mostly_media_teaches_nothing(sqlite_database: Database) -> None:

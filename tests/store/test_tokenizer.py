@@ -32,40 +32,34 @@ def folder_with(path: Path, *names: str) -> Path:
 
 @needs_vocabularies
 @pytest.mark.parametrize(
-    ("names", "used"),
-    [(["o200k_base"], "o200k_base"), (["cl100k_base"], "cl100k_base"), (NAMES[::-1], "o200k_base")],
+    ("whole", "damaged", "used"),
+    [
+        (["o200k_base"], [], "o200k_base"),
+        (["cl100k_base"], [], "cl100k_base"),
+        (NAMES[::-1], [], "o200k_base"),
+        (["cl100k_base"], ["o200k_base"], "cl100k_base"),
+        ([], ["o200k_base"], None),
+        ([], ["cl100k_base"], None),
+        ([], [], None),
+    ],
 )
-async def test_the_best_vocabulary_of_the_folder_is_used(tmp_path: Path, names: list[str], used: str) -> None:
-    """Once loaded it is the same function for every caller."""
-    tokenizer = LocalTokenizer(folder_with(tmp_path, *names))
+async def test_the_best_whole_vocabulary_of_the_folder_is_used(
+    tmp_path: Path, whole: list[str], damaged: list[str], used: str | None
+) -> None:
+    """Once loaded it is the same function for every caller; tiktoken would delete a damaged file and download one."""
+    files = [tmp_path / vocabulary_file(name) for name in damaged]
+    for file in files:
+        file.write_bytes(b"IQ== 0\n")
+    tokenizer = LocalTokenizer(folder_with(tmp_path, *whole))
     encode = await tokenizer.encode()
-    assert encode is not None
-    assert list(encode("hello world")) == HELLO_WORLD[used]
+    assert (encode and list(encode("hello world"))) == (HELLO_WORLD[used] if used else None)
     assert await tokenizer.encode() is encode
+    assert [file.read_bytes() for file in files] == [b"IQ== 0\n"] * len(files)
 
 
-async def test_without_a_vocabulary_there_is_no_tokenizer(tmp_path: Path) -> None:
-    """No folder, or an empty one, leaves the estimate."""
+async def test_without_a_folder_there_is_no_tokenizer() -> None:
+    """The estimate counts."""
     assert await LocalTokenizer(None).encode() is None
-    assert await LocalTokenizer(tmp_path).encode() is None
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_a_damaged_file_is_left_as_it_is(tmp_path: Path, name: str) -> None:
-    """Tiktoken would delete it and download another one."""
-    damaged = tmp_path / vocabulary_file(name)
-    damaged.write_bytes(b"IQ== 0\n")
-    assert await LocalTokenizer(tmp_path).encode() is None
-    assert damaged.read_bytes() == b"IQ== 0\n"
-
-
-@needs_vocabularies
-async def test_a_damaged_file_leaves_the_other_vocabulary(tmp_path: Path) -> None:
-    """The preferred one is not whole, so the next one counts."""
-    (folder_with(tmp_path, "cl100k_base") / vocabulary_file("o200k_base")).write_bytes(b"IQ== 0\n")
-    encode = await LocalTokenizer(tmp_path).encode()
-    assert encode is not None
-    assert list(encode("hello world")) == HELLO_WORLD["cl100k_base"]
 
 
 @needs_vocabularies
