@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from ..conversation.conversation import Conversation
 from ..conversation.tokens import TokenCounter
 from ..planning.plan import Plan
-from ..ports import Request, ToolAnswered
+from ..ports import ToolAnswered
 from ..recall.search import TextIndex
 from ..recall.tool import RECALL_NAME, LookUp
 from ..responses.effects import ItemStarted
@@ -88,19 +88,17 @@ class RecallTool:
     index: TextIndex
     is_offered: bool = True
 
-    def of_round(self, request: Request, conversation: Conversation, sent: Plan) -> tuple[OwnCalls, Request]:
-        """Return what takes and answers the calls of the round that sends this plan, and the request as it is sent.
+    def of_round(self, conversation: Conversation, sent: Plan) -> tuple[OwnCalls, bool]:
+        """Return what takes and answers the calls of the round that sends this plan, and whether it may call at all.
 
         All calls are forbidden where the model goes on calling after it was asked to stop.
         """
         if not self.is_offered:
-            return OwnCalls(), request
+            return OwnCalls(), True
         rounds_so_far = sum(
             any(is_function_call(entry.item) and entry.item["name"] == RECALL_NAME for entry in part)
             for part in conversation.turns[-1].rounds
         )
-        if rounds_so_far > MAX_OWN_ROUNDS and "tools" in request.body:
-            request = replace(request, body={**request.body, "tool_choice": "none"})
 
         async def answer(call: FunctionCall) -> str:
             return (
@@ -109,7 +107,7 @@ class RecallTool:
                 else await self._look_up(call, conversation, sent)
             )
 
-        return OwnCalls(frozenset({RECALL_NAME}), answer), request
+        return OwnCalls(frozenset({RECALL_NAME}), answer), rounds_so_far <= MAX_OWN_ROUNDS
 
     async def _look_up(self, call: FunctionCall, conversation: Conversation, sent: Plan) -> str:
         counter = await self.counter()

@@ -302,7 +302,9 @@ class TurnRunner:
 
     async def _run_round(self, plan: Plan, built: BuiltHistory, conversation: Conversation) -> Answer:
         request = self.ports.requests.build(plan.items, plan.marks, omitted_tools=plan.absent_tools)
-        own, request = self.recall.of_round(request, conversation, plan)
+        own, may_call = self.recall.of_round(conversation, plan)
+        if not may_call and "tools" in request.body:
+            request = replace(request, body={**request.body, "tool_choice": "none"})
         origin, persistence, ports = self.origin, self.persistence, self.ports
         # the host keeps the calls that the plan omits, so their ids are taken all the same
         taken = {cast("dict[str, Any]", item)["call_id"] for item in built.items if "call_id" in item}
