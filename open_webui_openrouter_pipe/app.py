@@ -1,7 +1,7 @@
 """The composition root: what Open WebUI's calls reach, and the parts of the running host.
 
-It lists the models and answers calls; what is shared stands in `worker`, what one call needs in `permission`,
-`attaching` and `assembly`. It decides nothing else.
+It lists the models and answers calls; what is shared stands in `worker`, what one call needs in `permission`
+and `assembly`. It decides nothing else.
 """
 
 from __future__ import annotations

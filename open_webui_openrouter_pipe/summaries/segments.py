@@ -183,7 +183,7 @@ def group_segments(count: int, max_groups: int) -> tuple[range, ...]:
         5           4       1
         7           4       1 1 1
         8           4       4
-        20          16                1 1 1 1
+        20          16                4
 
     A segment is summarized again only as often as the number of segments quadruples, and a longer chat keeps the
     groups of a shorter one in between.
