@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.settings import has_proxy
 from open_webui_openrouter_pipe.words.lines import notice
-from open_webui_openrouter_pipe.worker import Host
-from scripts.harness.database import open_database
-from scripts.harness.page import FakeRecords
-from tests.app.chat import Chat, WithoutCatalogue, app_on, settings
+from tests.app.chat import Chat, NewChat, WithoutCatalogue, app_on, settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,10 +26,9 @@ SMALL = "standin/small"
 """A model with a window of 16,384 tokens."""
 
 
-async def test_a_worker_that_never_listed_models_knows_them(tmp_path: Path, standin: StandIn) -> None:
+async def test_a_worker_that_never_listed_models_knows_them(new_chat: NewChat, standin: StandIn) -> None:
     """The first question already asks for sealed reasoning, which only models that reason may be asked for."""
-    async with app_on(tmp_path) as app:
-        await Chat(app, settings(standin)).ask("one")
+    await new_chat().ask("one")
     assert standin.responses[0].body["include"] == ["reasoning.encrypted_content"]
 
 
@@ -55,15 +49,14 @@ async def test_a_user_sets_no_parameter_that_the_administrator_does_not_allow(
         "temperature": 1,
     }
     async with app_on(tmp_path, model_parameters=model_parameters) as app:
-        chosen = settings(standin, MODELS="openai/*", USER_PARAMETERS="models, service_tier")
-        chat = Chat(app, chosen)
-        notices = [(await chat.ask("one", **wanted)).notices, (await chat.ask("two", **wanted)).notices]
+        new_chat = NewChat(app, standin)
+        valves = {"MODELS": "openai/*", "USER_PARAMETERS": "models, service_tier"}
+        chat = new_chat(**valves)
+        notices = [(await chat.ask(text, **wanted)).notices for text in ("one", "two")]
         await chat.ask("three", provider=None)
-        await Chat(app, chosen, role="admin").ask("four", **wanted)
-    names = ("provider", "models", "service_tier")
-    bodies = [
-        {name: body[name] for name in names if name in body} for body in (r.body for r in standin.responses)
-    ]
+        await new_chat(**valves, role="admin").ask("four", **wanted)
+    names = {"provider", "models", "service_tier"}
+    bodies = [{name: each.body[name] for name in names & set(each.body)} for each in standin.responses]
     line = "Omitted from your requests, since the administrator does not allow users to set it: models, provider."
     permitted = {"provider": {"zdr": True}, "models": ["openai/gpt-4o"], "service_tier": "flex"}
     as_admin = {name: wanted[name] for name in names}
@@ -97,22 +90,29 @@ async def test_a_chat_that_no_one_refused_is_never_refused_by_the_pipe(
     assert (answer.error, [response.status for response in standin.responses]) == (None, [200])
 
 
-async def test_a_lost_connection_is_reported_as_one(tmp_path: Path, standin: StandIn) -> None:
+@pytest.mark.parametrize(
+    ("answer", "line"),
+    [
+        (httpx.ConnectError("refused"), notice("unreachable")),
+        (
+            httpx.Response(503),
+            "The provider is overloaded at the moment. Please wait a little and try again, or choose another model.",
+        ),
+    ],
+)
+async def test_a_lost_connection_is_reported_as_one(
+    tmp_path: Path, standin: StandIn, answer: httpx.Response | httpx.ConnectError, line: str
+) -> None:
     """Whatever the size of a chat whose model is unknown."""
-    down = httpx.MockTransport(lambda _: httpx.Response(503))
-    refused = httpx.ConnectError("refused")
 
-    def refuse(_: httpx.Request) -> httpx.Response:
-        raise refused
+    def reply(_: httpx.Request) -> httpx.Response:
+        if isinstance(answer, httpx.ConnectError):
+            raise answer
+        return answer
 
-    async with app_on(tmp_path, httpx.MockTransport(refuse)) as app:
-        lost = await Chat(app, settings(standin, RETRY_SECONDS=0)).ask("word " * 20_000)
-    async with app_on(tmp_path, down) as app:
-        unavailable = await Chat(app, settings(standin, RETRY_SECONDS=0)).ask("word " * 20_000)
-    assert (lost.error, unavailable.error) == (
-        notice("unreachable"),
-        "The provider is overloaded at the moment. Please wait a little and try again, or choose another model.",
-    )
+    async with app_on(tmp_path, httpx.MockTransport(reply)) as app:
+        said = await NewChat(app, standin)(RETRY_SECONDS=0).ask("word " * 20_000)
+    assert said.error == line
 
 
 async def test_an_assumed_window_holds_where_none_is_known(tmp_path: Path, standin: StandIn) -> None:
@@ -147,26 +147,20 @@ async def test_a_window_that_a_refusal_has_named_holds_for_its_user_alone(
 
 async def test_an_answer_writes_its_artifacts_once(tmp_path: Path, standin: StandIn) -> None:
     """Its reasoning is one statement in one transaction, and nothing is read for it."""
-    database = open_database(f"sqlite:///{tmp_path}/rows.db")
-    async with aclosing(App(Host(database, FakeRecords(), "secret"))) as app:
-        await Chat(app, settings(standin)).ask("one")
+    statements: list[str] = []
+    async with app_on(tmp_path) as app:
+        new_chat = NewChat(app, standin)
+        await new_chat().ask("one")
         await app.idle()
-        statements: list[str] = []
 
         def note(*details: Any) -> None:
             statements.append(details[2])
 
-        sa.event.listen(database._engine.sync_engine, "before_cursor_execute", note)
-        answer = await Chat(app, settings(standin)).ask("two")
-    own = [each for each in statements if "openrouter_pipe_artifact" in each]
-    assert (len(answer.marked), len(own)) == (1, 1)
-    beside = [each for each in statements if each not in own]
-    assert {each.split("openrouter_pipe_")[1].split()[0] for each in beside} == {
-        "audit",
-        "calibration",
-        "ledger",
-        "spending",
-    }
+        sa.event.listen(app.worker.host.database._engine.sync_engine, "before_cursor_execute", note)
+        answer = await new_chat().ask("two")
+    tables = [each.split("openrouter_pipe_")[1].split()[0] for each in statements]
+    assert (len(answer.marked), tables.count("artifact")) == (1, 1)
+    assert {*tables} == {"artifact", "audit", "calibration", "ledger", "spending"}
 
 
 def test_a_proxy_that_the_environment_names_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

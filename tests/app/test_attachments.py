@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
-from open_webui_openrouter_pipe.host.call import AttachedFile, read_call
+from open_webui_openrouter_pipe.host.call import AttachedFile
 from open_webui_openrouter_pipe.ports import FileContent
-from tests.app.chat import MODEL, Chat, app_on, settings
+from tests.app.chat import NewChat, app_on
 from tests.support.files import PICTURES, FakeFiles, data_url
 
 if TYPE_CHECKING:
@@ -49,23 +49,12 @@ async def test_what_the_host_gives_to_everybody_stays_with_it(
     async def attached_there(_call: Any) -> dict[int, tuple[AttachedFile, ...]]:
         return {0: (AttachedFile("gone", "gone", "", None),)}
 
-    metadata = {
-        "chat_id": "c",
-        "message_id": "m",
-        "sources": [
-            {"source": {"type": "file", "id": name}, "document": ["text"], "metadata": [{}]}
-            for name in sources
-        ],
-    }
-    body = {"model": f"openrouter.{MODEL}", "messages": [{"role": "user", "content": "?"}], "stream": True}
-    call = read_call(body, user={"id": "ada"}, metadata=metadata, task=None)
-    host: dict[str, Any] = {
-        "files": FakeFiles(),
-        "attached_documents": attached_there,
-        "files_without_text": without_text,
-    }
-    async with app_on(tmp_path, **host) as app:
-        _ = [output async for output in app.answer(call, settings(standin))]
+    found = [
+        {"source": {"type": "file", "id": name}, "document": ["text"], "metadata": [{}]} for name in sources
+    ]
+    host: dict[str, Any] = {"attached_documents": attached_there, "files_without_text": without_text}
+    async with app_on(tmp_path, files=FakeFiles(), **host) as app:
+        await NewChat(app, standin)(metadata={"sources": found}).ask("?")
     (request,) = standin.responses
     assert [part["type"] for part in request.body["input"][0]["content"]] == kinds
 
@@ -78,7 +67,8 @@ async def test_what_the_model_does_not_read_stays_with_the_host(
     storage = FakeFiles(kept={name: ("ada", FileContent("", "", content)) for name, content in FILES.items()})
     host = {"files": storage, "attached_documents": attached, "files_without_text": look}
     async with app_on(tmp_path, **host) as app:
-        first, second = Chat(app, settings(standin)), Chat(app, settings(standin))
+        new_chat = NewChat(app, standin)
+        first, second = new_chat(), new_chat()
         answers = [await first.ask("one"), await first.ask("two"), await second.ask("three")]
     sent = [response.body["input"][0]["content"] for response in standin.responses]
     note = ["input_text"] if look is without_text else []
@@ -96,19 +86,18 @@ async def test_what_the_model_does_not_read_stays_with_the_host(
     ]
 
 
-async def test_that_a_model_reads_no_images_is_said_once(tmp_path: Path, standin: StandIn) -> None:
+async def test_that_a_model_reads_no_images_is_said_once(new_chat: NewChat) -> None:
     """In each chat, however many follow; the chat goes on."""
     picture = {"type": "image_url", "image_url": {"url": data_url("image/png", PICTURES["image/png"])}}
+    shown: list[dict[str, Any]] = [
+        {"role": "user", "content": [picture]},
+        {"role": "assistant", "content": "!"},
+    ]
     answers = []
-    async with app_on(tmp_path) as app:
-        for _ in range(2):
-            chat = Chat(app, settings(standin), model="standin/text-only")
-            for text in ("one", "two"):
-                chat.messages += [
-                    {"role": "user", "content": [picture]},
-                    {"role": "assistant", "content": "!"},
-                ]
-                answers.append(await chat.ask(text))
-    assert [answer.error for answer in answers] == [None] * 4
+    for _ in range(2):
+        chat = new_chat(model="standin/text-only")
+        for text in ("one", "two"):
+            chat.messages += shown
+            answers.append(await chat.ask(text))
     line = "Images not sent: 1. This model does not read images."
-    assert [answer.notices for answer in answers] == [(line,), ()] * 2
+    assert [(answer.error, answer.notices) for answer in answers] == [(None, (line,)), (None, ())] * 2

@@ -21,8 +21,10 @@ from tests.support.long_chats import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from open_webui_openrouter_pipe.pipe import Pipe
     from scripts.standin import StandIn
 
 pytestmark = pytest.mark.anyio
@@ -44,22 +46,27 @@ def worker_in(folder: Path, standin: StandIn, **valves: Any) -> Worker:
     )
 
 
-async def test_a_summary_is_written_when_it_is_commanded(standin: StandIn, tmp_path: Path) -> None:
+@pytest.fixture
+async def pipe(standin: StandIn, tmp_path: Path) -> AsyncIterator[Pipe]:
+    """The pipe of such a worker."""
+    async with worker_in(tmp_path, standin) as opened:
+        yield opened
+
+
+async def test_a_summary_is_written_when_it_is_commanded(pipe: Pipe, standin: StandIn) -> None:
     """The answer says what it did and cost; the next request holds it, and writes no other."""
-    async with worker_in(tmp_path, standin) as pipe:
-        chat = LongChat(pipe, SMALL).grow(TURNS)
-        answer = await chat.ask("/compact the numbers")
-        assert answer.error is None
-        assert answer.text.startswith(
-            f"{ANSWER_MARK}The chat is summarized up to turn 18: the next request has about "
-        )
-        assert "The summaries cost $" in answer.text
-        assert answer.notices[0].endswith(" This takes up to 60 seconds.")
-        assert all(
-            "<user_request>\nthe numbers\n</user_request>" in input_texts(each)[-1]
-            for each in standin.responses
-        )
-        await chat.ask_next()
+    chat = LongChat(pipe, SMALL).grow(TURNS)
+    answer = await chat.ask("/compact the numbers")
+    assert answer.error is None
+    assert answer.text.startswith(
+        f"{ANSWER_MARK}The chat is summarized up to turn 18: the next request has about "
+    )
+    assert "The summaries cost $" in answer.text
+    assert answer.notices[0].endswith(" This takes up to 60 seconds.")
+    assert all(
+        "<user_request>\nthe numbers\n</user_request>" in input_texts(each)[-1] for each in standin.responses
+    )
+    await chat.ask_next()
     assert [each.is_summary for each in standin.responses] == [True, True, False]
     assert (summary_blocks(last_request(standin)), questions_sent(last_request(standin))) == (
         [0],
@@ -67,24 +74,20 @@ async def test_a_summary_is_written_when_it_is_commanded(standin: StandIn, tmp_p
     )
 
 
-async def test_a_summary_is_written_again_to_keep_something(standin: StandIn, tmp_path: Path) -> None:
+async def test_a_summary_is_written_again_to_keep_something(pipe: Pipe, standin: StandIn) -> None:
     """Its turns are summarized already, but not as the user wants it."""
-    async with worker_in(tmp_path, standin) as pipe:
-        chat = LongChat(pipe, SMALL).grow(TURNS)
-        await chat.ask("/compact")
-        before = len(summary_requests(standin))
-        answer = await chat.ask("/compact the names")
+    chat = LongChat(pipe, SMALL).grow(TURNS)
+    await chat.ask("/compact")
+    before = len(summary_requests(standin))
+    answer = await chat.ask("/compact the names")
     assert answer.text.startswith(f"{ANSWER_MARK}The chat is summarized up to turn 18")
     assert len(summary_requests(standin)) == before + 1
     assert "<user_request>\nthe names\n</user_request>" in input_texts(summary_requests(standin)[-1])[-1]
 
 
-async def test_a_summary_of_omitted_turns_is_smaller_than_what_stood_for_them(
-    standin: StandIn, tmp_path: Path
-) -> None:
+async def test_a_summary_of_omitted_turns_is_smaller_than_what_stood_for_them(pipe: Pipe) -> None:
     """The answer compares the request with the one that had no room for these turns."""
-    async with worker_in(tmp_path, standin) as pipe:
-        answer = await LongChat(pipe, SMALL).grow(120).ask("/compact the names")
+    answer = await LongChat(pipe, SMALL).grow(120).ask("/compact the names")
     found = re.search(r"the next request has about ([\d,]+) tokens instead of ([\d,]+)\. The", answer.text)
     assert found
     after, before = (int(tokens.replace(",", "")) for tokens in found.groups())
@@ -107,58 +110,54 @@ async def test_another_worker_goes_by_the_same_commands(standin: StandIn, tmp_pa
     assert len(summary_requests(standin)) == 2
 
 
-async def test_what_is_to_be_kept_replaces_a_summary_that_does_not(standin: StandIn, tmp_path: Path) -> None:
+async def test_what_is_to_be_kept_replaces_a_summary_that_does_not(pipe: Pipe, standin: StandIn) -> None:
     """A branch that has the same turns summarized with such a command gets summaries of its own."""
-    async with worker_in(tmp_path, standin) as pipe:
-        await LongChat(pipe, SMALL).grow(TURNS).ask("/compact")
-        again = await LongChat(pipe, SMALL).grow(TURNS).ask("/compact")
-        assert "existed already and cost nothing" in again.text
-        assert len(standin.responses) == 2
-        await LongChat(pipe, SMALL).grow(TURNS).ask("/compact the numbers")
+    await LongChat(pipe, SMALL).grow(TURNS).ask("/compact")
+    again = await LongChat(pipe, SMALL).grow(TURNS).ask("/compact")
+    assert "existed already and cost nothing" in again.text
+    assert len(standin.responses) == 2
+    await LongChat(pipe, SMALL).grow(TURNS).ask("/compact the numbers")
     assert len(standin.responses) == 4
 
 
-async def test_a_discarded_summary_is_written_again(standin: StandIn, tmp_path: Path) -> None:
+async def test_a_discarded_summary_is_written_again(pipe: Pipe, standin: StandIn, tmp_path: Path) -> None:
     """Those of the named turns alone; nothing is written before the next message."""
     address = DatabaseAddress.in_folder(tmp_path)
-    async with worker_in(tmp_path, standin) as pipe:
-        chat = LongChat(pipe, SMALL).grow(TURNS)
-        await chat.ask("/compact")
-        answer = await chat.ask("/discard 3")
-        assert "Summaries discarded: 1." in answer.text
-        assert "No summary stands" in (await chat.ask("/discard 19-20")).text
-        assert len(await stored_summaries(address)) == 1
-        assert len(standin.responses) == 2
-        await chat.ask_next()
+    chat = LongChat(pipe, SMALL).grow(TURNS)
+    await chat.ask("/compact")
+    answer = await chat.ask("/discard 3")
+    assert "Summaries discarded: 1." in answer.text
+    assert "No summary stands" in (await chat.ask("/discard 19-20")).text
+    assert len(await stored_summaries(address)) == 1
+    assert len(standin.responses) == 2
+    await chat.ask_next()
     assert [each.is_summary for each in standin.responses] == [True, True, True, False]
     assert len(await stored_summaries(address)) == 2
 
 
-async def test_a_summary_that_fails_is_said_and_tried_again(standin: StandIn, tmp_path: Path) -> None:
+async def test_a_summary_that_fails_is_said_and_tried_again(pipe: Pipe, standin: StandIn) -> None:
     """The chat is sent whole until then."""
-    async with worker_in(tmp_path, standin) as pipe:
-        chat = LongChat(pipe, SMALL).grow(TURNS)
-        standin.summarizer = "junk"
-        answer = await chat.ask("/compact")
-        assert "was not written: the model's answer did not have the expected form." in answer.text
-        standin.summarizer = "keep"
-        again = await chat.ask("/compact")
-        assert "The chat is summarized up to turn 18" in again.text
-        assert answer.error is again.error is None
+    chat = LongChat(pipe, SMALL).grow(TURNS)
+    standin.summarizer = "junk"
+    answer = await chat.ask("/compact")
+    assert "was not written: the model's answer did not have the expected form." in answer.text
+    standin.summarizer = "keep"
+    again = await chat.ask("/compact")
+    assert "The chat is summarized up to turn 18" in again.text
+    assert answer.error is again.error is None
 
 
-async def test_a_failed_command_is_carried_out_by_the_next_messages(standin: StandIn, tmp_path: Path) -> None:
+async def test_a_failed_command_is_carried_out_by_the_next_messages(pipe: Pipe, standin: StandIn) -> None:
     """Beside the first of them, which is sent whole; the user may withdraw it."""
-    async with worker_in(tmp_path, standin) as worker:
-        chat = LongChat(worker, SMALL).grow(TURNS)
-        standin.summarizer = "junk"
-        await chat.ask("/compact")
-        standin.summarizer = "keep"
-        await chat.ask_next()
-        assert summary_blocks(last_request(standin)) == []
-        await worker._running_app().idle()
-        await chat.ask_next()
-        assert summary_blocks(last_request(standin)) == [0]
+    chat = LongChat(pipe, SMALL).grow(TURNS)
+    standin.summarizer = "junk"
+    await chat.ask("/compact")
+    standin.summarizer = "keep"
+    await chat.ask_next()
+    assert summary_blocks(last_request(standin)) == []
+    await pipe._running_app().idle()
+    await chat.ask_next()
+    assert summary_blocks(last_request(standin)) == [0]
 
 
 async def test_nothing_is_summarized_where_that_is_switched_off(standin: StandIn, tmp_path: Path) -> None:
@@ -181,26 +180,22 @@ async def test_nothing_is_summarized_where_that_is_switched_off(standin: StandIn
         ("/help", "The aim of this chat is `faithful`."),
     ],
 )
-async def test_every_command_says_what_it_does(
-    standin: StandIn, tmp_path: Path, command: str, line: str
-) -> None:
+async def test_every_command_says_what_it_does(pipe: Pipe, standin: StandIn, command: str, line: str) -> None:
     """In one answer, without a request."""
-    async with worker_in(tmp_path, standin) as pipe:
-        answer = await LongChat(pipe, SMALL).grow(3).ask(command)
+    answer = await LongChat(pipe, SMALL).grow(3).ask(command)
     assert answer.text.startswith(ANSWER_MARK)
     assert line in answer.text
     assert standin.responses == []
 
 
-async def test_a_report_knows_what_is_cached_and_what_it_has_cost(standin: StandIn, tmp_path: Path) -> None:
+async def test_a_report_knows_what_is_cached_and_what_it_has_cost(pipe: Pipe) -> None:
     """After a request, its turns are expected in the cache of its provider."""
-    async with worker_in(tmp_path, standin) as pipe:
-        chat = LongChat(pipe, SMALL).grow(TURNS)
-        await chat.ask_next()
-        await chat.ask_next()
-        worker = pipe._running_app().worker
-        await worker.own.ledger.idle()
-        text = (await chat.ask("/context")).text
+    chat = LongChat(pipe, SMALL).grow(TURNS)
+    await chat.ask_next()
+    await chat.ask_next()
+    worker = pipe._running_app().worker
+    await worker.own.ledger.idle()
+    text = (await chat.ask("/context")).text
     rows = [line.split(" | ") for line in text.splitlines() if " | word for word | " in line]
     assert [row[0] for row in rows] == [f"| {number}" for number in range(1, TURNS + 3)]
     assert [row[-1] for row in rows[:TURNS]] == ["yes |"] * TURNS
@@ -209,9 +204,8 @@ async def test_a_report_knows_what_is_cached_and_what_it_has_cost(standin: Stand
     assert "(requests: 2)" in text
 
 
-async def test_a_model_that_only_draws_says_what_holds(standin: StandIn, tmp_path: Path) -> None:
+async def test_a_model_that_only_draws_says_what_holds(pipe: Pipe, standin: StandIn) -> None:
     """Without a picture."""
-    async with worker_in(tmp_path, standin) as pipe:
-        answer = await LongChat(pipe, "google/gemini-3-pro-image").ask("/help")
+    answer = await LongChat(pipe, "google/gemini-3-pro-image").ask("/help")
     assert "/context" in answer.text
     assert standin.responses == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,7 @@ from scripts.standin.drawing import COLOURS, frame_colour, middle_colour
 from tests.support.files import FakeFiles
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from open_webui_openrouter_pipe.pipe import Pipe
@@ -28,10 +29,15 @@ def open_pipe(folder: Path, standin: StandIn, **more: Any) -> PipeInProcess:
     return PipeInProcess(folder, base_url=standin.base_url, **more)
 
 
-async def test_models_that_draw_are_listed(tmp_path: Path, standin: StandIn) -> None:
+@pytest.fixture
+async def pipe(tmp_path: Path, standin: StandIn) -> AsyncIterator[Pipe]:
+    async with open_pipe(tmp_path, standin) as opened:
+        yield opened
+
+
+async def test_models_that_draw_are_listed(pipe: Pipe) -> None:
     """Those that only draw too; those that answer with a video or with numbers are not."""
-    async with open_pipe(tmp_path, standin) as pipe:
-        listed = {model["id"] for model in await pipe.pipes()}
+    listed = {model["id"] for model in await pipe.pipes()}
     assert {DRAWING, PICTURES_ONLY, SILENT} <= listed
     assert not listed & {"standin/video-only", "standin/embeddings-only"}
 
@@ -91,58 +97,48 @@ WIDE = {"aspect_ratio": "16:9", "image_size": "2K"}
     ids=["both", "variant", "pictures only", "text only", "own parameters", "task"],
 )
 async def test_what_a_request_asks_for(
-    tmp_path: Path, standin: StandIn, model: str, fields: dict[str, Any], sent: tuple[Any, Any]
+    pipe: Pipe, standin: StandIn, model: str, fields: dict[str, Any], sent: tuple[Any, Any]
 ) -> None:
     """Pictures of chats with models that draw alone; parameters that the model was given count more, key by key."""
-    async with open_pipe(tmp_path, standin) as pipe:
-        await call(pipe, model, **fields)
+    await call(pipe, model, **fields)
     body = standin.responses[-1].body
     assert (body.get("modalities"), body.get("image_config")) == sent
     assert standin.responses[-1].status == 200
 
 
-async def test_a_size_that_the_administrator_hides_is_not_sent(tmp_path: Path, standin: StandIn) -> None:
+async def test_a_size_that_the_administrator_hides_is_not_sent(pipe: Pipe, standin: StandIn) -> None:
     """Neither by the user's valve nor by a parameter of the call, which would cost more; an administrator's is."""
-    async with open_pipe(tmp_path, standin) as pipe:
-        pipe.valves = pipe.valves.model_copy(update={"USER_CONTROLS": "IMAGE_ASPECT_RATIO"})
-        await call(pipe, DRAWING, image_config={"image_size": "4K", "aspect_ratio": "1:1"})
+    pipe.valves = pipe.valves.model_copy(update={"USER_CONTROLS": "IMAGE_ASPECT_RATIO"})
+    await call(pipe, DRAWING, image_config={"image_size": "4K", "aspect_ratio": "1:1"})
     assert standin.responses[-1].body["image_config"] == {"aspect_ratio": "1:1"}
 
 
-async def test_a_task_is_not_drawn(tmp_path: Path, standin: StandIn) -> None:
+async def test_a_task_is_not_drawn(pipe: Pipe, standin: StandIn) -> None:
     """A title by a model that only draws is empty, so that Open WebUI takes the first message for it."""
-    async with open_pipe(tmp_path, standin) as pipe:
-        completion = await call(pipe, PICTURES_ONLY, task="title_generation")
-        chunks = await call(pipe, PICTURES_ONLY, task="title_generation", stream=True)
-        lines = "".join([line async for line in chunks.body_iterator]).split("\n\n")
-        streamed = [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
+    completion = await call(pipe, PICTURES_ONLY, task="title_generation")
+    chunks = await call(pipe, PICTURES_ONLY, task="title_generation", stream=True)
+    lines = "".join([line async for line in chunks.body_iterator]).split("\n\n")
+    streamed = [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
     (choice,) = completion["choices"]
     assert (choice["message"]["content"], choice["finish_reason"]) == ("", "stop")
     assert [chunk["choices"][0]["finish_reason"] for chunk in streamed] == ["stop"]
     assert standin.responses == []
 
 
-async def ask_at_length(folder: Path, standin: StandIn, **valves: Any) -> list[Any]:
-    """A chat that outgrows the window of a model that only draws."""
-    async with open_pipe(folder, standin, **valves) as pipe:
-        page = Page(pipe, PICTURES_ONLY)
-        return [await page.ask(f"{turn} " + "a house by the sea " * 1_000) for turn in range(8)]
-
-
-async def test_no_summary_is_drawn(tmp_path: Path, standin: StandIn) -> None:
-    """Old turns are shortened without a summary, and a line says so."""
-    answers = await ask_at_length(tmp_path, standin)
-    assert [answer.error for answer in answers] == [None] * 8
-    assert not any(response.is_summary for response in standin.responses)
-    assert {tuple(response.body["modalities"]) for response in standin.responses} == {("image",)}
-    assert cast("list[str]", answers[-1].notices)
-
-
-async def test_another_model_writes_the_summaries_of_one_that_only_draws(
-    tmp_path: Path, standin: StandIn
+@pytest.mark.parametrize(
+    ("valves", "writers"), [({}, set()), ({"SUMMARY_MODEL": "standin/plain"}, {"standin/plain"})]
+)
+async def test_no_summary_is_drawn(
+    tmp_path: Path, standin: StandIn, valves: dict[str, Any], writers: set[str]
 ) -> None:
-    """Where one is set for it; one that only draws is none."""
-    await ask_at_length(tmp_path, standin, SUMMARY_MODEL="standin/plain")
-    summaries = [response.body for response in standin.responses if response.is_summary]
-    assert {body["model"] for body in summaries} == {"standin/plain"}
+    """Old turns are shortened without one, and a line says so, unless another model is set that writes them."""
+    async with open_pipe(tmp_path, standin, **valves) as pipe:
+        page = Page(pipe, PICTURES_ONLY)
+        answers = [await page.ask(f"{turn} " + "a house by the sea " * 1_000) for turn in range(8)]
+    assert [answer.error for answer in answers] == [None] * 8
+    assert answers[-1].notices or writers
+    summaries = [each.body for each in standin.responses if each.is_summary]
+    assert {body["model"] for body in summaries} == writers
     assert not any("modalities" in body or "image_config" in body for body in summaries)
+    drawn = {tuple(each.body["modalities"]) for each in standin.responses if not each.is_summary}
+    assert drawn == {("image",)}

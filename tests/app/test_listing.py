@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
-from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.pipe import Pipe
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished
 from open_webui_openrouter_pipe.settings import read_settings
-from open_webui_openrouter_pipe.valves import Valves
 from scripts.harness.page import Page, PipeInProcess
 from scripts.standin import catalogue
-from tests.app.chat import Chat, app_on, settings
+from tests.app.chat import Chat, NewChat, app_on, settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,11 +58,6 @@ def down() -> Broken:
     return Broken("/models", "/key", "/endpoints/zdr", "/responses", answer=httpx.ConnectError("refused"))
 
 
-def keyed(standin: StandIn, key: str, **valves: Any) -> Settings:
-    """Settings with this key."""
-    return read_settings(Valves(API_KEY=key, BASE_URL=standin.base_url, **valves))
-
-
 async def listed(app: App, chosen: Settings) -> list[dict[str, str]]:
     """What is listed once all that was begun is over."""
     await app.models(chosen)
@@ -78,11 +71,10 @@ def status_names(entries: Sequence[dict[str, str]]) -> list[str]:
     return [entry["name"] for entry in entries if entry["id"] == "status"]
 
 
-async def test_all_is_well(tmp_path: Path, standin: StandIn, caplog: pytest.LogCaptureFixture) -> None:
+async def test_all_is_well(app: App, standin: StandIn, caplog: pytest.LogCaptureFixture) -> None:
     """Only models are listed, by provider; the log has what the key may spend, and not the key."""
     with caplog.at_level(logging.INFO, logger="open_webui_openrouter_pipe"):
-        async with app_on(tmp_path) as app:
-            entries = await listed(app, settings(standin))
+        entries = await listed(app, settings(standin))
     assert {entry["id"] for entry in entries} == LISTED
     providers = [entry["name"].partition(": ")[0].casefold() for entry in entries if ": " in entry["name"]]
     assert providers == sorted(providers)
@@ -90,57 +82,50 @@ async def test_all_is_well(tmp_path: Path, standin: StandIn, caplog: pytest.LogC
     assert "sk-or-test" not in caplog.text
 
 
-async def test_without_a_key_the_entry_stands_first(tmp_path: Path, standin: StandIn) -> None:
-    """The models stand beside it, since users may have keys of their own; nothing is asked with no key."""
-    async with app_on(tmp_path) as app:
-        entries = await listed(app, keyed(standin, ""))
-    assert (entries[0], len(entries) - 1) == ({"id": "status", "name": KEYLESS}, len(LISTED))
-    assert "/key" not in [request.path for request in standin.requests]
-
-
 @pytest.mark.parametrize(
     ("key", "name"),
     [
+        ("", KEYLESS),
         ("sk-or-bad-1", REFUSED),
         ("sk-or-“x”", "OpenRouter: wrong API_KEY (it has characters that no key has)"),
         ("sk-or-exhausted", "OpenRouter: key used up (nothing is left of its limit)"),
     ],
 )
 async def test_a_key_that_does_not_work_is_found_at_once(
-    tmp_path: Path, standin: StandIn, key: str, name: str
+    app: App, standin: StandIn, key: str, name: str
 ) -> None:
-    """The very first list has the entry already, before the models, which need no key."""
-    async with app_on(tmp_path) as app:
-        entries = await app.models(keyed(standin, key))
+    """The very first list has the entry before the models, which need no key; nothing is asked with no key."""
+    entries = await app.models(settings(standin, API_KEY=key))
     assert (status_names(entries), len(entries) - 1) == ([name], len(LISTED))
+    assert bool(key) or "/key" not in [request.path for request in standin.requests]
 
 
 async def test_another_key_is_tested_at_once(tmp_path: Path, standin: StandIn) -> None:
     """And with a good one the entry is not there any more."""
     async with app_on(tmp_path, cache_folder=tmp_path) as app:
-        names = [status_names(await listed(app, keyed(standin, key))) for key in ("sk-or-bad", "sk-or-1", "")]
+        names = [
+            status_names(await listed(app, settings(standin, API_KEY=key)))
+            for key in ("sk-or-bad", "sk-or-1", "")
+        ]
     assert names == [[REFUSED], [], [KEYLESS]]
 
 
 @pytest.mark.parametrize(
     ("base_url", "name"),
     [
-        ("not a url", "OpenRouter: wrong BASE_URL (it is not an address)"),
-        ("https//openrouter.ai/api/v1", "OpenRouter: wrong BASE_URL (it is not an address)"),
-        ("htps://openrouter.ai/api/v1", "OpenRouter: wrong BASE_URL (it is not an address)"),
-        ("https://", "OpenRouter: wrong BASE_URL (it is not an address)"),
-        ("", "OpenRouter: wrong BASE_URL (it is not an address)"),
-        ("STANDIN/api/v2", "OpenRouter: wrong BASE_URL (OpenRouter's API is not there)"),
-        ("STANDIN/_standin/x", "OpenRouter: wrong BASE_URL (OpenRouter's API is not there)"),
+        *(
+            (each, "OpenRouter: wrong BASE_URL (it is not an address)")
+            for each in ("not a url", "https//openrouter.ai/v1", "htps://openrouter.ai/v1", "https://", "")
+        ),
+        *(
+            (f"STANDIN/{path}", "OpenRouter: wrong BASE_URL (OpenRouter's API is not there)")
+            for path in ("api/v2", "_standin/x")
+        ),
     ],
 )
-async def test_a_wrong_address_is_named_as_such(
-    tmp_path: Path, standin: StandIn, base_url: str, name: str
-) -> None:
+async def test_a_wrong_address_is_named_as_such(app: App, standin: StandIn, base_url: str, name: str) -> None:
     """In the terms of its valve; there is nothing else to list."""
-    address = base_url.replace("STANDIN", standin.url)
-    async with app_on(tmp_path) as app:
-        entries = await app.models(read_settings(Valves(API_KEY="sk-or-1", BASE_URL=address)))
+    entries = await app.models(settings(standin, BASE_URL=base_url.replace("STANDIN", standin.url)))
     assert entries == [{"id": "status", "name": name}]
 
 
@@ -177,12 +162,12 @@ async def test_while_openrouter_cannot_be_reached_the_entry_says_since_when(
 
 async def test_the_list_survives_everything(tmp_path: Path, standin: StandIn) -> None:
     """A restart, another key, and another address and back, with the network down."""
-    elsewhere = read_settings(Valves(API_KEY="sk-or-1", BASE_URL=f"{standin.url}/elsewhere"))
+    elsewhere = settings(standin, BASE_URL=f"{standin.url}/elsewhere")
     async with app_on(tmp_path, cache_folder=tmp_path) as app:
         first = await app.models(settings(standin))
     async with app_on(tmp_path, down(), cache_folder=tmp_path) as app:
         again = await app.models(settings(standin))
-        other_key = await app.models(keyed(standin, "sk-or-2"))
+        other_key = await app.models(settings(standin, API_KEY="sk-or-2"))
         other_address = await app.models(elsewhere)
         back = await app.models(settings(standin))
     assert len(first) == len(LISTED)
@@ -190,14 +175,12 @@ async def test_the_list_survives_everything(tmp_path: Path, standin: StandIn) ->
     assert [entry["id"] for entry in other_address] == ["status"]
 
 
-async def test_only_so_many_keys_and_addresses_are_remembered(tmp_path: Path, standin: StandIn) -> None:
+async def test_only_so_many_keys_and_addresses_are_remembered(app: App, standin: StandIn) -> None:
     """One that was forgotten is read again."""
-    async with app_on(tmp_path) as app:
-        for number in range(12):
-            address = f"{standin.url}{'/' * number}/api/v1"
-            await app.models(read_settings(Valves(API_KEY="sk-or-1", BASE_URL=address)))
-        entries = await app.models(settings(standin))
-        assert (len(app.worker.listings), len(entries)) == (4, len(LISTED))
+    for number in range(12):
+        await app.models(settings(standin, BASE_URL=f"{standin.url}{'/' * number}/api/v1"))
+    entries = await app.models(settings(standin))
+    assert (len(app.worker.listings), len(entries)) == (4, len(LISTED))
 
 
 @pytest.mark.parametrize(
@@ -221,11 +204,10 @@ async def test_only_so_many_keys_and_addresses_are_remembered(tmp_path: Path, st
     ],
 )
 async def test_the_administrator_chooses(
-    tmp_path: Path, standin: StandIn, valves: dict[str, str], ids: list[str]
+    app: App, standin: StandIn, valves: dict[str, str], ids: list[str]
 ) -> None:
     """What is offered follows the valves; where nothing is, the entry says why."""
-    async with app_on(tmp_path) as app:
-        entries = await listed(app, settings(standin, **valves))
+    entries = await listed(app, settings(standin, **valves))
     assert [entry["id"] for entry in entries] == ids
 
 
@@ -260,24 +242,21 @@ async def test_what_keeps_no_data_is_offered_only_once_that_is_known(
         "meta-llama/llama-3.3-70b-instruct:free",
     ],
 )
-async def test_each_variant_answers(tmp_path: Path, standin: StandIn, model: str) -> None:
+async def test_each_variant_answers(new_chat: NewChat, standin: StandIn, model: str) -> None:
     """It is asked for by its own name, twice, and what is known of its model holds for it."""
-    async with app_on(tmp_path) as app:
-        chat = Chat(app, settings(standin), model=model)
-        answers = [await chat.ask("one"), await chat.ask("two")]
-    assert [answer.error for answer in answers] == [None, None]
-    assert [request.body["model"] for request in standin.responses] == [model, model]
-    assert [(request.status, request.warnings) for request in standin.responses] == [(200, [])] * 2
+    chat = new_chat(model=model)
+    assert [(await chat.ask(text)).error for text in ("one", "two")] == [None, None]
+    asked = [(each.body["model"], each.status, each.warnings) for each in standin.responses]
+    assert asked == [(model, 200, [])] * 2
     if model.startswith("openai/"):
         assert standin.responses[0].body["include"] == ["reasoning.encrypted_content"]
 
 
-async def test_a_user_falls_back_to_offered_models_alone(tmp_path: Path, standin: StandIn) -> None:
+async def test_a_user_falls_back_to_offered_models_alone(new_chat: NewChat, standin: StandIn) -> None:
     """What the filters leave, and the variants that are offered."""
     valves = {"MODEL_FILTERS": "price<=2", "VARIANTS": "openai/gpt-5.2:nitro", "USER_PARAMETERS": "models"}
     wanted = ["openai/gpt-5.2:nitro", "openai/gpt-5.2:floor", "openai/gpt-4o", "openai/gpt-4.1-mini"]
-    async with app_on(tmp_path) as app:
-        await Chat(app, settings(standin, **valves)).ask("one", models=wanted)
+    await new_chat(**valves).ask("one", models=wanted)
     assert standin.responses[0].body["models"] == ["openai/gpt-5.2:nitro", "openai/gpt-4.1-mini"]
 
 
@@ -296,11 +275,10 @@ async def test_a_user_falls_back_to_offered_models_alone(tmp_path: Path, standin
     ],
 )
 async def test_the_entry_answers_in_a_chat(
-    tmp_path: Path, standin: StandIn, role: str, key: str, expected: list[str]
+    new_chat: NewChat, standin: StandIn, role: str, key: str, expected: list[str]
 ) -> None:
     """With what is true now, at no cost: no model is asked."""
-    async with app_on(tmp_path) as app:
-        answer = await Chat(app, keyed(standin, key), model="status", role=role).ask("What is wrong?")
+    answer = await new_chat(API_KEY=key, model="status", role=role).ask("What is wrong?")
     assert (answer.error, [part for part in expected if part not in answer.text]) == (None, [])
     assert standin.responses == []
     assert "$" not in answer.text or role == "admin"
@@ -320,12 +298,9 @@ async def test_the_entry_tries_again_when_it_is_asked(tmp_path: Path, standin: S
     assert "Everything is in order." in after
 
 
-async def test_a_task_gets_nothing_from_the_entry(tmp_path: Path, standin: StandIn) -> None:
+async def test_a_task_gets_nothing_from_the_entry(new_chat: NewChat) -> None:
     """Open WebUI then uses the user's own words as the title."""
-    body = {"model": "openrouter.status", "messages": [{"role": "user", "content": "Title?"}]}
-    call = read_call(body, user={"id": "ada"}, metadata={}, task="title_generation")
-    async with app_on(tmp_path) as app:
-        outputs = [output async for output in app.answer(call, settings(standin))]
+    outputs = await new_chat(model="status").title()
     assert [type(output) for output in outputs] == [ResponseFinished]
 
 
@@ -349,26 +324,18 @@ async def test_the_entry_answers_on_the_page_and_to_bare_callers(tmp_path: Path,
     assert json.dumps(stored).count("null") == 0
 
 
-async def test_a_chat_goes_on_with_a_model(tmp_path: Path, standin: StandIn) -> None:
+async def test_a_chat_goes_on_with_a_model(new_chat: NewChat, standin: StandIn) -> None:
     """The entry's answer is part of the chat like any other."""
-    async with app_on(tmp_path) as app:
-        chat = Chat(app, settings(standin), model="status", role="admin")
-        await chat.ask("one")
-        chat.model = "openai/gpt-5.2"
-        answer = await chat.ask("two")
-    assert (answer.error, standin.responses[0].status, len(standin.responses[0].body["input"])) == (
-        None,
-        200,
-        3,
-    )
+    chat = new_chat(model="status", role="admin")
+    await chat.ask("one")
+    chat.model = "openai/gpt-5.2"
+    answer = await chat.ask("two")
+    (request,) = standin.responses
+    assert (answer.error, request.status, len(request.body["input"])) == (None, 200, 3)
 
 
 def test_the_host_finds_an_entry_for_every_state() -> None:
     """The valves' own defaults are valid, and mean: all models, no filter, no variants."""
     offer = read_settings(Pipe.Valves()).offer
-    assert (offer.patterns, offer.variants, offer.unknown_variants, offer.shows_status) == (
-        ("*",),
-        (),
-        (),
-        False,
-    )
+    found = (offer.patterns, offer.variants, offer.unknown_variants, offer.shows_status)
+    assert found == (("*",), (), (), False)

@@ -6,27 +6,21 @@ import asyncio
 import json
 import logging
 import random
-from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.app import App
-from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.turn.memory import MISSES_BEFORE_LOG
-from open_webui_openrouter_pipe.worker import Host
-from scripts.harness.database import open_database
-from scripts.harness.page import FakeRecords
-from tests.app.chat import Chat, settings
 from tests.support.audited import audited
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from open_webui_openrouter_pipe.money.audit import Bill
+    from open_webui_openrouter_pipe.store.database import Database
     from scripts.standin import StandIn
+    from tests.app.chat import Chat, NewChat
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +48,7 @@ class Observed:
     chat: Chat
     database: Database
     log: pytest.LogCaptureFixture
-    asked: int = field(default=0)
+    asked: int = 0
 
     async def ask(self, text: str, system: dict[str, str] | None = None, **parameters: Any) -> Bill:
         """Ask with this system prompt, and return the audit's row of the request."""
@@ -74,16 +68,11 @@ class Observed:
 
 
 @pytest.fixture
-async def observed(
-    tmp_path: Path, standin: StandIn, caplog: pytest.LogCaptureFixture
-) -> AsyncIterator[Observed]:
+def observed(new_chat: NewChat, caplog: pytest.LogCaptureFixture) -> Observed:
     """A chat with Claude, whose system prompt is sent as Open WebUI has it."""
     caplog.set_level(logging.INFO)
-    database = open_database(f"sqlite:///{tmp_path}/rows.db")
-    async with aclosing(App(Host(database, FakeRecords(), "secret"))) as app:
-        as_it_is = settings(standin, STEADY_SYSTEM_PROMPT=False)
-        yield Observed(Chat(app, as_it_is, model=CLAUDE), database, caplog)
-        await app.idle()
+    chat = new_chat(STEADY_SYSTEM_PROMPT=False, model=CLAUDE)
+    return Observed(chat, new_chat.app.worker.host.database, caplog)
 
 
 def broken(row: Bill) -> tuple[str, str]:

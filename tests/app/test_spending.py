@@ -15,11 +15,10 @@ import sqlalchemy as sa
 
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.host.call import read_call
 from open_webui_openrouter_pipe.money.audit import Bill
 from open_webui_openrouter_pipe.money.limits import Group, limits_of, read_limits
-from open_webui_openrouter_pipe.ports import ChatSpending, Failed, Notice
-from open_webui_openrouter_pipe.responses.effects import ResponseFinished
+from open_webui_openrouter_pipe.ports import ChatSpending
+from open_webui_openrouter_pipe.responses.effects import ResponseFinished, TextDelta
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.turn import bill
 from open_webui_openrouter_pipe.turn.bill import time_text
@@ -29,14 +28,13 @@ from scripts.benchmarks._chats import agent_chat, plain_chat
 from scripts.benchmarks.prices import forecast_errors, within_share
 from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords, Page, PipeInProcess
-from tests.app.chat import MODEL, settings
+from tests.app.chat import MODEL, Chat, settings
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from open_webui_openrouter_pipe.ports import Output
     from scripts.standin import StandIn
 
 pytestmark = pytest.mark.anyio
@@ -48,6 +46,8 @@ LINE = re.compile(
 )
 CLAUDE = "anthropic/claude-sonnet-4.5"
 LONG = "word " * 4000
+ASKING = {"CONFIRM_ABOVE_DOLLARS": 0.005}
+LIMITED = {"SPENDING_LIMITS": "user: 9/day"}
 
 
 @dataclass
@@ -62,43 +62,26 @@ class Asked:
         return self.answer
 
 
-@dataclass
-class User:
-    """A user of an app, with one chat."""
+@dataclass(slots=True, kw_only=True)
+class User(Chat):
+    """A user of an app, with one chat, and what it has cost."""
 
-    app: App
     standin: StandIn
     ledger: SpendingLedger
-    user_id: str = "ada"
-    role: str = "user"
-    model: str = MODEL
-    chat_id: str = "chat-1"
-    zone: str = ""
-    messages: list[dict[str, Any]] = field(default_factory=list)
 
-    async def outputs(
-        self, text: str, *, task: str | None = None, ask: Asked | None = None, **valves: Any
-    ) -> list[Output]:
-        """Send a message, or a task about the chat, and return all that comes."""
-        self.messages.append({"role": "user", "content": text})
-        body = {"model": f"openrouter.{self.model}", "messages": self.messages, "stream": not task}
-        ids = {"chat_id": self.chat_id, "message_id": None if task else f"m{len(self.messages)}"}
-        metadata = {**ids, "variables": {"{{CURRENT_TIMEZONE}}": self.zone}}
-        user = {"id": self.user_id, "role": self.role}
-        call = read_call(body, user=user, metadata=metadata, task=task, ask=ask)
-        found = [each async for each in self.app.answer(call, settings(self.standin, **valves))]
-        ended = [each for each in found if isinstance(each, ResponseFinished)]
-        if task:
-            self.messages.pop()
-        elif ended:
-            self.messages.append({"role": "assistant", "content": "Fine."})
-        return found
-
-    async def lines(self, text: str, **given: Any) -> list[str]:
+    async def lines(self, text: str, *, ask: Any = None, **valves: Any) -> list[str]:
         """The status lines of an answer, and its error at the end."""
-        found = await self.outputs(text, **given)
-        lines = [each.text for each in found if isinstance(each, Notice)]
-        return lines + [each.message for each in found if isinstance(each, Failed)]
+        self.settings, self.asks = settings(self.standin, **valves), ask
+        answer = await self.ask(text)
+        return [*answer.notices, *([answer.error] if answer.error else [])]
+
+    def in_zone(self, zone: str) -> None:
+        """Have the browser name this time zone."""
+        self.metadata = {"variables": {"{{CURRENT_TIMEZONE}}": zone}}
+
+    def begin(self, chat_id: str) -> None:
+        """Begin another chat."""
+        self.chat_id, self.messages = chat_id, []
 
     async def spend(self, dollars: float, *accounts: str) -> None:
         """Spend what was not sent by this app."""
@@ -113,6 +96,11 @@ class User:
         ).requests < requests:
             await asyncio.sleep(0.01)
         return found
+
+    async def held(self) -> float:
+        """What is held for the user's requests."""
+        sums = await self.ledger.sums(["user:ada"])
+        return sums["user:ada"].held if sums else 0
 
 
 @dataclass
@@ -130,6 +118,16 @@ class World:
     async def groups_of(self, user_id: str) -> Sequence[Group]:
         return self.groups
 
+    @asynccontextmanager
+    async def worker(self) -> AsyncIterator[User]:
+        """A user in a worker of their own."""
+        database = open_database(f"sqlite:///{self.folder}/rows.db")
+        host = Host(database, FakeRecords(), "secret", groups=self.groups_of)
+        ledger = SpendingLedger(database, clock=lambda: int(self.seconds))
+        async with aclosing(App(host, clock=self.clock)) as app:
+            yield User(app, settings(self.standin), chat_id="chat-1", standin=self.standin, ledger=ledger)
+            await app.idle()
+
 
 @pytest.fixture
 def world(tmp_path: Path, standin: StandIn) -> World:
@@ -138,11 +136,8 @@ def world(tmp_path: Path, standin: StandIn) -> World:
 
 @pytest.fixture
 async def user(world: World) -> AsyncIterator[User]:
-    database = open_database(f"sqlite:///{world.folder}/rows.db")
-    host = Host(database, FakeRecords(), "secret", groups=world.groups_of)
-    async with aclosing(App(host, clock=world.clock)) as app:
-        yield User(app, world.standin, SpendingLedger(database, clock=lambda: int(world.seconds)))
-        await app.idle()
+    async with world.worker() as found:
+        yield found
 
 
 def billed(standin: StandIn) -> float:
@@ -168,46 +163,36 @@ async def test_the_forecast_says_until_when_the_cache_is_warm(user: User) -> Non
     user.model = CLAUDE
     (line,) = await user.lines(LONG, COST_LINE="forecast")
     assert re.search(r"· next message from \$[\d.]+ \(\$[\d.]+ after 12:05 UTC\) ·", line)
-    user.zone = "Europe/Berlin"
+    user.in_zone("Europe/Berlin")
     (line,) = await user.lines("two", COST_LINE="forecast")
     assert "after 13:05)" in line
-    user.chat_id, user.messages = "chat-2", []
+    user.begin("chat-2")
     (line,) = await user.lines("short", COST_LINE="forecast")
     assert re.search(r"· next message from \$[\d.]+ ·", line)
 
 
-async def test_rounds_are_one_answer(tmp_path: Path, standin: StandIn) -> None:
-    """With a tool there are two requests, and one line for both."""
-    host = PipeInProcess(tmp_path, base_url=standin.base_url, COST_LINE="cost")
-    async with host as pipe:
-        page = Page(pipe, MODEL, tools={"get_weather": lambda _: "sunny"})
-        answer = await page.ask("[[standin: call=get_weather]]")
-        again = await page.ask("And now?")
-    assert len(standin.responses) == 3
-    (line,), tokens = answer.notices, [each.usage["input_tokens"] for each in standin.responses if each.usage]
-    assert f"{tokens[0] + tokens[1]:,} tokens in" in line
-    assert f"{tokens[2]:,} tokens in" in again.notices[0]
-
-
-async def test_what_an_earlier_round_said_stays_in_sight(tmp_path: Path, standin: StandIn) -> None:
-    """The last line of the answer begins with it; that of the next answer does not."""
+@pytest.mark.parametrize("valves", [UserValves(), UserValves(CONTEXT_AIM="thrifty")])
+async def test_rounds_are_one_answer(tmp_path: Path, standin: StandIn, valves: UserValves) -> None:
+    """With a tool there are two requests, and one line for both; it begins with what an earlier round said."""
     host = PipeInProcess(tmp_path, base_url=standin.base_url, COST_LINE="cost", ENABLE_USER_OVERRIDE=False)
     async with host as pipe:
-        tools = {"get_weather": lambda _: "sunny"}
-        page = Page(pipe, MODEL, tools=tools, valves=UserValves(CONTEXT_AIM="thrifty"))
+        page = Page(pipe, MODEL, tools={"get_weather": lambda _: "sunny"}, valves=valves)
         answer = await page.ask("[[standin: call=get_weather]]")
         again = await page.ask("And now?")
-    (said, last), (next_line,) = answer.notices, again.notices
-    assert said.endswith("CONTEXT_AIM.")
-    assert last.startswith(f"{said} · $0.")
+    tokens = [each.usage["input_tokens"] for each in standin.responses if each.usage]
+    (*said, last), (next_line,) = answer.notices, again.notices
+    assert [line.endswith("CONTEXT_AIM.") for line in said] == [True] * (valves != UserValves())
+    assert last.startswith(" · ".join([*said, "$0."]))
     assert next_line.startswith("$0.")
+    assert f"{tokens[0] + tokens[1]:,} tokens in" in last
+    assert f"{tokens[2]:,} tokens in" in next_line
 
 
 async def test_everything_is_in_the_ledger(user: User, standin: StandIn) -> None:
     """Answers and tasks, with what was read from the cache and what that saved."""
-    await user.outputs(LONG)
-    await user.outputs("two")
-    await user.outputs("### Task: a title", task="title_generation")
+    await user.lines(LONG)
+    await user.lines("two")
+    await user.title()
     total = await user.total(3)
     assert total.cost == pytest.approx(billed(standin))
     usages = [each.usage for each in standin.responses if each.usage]
@@ -223,36 +208,24 @@ async def test_everything_is_in_the_ledger(user: User, standin: StandIn) -> None
 async def test_summaries_are_in_the_ledger(user: User, standin: StandIn) -> None:
     """Whoever waits for them."""
     user.model = "standin/small"
-    await user.outputs("hello")
-    for _ in range(10):
-        await user.outputs("word " * 900, COST_LINE="off")
+    for text in ("hello", *["word " * 900] * 10):
+        await user.lines(text)
     await user.app.idle()
     assert any(each.is_summary for each in standin.responses)
-    total = await user.total(len(standin.responses))
-    assert total.cost == pytest.approx(billed(standin))
+    assert (await user.total(len(standin.responses))).cost == pytest.approx(billed(standin))
 
 
 async def test_an_answer_that_is_stopped_is_billed_by_our_own_count(user: User, standin: StandIn) -> None:
     """Otherwise stopping each answer just before its end would cost nothing; nothing is held any more."""
-    call = read_call(
-        {
-            "model": f"x.{MODEL}",
-            "messages": [{"role": "user", "content": f"{LONG} [[standin: slow=60]]"}],
-            "stream": True,
-        },
-        user={"id": "ada"},
-        metadata={"chat_id": "chat-1", "message_id": "m1"},
-        task=None,
-    )
-    chosen = settings(standin, SPENDING_LIMITS="user: 9/day")
-    async with aclosing(user.app.answer(call, chosen)) as outputs:
+    user.messages = [{"role": "user", "content": f"{LONG} [[standin: slow=60]]"}]
+    async with aclosing(user.app.answer(user.call(), settings(standin, **LIMITED))) as outputs:
         async for output in outputs:
-            if type(output).__name__ == "TextDelta":
+            if isinstance(output, TextDelta):
                 break
     total = await user.total(1)
     assert total.input_tokens == pytest.approx(4020, rel=0.1)
     assert total.cost > 0.006
-    assert (await user.ledger.sums(["user:ada"]))["user:ada"].held == 0
+    assert await user.held() == 0
 
 
 @pytest.mark.parametrize(
@@ -264,13 +237,10 @@ async def test_an_answer_that_is_stopped_is_billed_by_our_own_count(user: User, 
 )
 async def test_a_request_that_fails_at_once_costs_nothing(user: User, failure: str) -> None:
     """Whether its stream has begun or not; and what was held for it is given back."""
-    lines = await user.lines(f"[[standin: {failure}]]", SPENDING_LIMITS="user: 9/day", COST_LINE="cost")
+    lines = await user.lines(f"[[standin: {failure}]]", **LIMITED, COST_LINE="cost")
     assert len(lines) == 1
     await user.app.idle()
-    while await user.ledger.sums(["user:ada"]) != {}:
-        sums = (await user.ledger.sums(["user:ada"]))["user:ada"]
-        if not sums.held:
-            break
+    while await user.held():  # noqa: ASYNC110 - given back by a task that is the app's own
         await asyncio.sleep(0.01)
     assert await user.ledger.of_chat("ada", "chat-1") == ChatSpending()
 
@@ -280,36 +250,31 @@ async def test_a_request_that_fails_at_once_costs_nothing(user: User, failure: s
 
 async def test_an_expensive_message_is_asked_about(user: User, standin: StandIn) -> None:
     """A yes sends it; below the threshold, and where nobody can be asked, nothing is asked."""
-    yes = Asked(answer=True)
-    lines = await user.lines(LONG, ask=yes, CONFIRM_ABOVE_DOLLARS=0.005)
-    assert lines == []
+    yes, absent = Asked(answer=True), Asked(answer=None)
+    assert await user.lines(f'{LONG} [[standin: text="Read."]]', ask=yes, **ASKING) == []
     ((title, text),) = yes.questions
     assert re.fullmatch(r"Send this for about \$0\.00[67]\d?\?", title)
     assert re.match(
         r"The model reads about [34],\d\d0 tokens for this message, none of them from the provider's", text
     )
-    await user.outputs("cheap by now", ask=yes, CONFIRM_ABOVE_DOLLARS=0.005)
-    assert (len(yes.questions), len(standin.responses)) == (1, 2)
-    absent = Asked(answer=None)
-    user.chat_id, user.messages = "chat-2", []
-    await user.outputs(LONG, ask=absent, CONFIRM_ABOVE_DOLLARS=0.005)
-    await user.outputs(LONG, CONFIRM_ABOVE_DOLLARS=0.005)
-    assert (len(absent.questions), len(standin.responses)) == (1, 4)
+    await user.lines("cheap by now", ask=yes, **ASKING)
+    user.begin("chat-2")
+    await user.lines(LONG, ask=absent, **ASKING)
+    await user.lines(LONG, **ASKING)
+    assert (len(yes.questions), len(absent.questions), len(standin.responses)) == (1, 1, 4)
 
 
 async def test_a_no_costs_nothing(user: User, standin: StandIn) -> None:
     """Nothing is sent, neither the message nor a title; the next message is another matter."""
     no = Asked(answer=False)
-    lines = await user.lines(LONG, ask=no, CONFIRM_ABOVE_DOLLARS=0.005, SPENDING_LIMITS="user: 9/day")
-    assert re.fullmatch(
-        r"Not sent: you did not agree to about \$0\.00[67]\d?\. Nothing was charged\.", "\n".join(lines)
-    )
-    await user.outputs("### Task: a title", task="title_generation")
+    (line,) = await user.lines(LONG, ask=no, **ASKING, **LIMITED)
+    assert re.fullmatch(r"Not sent: you did not agree to about \$0\.00[67]\d?\. Nothing was charged\.", line)
+    await user.title()
     assert standin.responses == []
     assert await user.ledger.sums(["user:ada"]) == {}
     user.messages.clear()
-    assert await user.lines("short", ask=no, CONFIRM_ABOVE_DOLLARS=0.005) == []
-    await user.outputs("### Task: a title", task="title_generation")
+    assert await user.lines("short", ask=no, **ASKING) == []
+    await user.title()
     assert len(standin.responses) == 2
 
 
@@ -318,30 +283,24 @@ async def test_nobody_waits_for_ever_for_an_answer(
 ) -> None:
     """A question that is left open counts as a no."""
 
-    class Silent(Asked):
-        async def __call__(self, title: str, text: str) -> bool | None:
-            await asyncio.Event().wait()
-            return await super().__call__(title, text)
+    async def wait(_title: str, _text: str) -> bool | None:
+        await asyncio.Event().wait()
+        return True
 
     monkeypatch.setattr(bill, "ANSWER_SECONDS", 0.01)
-    lines = await user.lines(LONG, ask=Silent(answer=True), CONFIRM_ABOVE_DOLLARS=0.005)
-    assert "Nothing was charged." in lines[0]
-    assert standin.responses == []
+    (line,) = await user.lines(LONG, ask=wait, **ASKING)
+    assert ("Nothing was charged." in line, standin.responses) == (True, [])
 
 
 async def test_whoever_is_asked_keeps_nobody_waiting(user: User, standin: StandIn) -> None:
     """Its place among the running requests is others' until the answer is there."""
     asked, may_answer = asyncio.Event(), asyncio.Event()
 
-    class Thinking(Asked):
-        async def __call__(self, title: str, text: str) -> bool | None:
-            asked.set()
-            await may_answer.wait()
-            return await super().__call__(title, text)
+    async def think(_title: str, _text: str) -> bool | None:
+        asked.set()
+        return await may_answer.wait()
 
-    first = asyncio.create_task(
-        user.lines(LONG, ask=Thinking(answer=True), CONFIRM_ABOVE_DOLLARS=0.005, MAX_REQUESTS=1)
-    )
+    first = asyncio.create_task(user.lines(LONG, ask=think, **ASKING, MAX_REQUESTS=1))
     await asked.wait()
     other = replace(user, user_id="eve", chat_id="chat-2", messages=[])
     assert await other.lines("short", MAX_REQUESTS=1) == []
@@ -362,12 +321,12 @@ async def test_what_is_held_after_the_user_has_left_is_released(
         asked.set()
         await may_hold.wait()
         found = await hold(ledger, *given)
-        assert (await user.ledger.sums(["user:ada"]))["user:ada"].held > 0
+        assert await user.held() > 0
         held.set()
         return found
 
     monkeypatch.setattr(SpendingLedger, "hold", hold_late)
-    answer = asyncio.create_task(user.lines("one", SPENDING_LIMITS="user: 9/day"))
+    answer = asyncio.create_task(user.lines("one", **LIMITED))
     await asked.wait()
     answer.cancel()
     await asyncio.wait({answer})
@@ -376,22 +335,22 @@ async def test_what_is_held_after_the_user_has_left_is_released(
     await held.wait()
     await asyncio.sleep(0)
     await ledgers[0].idle()
-    assert (await user.ledger.sums(["user:ada"]))["user:ada"].held == 0
+    assert await user.held() == 0
 
 
 async def test_giving_up_a_warm_cache_is_asked_about(user: User, world: World, standin: StandIn) -> None:
     """A switch of model that costs more than the threshold, as long as the other model has the chat in its cache."""
     yes = Asked(answer=True)
-    await user.outputs(f'{LONG} [[standin: text="Read."]]')
+    await user.lines(f'{LONG} [[standin: text="Read."]]')
     user.model = CLAUDE
-    await user.outputs("switched", ask=yes, CONFIRM_ABOVE_DOLLARS=0.012)
+    await user.lines("switched", ask=yes, CONFIRM_ABOVE_DOLLARS=0.012)
     ((title, text),) = yes.questions
     assert title.startswith("Send this for about $0.01")
     assert f"{MODEL} still has this chat in its cache" in text
-    await user.outputs("again", ask=yes, CONFIRM_ABOVE_DOLLARS=0.012)
+    await user.lines("again", ask=yes, CONFIRM_ABOVE_DOLLARS=0.012)
     world.seconds += 301
     user.model = "openai/gpt-5.6-sol"
-    await user.outputs("both are cold", ask=yes, CONFIRM_ABOVE_DOLLARS=0.02)
+    await user.lines("both are cold", ask=yes, CONFIRM_ABOVE_DOLLARS=0.02)
     assert (len(yes.questions), len(standin.responses)) == (1, 4)
 
 
@@ -400,86 +359,83 @@ async def test_giving_up_a_warm_cache_is_asked_about(user: User, world: World, s
 
 async def test_at_a_limit_nothing_is_sent(user: User, world: World, standin: StandIn) -> None:
     """The line says whose limit it is and until when; a task gets nothing; the next day all goes on."""
-    limits = "user: 2/day 20/month; all: 3/day"
+    limits = {"SPENDING_LIMITS": "user: 2/day 20/month; all: 3/day"}
     await user.spend(1.99)
     await user.spend(0.02)
-    user.zone = "Europe/Berlin"
-    lines = await user.lines("one", SPENDING_LIMITS=limits)
-    assert lines == [
+    user.in_zone("Europe/Berlin")
+    assert await user.lines("one", **limits) == [
         "Your spending limit of $2.00 a day is used up, until tomorrow at 01:00. Nothing was sent."
     ]
-    (ended,) = await user.outputs("### Task:", task="title_generation", SPENDING_LIMITS=limits)
-    assert isinstance(ended, ResponseFinished)
+    assert [type(each) for each in await user.title()] == [ResponseFinished]
     assert standin.responses == []
     world.seconds += 12 * 3600
     user.messages.clear()
-    assert await user.lines("one", SPENDING_LIMITS=limits) == []
+    assert await user.lines("one", **limits) == []
 
 
 async def test_the_limits_of_groups_and_of_all(user: User, world: World) -> None:
     """What others spend counts there; administrators are only under the limit of all."""
     world.groups = [Group("g1", "Students")]
     await user.spend(5, "group:g1")
-    limits = "group Students: 5/month; all: 30/month"
-    (line,) = await user.lines("one", SPENDING_LIMITS=limits)
+    limits = {"SPENDING_LIMITS": "group Students: 5/month; all: 30/month"}
+    (line,) = await user.lines("one", **limits)
     assert line.startswith(
         "The spending limit of the group Students of $5.00 a month is used up, until on 1 Dec"
     ) or ("1 December" in line)
     user.role = "admin"
-    assert await user.lines("one", SPENDING_LIMITS=limits) == []
+    assert await user.lines("one", **limits) == []
     await user.spend(30, "all")
-    (line,) = await user.lines("one", SPENDING_LIMITS=limits)
+    (line,) = await user.lines("one", **limits)
     assert line.startswith("The spending limit of all users of $30.00 a month is used up")
 
 
 async def test_near_a_limit_the_cheaper_path_is_taken_and_said(user: User, standin: StandIn) -> None:
     """Said once; the service tier or the provider only where the valve has it."""
     await user.spend(1.7)
-    near = "Your spending limit of $2.00 a day is nearly used up, until tomorrow at 00:00 UTC"
-    (line,) = await user.lines("one", SPENDING_LIMITS="user: 2/day")
-    assert line.startswith(near)
-    await user.total(1)  # what is held until then may be all that is left
-    assert await user.lines("two", SPENDING_LIMITS="user: 2/day", NEAR_LIMIT="flex") == []
-    await user.total(2)
-    assert await user.lines("three", SPENDING_LIMITS="user: 2/day", NEAR_LIMIT="floor") == []
-    first, second, third = (each.body for each in standin.responses)
-    assert (first.get("service_tier"), first.get("provider")) == (None, None)
-    assert (second["service_tier"], third["provider"]) == ("flex", {"sort": "price"})
+    lines = []
+    for count, ways in enumerate(({}, {"NEAR_LIMIT": "flex"}, {"NEAR_LIMIT": "floor"}), start=1):
+        lines += await user.lines(f"question {count}", SPENDING_LIMITS="user: 2/day", **ways)
+        await user.total(count)  # what is held until then may be all that is left
+    (line,) = lines
+    assert line.startswith(
+        "Your spending limit of $2.00 a day is nearly used up, until tomorrow at 00:00 UTC"
+    )
+    taken = [(each.body.get("service_tier"), each.body.get("provider")) for each in standin.responses]
+    assert taken == [(None, None), ("flex", None), (None, {"sort": "price"})]
 
 
 async def test_a_limit_that_cannot_be_read_lets_no_user_chat(user: User, standin: StandIn) -> None:
     """Rather than let them spend without one; an administrator reads the part that is wrong, and can chat."""
-    (line,) = await user.lines("one", SPENDING_LIMITS="user: 2/week")
-    assert "SPENDING_LIMITS" in line
-    assert "user: 2/week" in line
-    assert standin.responses == []
-    user.role = "admin"
-    (line,) = await user.lines("one", SPENDING_LIMITS="user: 2/week")
-    assert "Users cannot chat" in line
-    assert len(standin.responses) == 1
+    lines = []
+    for role in ("user", "admin"):
+        user.role = role
+        lines += await user.lines("one", SPENDING_LIMITS="user: 2/week")
+        assert len(standin.responses) == (role == "admin")
+    assert "SPENDING_LIMITS" in lines[0]
+    assert "user: 2/week" in lines[0]
+    assert "Users cannot chat" in lines[1]
+    assert len(lines) == 2
 
 
-async def test_limits_that_cannot_be_checked_let_nobody_chat(user: User, standin: StandIn) -> None:
-    """Without the database nobody knows what was total."""
-    await user.spend(0.1)
-    await user.ledger._database.change(sa.text("DROP TABLE openrouter_pipe_spending"))
-    (line,) = await user.lines("one", SPENDING_LIMITS="user: 2/day")
-    assert "cannot be checked" in line
-    assert standin.responses == []
-    assert await user.lines("two") == []
-
-
-async def test_groups_that_cannot_be_read_let_nobody_chat(user: User, world: World, standin: StandIn) -> None:
-    """As far as limits name groups: which of them are theirs is not known."""
+@pytest.mark.parametrize("missing", ["database", "groups"])
+async def test_limits_that_cannot_be_checked_let_nobody_chat(
+    user: User, standin: StandIn, missing: str
+) -> None:
+    """Without the database nobody knows what was spent, without the groups not who is in those that limits name."""
 
     async def fail(user_id: str) -> Sequence[Group]:
         raise StoreUnavailable("The groups of a user cannot be read.", detail=user_id)
 
-    user.app.worker.spending = replace(user.app.worker.spending, groups=fail)
-    (line,) = await user.lines("one", SPENDING_LIMITS="each of Students: 2/day")
-    assert "cannot be checked" in line
-    assert standin.responses == []
-    assert await user.lines("two", SPENDING_LIMITS="user: 2/day") == []
+    await user.spend(0.1)
+    if missing == "database":
+        await user.ledger._database.change(sa.text("DROP TABLE openrouter_pipe_spending"))
+        limits, unlimited = "user: 2/day", ""
+    else:
+        user.app.worker.spending = replace(user.app.worker.spending, groups=fail)
+        limits, unlimited = "each of Students: 2/day", "user: 2/day"
+    (line,) = await user.lines("one", SPENDING_LIMITS=limits)
+    assert ("cannot be checked" in line, standin.responses) == (True, [])
+    assert await user.lines("two", SPENDING_LIMITS=unlimited) == []
 
 
 @pytest.mark.parametrize(
@@ -513,11 +469,8 @@ async def test_what_is_held_is_the_most_that_a_request_may_cost(
 async def test_an_own_key_is_under_no_limit(user: User) -> None:
     """What users pay themselves is in their chat's row, and in nobody's account."""
     chosen = settings(user.standin, SPENDING_LIMITS="user: 0/day")
-    chosen = replace(chosen, spending=replace(chosen.spending, own_key=True))
-    body = {"model": f"x.{MODEL}", "messages": [{"role": "user", "content": "hi"}], "stream": True}
-    ids = {"chat_id": "chat-1", "message_id": "m1"}
-    call = read_call(body, user={"id": "ada"}, metadata=ids, task=None)
-    assert not [each async for each in user.app.answer(call, chosen) if isinstance(each, Failed)]
+    user.settings = replace(chosen, spending=replace(chosen.spending, own_key=True))
+    assert (await user.ask("hi")).error is None
     assert (await user.total(1)).cost > 0
     assert await user.ledger.sums(["user:ada", "all"]) == {}
 
@@ -532,10 +485,9 @@ async def test_near_a_limit_requests_wait_for_each_other(
     monkeypatch.setattr(bill, "_POLL_SECONDS", 0.01)
     monkeypatch.setattr(bill, "WAIT_SECONDS", 0.05)
     await user.ledger.hold("more", 0.05, under)
-    lines = await user.lines("one", SPENDING_LIMITS=limits)
-    assert lines[0].startswith("Waiting for other answers")
-    assert lines[1:] == ["The wait is over.", lines[2]]
-    assert lines[2].startswith("Nothing was sent")
+    waiting, over, refused = await user.lines("one", SPENDING_LIMITS=limits)
+    assert waiting.startswith("Waiting for other answers")
+    assert (over, refused.startswith("Nothing was sent")) == ("The wait is over.", True)
     monkeypatch.setattr(bill, "WAIT_SECONDS", 60.0)
     tries, hold = list[str](), SpendingLedger.hold
 
@@ -544,46 +496,41 @@ async def test_near_a_limit_requests_wait_for_each_other(
         return await hold(ledger, name, *given)
 
     monkeypatch.setattr(SpendingLedger, "hold", counted)
-    waiting = asyncio.create_task(user.lines("two", SPENDING_LIMITS=limits))
+    second = asyncio.create_task(user.lines("two", SPENDING_LIMITS=limits))
     await eventually(lambda: len(tries) > 1)
     user.ledger.release("other", ["user:ada"])
     user.ledger.release("more", ["user:ada"])
-    first, over = (await waiting)[:2]
-    assert (first.startswith("Waiting for other answers"), over) == (True, "The wait is over.")
+    assert (await second)[:2] == [waiting, over]
     assert len(standin.responses) == 1
 
 
 async def test_two_workers_refuse_together(world: World, standin: StandIn) -> None:
     """Twelve chats at once in two workers on one database: no more than one request goes beyond the limit."""
-    limits = "user: 0.05/day"
-    async with worker(world) as first, worker(world) as second:
+    limits = {"SPENDING_LIMITS": "user: 0.05/day"}
+    async with world.worker() as first, world.worker() as second:
         users = [
             replace(each, chat_id=f"chat-{at}", messages=[]) for at in range(6) for each in (first, second)
         ]
         for _ in range(4):
-            await asyncio.gather(*(each.lines(LONG, SPENDING_LIMITS=limits) for each in users))
+            await asyncio.gather(*(each.lines(LONG, **limits) for each in users))
         costs = [each.usage["cost"] for each in standin.responses if each.usage]
         assert 0.05 <= sum(costs) < 0.05 + max(costs)
-        (line,) = await users[0].lines(LONG, SPENDING_LIMITS=limits)
+        (line,) = await users[0].lines(LONG, **limits)
         assert "is used up" in line
 
 
-@asynccontextmanager
-async def worker(world: World) -> AsyncIterator[User]:
-    """A user in a worker of their own."""
-    database = open_database(f"sqlite:///{world.folder}/rows.db")
-    async with aclosing(App(Host(database, FakeRecords(), "secret"), clock=world.clock)) as app:
-        yield User(app, world.standin, SpendingLedger(database, clock=lambda: int(world.seconds)))
-        await app.idle()
-
-
-def test_times_are_those_of_the_user() -> None:
+@pytest.mark.parametrize(
+    ("later_seconds", "zone", "text"),
+    [
+        (0, "Europe/Berlin", "1 December at 01:00"),
+        (86_400, "Asia/Tokyo", "tomorrow at 09:00"),
+        (129_599, "nowhere", "tomorrow at 00:00 UTC"),
+        (129_600, "", "00:00 UTC"),
+    ],
+)
+def test_times_are_those_of_the_user(later_seconds: float, zone: str, text: str) -> None:
     """A day that is neither today nor tomorrow is named; an unknown zone is UTC, marked."""
-    later = datetime(2026, 12, 1, tzinfo=UTC)
-    assert time_text(later, NOON, "Europe/Berlin") == "1 December at 01:00"
-    assert time_text(later, NOON + 86_400, "Asia/Tokyo") == "tomorrow at 09:00"
-    assert time_text(later, NOON + 129_599, "nowhere") == "tomorrow at 00:00 UTC"
-    assert time_text(later, NOON + 129_600, "") == "00:00 UTC"
+    assert time_text(datetime(2026, 12, 1, tzinfo=UTC), NOON + later_seconds, zone) == text
 
 
 # --- how exact the forecast is

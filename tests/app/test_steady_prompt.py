@@ -70,25 +70,23 @@ async def test_every_worker_sends_the_first_prompt(tmp_path: Path, standin: Stan
     assert (third[0], has_note(third)) == ("It is ten.", False)
 
 
-async def test_a_chat_that_is_not_saved_keeps_no_prompt(tmp_path: Path, standin: StandIn) -> None:
+async def test_a_chat_that_is_not_saved_keeps_no_prompt(app: App, standin: StandIn) -> None:
     """Its memories are sent behind it all the same."""
     chat = PromptedChat(standin)
     chat.chat_id = "temporary:1"
-    async with app_on(tmp_path) as app:
-        await chat.ask(app, "It is ten.")
-        sent = await chat.ask(app, f"It is noon.\n{MEMORIES}")
-        assert await stored_prompts(app) == 0
+    await chat.ask(app, "It is ten.")
+    sent = await chat.ask(app, f"It is noon.\n{MEMORIES}")
+    assert await stored_prompts(app) == 0
     assert (sent[0], sent[-2], has_note(sent)) == ("It is noon.", MEMORIES, False)
 
 
-async def test_switched_off_nothing_is_kept_or_moved(tmp_path: Path, standin: StandIn) -> None:
+async def test_switched_off_nothing_is_kept_or_moved(app: App, standin: StandIn) -> None:
     """The prompt is the host's."""
     chat = PromptedChat(standin, STEADY_SYSTEM_PROMPT=False)
-    async with app_on(tmp_path) as app:
-        for hour in ("ten", "noon"):
-            prompt = f"It is {hour}.\n{MEMORIES}"
-            assert (await chat.ask(app, prompt))[0] == prompt
-        assert await stored_prompts(app) == 0
+    for hour in ("ten", "noon"):
+        prompt = f"It is {hour}.\n{MEMORIES}"
+        assert (await chat.ask(app, prompt))[0] == prompt
+    assert await stored_prompts(app) == 0
 
 
 async def cached_share(

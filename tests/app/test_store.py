@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import secrets
 import threading
 import weakref
@@ -17,17 +16,12 @@ import sqlalchemy as sa
 from redis.asyncio import Redis
 
 from open_webui_openrouter_pipe.app import App
-from open_webui_openrouter_pipe.ports import RequestOrigin
-from open_webui_openrouter_pipe.responses.items import FunctionCall, Item, Reasoning
-from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.sealing import Keyring
-from open_webui_openrouter_pipe.turn.recorder import Persistence, Recorder
 from open_webui_openrouter_pipe.worker import Host
 from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords
-from tests.app.chat import Answer, Chat, received_reasoning_ids, sent_reasoning_ids, settings
-from tests.store.fakes import MemoryRows
+from tests.app.chat import Chat, NewChat, app_on, received_reasoning_ids, sent_reasoning_ids, settings, url_in
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -40,9 +34,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-UNAVAILABLE = "Stored items that could not be reloaded: 2. The database is unavailable."
+UNAVAILABLE = "Stored items that could not be reloaded: 1. The database is unavailable."
 KEPT = 1
-"""What an answer of the stand-in leaves in the store: its reasoning, and the phase of its message."""
+"""What an answer of the stand-in leaves in the store: its reasoning."""
 UNREADABLE = "Stored items that could not be reloaded: 1 (1 encrypted with another key, or damaged)."
 NO_KEY = (
     "Reasoning and tool results are not kept, because there is no key to encrypt them with. An administrator can set "
@@ -67,11 +61,6 @@ async def served(
     database = open_database(postgres_server.url, schema=postgres_schema)
     async with aclosing(App(Host(database, FakeRecords(), "secret", redis=link))) as app:
         yield app
-
-
-def open_app(folder: Path, records: FakeRecords | None = None) -> App:
-    """An app on a SQLite file, as another worker would be."""
-    return App(Host(open_database(f"sqlite:///{folder}/rows.db"), records or FakeRecords(), "secret"))
 
 
 def stored(url: str, schema: str) -> list[str]:
@@ -126,7 +115,7 @@ async def test_without_a_database_nothing_is_kept(
 
 async def change_keys(folder: Path, standin: StandIn, *keys: str) -> list[tuple[str, ...]]:
     """Ask one question with each value of the valve, in one chat; the status lines of each answer."""
-    async with aclosing(open_app(folder)) as app:
+    async with app_on(folder) as app:
         chat = Chat(app, settings(standin))
         notices = []
         for number, key in enumerate(keys):
@@ -157,21 +146,18 @@ async def test_a_missing_key_is_reported_once_until_it_is_back(
 async def test_the_first_passphrase_seals(tmp_path: Path, standin: StandIn) -> None:
     """A new one before the old one is the key of the next row; spaces belong to it."""
     await change_keys(tmp_path, standin, "the old passphrase", "the new passphrase, the old passphrase")
-    database = open_database(f"sqlite:///{tmp_path}/rows.db")
-    table = database.tables.artifact
-    found = await database.fetch(sa.select(table.c.key_id).distinct().order_by(table.c.key_id))
+    async with aclosing(open_database(url_in(tmp_path))) as database:
+        found = await database.fetch(sa.select(database.tables.artifact.c.key_id).distinct())
     expected = [Keyring([], passphrases=[f"the {age} passphrase"]).first_id for age in ("new", "old")]
     assert sorted(key_id for (key_id,) in found) == sorted(expected)
-    await database.aclose()
 
 
 async def test_keys_are_derived_once_and_in_a_thread(
-    tmp_path: Path, standin: StandIn, caplog: pytest.LogCaptureFixture
+    new_chat: NewChat, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Questions that arrive together wait for the same derivation, and the event loop is free meanwhile."""
-    async with aclosing(open_app(tmp_path)) as app:
-        valves = settings(standin, ARTIFACT_ENCRYPTION_KEY="short")
-        answers = await asyncio.gather(*(Chat(app, valves).ask(f"question {number}") for number in range(3)))
+    chats = [new_chat(ARTIFACT_ENCRYPTION_KEY="short") for _ in range(3)]
+    answers = await asyncio.gather(*(chat.ask("question") for chat in chats))
     assert [(len(answer.marked), answer.error) for answer in answers] == [(KEPT, None)] * 3
     [warning] = caplog.records
     assert warning.thread != threading.get_ident()
@@ -189,9 +175,8 @@ async def test_a_host_with_an_odd_secret_answers(
     tmp_path: Path, standin: StandIn, secret: str, passphrase: str, kept: int, notices: tuple[str, ...]
 ) -> None:
     """Without any key nothing is kept, which is said once; bytes that are no text are a key as any other."""
-    database = open_database(f"sqlite:///{tmp_path}/rows.db")
-    async with aclosing(App(Host(database, FakeRecords(), secret))) as app:
-        chat = Chat(app, settings(standin, ARTIFACT_ENCRYPTION_KEY=passphrase))
+    async with app_on(tmp_path, secret=secret) as app:
+        chat = NewChat(app, standin)(ARTIFACT_ENCRYPTION_KEY=passphrase)
         answers = [await chat.ask("one"), await chat.ask("two")]
     assert [(len(answer.marked), answer.notices, answer.error) for answer in answers] == [
         (kept, notices, None),
@@ -200,22 +185,12 @@ async def test_a_host_with_an_odd_secret_answers(
     assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[: bool(kept)]
 
 
-async def age(folder: Path, days: float) -> None:
+async def age(app: App, days: float) -> None:
     """Make all rows older, and the next sweep due."""
-    database = open_database(f"sqlite:///{folder}/rows.db")
+    database = app.worker.host.database
     table = database.tables.artifact
-    older = sa.update(table).values(last_used=table.c.last_used - int(days * DAY_SECONDS))
-    await database.run(lambda connection: connection.execute(older))
-    await database.run(lambda connection: connection.execute(sa.delete(database.tables.lease)))
-    await database.aclose()
-
-
-async def ask_until_idle(app: App, chat: Chat, text: str) -> Answer:
-    """Ask, and let the sweep that the question started come to its end."""
-    chat.app = app
-    answer = await chat.ask(text)
-    await app.idle()
-    return answer
+    await database.change(sa.update(table).values(last_used=table.c.last_used - int(days * DAY_SECONDS)))
+    await database.change(sa.delete(database.tables.lease))
 
 
 @pytest.mark.parametrize(("days", "kept"), [(30, 0), (0, 1)])
@@ -223,26 +198,30 @@ async def test_a_request_starts_the_sweep_with_its_settings(
     tmp_path: Path, standin: StandIn, days: int, kept: int
 ) -> None:
     """Rows that were unused for longer than the valve says are gone, unless it says for ever."""
-    async with aclosing(open_app(tmp_path)) as one, aclosing(open_app(tmp_path)) as two:
-        chat = Chat(one, settings(standin, ARTIFACT_CLEANUP_DAYS=days))
-        await ask_until_idle(one, chat, "one")
-        await age(tmp_path, 31)
-        await ask_until_idle(two, Chat(two, chat.settings), "elsewhere")
+    async with app_on(tmp_path) as one, app_on(tmp_path) as two:
+        chat = NewChat(one, standin)(ARTIFACT_CLEANUP_DAYS=days)
+        await chat.ask("one")
+        await one.idle()
+        await age(one, 31)
+        await Chat(two, chat.settings).ask("elsewhere")
+        await two.idle()
         await chat.ask("two")
     assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:kept]
 
 
 async def test_workers_sweep_once_a_day_together(tmp_path: Path, standin: StandIn) -> None:
     """Of three workers with two questions each, one looks through the rows."""
-    async with aclosing(open_app(tmp_path)) as app:
-        await ask_until_idle(app, Chat(app, settings(standin)), "zero")
-    await age(tmp_path, 0)
+    async with app_on(tmp_path) as app:
+        await Chat(app, settings(standin)).ask("zero")
+        await app.idle()
+        await age(app, 0)
     records = FakeRecords()
     for _ in range(3):
-        async with aclosing(open_app(tmp_path, records)) as app:
+        async with app_on(tmp_path, records=records) as app:
             chat = Chat(app, settings(standin))
-            await ask_until_idle(app, chat, "one")
-            await ask_until_idle(app, chat, "two")
+            for text in ("one", "two"):
+                await chat.ask(text)
+                await app.idle()
     assert records.lookups == 3  # of the users in artifacts, audit and ledger
 
 
@@ -257,12 +236,13 @@ async def test_a_sweep_that_fails_harms_no_answer(
     tmp_path: Path, standin: StandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is written to the log, and the chat goes on."""
-    async with aclosing(open_app(tmp_path)) as app:
+    async with app_on(tmp_path) as app:
         chat = Chat(app, settings(standin))
-        await ask_until_idle(app, chat, "one")
-    await age(tmp_path, 0)
-    async with aclosing(open_app(tmp_path, UnreachableRecords())) as app:
-        answer = await ask_until_idle(app, chat, "two")
+        await chat.ask("one")
+        await app.idle()
+        await age(app, 0)
+    async with app_on(tmp_path, records=UnreachableRecords()) as chat.app:
+        answer = await chat.ask("two")
     assert (answer.error, answer.notices) == (None, ())
     assert [record.message for record in caplog.records] == ["the sweep of stored items ended early"]
 
@@ -273,8 +253,7 @@ async def test_a_dropped_app_ends_all_that_it_started(
 ) -> None:
     """Nobody closes it; once nobody holds it, its tasks end and its connections are closed."""
     before = asyncio.all_tasks()
-    database = open_database(f"sqlite:///{tmp_path}/rows.db")
-    app = App(Host(database, FakeRecords(), "secret", redis=link))
+    app = App(Host(open_database(url_in(tmp_path)), FakeRecords(), "secret", redis=link))
     await app.models(settings(standin))
     await Chat(app, settings(standin)).ask("one")
     reference, http = weakref.ref(app), app.worker.own.http
@@ -283,25 +262,3 @@ async def test_a_dropped_app_ends_all_that_it_started(
     gc.collect()
     assert reference() is None
     await eventually(lambda: http.is_closed and asyncio.all_tasks() == before)
-
-
-async def test_an_item_that_is_too_large_gets_no_marker() -> None:
-    """Of two items of a round the one that fits is stored; the other is counted as lost."""
-    store = SealedArtifacts(MemoryRows(), Keyring(["key"]), ArtifactLimits(item_bytes=500))
-    ids = iter(["large", "small"])
-    recorder = Recorder(
-        store,
-        origin=RequestOrigin("ada", "chat", "message", "openai/gpt-5.2"),
-        persistence=Persistence("conversation", tools=True),
-        new_id=lambda: next(ids),
-    )
-    items: list[Item] = [
-        Reasoning(type="reasoning", id="rs", summary=[], encrypted_content="x" * 1000),
-        FunctionCall(type="function_call", call_id="c", name="f", arguments="{}"),
-    ]
-    for index, item in enumerate(items):
-        recorder.keep(index, item)
-    saved = await recorder.save()
-    loaded = await store.load("ada", ["large", "small"])
-    assert (saved, recorder.lost, list(loaded.artifacts)) == (("small",), 1, ["small"])
-    assert json.dumps(loaded.artifacts["small"].item) == json.dumps(items[1])

@@ -11,7 +11,7 @@ import pytest
 from open_webui_openrouter_pipe.summaries.summary import render_part
 from open_webui_openrouter_pipe.valves import UserValves
 from scripts.harness.page import Json
-from scripts.standin.summaries import FIELDS, PROSE
+from scripts.standin.summaries import PROSE
 from tests.support.long_chats import (
     DatabaseAddress,
     LongChat,
@@ -44,31 +44,19 @@ TURNS = 60
 NO_PREFETCH = {"SUMMARY_AHEAD_RATIO": 1.0}
 """No summary is made before a request needs it."""
 
-VAGUE: Json = {"summary_text": "We talked about several things.", **{name: [] for name in FIELDS[1:]}}
 FAILURES = {
-    "junk": "malformed",
-    "empty": "empty",
-    "reasoning": "reasoning_only",
-    "truncated": "cut_off",
-    "calls": "calls_a_tool",
-    "echo": "repeats_its_prompt",
-    "hang": "timed_out",
-    "error=500": "provider unavailable",
-    "fail=eof after=3": "provider unavailable",
-    'refusal="I cannot do that."': "refused",
+    "junk": ("malformed", "the model's answer did not have the expected form"),
+    "empty": ("empty", "the model's answer was empty"),
+    "reasoning": ("reasoning_only", "the model only reasoned and did not answer"),
+    "truncated": ("cut_off", "the model's answer was cut off"),
+    "calls": ("calls_a_tool", "the model called a tool"),
+    "echo": ("repeats_its_prompt", "the model repeated its instructions"),
+    "hang": ("timed_out", "the model took too long"),
+    "error=500": ("provider unavailable", "the provider answered with an error"),
+    "fail=eof after=3": ("provider unavailable", "the provider answered with an error"),
+    'refusal="I cannot do that."': ("refused", "the model refused"),
 }
-WORDS = {
-    "malformed": "the model's answer did not have the expected form",
-    "empty": "the model's answer was empty",
-    "reasoning_only": "the model only reasoned and did not answer",
-    "cut_off": "the model's answer was cut off",
-    "calls_a_tool": "the model called a tool",
-    "repeats_its_prompt": "the model repeated its instructions",
-    "timed_out": "the model took too long",
-    "provider unavailable": "the provider answered with an error",
-    "refused": "the model refused",
-}
-"""What the user reads of each reason."""
+"""What the stand-in does, the reason in the audit, and what the user reads of it."""
 
 
 class Workers:
@@ -104,14 +92,6 @@ def workers(standin: StandIn, tmp_path: Path) -> Workers:
     return Workers(standin, DatabaseAddress.in_folder(tmp_path), tmp_path)
 
 
-@pytest.fixture
-def postgres_workers(
-    standin: StandIn, postgres_server: PostgresServer, postgres_schema: str, tmp_path: Path
-) -> Workers:
-    """Workers on a schema of their own on PostgreSQL."""
-    return Workers(standin, DatabaseAddress(postgres_server.url, postgres_schema), tmp_path)
-
-
 # --- who writes them ---
 
 
@@ -134,17 +114,15 @@ async def test_summaries_replace_the_oldest_turns_in_one_block(workers: Workers,
 OMITTED = re.compile(r"\d+ of \d+ earlier turns were left out: about [\d,]+ tokens\.")
 
 
-@pytest.mark.parametrize(("kind", "reason"), FAILURES.items(), ids=list(FAILURES))
-async def test_without_a_summary_the_chat_goes_on(
-    workers: Workers, standin: StandIn, kind: str, reason: str
-) -> None:
+@pytest.mark.parametrize("kind", FAILURES)
+async def test_without_a_summary_the_chat_goes_on(workers: Workers, standin: StandIn, kind: str) -> None:
     """The user waits once, and old turns are evicted, as is said.
 
     All but a time-out is tried twice. Then one is tried beside the chat: at once after a time-out, otherwise with the
     next turn; after that there is a pause.
     """
     standin.summarizer = kind
-    notices, calls = [], []
+    (reason, said), notices, calls = FAILURES[kind], [], []
     seconds = 0.3 if kind == "hang" else 30.0
     async with workers.open(SUMMARY_TIMEOUT_SECONDS=seconds) as pipe:
         page = LongChat(pipe, SMALL).grow(TURNS)
@@ -160,12 +138,9 @@ async def test_without_a_summary_the_chat_goes_on(
             assert not re.search(
                 f"{re.escape(PROSE)}|{reason}|Write a summary that", "\n".join(input_texts(sent))
             )
-    failed = f"The conversation could not be summarized: {WORDS[reason]}."
-    assert [[line for line in lines if not OMITTED.fullmatch(line)] for lines in notices] == [
-        [failed],
-        [],
-        [],
-    ]
+    failed = f"The conversation could not be summarized: {said}."
+    others = [[line for line in lines if not OMITTED.fullmatch(line)] for lines in notices]
+    assert others == [[failed], [], []]
     assert OMITTED.fullmatch(notices[0][1])
     rows = [row for row in await audit_rows(workers.database) if row.purpose != "answer"]
     beside = [row.purpose for row in rows].count("summary_ahead")
@@ -219,46 +194,27 @@ async def test_an_edit_keeps_the_segments_before_it(workers: Workers, standin: S
     assert summary_blocks(last_request(standin)) == [0]
 
 
-async def test_summaries_are_not_shared_between_users(workers: Workers, standin: StandIn) -> None:
-    """The same words of another user are summarized again."""
-    calls = []
-    async with workers.open() as pipe:
-        for user_id in ("ada", "bob"):
-            await LongChat(pipe, SMALL, user_id=user_id).grow(TURNS).ask_next()
-            calls.append(workers.summary_count())
-    assert calls[1] == 2 * calls[0] > 0
-    ada, bob = [await stored_summaries(workers.database, user_id) for user_id in ("ada", "bob")]
-    assert len(ada) == len(bob) > 0
-
-
-async def answer_together(workers: Workers) -> None:
-    """Ask two workers the same question at the same time, and check that they share each summary."""
-    own = {"SUMMARY_MODEL": "openai/gpt-4.1-mini"}
+@pytest.mark.parametrize("where", ["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
+async def test_two_workers_make_each_summary_once(
+    standin: StandIn, tmp_path: Path, request: pytest.FixtureRequest, where: str
+) -> None:
+    """The second worker waits for the first, and both answer with all summaries."""
+    address = DatabaseAddress.in_folder(tmp_path)
+    if where == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        address = DatabaseAddress(server.url, request.getfixturevalue("postgres_schema"))
+    workers, own = Workers(standin, address, tmp_path), {"SUMMARY_MODEL": "openai/gpt-4.1-mini"}
+    standin.summarizer = "slow=0.2"
     async with workers.open(**own) as one, workers.open(**own) as two:
         talks = [LongChat(pipe, SMALL).grow(TURNS) for pipe in (one, two)]
         answers = await asyncio.gather(*(talk.ask_next() for talk in talks))
     assert [answer.error for answer in answers] == [None, None]
-    sent = [request for request in workers.standin.responses if not request.is_summary]
+    sent = [request for request in standin.responses if not request.is_summary]
     assert [summary_blocks(request) for request in sent] == [[0], [0]]
     assert sent[0].body["input"] == sent[1].body["input"]
-    asked = [tuple(transcribed_questions(request)) for request in summary_requests(workers.standin)]
-    assert len(set(asked)) == len(asked) == len(await stored_summaries(workers.database))
-    assert await summary_claims(workers.database) == []
-
-
-async def test_two_workers_make_each_summary_once(workers: Workers, standin: StandIn) -> None:
-    """The second worker waits for the first, and both answer with all summaries."""
-    standin.summarizer = "slow=0.2"
-    await answer_together(workers)
-
-
-@pytest.mark.servers
-async def test_two_workers_on_postgresql_make_each_summary_once(
-    postgres_workers: Workers, standin: StandIn
-) -> None:
-    """Claims work on a database server as on SQLite."""
-    standin.summarizer = "slow=0.2"
-    await answer_together(postgres_workers)
+    asked = [tuple(transcribed_questions(request)) for request in summary_requests(standin)]
+    assert len(set(asked)) == len(asked) == len(await stored_summaries(address))
+    assert await summary_claims(address) == []
 
 
 async def test_prefetched_summaries_spare_every_turn_a_wait(workers: Workers, standin: StandIn) -> None:
@@ -342,16 +298,11 @@ async def test_a_configured_summary_model_gets_its_own_prompt(workers: Workers, 
     """It gets the transcript alone, no tools, and a schema with all fields."""
     async with workers.open(SUMMARY_MODEL="openai/gpt-4.1-mini") as pipe:
         await LongChat(pipe, SMALL).grow(TURNS).ask_next()
-    asked = summary_requests(standin)
-    assert {request.body["model"] for request in asked} == {"openai/gpt-4.1-mini"}
-    assert [[item["role"] for item in request.body["input"]] for request in asked] == [
-        ["system", "user"]
-    ] * len(asked)
-    formats = [request.body["text"]["format"] for request in asked]
-    assert {(each["type"], each["strict"], len(each["schema"]["required"])) for each in formats} == {
-        ("json_schema", True, 10)
-    }
-    assert [(request.status, request.warnings) for request in asked] == [(200, [])] * len(asked)
+    for asked in summary_requests(standin):
+        form, roles = asked.body["text"]["format"], [item["role"] for item in asked.body["input"]]
+        assert (asked.body["model"], roles) == ("openai/gpt-4.1-mini", ["system", "user"])
+        assert (form["type"], form["strict"], len(form["schema"]["required"])) == ("json_schema", True, 10)
+        assert (asked.status, asked.warnings, "tools" in asked.body) == (200, [], False)
     assert summary_blocks(last_request(standin)) == [0]
 
 

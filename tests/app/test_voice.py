@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.app.chat import Chat, app_on, settings
+from tests.app.chat import NewChat, app_on
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,10 +23,19 @@ async def voice_prompt() -> str:
     return VOICE
 
 
-async def prompts_sent(folder: Path, standin: StandIn, *, steady: bool) -> list[list[str]]:
-    """The texts of three requests without the answers: a typed question, a spoken one, and a typed one."""
-    async with app_on(folder, voice_prompt=voice_prompt) as app:
-        chat = Chat(app, replace(settings(standin), steady_system_prompt=steady))
+@pytest.mark.parametrize(
+    ("steady", "expected"),
+    [
+        (True, [["hi"], ["hi", VOICE, "hi"], ["hi", "hi", "hi"]]),
+        (False, [["hi"], [VOICE, "hi", "hi"], ["hi", "hi", "hi"]]),
+    ],
+)
+async def test_they_stand_before_the_spoken_question(
+    tmp_path: Path, standin: StandIn, *, steady: bool, expected: list[list[str]]
+) -> None:
+    """And leave no trace in the next request; switched off they stay in front, where the host wrote them."""
+    async with app_on(tmp_path, voice_prompt=voice_prompt) as app:
+        chat = NewChat(app, standin)(STEADY_SYSTEM_PROMPT=steady)
         for spoken in (False, True, False):
             system = [{"role": "system", "content": VOICE}] if spoken else []
             chat.metadata = {"features": {"voice": spoken}, "base_system_prompt": VOICE if spoken else None}
@@ -35,19 +43,8 @@ async def prompts_sent(folder: Path, standin: StandIn, *, steady: bool) -> list[
             await chat.ask("hi")
             del chat.messages[: len(system)]
     inputs = [request.body["input"] for request in standin.responses]
-    return [
+    texts = [
         [item["content"][0]["text"] for item in each if item.get("role") in {"system", "user"}]
         for each in inputs
     ]
-
-
-async def test_they_stand_before_the_spoken_question(tmp_path: Path, standin: StandIn) -> None:
-    """And leave no trace in the next request."""
-    sent = await prompts_sent(tmp_path, standin, steady=True)
-    assert sent == [["hi"], ["hi", VOICE, "hi"], ["hi", "hi", "hi"]]
-
-
-async def test_switched_off_they_stay_where_the_host_wrote_them(tmp_path: Path, standin: StandIn) -> None:
-    """In front."""
-    sent = await prompts_sent(tmp_path, standin, steady=False)
-    assert sent == [["hi"], [VOICE, "hi", "hi"], ["hi", "hi", "hi"]]
+    assert texts == expected

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import uuid
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from open_webui_openrouter_pipe.history.markers import erase_markers
@@ -164,6 +165,18 @@ def texts_of(items: Sequence[Json], *roles: str) -> list[str]:
     """The texts of the messages among items in their order, of these roles or of all."""
     messages = [item for item in items if item["type"] == "message" and (not roles or item["role"] in roles)]
     return ["\n".join(part.get("text", "") for part in item["content"]) for item in messages]
+
+
+def stored_rows(host: OpenWebUI, query: str, *values: str) -> list[tuple[Any, ...]]:
+    """What a query finds in the host's database file."""
+    with closing(sqlite3.connect(f"file:{host.data}/webui.db?mode=ro", uri=True)) as connection:
+        return connection.execute(query, values).fetchall()
+
+
+def database_bytes(host: OpenWebUI) -> bytes:
+    """The host's database file, with what is not yet moved into it."""
+    files = [host.data / "webui.db", host.data / "webui.db-wal"]
+    return b"".join(file.read_bytes() for file in files if file.exists())
 
 
 def without_marks(item: Any) -> Any:

@@ -12,9 +12,10 @@ import pytest
 
 from scripts.launch.api import ApiError
 from scripts.standin.drawing import COLOURS, draw, frame_colour, middle_colour
+from tests.live.chats import SCRIPTED, answers, statuses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from scripts.harness.openwebui import Account, OpenWebUI
@@ -26,21 +27,13 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("live_pipe")]
 
-EVERYTHING, EVERYTHING_NAME = "openrouter.standin/script", "Stand-in: script"
+EVERYTHING_NAME = "Stand-in: script"
 TEXT_ONLY, TEXT_ONLY_NAME = "openrouter.standin/text-only", "Stand-in: text only"
 DRAWING, DRAWING_NAME = "openrouter.standin/drawing", "Stand-in: drawing"
-VALVES = ("DOCUMENTS", "MAX_INPUT_IMAGES_PER_REQUEST", "SAVE_ATTACHMENTS")
 NOT_FOUND = "there is no such file, or you may not read it"
 NO_IMAGES = "this model does not read images"
 NO_PDF = "this model does not read files of the type application/pdf"
 NO_WAV = "this model does not read files of the type audio/wav"
-
-
-@pytest.fixture(autouse=True)
-def _default_valves(open_webui: OpenWebUI) -> Iterator[None]:
-    """Other tests find the valves as they were."""
-    yield
-    open_webui.admin.api.set_valves("openrouter", dict.fromkeys(VALVES))
 
 
 # --- files, and what was said about them ---
@@ -111,19 +104,6 @@ def upload(account: Account) -> list[Json]:
     return [account.upload(name, *file) for name, file in FILES.items()]
 
 
-def asked(standin: StandIn) -> list[RecordedRequest]:
-    """The requests for answers, without those for Open WebUI's own tasks, whose prompt comes first."""
-    task = b'"text":"### Task:'
-    return [
-        each for each in standin.responses if task not in each.raw[: each.raw.find(b'"output_text"')][:2000]
-    ]
-
-
-def lines(answer: Json) -> list[str]:
-    """What the pipe has said about the answer; Open WebUI's own lines are known by an action."""
-    return [status["description"] for status in answer.get("statusHistory", ()) if "action" not in status]
-
-
 def first_parts(request: RecordedRequest) -> list[Json]:
     """The chat's first message, without what Open WebUI puts before its words: the names of the files."""
     parts: list[Json] = request.body["input"][0]["content"]
@@ -142,15 +122,15 @@ def shown_picture(account: Account, answer: Json) -> bytes:
 def test_what_a_model_reads_reaches_it_as_it_is(open_webui: OpenWebUI, standin: StandIn) -> None:
     """In the turn in which it was attached, with the same bytes on the next one, and without the host's excerpts."""
     admin = open_webui.admin
-    first, answer = admin.ask(EVERYTHING, "What is this?", files=upload(admin))
-    _, later = admin.ask(EVERYTHING, "And now?", after=first)
-    one, two = asked(standin)
+    first, answer = admin.ask(SCRIPTED, "What is this?", files=upload(admin))
+    _, later = admin.ask(SCRIPTED, "And now?", after=first)
+    one, two = answers(standin)
     documents = [as_file("report.pdf"), as_file("notes.txt")]
     assert first_parts(one) == [text("What is this?"), PICTURE, *documents, RECORDING]
     assert json.dumps(one.body["input"][0]) == json.dumps(two.body["input"][0])
     assert two.body["input"][-1]["content"] == [text("And now?")]
     assert b"<source" not in one.raw + two.raw
-    assert (lines(answer), lines(later), [one.status, two.status]) == ([], [], [200, 200])
+    assert (statuses(answer), statuses(later), [one.status, two.status]) == ([], [], [200, 200])
 
 
 def test_what_a_model_does_not_read_is_named(open_webui: OpenWebUI, standin: StandIn) -> None:
@@ -160,7 +140,7 @@ def test_what_a_model_does_not_read_is_named(open_webui: OpenWebUI, standin: Sta
     first, answer = admin.ask(TEXT_ONLY, "What is this?", files=files)
     _, later = admin.ask(TEXT_ONLY, "And now?", after=first)
     _, elsewhere = admin.ask(TEXT_ONLY, "What is this?", files=files)
-    one, two, three = asked(standin)
+    one, two, three = answers(standin)
     assert first_parts(one) == [
         text("What is this?"),
         NO_PICTURE,
@@ -172,20 +152,20 @@ def test_what_a_model_does_not_read_is_named(open_webui: OpenWebUI, standin: Sta
     assert one.body["plugins"] == [{"id": "file-parser", "pdf": {"engine": "cloudflare-ai"}}]
     assert [each.status for each in (one, two, three)] == [200] * 3
     said = [f"Images not sent: 1. {NO_IMAGES.capitalize()}.", f"talk.wav was not sent: {NO_WAV}."]
-    assert (lines(answer), lines(later), lines(elsewhere)) == (said, [], said)
+    assert (statuses(answer), statuses(later), statuses(elsewhere)) == (said, [], said)
 
 
 def test_a_document_that_the_model_does_not_read_stays_with_the_host(
-    open_webui: OpenWebUI, standin: StandIn
+    open_webui: OpenWebUI, standin: StandIn, valves: Callable[..., None]
 ) -> None:
     """Its text reaches the model as Open WebUI's excerpts, behind the words, which stay the same bytes."""
     admin = open_webui.admin
-    admin.api.set_valves("openrouter", {"DOCUMENTS": "native"})
+    valves(DOCUMENTS="native")
     files = upload(admin)[:2]
     first, answer = admin.ask(TEXT_ONLY, "What is this?", files=files)
     _, later = admin.ask(TEXT_ONLY, "And now?", after=first)
     _, elsewhere = admin.ask(TEXT_ONLY, "What is this?", files=files)
-    one, two, _ = asked(standin)
+    one, two, _ = answers(standin)
     asked_first = [text("What is this?"), NO_PICTURE]
     excerpts = first_parts(one)[-1]["text"]
     assert (first_parts(one)[:-1], first_parts(two)) == (asked_first, asked_first)
@@ -194,35 +174,30 @@ def test_a_document_that_the_model_does_not_read_stays_with_the_host(
         f"report.pdf reaches this model in excerpts by Open WebUI: {NO_PDF}.",
         f"Images not sent: 1. {NO_IMAGES.capitalize()}.",
     ]
-    assert (lines(answer), lines(later), lines(elsewhere)) == (said, [], said)
+    assert (statuses(answer), statuses(later), statuses(elsewhere)) == (said, [], said)
 
 
-def test_of_thirty_images_the_newest_are_sent(open_webui: OpenWebUI, standin: StandIn) -> None:
+def test_of_thirty_images_the_newest_are_sent(
+    open_webui: OpenWebUI, standin: StandIn, valves: Callable[..., None]
+) -> None:
     """As many as allowed; the others are named in their places, and with one more only half as many stay."""
     admin = open_webui.admin
-    admin.api.set_valves("openrouter", {"MAX_INPUT_IMAGES_PER_REQUEST": 5})
+    valves(MAX_INPUT_IMAGES_PER_REQUEST=5)
     pictures = [draw(f"picture {number}") for number in range(31)]
     files = [admin.upload(f"{number}.png", each, "image/png") for number, each in enumerate(pictures)]
-    first, answer = admin.ask(EVERYTHING, "Which?", files=files[:30])
-    _, later = admin.ask(EVERYTHING, "And this?", after=first, files=files[30:])
-    sent = [
-        [
-            base64.b64decode(part["image_url"].partition(",")[2]) if "image_url" in part else part["text"]
-            for item in request.body["input"]
-            if item["role"] == "user"
-            for part in item["content"]
-            if "image_url" in part or part["text"].startswith("[Image: 64 x 64 pixels, ")
-        ]
-        for request in asked(standin)
-    ]
-    assert [[each for each in images if isinstance(each, bytes)] for images in sent] == [
-        pictures[25:30],
-        pictures[29:],
-    ]
-    notes = [[each for each in images if isinstance(each, str)] for images in sent]
+    first, answer = admin.ask(SCRIPTED, "Which?", files=files[:30])
+    _, later = admin.ask(SCRIPTED, "And this?", after=first, files=files[30:])
+    pictures_sent, notes = [], []
+    for request in answers(standin):
+        parts = [part for item in request.body["input"] if item["role"] == "user" for part in item["content"]]
+        urls = [part["image_url"] for part in parts if "image_url" in part]
+        pictures_sent.append([base64.b64decode(url.partition(",")[2]) for url in urls])
+        texts = [part["text"] for part in parts if "text" in part]
+        notes.append([each for each in texts if each.startswith("[Image: 64 x 64 pixels, ")])
+    assert pictures_sent == [pictures[25:30], pictures[29:]]
     assert [len(set(each)) for each in notes] == [25, 29]
     assert notes[1][:25] == notes[0]
-    assert [lines(answer), lines(later)] == [
+    assert [statuses(answer), statuses(later)] == [
         ["Images not sent: 25. A request holds at most 5."],
         ["Earlier images no longer shown to the model: 4."],
     ]
@@ -233,9 +208,9 @@ def test_another_users_files_are_refused(open_webui: OpenWebUI, standin: StandIn
     stranger = open_webui.add_user("stranger")
     files = upload(open_webui.admin)
     missing = {"type": "file", "id": "no-such-file", "url": "no-such-file", "name": "missing.pdf"}
-    first, answer = stranger.ask(EVERYTHING, "What is this?", files=[*files, missing])
-    stranger.ask(EVERYTHING, "And now?", after=first)
-    one, two = asked(standin)
+    first, answer = stranger.ask(SCRIPTED, "What is this?", files=[*files, missing])
+    stranger.ask(SCRIPTED, "And now?", after=first)
+    one, two = answers(standin)
     names = ["Image", *(f"File: {file['name']}" for file in [*files[1:], missing])]
     ids = [file["id"] for file in [*files, missing]]
     notes = [
@@ -245,7 +220,7 @@ def test_another_users_files_are_refused(open_webui: OpenWebUI, standin: StandIn
     assert json.dumps(one.body["input"][0]) == json.dumps(two.body["input"][0])
     assert not any(word in each.raw for each in standin.responses for word in (b"heron", b"crane", b"base64"))
     shown = ["The image", *(name.removeprefix("File: ") for name in names[1:])]
-    assert sorted(lines(answer)) == sorted(f"{name} was not sent: {NOT_FOUND}." for name in shown)
+    assert sorted(statuses(answer)) == sorted(f"{name} was not sent: {NOT_FOUND}." for name in shown)
 
 
 # --- out ---
@@ -278,10 +253,12 @@ def test_a_picture_of_a_shared_chat_is_for_those_who_may_read_it(open_webui: Ope
     assert (seen(reader, answer), seen(other, answer)) == (COLOURS["red"], 404)
 
 
-def test_without_storage_a_picture_stays_in_the_chat(open_webui: OpenWebUI) -> None:
+def test_without_storage_a_picture_stays_in_the_chat(
+    open_webui: OpenWebUI, valves: Callable[..., None]
+) -> None:
     """With SAVE_ATTACHMENTS off no file is made; the picture is inline, and can be edited all the same."""
     painter = open_webui.add_user("guest-painter")
-    open_webui.admin.api.set_valves("openrouter", {"SAVE_ATTACHMENTS": False})
+    valves(SAVE_ATTACHMENTS=False)
     first, drawn = painter.ask(DRAWING, "Draw a red house.")
     _, edited = painter.ask(DRAWING, "Make it blue.", after=first)
     pictures = [answer["files"][0]["url"].partition(",") for answer in (drawn, edited)]
@@ -314,13 +291,6 @@ def seen(account: Account, answer: Json) -> Any:
 
 
 @pytest.fixture
-def page(open_webui: OpenWebUI, browser: Browser) -> Browser:
-    """The browser, logged in."""
-    browser.log_in(open_webui.admin)
-    return browser
-
-
-@pytest.fixture
 def paths(tmp_path: Path) -> list[Path]:
     """The files on a disk."""
     for name, (content, _) in FILES.items():
@@ -332,40 +302,30 @@ def paths(tmp_path: Path) -> list[Path]:
 def test_files_attached_on_the_page_reach_the_model(
     page: Browser, standin: StandIn, paths: list[Path]
 ) -> None:
-    """All four as they are, on this turn and the next."""
-    page.pick_model(EVERYTHING_NAME)
-    page.attach(paths)
-    page.send("What is this?")
-    page.wait_for_answer()
-    page.screenshot("attachments-sent")
-    page.send("And now?")
-    page.wait_for_answer()
-    page.screenshot("attachments-next-turn")
-    one, two = asked(standin)
+    """All four as they are, on this turn and the next; lines above an answer name what another does not read."""
+    for name in (EVERYTHING_NAME, TEXT_ONLY_NAME):
+        page.new_chat()
+        page.pick_model(name)
+        page.attach(paths)
+        page.send("What is this?")
+        page.wait_for_answer()
+        if name == TEXT_ONLY_NAME:
+            page.wait(lambda: f"talk.wav was not sent: {NO_WAV}." in page.last_message())
+            page.screenshot("attachments-not-sent")
+            page.show_statuses()
+            page.wait(lambda: f"Images not sent: 1. {NO_IMAGES.capitalize()}." in page.last_message())
+        page.screenshot(f"attachments-{name[10:]}")
+        page.send("And now?")
+        page.wait_for_answer()
+        page.screenshot(f"attachments-{name[10:]}-next-turn")
+    one, two, *others = answers(standin)
     parts = first_parts(one)
     assert parts[0] == text("What is this?")
     assert sorted(map(json.dumps, parts[1:])) == sorted(
         map(json.dumps, [PICTURE, as_file("report.pdf"), as_file("notes.txt"), RECORDING])
     )
     assert json.dumps(one.body["input"][0]) == json.dumps(two.body["input"][0])
-
-
-@pytest.mark.browser
-def test_the_page_names_what_was_not_sent(page: Browser, standin: StandIn, paths: list[Path]) -> None:
-    """By a line above the answer, which the chat goes on after."""
-    page.pick_model(TEXT_ONLY_NAME)
-    page.attach(paths)
-    page.send("What is this?")
-    page.wait_for_answer()
-    page.wait(lambda: f"talk.wav was not sent: {NO_WAV}." in page.last_message())
-    page.screenshot("attachments-not-sent")
-    page.show_statuses()
-    page.wait(lambda: f"Images not sent: 1. {NO_IMAGES.capitalize()}." in page.last_message())
-    page.screenshot("attachments-not-sent-history")
-    page.send("And now?")
-    page.wait_for_answer()
-    page.screenshot("attachments-not-sent-next-turn")
-    assert [each.status for each in asked(standin)] == [200, 200]
+    assert [each.status for each in (one, two, *others)] == [200] * 4
 
 
 @pytest.mark.browser

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scripts.harness.openwebui import Sent
+from tests.live.chats import MODEL, REPLAYED, end_of, kinds
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scripts.harness.openwebui import OpenWebUI
     from scripts.standin import StandIn
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("live_pipe")]
 
-MODEL = "openrouter.openai/gpt-5.2"
 PATIENT = "patient"
 PATIENCE = """
 from open_webui.utils import recurrence
@@ -54,11 +55,10 @@ def test_an_automation_is_answered_and_may_go_on(open_webui: OpenWebUI, standin:
     """Its variables are filled; a user who goes on in its chat has the reasoning replayed."""
     done = run(open_webui, "Good morning, {{USER_NAME}}.")
     assert (done["status"], done["error"]) == ("success", None)
-    last = open_webui.admin.chat(done["chat_id"])["history"]["currentId"]
-    open_webui.admin.ask(MODEL, "And now?", after=Sent(done["chat_id"], last))
+    open_webui.admin.ask(MODEL, "And now?", after=end_of(open_webui.admin, done["chat_id"]))
     first, second = (request.body["input"] for request in standin.responses)
     assert first[-1]["content"][0]["text"] == "Good morning, Admin."
-    assert [item.get("role") or item["type"] for item in second] == ["user", "reasoning", "assistant", "user"]
+    assert kinds(second) == REPLAYED
 
 
 def test_a_failed_automation_says_why(open_webui: OpenWebUI, standin: StandIn) -> None:
@@ -69,18 +69,14 @@ def test_a_failed_automation_says_why(open_webui: OpenWebUI, standin: StandIn) -
     assert "too few credits" in done["error"]
 
 
-def test_nobody_is_asked_about_the_price(open_webui: OpenWebUI, standin: StandIn) -> None:
+def test_nobody_is_asked_about_the_price(
+    open_webui: OpenWebUI, standin: StandIn, valves: Callable[..., None]
+) -> None:
     """Since nobody is there; the limits hold all the same."""
-    api = open_webui.admin.api
-    try:
-        # what runs under a limit is held until its bill is written, so the next one is refused however soon it comes
-        api.set_valves(
-            "openrouter", {"CONFIRM_ABOVE_DOLLARS": 0.000001, "SPENDING_LIMITS": "all: 1000000/day"}
-        )
-        assert run(open_webui, "Good morning.")["status"] == "success"
-        api.set_valves("openrouter", {"CONFIRM_ABOVE_DOLLARS": None, "SPENDING_LIMITS": "all: 0.000001/day"})
-        done = run(open_webui, "Good morning.")
-    finally:
-        api.set_valves("openrouter", {"CONFIRM_ABOVE_DOLLARS": None, "SPENDING_LIMITS": None})
+    # what runs under a limit is held until its bill is written, so the next one is refused however soon it comes
+    valves(CONFIRM_ABOVE_DOLLARS=0.000001, SPENDING_LIMITS="all: 1000000/day")
+    assert run(open_webui, "Good morning.")["status"] == "success"
+    valves(CONFIRM_ABOVE_DOLLARS=None, SPENDING_LIMITS="all: 0.000001/day")
+    done = run(open_webui, "Good morning.")
     assert "spending limit" in done["error"]
     assert len(standin.responses) == 1

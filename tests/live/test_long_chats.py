@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import sqlite3
-from contextlib import closing
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +22,12 @@ from tests.live.chats import (
     NO_TOOLS,
     SMALL,
     answers,
-    error_of,
+    database_bytes,
     outputs_of,
     preset,
     saved_chat,
     statuses,
+    stored_rows,
     texts_of,
     wire,
 )
@@ -138,12 +137,6 @@ def was_summarized(answer: dict[str, Any]) -> bool:
     return begun[1] == ended[1] and before > after
 
 
-def rows(host: OpenWebUI, query: str, *values: str) -> list[tuple[Any, ...]]:
-    """What a query finds in the host's database file."""
-    with closing(sqlite3.connect(f"file:{host.data}/webui.db?mode=ro", uri=True)) as connection:
-        return connection.execute(query, values).fetchall()
-
-
 # --- summaries ---
 
 
@@ -159,9 +152,8 @@ def test_a_summary_is_announced_sealed_and_its_users_alone(
         json.loads(request.output[-1]["content"][0]["text"]) for request in summary_requests(standin)
     ]
     query = "SELECT typeof(payload), packing & 1, payload FROM openrouter_pipe_summary WHERE user_id = ?"
-    stored = rows(open_webui, query, str(owner.api.get("/api/v1/auths/")["id"]))
-    files = [open_webui.data / "webui.db", open_webui.data / "webui.db-wal"]
-    everything = b"".join(file.read_bytes() for file in files if file.exists())
+    stored = stored_rows(open_webui, query, str(owner.api.get("/api/v1/auths/")["id"]))
+    everything = database_bytes(open_webui)
     assert len(stored) == len(summaries) > 0
     assert RULE in input_texts(last_request(standin))[1]
     for summary, (form, sealed, payload) in zip(summaries, stored, strict=True):
@@ -190,7 +182,7 @@ def test_stop_cancels_a_summary(open_webui: OpenWebUI, small: str, standin: Stan
         admin.wait(sent)
     standin.summarizer = "keep"
     claims = "SELECT name FROM openrouter_pipe_lease WHERE name LIKE 'summary:%'"
-    wait_until(lambda: rows(open_webui, claims) == [])
+    wait_until(lambda: stored_rows(open_webui, claims) == [])
     _, answer = admin.ask(small, "And now?", after=sent)
     assert was_summarized(answer)
     hung = [request for request in summary_requests(standin) if request.status == 0]
@@ -342,7 +334,7 @@ def test_a_compacted_tool_loop_has_each_summary_once(
     assert kept == [0, 1, 2, 1, 1, 0]
 
 
-# --- old tool results, and what cannot fit ---
+# --- old tool results, and clipped chats ---
 
 
 def facts_in(request: RecordedRequest) -> int:
@@ -394,17 +386,24 @@ def test_old_tool_results_become_facts(
         for usage in (request.usage or {} for request in requests)
     ]
     query = "SELECT input_tokens, cached_tokens FROM openrouter_pipe_audit WHERE chat_id = ? ORDER BY id"
-    wait_until(lambda: len(rows(open_webui, query, sent.chat_id)) >= len(billed))
-    assert rows(open_webui, query, sent.chat_id) == billed
+    wait_until(lambda: len(stored_rows(open_webui, query, sent.chat_id)) >= len(billed))
+    assert stored_rows(open_webui, query, sent.chat_id) == billed
 
 
-def test_what_cannot_fit_is_said_in_the_chat(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """One message that is larger than the window: the error, one line, names it, and nothing is sent."""
-    _, answer = open_webui.admin.ask(SMALL, "word " * 20_000)
-    assert "The largest part that you can change is: latest message" in error_of(answer)
-    assert "Shorten your message" in error_of(answer)
-    assert "\n" not in error_of(answer)
-    assert standin.responses == []
+def test_a_user_may_have_clipped_chats_whole(
+    open_webui: OpenWebUI, small: str, standin: StandIn, valves: Valves
+) -> None:
+    """If users may; otherwise the last messages alone are sent, and the last answer but one brings its question."""
+    valves(CONTEXT_STRATEGY="clip")
+    user, sent = open_webui.add_user("clipped"), None
+    for number in range(5):
+        sent, _ = user.ask(small, f"question {number}", after=sent)
+    user.api.set_user_valves("openrouter", {"CLIP_BYPASS": True})
+    for allowed in (False, True):
+        valves(ENABLE_USER_OVERRIDE=allowed)
+        user.ask(small, "question 5", after=sent)
+    asked = [texts_of(request.body["input"], "user") for request in answers(standin)[-3:]]
+    assert asked == [[f"question {at}" for at in range(*turns)] for turns in ((2, 5), (3, 6), (6,))]
 
 
 # --- commands ---
@@ -452,6 +451,16 @@ def test_compact_and_restore_hold_on_their_branch(
     admin.ask(small, "Go another way.", after=start)
     assert summary_blocks(answers(standin)[-1]) == []
     assert questions_sent(answers(standin)[-1]) == [*range(12)]
+
+
+def test_an_aim_changes_when_summaries_begin(open_webui: OpenWebUI, small: str, standin: StandIn) -> None:
+    """The thrifty one summarizes a chat that the faithful one sends whole."""
+    admin = open_webui.admin
+    start = written_chat(admin, small, 30)
+    admin.ask(small, "Go on.", after=start)
+    sent, _ = admin.ask(small, "/aim thrifty", after=start)
+    admin.ask(small, "Go on.", after=sent)
+    assert [summary_blocks(request) for request in answers(standin)] == [[], [1]]
 
 
 def test_a_chat_that_begins_with_a_command_costs_no_title(

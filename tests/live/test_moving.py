@@ -12,6 +12,7 @@ from redis import Redis
 from scripts import build
 from scripts.harness.openwebui import OpenWebUI, Sent
 from scripts.launch import pipe
+from tests.live.chats import MODEL, kinds, saved_chat, wire
 from tests.support.browser import Browser
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.servers]
 
-NEW, OLD = "openrouter.openai/gpt-5.2", "old_id.openai/gpt-5.2"
+OLD = "old_id.openai/gpt-5.2"
 MAINTENANCE = "openrouter_maintenance"
 SCHEMA = "moving"
 
@@ -119,25 +120,8 @@ RESPONSES: list[dict[str, Any]] = [
 
 def add_chat(host: OpenWebUI, output: list[dict[str, Any]]) -> Sent:
     """A saved chat whose one answer came over a connection of Open WebUI's own."""
-    model = "openai/gpt-5.2"
-    question: dict[str, Any] = {
-        "id": "q",
-        "parentId": None,
-        "childrenIds": ["a"],
-        "role": "user",
-        "content": "What time is it?",
-    }
-    answer: dict[str, Any] = {
-        "id": "a",
-        "parentId": "q",
-        "childrenIds": [],
-        "role": "assistant",
-        "content": "It is noon.",
-    }
-    answer |= {"model": model, "output": output, "done": True}
-    messages = {"q": {**question, "timestamp": 1, "models": [model]}, "a": {**answer, "timestamp": 2}}
-    chat = {"title": "Noon", "models": [model], "history": {"currentId": "a", "messages": messages}}
-    return Sent(host.admin.api.post("/api/v1/chats/new", {"chat": chat})["id"], "a")
+    fields = {"content": "It is noon.", "output": output}
+    return saved_chat(host.admin, "openai/gpt-5.2", [("What time is it?", fields)])
 
 
 def toggle(host: OpenWebUI, function: str) -> None:
@@ -151,11 +135,6 @@ def command(host: OpenWebUI, text: str) -> str:
     return str(host.admin.ask(MAINTENANCE, text)[1]["content"])
 
 
-def reasoning_in(standin: StandIn) -> list[str]:
-    """The reasoning of the last request."""
-    return [json.dumps(item) for item in standin.responses[-1].body["input"] if item["type"] == "reasoning"]
-
-
 def everything(host: OpenWebUI, sent: Sent) -> str:
     """A chat as Open WebUI hands it out."""
     return json.dumps(host.admin.api.get(f"/api/v1/chats/{sent.chat_id}"))
@@ -167,7 +146,10 @@ def test_moving_in_and_out(host: OpenWebUI, standin: StandIn, release: Path, tmp
     ours, _ = host.admin.ask(OLD, "one")
     theirs, _ = host.admin.ask("other.openai.gpt-5.2", "two")
     assert "[01KXAAAAAA0123456789]: #" in everything(host, theirs)
-    api.post("/api/v1/models/create", preset())
+    api.post(
+        "/api/v1/models/create",
+        {"id": "mine", "base_model_id": OLD, "name": "Mine", "meta": {}, "params": {}},
+    )
     assert "is switched on" in command(host, "move old_id")
 
     toggle(host, "old_id")
@@ -178,25 +160,25 @@ def test_moving_in_and_out(host: OpenWebUI, standin: StandIn, release: Path, tmp
     assert "Nothing has been changed yet" in asked
     assert api.get(f"/api/v1/chats/{ours.chat_id}")["chat"]["models"] == [OLD]
     command(host, "move old_id now")
-    assert NEW in api.models()
+    assert MODEL in api.models()
     command(host, "move other now")
     for sent in (ours, theirs):
-        assert api.get(f"/api/v1/chats/{sent.chat_id}")["chat"]["models"] == [NEW]
-    assert api.get("/api/v1/models/model?id=mine")["base_model_id"] == NEW
+        assert api.get(f"/api/v1/chats/{sent.chat_id}")["chat"]["models"] == [MODEL]
+    assert api.get("/api/v1/models/model?id=mine")["base_model_id"] == MODEL
 
     go_on_with_connections(host, standin)
 
     standin.reset()
-    later, answer = host.admin.ask(NEW, "go on", after=ours)
+    later, answer = host.admin.ask(MODEL, "go on", after=ours)
     assert not answer.get("statusHistory")
-    assert len(reasoning_in(standin)) == 1
-    after_theirs, answer = host.admin.ask(NEW, "go on", after=theirs)
+    assert len(wire(standin.responses[-1].body["input"], "reasoning")) == 1
+    after_theirs, answer = host.admin.ask(MODEL, "go on", after=theirs)
     assert not answer.get("statusHistory")
     assert not answer.get("error")
     sent_text = json.dumps(standin.responses[-1].body["input"])
     assert "The answer of another pipe." in sent_text
     assert "01KXAAAAAA" not in sent_text
-    assert host.add_user("ada").ask(NEW, "hello")[1]["content"]
+    assert host.add_user("ada").ask(MODEL, "hello")[1]["content"]
 
     toggle(host, "openrouter")
     marked = everything(host, later) + everything(host, after_theirs)
@@ -214,18 +196,12 @@ def go_on_with_connections(host: OpenWebUI, standin: StandIn) -> None:
     of_connection = [add_chat(host, output) for output in (CHAT_COMPLETIONS, RESPONSES)]
     assert "| chats | 2 |" in command(host, "move connection now")
     for sent in of_connection:
-        assert host.admin.api.get(f"/api/v1/chats/{sent.chat_id}")["chat"]["models"] == [NEW]
-        _, answer = host.admin.ask(NEW, "go on", after=sent)
+        assert host.admin.api.get(f"/api/v1/chats/{sent.chat_id}")["chat"]["models"] == [MODEL]
+        _, answer = host.admin.ask(MODEL, "go on", after=sent)
         assert not answer.get("statusHistory")
         assert not answer.get("error")
         items = standin.responses[-1].body["input"]
-        assert [item["type"] for item in items] == [
-            "message",
-            "function_call",
-            "function_call_output",
-            "message",
-            "message",
-        ]
+        assert kinds(items) == ["user", "function_call", "function_call_output", "assistant", "user"]
 
 
 def look(host: OpenWebUI, tmp_path: Path) -> None:
@@ -242,11 +218,6 @@ def look(host: OpenWebUI, tmp_path: Path) -> None:
         browser.send("uninstall")
         browser.wait_for_answer()
         browser.screenshot("maintenance-uninstall")
-
-
-def preset() -> dict[str, Any]:
-    """A workspace model on top of one of ours."""
-    return {"id": "mine", "base_model_id": OLD, "name": "Mine", "meta": {}, "params": {}}
 
 
 def test_nothing_of_ours_is_left(host: OpenWebUI, request: pytest.FixtureRequest) -> None:

@@ -1,19 +1,14 @@
 """The beginning of requests in a real Open WebUI: a system prompt that moves, memories, skills, prompts; and its price.
 
 A chat has all that Open WebUI mixes into requests: a preset with a clock and the user's name in its prompt, a skill,
-memories, a document, a knowledge base, tools, and those of an MCP server. With `PREFIX_TURNS=200` it is ten times as
-long; the totals are left in the file `prefix.json`.
+memories, a document, a knowledge base, tools, and those of an MCP server.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import sqlite3
 from collections import Counter
-from contextlib import closing
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,14 +16,13 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.live.chats import CLAUDE, MODEL, NO_TOOLS, WEATHER, answers, inputs, preset, texts_of
+from tests.live.chats import CLAUDE, MODEL, NO_TOOLS, WEATHER, answers, inputs, preset, stored_rows, texts_of
 from tests.support.embeddings import embeddings
 from tests.support.tool_servers import MCP_TOOL, MCP_TOOLS, call_of, tool_servers
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from scripts.harness.openwebui import OpenWebUI, Sent
     from scripts.standin import StandIn
@@ -36,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("live_pipe")]
 
-TURNS: Final = int(os.environ.get("PREFIX_TURNS", "20"))
+TURNS: Final = 20
 PROMPT: Final = (
     "You serve {{USER_NAME}}.\nIt is {{CURRENT_DATETIME}}.\n" + "Keep to the rules of the house. " * 400
 )
@@ -229,9 +223,6 @@ def test_a_prompt_is_sent_with_its_variables_filled(
 class Totals:
     """The sums of a chat; `breaks` are those that nobody announced, by place and cause."""
 
-    turns: int
-    requests: int
-    input_tokens: int
     cached_share: float
     input_dollars: float
     lost_dollars: float
@@ -260,7 +251,7 @@ def converse(host: OpenWebUI, standin: StandIn, model: str, *, moves: bool) -> T
     sent = None
     for turn in range(TURNS):
         if moves and turn % 3 == 2:
-            host.admin.api.post("/api/v1/memories/add", {"content": f"Has {turn} cats.", "type": "user"})
+            remember(host, f"Has {turn} cats.")
         clock = f"2026-11-{1 + turn // 24 if moves else 1:02} {turn % 24 if moves else 0:02}:00:00"
         call = CALLS.get(turn % 5, "")
         sent, _ = host.admin.ask(
@@ -278,17 +269,11 @@ def converse(host: OpenWebUI, standin: StandIn, model: str, *, moves: bool) -> T
     assert len({json.dumps(each.body["tools"]) for each in requests}) == 1
     rows = audited(host, sent.chat_id, len(requests))
     usages = [each.usage for each in requests if each.usage]
-    tokens = sum(usage["input_tokens"] for usage in usages)
     cached = sum(usage["input_tokens_details"]["cached_tokens"] for usage in usages)
     return Totals(
-        turns=TURNS,
-        requests=len(requests),
-        input_tokens=tokens,
-        cached_share=round(cached / tokens, 4),
-        input_dollars=round(
-            sum(usage["cost_details"]["upstream_inference_input_cost"] for usage in usages), 4
-        ),
-        lost_dollars=round(sum(cost for _, _, cost in rows), 4),
+        cached_share=cached / sum(usage["input_tokens"] for usage in usages),
+        input_dollars=sum(usage["cost_details"]["upstream_inference_input_cost"] for usage in usages),
+        lost_dollars=sum(cost for _, _, cost in rows),
         breaks=dict(Counter(f"{where}: {cause}" for where, cause, _ in rows if cause)),
     )
 
@@ -304,11 +289,8 @@ def knowledge_base(host: OpenWebUI) -> dict[str, str]:
 
 def audited(host: OpenWebUI, chat_id: str, count: int) -> list[tuple[Any, ...]]:
     """Where and why the chat's requests begin otherwise, and what that cost, once all of them are in the audit."""
-    chosen = "SELECT break_position, break_cause, lost_cost FROM openrouter_pipe_audit WHERE chat_id = ?"
-    with closing(sqlite3.connect(f"file:{host.data}/webui.db?mode=ro", uri=True)) as connection:
-        rows = partial(connection.execute, chosen, [chat_id])
-        wait_until(lambda: len(rows().fetchall()) >= count)
-        return rows().fetchall()
+    query = "SELECT break_position, break_cause, lost_cost FROM openrouter_pipe_audit WHERE chat_id = ?"
+    return wait_until(lambda: len(found := stored_rows(host, query, chat_id)) >= count and found)
 
 
 @pytest.fixture(scope="module")
@@ -317,21 +299,8 @@ def still(open_webui: OpenWebUI, standin_session: StandIn, butler: str) -> Total
     return converse(open_webui, standin_session, butler, moves=False)
 
 
-def leave(artifacts: Path, **totals: Totals) -> None:
-    """Leave the totals in the file."""
-    file = artifacts / "prefix.json"
-    earlier = json.loads(file.read_text("utf-8")) if file.exists() else {}
-    found = {name: asdict(each) for name, each in totals.items()}
-    file.write_text(json.dumps({**earlier, **found}, indent=2), "utf-8")
-
-
 def test_every_break_is_found_named_and_priced(
-    open_webui: OpenWebUI,
-    standin: StandIn,
-    butler: str,
-    still: Totals,
-    artifacts: Path,
-    valves: Callable[..., None],
+    open_webui: OpenWebUI, standin: StandIn, butler: str, still: Totals, valves: Callable[..., None]
 ) -> None:
     """With a still clock nothing is found; with one that moves, every turn, by name and price.
 
@@ -339,14 +308,10 @@ def test_every_break_is_found_named_and_priced(
     """
     valves(STEADY_SYSTEM_PROMPT=False)
     moving = converse(open_webui, standin, butler, moves=True)
-    leave(artifacts, still=still, moving=moving)
-    assert still.breaks == {}
-    assert moving.breaks.keys() == {"instructions: prompt"}
-    assert sum(moving.breaks.values()) == TURNS - 1
+    assert (still.breaks, moving.breaks) == ({}, {"instructions: prompt": TURNS - 1})
     assert moving.cached_share < 0.6 * still.cached_share
     # what was reckoned is what the provider billed more
-    more = moving.input_dollars - still.input_dollars
-    assert moving.lost_dollars == pytest.approx(more, rel=0.15)
+    assert moving.lost_dollars == pytest.approx(moving.input_dollars - still.input_dollars, rel=0.15)
     log = open_webui.log.read_text("utf-8", "replace")
     lines = [line for line in log.splitlines() if "begins otherwise than the last one of its chat" in line]
     assert ["Cause 'prompt'" in line for line in lines if butler in line] == [True]
@@ -354,16 +319,10 @@ def test_every_break_is_found_named_and_priced(
 
 
 def test_a_steady_prompt_breaks_nothing(
-    open_webui: OpenWebUI,
-    standin: StandIn,
-    butler: str,
-    still: Totals,
-    artifacts: Path,
-    valves: Callable[..., None],
+    open_webui: OpenWebUI, standin: StandIn, butler: str, still: Totals, valves: Callable[..., None]
 ) -> None:
     """With a clock that moves and memories that grow, nothing is found, and nine tenths are cached of what could be."""
     valves(STEADY_SYSTEM_PROMPT=True)
     steady = converse(open_webui, standin, butler, moves=True)
-    leave(artifacts, still=still, steady=steady)
     assert steady.breaks == {}
     assert steady.cached_share >= 0.9 * still.cached_share

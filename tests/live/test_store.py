@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import psycopg
@@ -17,13 +14,28 @@ from scripts import build
 from scripts.bundle import builder
 from scripts.harness.openwebui import OpenWebUI, Sent
 from scripts.paths import PACKAGE
-from tests.live.chats import MODEL, NO_TOOLS, REPLAYED, SMALL, answers, inputs, kinds, preset, statuses
+from tests.live.chats import (
+    MODEL,
+    NO_TOOLS,
+    REPLAYED,
+    SMALL,
+    answers,
+    database_bytes,
+    inputs,
+    kinds,
+    preset,
+    statuses,
+    stored_rows,
+    wire,
+)
 from tests.live.test_long_chats import DAYS, SUMMARIZED, SUMMARY_VALVES, day, log, was_summarized
 from tests.support.fixtures import SERVED_SCHEMA
 from tests.support.long_chats import summary_blocks, summary_requests
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scripts.harness.servers import PostgresServer, RedisServer
     from scripts.launch.api import Api
     from scripts.standin import StandIn
@@ -46,29 +58,14 @@ TABLE = "openrouter_pipe_artifact"
 DAY_SECONDS = 24 * 60 * 60
 
 
-def items_of(items: list[dict[str, Any]], kind: str) -> list[str]:
-    """The items of one type, as they lie on the wire."""
-    return [json.dumps(item) for item in items if item["type"] == kind]
-
-
 def sent_reasoning(standin: StandIn) -> list[str]:
     """The reasoning in the last request."""
-    return items_of(standin.responses[-1].body["input"], "reasoning")
+    return wire(standin.responses[-1].body["input"], "reasoning")
 
 
 def given_reasoning(standin: StandIn, *answers: int) -> list[str]:
     """The reasoning of these answers."""
-    return [item for number in answers for item in items_of(standin.responses[number].output, "reasoning")]
-
-
-def rows_in_sqlite(host: OpenWebUI, chat_id: str) -> list[tuple[Any, ...]]:
-    """Kind, form and payload of a chat's rows in the order of their making, without the phases of messages."""
-    with closing(sqlite3.connect(f"file:{host.data}/webui.db?mode=ro", uri=True)) as connection:
-        chosen = (
-            f"SELECT kind, typeof(payload), packing, key_id, payload FROM {TABLE} "
-            "WHERE kind != 'message' AND chat_id = ?"
-        )
-        return connection.execute(f"{chosen} ORDER BY id", [chat_id]).fetchall()
+    return [item for number in answers for item in wire(standin.responses[number].output, "reasoning")]
 
 
 @pytest.mark.usefixtures("live_pipe")
@@ -76,9 +73,9 @@ def test_rows_are_sealed_in_the_database_file(open_webui: OpenWebUI, standin: St
     """What the provider sealed is nowhere in the file, neither bare nor within a payload."""
     sent, _ = open_webui.admin.ask(MODEL, "one")
     [reasoning] = [item for item in standin.responses[0].output if item["type"] == "reasoning"]
-    [(kind, form, packing, key_id, payload)] = rows_in_sqlite(open_webui, sent.chat_id)
-    files = [open_webui.data / "webui.db", open_webui.data / "webui.db-wal"]
-    everything = b"".join(file.read_bytes() for file in files if file.exists())
+    query = f"SELECT kind, typeof(payload), packing, key_id, payload FROM {TABLE} WHERE chat_id = ?"
+    [(kind, form, packing, key_id, payload)] = stored_rows(open_webui, query, sent.chat_id)
+    everything = database_bytes(open_webui)
     assert (kind, form, packing & 1, len(key_id)) == ("reasoning", "blob", 1, 16)
     assert payload in everything
     assert reasoning["id"].encode() not in payload
@@ -87,25 +84,19 @@ def test_rows_are_sealed_in_the_database_file(open_webui: OpenWebUI, standin: St
 
 @pytest.mark.usefixtures("live_pipe")
 def test_a_changed_key_makes_artifacts_missing_until_it_is_back(
-    open_webui: OpenWebUI, standin: StandIn
+    open_webui: OpenWebUI, standin: StandIn, valves: Callable[..., None]
 ) -> None:
     """The chat goes on with a status line, once; with the old key listed again, nothing is missing."""
-    api, ask = open_webui.admin.api, open_webui.admin.ask
-    try:
-        api.set_valves("openrouter", {"ARTIFACT_ENCRYPTION_KEY": "first"})
-        sent, _ = ask(MODEL, "one")
-        api.set_valves("openrouter", {"ARTIFACT_ENCRYPTION_KEY": "second"})
-        sent, second = ask(MODEL, "two", after=sent)
-        without = sent_reasoning(standin)
-        sent, third = ask(MODEL, "three", after=sent)
-        api.set_valves("openrouter", {"ARTIFACT_ENCRYPTION_KEY": "third, second, first"})
-        _, fourth = ask(MODEL, "four", after=sent)
-    finally:
-        api.set_valves("openrouter", {"ARTIFACT_ENCRYPTION_KEY": None})
-    said = [
-        [status["description"] for status in answer.get("statusHistory", [])]
-        for answer in (second, third, fourth)
-    ]
+    ask = open_webui.admin.ask
+    valves(ARTIFACT_ENCRYPTION_KEY="first")
+    sent, _ = ask(MODEL, "one")
+    valves(ARTIFACT_ENCRYPTION_KEY="second")
+    sent, second = ask(MODEL, "two", after=sent)
+    without = sent_reasoning(standin)
+    sent, third = ask(MODEL, "three", after=sent)
+    valves(ARTIFACT_ENCRYPTION_KEY="third, second, first")
+    _, fourth = ask(MODEL, "four", after=sent)
+    said = [statuses(answer) for answer in (second, third, fourth)]
     line = "Stored items that could not be reloaded: 1 (1 encrypted with another key, or damaged)."
     assert said == [[line], [], []]
     assert without == []
@@ -169,7 +160,7 @@ def test_postgresql_and_redis_replay_byte_for_byte(
     _, answer = served.admin.ask(MODEL, "and now?", after=first, tool_ids=["clock"])
     sent = standin.responses[-1].body["input"]
     assert sent_reasoning(standin) == given_reasoning(standin, 0, 1)
-    assert items_of(sent, "function_call") == items_of(list(standin.responses[0].output), "function_call")
+    assert wire(sent, "function_call") == wire(list(standin.responses[0].output), "function_call")
     assert {request.status for request in standin.responses} == {200}
     assert "statusHistory" not in answer
     assert rows.found()

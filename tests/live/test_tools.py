@@ -131,16 +131,26 @@ def test_without_an_engine_the_image_switch_does_nothing(
         assert (one["input"], one.get("tools")) == (two["input"], two.get("tools"))
 
 
-@pytest.mark.usefixtures("painter")
-def test_a_picture_that_a_model_calls_for_is_shown(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """It belongs to the answer; the call and what came of it are sent again."""
-    call = '[[standin: call=generate_image args={"prompt":"a boat"}]]'
-    features = {"image_generation": True}
-    sent, answer = open_webui.admin.ask(MODEL, f"{call} Draw a boat.", features=features)
+@pytest.mark.usefixtures("painter", "searcher")
+@pytest.mark.parametrize(
+    ("feature", "call", "made"),
+    [
+        ("image_generation", 'generate_image args={"prompt":"a boat"}', "/api/v1/files/"),
+        ("web_search", 'search_web args={"query":"tower"}', "42 floors"),
+    ],
+)
+def test_what_a_model_calls_for_is_sent_again(
+    open_webui: OpenWebUI, standin: StandIn, feature: str, call: str, made: str
+) -> None:
+    """The call and what came of it, in the same bytes; a picture belongs to the answer."""
+    features = {feature: True}
+    sent, answer = open_webui.admin.ask(MODEL, f"[[standin: call={call}]] Please.", features=features)
     open_webui.admin.ask(MODEL, "Thank you.", after=sent, features=features)
-    (picture,) = answer["files"]
     *_, second, third = inputs(standin)
-    assert picture["url"] in str(second[-1]["output"])
+    assert made in str(second[-1]["output"])
+    assert [each["url"] in str(second[-1]["output"]) for each in answer.get("files", [])] == (
+        [True] if feature == "image_generation" else []
+    )
     assert third[: len(second)] == second
 
 
@@ -162,18 +172,6 @@ def test_a_picture_of_the_hosts_leaves_the_front_alone(
     assert "The requested image has been created" in said[1][0]["content"][0]["text"]
     assert requests[1][:1] == requests[0]
     assert requests[2][: len(requests[1]) - 2] == requests[1][:-2]
-
-
-@pytest.mark.usefixtures("searcher")
-def test_a_search_that_a_model_calls_for_is_sent_again(open_webui: OpenWebUI, standin: StandIn) -> None:
-    """With what it found, in the same bytes."""
-    call = '[[standin: call=search_web args={"query":"tower"}]]'
-    features = {"web_search": True}
-    sent, _ = open_webui.admin.ask(MODEL, f"{call} How many floors?", features=features)
-    open_webui.admin.ask(MODEL, "Thank you.", after=sent, features=features)
-    *_, second, third = inputs(standin)
-    assert "42 floors" in str(second[-1]["output"])
-    assert third[: len(second)] == second
 
 
 @pytest.mark.usefixtures("searcher")

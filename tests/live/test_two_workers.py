@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scripts.harness.openwebui import OpenWebUI
+from tests.live.chats import MODEL, error_of, preset
 from tests.support.fixtures import SERVED_SCHEMA
 from tests.support.waiting import wait_until
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.servers]
 
-MODEL = "openrouter.openai/gpt-5.2"
 CLOCK = '''
 class Tools:
     def tell(self) -> str:
@@ -82,15 +82,13 @@ def test_a_chat_is_answered_by_both_in_turn(served: OpenWebUI, second: OpenWebUI
 
 def test_a_clock_in_the_prompt_moves_nothing(served: OpenWebUI, second: OpenWebUI, standin: StandIn) -> None:
     """Both send the chat's first prompt again, and a note of what it reads now."""
-    params = {"system": "It is {{CURRENT_DATETIME}}."}
-    form = {"id": "timed", "base_model_id": MODEL, "name": "Timed", "meta": {}, "params": params}
-    served.admin.api.post("/api/v1/models/create", form)
     answer = None
-    for turn in range(3):
-        host = (served, second)[turn % 2]
-        host.admin.api.models()
-        variables = {"{{CURRENT_DATETIME}}": f"10:0{turn}"}
-        answer, _ = host.admin.ask("timed", f"turn {turn}", after=answer, variables=variables)
+    with preset(served, system="It is {{CURRENT_DATETIME}}.") as name:
+        for turn in range(3):
+            host = (served, second)[turn % 2]
+            host.admin.api.models()
+            variables = {"{{CURRENT_DATETIME}}": f"10:0{turn}"}
+            answer, _ = host.admin.ask(name, f"turn {turn}", after=answer, variables=variables)
     fronts = [request[0] for request in sent(standin)]
     assert "It is 10:00." in fronts[0]
     assert len({*fronts}) == 1
@@ -120,5 +118,5 @@ def test_what_one_spends_counts_for_the_other(served: OpenWebUI, second: OpenWeb
         _, refused = elsewhere.ask(MODEL, "two")
     finally:
         served.admin.api.set_valves("openrouter", {"SPENDING_LIMITS": None})
-    assert "spending limit" in refused["error"]["content"]["message"]
+    assert "spending limit" in error_of(refused)
     assert len(standin.responses) == 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scripts.harness.openwebui import Sent
+from scripts.standin.drawing import draw
 from tests.live.chats import (
     CALL,
     CLAUDE,
@@ -37,10 +38,6 @@ pytestmark = [pytest.mark.live, pytest.mark.usefixtures("live_pipe", "standin")]
 Json = dict[str, Any]
 
 TOOL = "unsaved_weather"
-PNG = bytes.fromhex(
-    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6364f8cf500f"
-    "00038601805a347d6b0000000049454e44ae426082"
-)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -195,7 +192,7 @@ def test_attachments_in_a_channel_reach_the_model(
     open_webui: OpenWebUI, channel: Channel, standin: StandIn
 ) -> None:
     """Images and documents, with the question."""
-    picture = open_webui.admin.upload("dot.png", PNG, "image/png")
+    picture = open_webui.admin.upload("dot.png", draw("red"), "image/png")
     document = open_webui.admin.upload("notes.txt", b"The code is 1234.", "text/plain")
     message = channel.mention(CLAUDE, "What is it?", data={"files": [picture, document]})
     channel.answers(message)
