@@ -21,7 +21,7 @@ from .host.call import Call, read_call
 from .host.chunks import ChunkWriter, CompletionWriter, chunk_response, error_object, error_response
 from .host.model_rows import function_id
 from .host.native import ChannelWriter, HostEvent, NativeWriter
-from .host.platform import function_of, stored_user_valves
+from .host.platform import stored_user_valves
 from .host.tagged_code import TaggedCodeWriter
 from .host.wording import EventCall, page_question, user_language, worded
 from .responses.values import as_object, as_text
@@ -78,7 +78,7 @@ class Pipe:
         """
         language = user_language(__metadata__, __request__)
         try:
-            frozen = self._read_settings(__user__ or {}, function_of(body.get("model")))
+            frozen = self._read_settings(__user__ or {}, as_text(body.get("model")).partition(".")[0])
             ask = page_question(__event_call__, language or ENGLISH)
             call = read_call(body, user=__user__, metadata=__metadata__, task=__task__, ask=ask)
         except PipeError as error:
@@ -104,7 +104,7 @@ class Pipe:
                 yield event
 
     async def _complete(self, call: Call, frozen: Settings) -> Any:
-        writer = CompletionWriter(_native(call), **_completion_head(call))
+        writer = CompletionWriter(_native(call), _completion_head(call))
         try:
             async with aclosing(self._running_app().answer(call, frozen)) as outputs:
                 async for output in outputs:
@@ -170,12 +170,9 @@ def _streamed(call: Call) -> NativeWriter | TaggedCodeWriter:
 
 def _chunks(call: Call) -> ChunkWriter:
     options = as_object(call.parameters.get("stream_options"))
-    return ChunkWriter(**_completion_head(call), include_usage=options.get("include_usage") is True)
+    return ChunkWriter(_completion_head(call), include_usage=options.get("include_usage") is True)
 
 
 def _completion_head(call: Call) -> dict[str, Any]:
-    return {
-        "completion_id": f"chatcmpl-{generate_item_id()}",
-        "model": call.model_id,
-        "created": int(time.time()),
-    }
+    completion_id = f"chatcmpl-{generate_item_id()}"
+    return {"id": completion_id, "object": "", "created": int(time.time()), "model": call.model_id}

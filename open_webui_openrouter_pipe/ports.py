@@ -365,20 +365,6 @@ class Audit(Protocol):
         """Have a row written beside the request; never waits, never raises."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatSpending:
-    """What a user's chat has cost so far, in dollars; the fields are sums of those of its bills."""
-
-    requests: int = 0
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    cost: float = 0.0
-    input_cost: float = 0.0
-    read_cost: float = 0.0
-    saved: float = 0.0
-
-
 class Ledger(Protocol):
     """What all requests have cost, by chat and by account; the same for all workers."""
 

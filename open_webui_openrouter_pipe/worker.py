@@ -209,7 +209,7 @@ class Worker:
 
     def client(self, settings: ClientSettings) -> OpenRouterClient:
         """Return what speaks HTTP with OpenRouter under these settings."""
-        return OpenRouterClient(self.own.http, settings, breaker=self.breaker)
+        return OpenRouterClient(self.own.http, settings, self.breaker)
 
     def listing(self, settings: ClientSettings) -> ModelListing:
         """The models of the base URL and the key."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scripts.paths import PACKAGE, ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 FILE = ROOT / "budgets.toml"
@@ -26,6 +26,7 @@ _TEXTS = {".py", ".txt", ".css", ".js"}
 _SLACK_SHARE = 0.04
 _LINE_TOLERANCE = 1.03
 _LONG_LINE, _LONG_FUNCTION = 110, 60
+_MAX_CARRIERS = 2
 _TABLES = ("packages", "others")
 
 Rows = dict[str, dict[str, Any]]
@@ -154,6 +155,7 @@ def findings(*, closing: bool) -> Iterator[Finding]:
         yield from compared(budgets[table], sizes[table], closing=closing)
         yield from raised(budgets[table], earlier.get(table, {}))
     yield from reshaped(budgets["shape"], shape(PACKAGE.rglob("*.py")))
+    yield from carriers(PACKAGE, budgets["carriers"])
 
 
 def ratchet() -> None:
@@ -235,3 +237,57 @@ def _public(
             yield child
             if isinstance(child, ast.ClassDef):
                 yield from _public(child)
+
+
+# --- the values that carry a turn ---
+
+
+def carriers(package: Path, owners: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """Functions that take more than two of a turn's values, and values whose class their packages do not have yet.
+
+    A value's own package may take all. Only names of annotations are read: no two classes of the package have the same.
+    """
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(package.rglob("*.py"))}
+    homes = {path: _home(path.relative_to(package)) for path in trees}
+    classes = {
+        (homes[path], node.name)
+        for path, tree in trees.items()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    }
+    existing = {
+        name for name, homes_of in owners.items() if any((home, name) in classes for home in homes_of)
+    }
+    for name in sorted(owners.keys() - existing):
+        yield Finding(f"{', '.join(owners[name])} has no class {name} yet", fails=False)
+    for path, tree in trees.items():
+        counted = (
+            existing - {name for name in existing if homes[path] in owners[name]} - _external_names(tree)
+        )
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                taken = sorted(counted & _annotated(node.args))
+                if len(taken) > _MAX_CARRIERS:
+                    where = f"{path.relative_to(package)}:{node.lineno}: {node.name}"
+                    yield Finding(
+                        f"{where} takes {', '.join(taken)}; {_MAX_CARRIERS} are allowed", fails=True
+                    )
+
+
+def _home(inner: Path) -> str:
+    """The package of a module, or `root`."""
+    return inner.parts[0] if len(inner.parts) > 1 else "root"
+
+
+def _external_names(tree: ast.Module) -> set[str]:
+    """What comes from other distributions: their Request is not ours."""
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level)
+    return {alias.asname or alias.name for node in imports for alias in node.names}
+
+
+def _annotated(arguments: ast.arguments) -> set[str]:
+    """The names in the annotations of all parameters."""
+    positional = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    every = [*positional, *filter(None, (arguments.vararg, arguments.kwarg))]
+    annotations = [argument.annotation for argument in every if argument.annotation]
+    return {node.id for tree in annotations for node in ast.walk(tree) if isinstance(node, ast.Name)}

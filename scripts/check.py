@@ -12,13 +12,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scripts import budgets, carriers, environment
+from scripts import budgets, environment
 from scripts.bundle import builder
 from scripts.paths import PACKAGE, ROOT, VENV
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +28,6 @@ class Verdict:
     passed: bool
     output: str
     seconds: float
-
-
-def host_rewrites(package: Path) -> Iterator[str]:
-    """Places in the package that Open WebUI would rewrite, as `path:line: text`."""
-    for path in sorted(package.rglob("*.py")):
-        inner = path.relative_to(package).as_posix()
-        yield from builder.host_rewrites(inner, path.read_text("utf-8"))
-
-
-def own_imports(package: Path) -> Iterator[str]:
-    """Places where modules of the package import each other by name, which the single file cannot carry."""
-    for path in sorted(package.rglob("*.py")):
-        inner = path.relative_to(package).as_posix()
-        yield from builder.absolute_imports(package.name, inner, path.read_text("utf-8"))
 
 
 def commands(*, fix: bool) -> dict[str, list[str]]:
@@ -71,18 +56,24 @@ def run(*, fix: bool = False, closing: bool = False) -> bool:
 def _verdicts(*, fix: bool, closing: bool) -> Iterator[Verdict]:
     for name, command in commands(fix=fix).items():
         yield _run_tool(name, command)
-    for name, find in {"host rewrites": host_rewrites, "own imports": own_imports}.items():
-        started = time.monotonic()
-        found = "\n".join(find(PACKAGE))
-        yield Verdict(name, passed=not found, output=found, seconds=time.monotonic() - started)
+    yield _bundled()
     yield _budgets(closing=closing)
+
+
+def _bundled() -> Verdict:
+    """Read the package as the single file does."""
+    started, found = time.monotonic(), ""
+    try:
+        builder.read_package(PACKAGE)
+    except builder.BuildError as error:
+        found = str(error)
+    return Verdict("bundle", passed=not found, output=found, seconds=time.monotonic() - started)
 
 
 def _budgets(*, closing: bool) -> Verdict:
     """Compare the tree with `budgets.toml`."""
     started = time.monotonic()
-    owners = budgets.read()["carriers"]
-    found = [*budgets.findings(closing=closing), *carriers.findings(PACKAGE, owners)]
+    found = [*budgets.findings(closing=closing)]
     output = "\n".join(f"{'over' if each.fails else 'note'}: {each.text}" for each in found)
     passed = not any(each.fails for each in found)
     return Verdict("budgets", passed, output, time.monotonic() - started)

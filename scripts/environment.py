@@ -1,4 +1,4 @@
-"""Makes the virtual environments that the other scripts run in.
+"""Makes what the other scripts need: virtual environments, tiktoken's vocabularies, and servers and a browser.
 
 Owns what is installed and when it is up to date; the versions stand in pyproject.toml. Standard library only,
 since it runs before anything is installed.
@@ -7,11 +7,15 @@ since it runs before anything is installed.
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 import subprocess
 import sys
-from pathlib import Path
+import tempfile
+import zipfile
+from pathlib import Path, PurePosixPath
 
-from scripts.paths import LIGHT_VENV, ROOT, VENV
+from scripts.paths import CACHE, LIGHT_VENV, ROOT, VENV
 
 
 def prepare() -> None:
@@ -78,6 +82,65 @@ def _run(program: Path, *arguments: str) -> None:
     finished = subprocess.run([program, *arguments], cwd=ROOT, check=False)
     if finished.returncode != 0:
         sys.exit(f"error: this failed with exit code {finished.returncode}; see above")
+
+
+# --- tiktoken's vocabularies ---
+
+VOCABULARIES = CACHE / "tiktoken"
+_SOURCE = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
+_NAMES = ("cl100k_base", "o200k_base")
+
+
+def prepare_vocabularies() -> None:
+    """Fetch tiktoken's vocabularies unless they are there; without them some counts are tested by estimate alone.
+
+    The wheel of litellm carries copies under the very file names of tiktoken's cache; it is never installed.
+    """
+    wanted = {hashlib.sha1(_SOURCE.format(name).encode()).hexdigest() for name in _NAMES}  # noqa: S324 - tiktoken's naming
+    if all((VOCABULARIES / name).exists() for name in wanted):
+        return
+    VOCABULARIES.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as directory:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+        subprocess.run([*command, "--dest", directory, "litellm"], check=False)
+        for wheel in Path(directory).glob("*.whl"):
+            with zipfile.ZipFile(wheel) as archive:
+                for member in archive.namelist():
+                    if (name := PurePosixPath(member).name) in wanted:
+                        (VOCABULARIES / name).write_bytes(archive.read(member))
+    if absent := sorted(name for name in wanted if not (VOCABULARIES / name).exists()):
+        print(f"warning: no tiktoken vocabulary could be had ({', '.join(absent)})", flush=True)
+
+
+# --- programs of the operating system ---
+
+PACKAGES = {
+    "redis-server": "redis-server",
+    "postgres": "postgresql",
+    "chromium": "chromium",
+    "chromedriver": "chromium-driver",
+}
+"""Program → the Debian package that brings it."""
+
+
+def find_program(program: str) -> Path | None:
+    """The program on the PATH, or among PostgreSQL's own directories, which Debian keeps off the PATH."""
+    if found := shutil.which(program):
+        return Path(found)
+    return next(iter(sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"), reverse=True)), None)
+
+
+def prepare_programs() -> None:
+    """Install what is missing of Debian's packages, or end with a message that names it."""
+    missing = [package for program, package in PACKAGES.items() if find_program(program) is None]
+    if not missing:
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        sys.exit(f"error: the tests need these programs; please install them: {', '.join(missing)}")
+    print(f"installing with apt-get: {', '.join(missing)}", flush=True)
+    variables = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    for words in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *missing]):
+        subprocess.run(["apt-get", *words], env=variables, stdin=subprocess.DEVNULL, check=True)
 
 
 if __name__ == "__main__":

@@ -43,31 +43,15 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _arguments() -> argparse.Namespace:
-    variables = os.environ
     parser = argparse.ArgumentParser(prog="scripts/start", description=__doc__)
-    parser.add_argument(
-        "--host",
-        default=variables.get("OPEN_WEBUI_HOST", "127.0.0.1"),
-        help="the address to listen on (OPEN_WEBUI_HOST, 127.0.0.1)",
-    )
-    parser.add_argument(
-        "--port",
-        type=int,
-        default=variables.get("OPEN_WEBUI_PORT", "8080"),
-        help="Open WebUI's port (OPEN_WEBUI_PORT, 8080)",
-    )
-    parser.add_argument(
-        "--standin-port",
-        type=int,
-        default=variables.get("STANDIN_PORT", "8081"),
-        help="the stand-in's port (STANDIN_PORT, 8081)",
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=variables.get("OPEN_WEBUI_DATA", str(DATA)),
-        help="where Open WebUI keeps everything (OPEN_WEBUI_DATA, .data in the repository)",
-    )
+    for option, variable, kind, default, text in (
+        ("--host", "OPEN_WEBUI_HOST", str, "127.0.0.1", "the address to listen on"),
+        ("--port", "OPEN_WEBUI_PORT", int, "8080", "Open WebUI's port"),
+        ("--standin-port", "STANDIN_PORT", int, "8081", "the stand-in's port"),
+        ("--data", "OPEN_WEBUI_DATA", Path, str(DATA), "where Open WebUI keeps everything"),
+    ):
+        value = os.environ.get(variable, default)
+        parser.add_argument(option, type=kind, default=value, help=f"{text} ({variable}, {default})")
     return parser.parse_args()
 
 

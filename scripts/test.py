@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
-from scripts import environment, machine, vocabulary
+from scripts import environment
 from scripts.paths import ROOT, VENV
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ def main() -> int:
     """Set up, then test, with the checks and the package on Python 3.12, where there is one, beside that."""
     options, passed_on = _arguments()
     environment.prepare()
-    vocabulary.prepare()
+    environment.prepare_vocabularies()
     python = VENV / "bin" / "python"
     if options.quick:
         return _start(*_pytest(python, "-m", QUICK, *passed_on)).wait()
-    machine.prepare()
+    environment.prepare_programs()
     with ExitStack() as stack:
         files = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2)]
         beside = [_start_beside(stack, "checks", files[0], str(python), "-m", "scripts.check")]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from scripts import vocabulary
+from scripts.environment import VOCABULARIES
 from scripts.harness.servers import missing_server_programs
 from tests.support.clock import SKIPPING
 from tests.support.sizes import is_thorough
@@ -26,8 +26,8 @@ settings.register_profile("any_machine", deadline=None, suppress_health_check=li
 settings.load_profile("any_machine")
 
 # Counts of tokens are tested with real vocabularies where there are any.
-if vocabulary.DIRECTORY.exists():
-    os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(vocabulary.DIRECTORY))
+if VOCABULARIES.exists():
+    os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(VOCABULARIES))
 
 # Those tests import what only comes with Open WebUI's environment.
 collect_ignore = [] if importlib.util.find_spec("open_webui") else ["live"]

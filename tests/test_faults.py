@@ -9,16 +9,18 @@ import asyncio
 import json
 import os
 import random
+import socket
+import struct
 from collections import Counter
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Self, get_args
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
 from open_webui_openrouter_pipe.history.markers import erase_markers
 from scripts.harness.page import Page, PipeInProcess
-from tests.support.faults import KINDS, Fault, FaultProxy
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -36,6 +38,11 @@ MAX_TURN_SECONDS = 60.0
 """Far more than a turn takes on a slow machine: a hang is a failure."""
 WORDS = [f"w{number}" for number in range(40)]
 ORDER = f'[[standin: reasoning=summary text="I think."]] [[standin: text="{" ".join(WORDS)}"]]'
+Kind = Literal["drop", "stall", "reset", "cut", "garbage"]
+"""The connection ends, falls silent, is reset, ends within a chunk of which half was sent, or carries noise."""
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_PORTION_BYTES = 65_536
 
 
 async def test_no_fault_of_the_network_hangs_or_loses_what_was_written(
@@ -55,7 +62,7 @@ async def test_no_fault_of_the_network_hangs_or_loses_what_was_written(
             before = running()
             endings: Counter[tuple[str, bool]] = Counter()
             for number in range(POSITIONS):
-                proxy.fault = Fault.at_random(chance, within_bytes=length)
+                proxy.fault = Fault(chance.choice(KINDS), chance.randrange(length), chance.randbytes(40))
                 endings[(proxy.fault.kind, await ends_well(pipe, proxy, f"chat-{number}"))] += 1
             await eventually(lambda: running() <= before and proxy.open_connections <= 1)
     assert {kind for kind, _ in endings} == set(KINDS)
@@ -104,87 +111,94 @@ def running() -> Counter[str]:
     return names
 
 
-async def test_a_busy_provider_is_waited_for_and_shown(standin: StandIn, tmp_path: Path) -> None:
-    """Through the whole pipe: the wait is a status line, the answer comes, and no error is shown."""
-    standin.script("error=429 retry_after=1")
-    async with PipeInProcess(tmp_path, base_url=standin.base_url) as pipe:
-        answer = await Page(pipe, "standin/script").ask("one")
-    assert (answer.error, [request.status for request in standin.responses]) == (None, [429, 200])
-    assert answer.notices[-1] == "Asked again (2 of 3)."
-    assert answer.notices[0].startswith("The provider is busy; trying again in 2 s (2 of 3)")
+# --- the network that breaks
 
 
-async def test_a_refused_parameter_and_a_refused_effort_are_said(standin: StandIn, tmp_path: Path) -> None:
-    """The answer comes all the same."""
-    order = "[[standin: refuse=temperature]] [[standin: refuse=reasoning.effort values=minimal,low]] one"
-    body = {"temperature": 0.5, "reasoning_effort": "high"}
-    async with PipeInProcess(tmp_path, base_url=standin.base_url) as pipe:
-        answer = await ParameterPage(pipe, body).ask(order)
-    sent = [
-        (request.body.get("temperature"), request.body["reasoning"].get("effort"))
-        for request in standin.responses
-    ]
-    assert sent == [(0.5, "high"), (0.5, "low"), (None, "low")]
-    assert (answer.error, len(answer.notices), answer.text != "") == (None, 2, True)
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens once so many bytes of a connection's answers have been handed on."""
+
+    kind: Kind
+    after_bytes: int
+    noise: bytes
 
 
-class ParameterPage(Page):
-    """A page that sends parameters."""
+class FaultProxy:
+    """Hands everything on to a port of the loopback, and breaks each connection by its `fault` as long as it has one.
 
-    def __init__(self, pipe: Pipe, parameters: dict[str, object]) -> None:
-        super().__init__(pipe, "standin/script")
-        self._parameters = parameters
+    `answer_bytes` is the length of the last answer as far as it was handed on; `open_connections` counts those of the
+    clients.
+    """
 
-    def body(self) -> dict[str, object]:
-        return {**super().body(), **self._parameters}
+    def __init__(self, target_port: int) -> None:
+        self.fault: Fault | None = None
+        self.answer_bytes = 0
+        self.open_connections = 0
+        self._target_port = target_port
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+
+    @property
+    def url(self) -> str:
+        """Where clients find it."""
+        assert self._server is not None
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open_connections += 1
+        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
+        upward = asyncio.create_task(_pass_on(reader, server_writer))
+        downward = asyncio.create_task(self._answer(server_reader, writer))
+        try:
+            await asyncio.wait({upward, downward}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (upward, downward):
+                task.cancel()
+            await asyncio.wait({upward, downward})
+            for each in (server_writer, writer):
+                each.close()
+            self.open_connections -= 1
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.answer_bytes = 0
+        with suppress(ConnectionError):
+            while portion := await reader.read(_PORTION_BYTES):
+                fault = self.fault
+                if fault and self.answer_bytes + len(portion) > fault.after_bytes:
+                    await self._break(fault, portion, writer)
+                    return
+                self.answer_bytes += len(portion)
+                writer.write(portion)
+                await writer.drain()
+
+    async def _break(self, fault: Fault, portion: bytes, writer: asyncio.StreamWriter) -> None:
+        kept = portion[: fault.after_bytes - self.answer_bytes]
+        rest = portion[len(kept) :]
+        writer.write(kept + (rest[: len(rest) // 2] if fault.kind == "cut" else b""))
+        await writer.drain()
+        match fault.kind:
+            case "stall":
+                await asyncio.Event().wait()  # until the client gives up
+            case "reset":
+                linger = struct.pack("ii", 1, 0)
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                writer.transport.abort()
+            case "garbage":
+                writer.write(fault.noise + rest)
+                await writer.drain()
+            case _:
+                pass
 
 
-async def test_an_address_that_is_down_is_named_with_the_next_try(tmp_path: Path) -> None:
-    """After some failures nothing is sent, and the user reads for how long."""
-    sent = Counter[str]()
-
-    def refuse(request: httpx.Request) -> httpx.Response:
-        sent[request.url.path] += 1
-        raise httpx.ConnectError("refused")
-
-    transport = httpx.MockTransport(refuse)
-    url = "https://down.test/api/v1"
-    async with PipeInProcess(tmp_path, base_url=url, transport=transport, RETRY_SECONDS=0.0) as pipe:
-        lines = [
-            (await Page(pipe, "standin/script", chat_id=f"{n}").ask("one")).error or "" for n in range(8)
-        ]
-    assert "could not be reached" in lines[0]
-    assert "The next try is in" in lines[-1]
-    assert 0 < sent["/api/v1/responses"] < len(lines)
-
-
-async def test_requests_of_one_user_wait_for_each_other(standin: StandIn, tmp_path: Path) -> None:
-    """A second chat of the same user begins when the first has ended, and says that it waits."""
-    async with PipeInProcess(tmp_path, base_url=standin.base_url, MAX_REQUESTS_PER_USER=1) as pipe:
-        first = Page(pipe, "standin/script", chat_id="one").stream("[[standin: slow=30]]")
-        await anext(first)
-        page = Page(pipe, "standin/script", chat_id="two")
-        second = page.stream("two")
-        await anext(second)
-        assert len(standin.responses) == 1
-        await first.aclose()
-        async for _ in second:
-            pass
-    _, answer = page.turns[-1]
-    assert (answer.error, len(standin.responses)) == (None, 2)
-    assert answer.notices == [
-        "Many requests are running at the moment; this one waits for its turn...",
-        "The wait is over.",
-    ]
-
-
-async def test_a_new_key_needs_no_restart(standin: StandIn, tmp_path: Path) -> None:
-    """Valves are read with each request; an administrator reads what to do about a wrong key."""
-    async with PipeInProcess(tmp_path, base_url=standin.base_url, API_KEY="sk-or-bad") as pipe:
-        refused = await Page(pipe, "standin/script", chat_id="one").ask("one")
-        pipe.valves = pipe.valves.model_copy(update={"API_KEY": "sk-or-good"})
-        answer = await Page(pipe, "standin/script", chat_id="two").ask("two")
-    assert (refused.error, answer.error) == (
-        "OpenRouter did not accept the API key of this server. Please tell your administrator.",
-        None,
-    )
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while portion := await reader.read(_PORTION_BYTES):
+            writer.write(portion)
+            await writer.drain()

@@ -16,7 +16,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,13 +24,12 @@ import pytest
 
 import open_webui_openrouter_pipe
 from open_webui_openrouter_pipe.context.page import context_page
-from open_webui_openrouter_pipe.context.report import plain
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation
 from open_webui_openrouter_pipe.conversation.facts import state_fact
 from open_webui_openrouter_pipe.conversation.media import count_pdf_pages
 from open_webui_openrouter_pipe.conversation.record import UserRecord, omission_note, stands_in_own_words
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, truncate_middle
-from open_webui_openrouter_pipe.history.additions import split_prompt, split_summaries, split_user_parts
+from open_webui_openrouter_pipe.history.additions import split_prompt, split_user_parts
 from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.reading import (
     ANSWER_MARK,
@@ -85,7 +84,6 @@ def _look_up(text: str, **asked: object) -> str:
 
 CALLS: Mapping[str, Callable[[str], object]] = {
     "split_prompt": lambda text: split_prompt(text, "base"),
-    "split_summaries": split_summaries,
     "split_user_parts": lambda text: split_user_parts([{"type": "input_text", "text": text}], "base"),
     "steady_prompt with a clock": lambda text: steady_prompt(
         f"10:00\n{text}\n10:00", f"10:05\n{text}\n10:05"
@@ -110,7 +108,6 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "erase_commands of many": lambda text: erase_commands(
         f"USER: /help\nASSISTANT: {ANSWER_MARK}\n{text}".replace("\n", f"\nUSER: /\nASSISTANT: {ANSWER_MARK}")
     ),
-    "plain": plain,
     "texts_of_turns": lambda text: [
         *texts_of_turns(build_conversation([user(text), call("c", text), output("c", text)], [0] * 3).turns)
     ],
@@ -137,7 +134,6 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "gather_advanced": lambda text: gather_advanced({"ADVANCED": text, "WEB_FETCH": False}),
     "readable_advanced": lambda text: readable_advanced({"ADVANCED": f'{{"{text}": 1}}', "WEB_FETCH": False}),
     "read_address": lambda text: read_address(f"https://{text}"),
-    "take_images": take_images,
     "take_images of one": lambda text: take_images(f"![x](data:image/png;base64,{text}"),
     "find_code": lambda text: find_code(f"<code_interpreter>{text}"),
     "clean_text": lambda text: clean_text(text, {text[1:21]}),
@@ -149,6 +145,9 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     ),
 }
 """Functions of a text and more: by their names, how they are called."""
+
+
+_METHODS = ("match", "fullmatch", "search", "finditer", "findall", "sub", "split")
 
 
 class Subject(NamedTuple):
@@ -180,7 +179,8 @@ def functions() -> Iterator[Subject]:
                 continue
             given = inspect.signature(function).parameters.values()
             if [each.annotation for each in given if each.default is each.empty] == ["str"]:
-                yield Subject(f"{name}.{function.__name__}", function)
+                own = tuple(TOKENS.get(function.__name__, ()))
+                yield Subject(f"{name}.{function.__name__}", function, own)
 
 
 def patterns() -> Iterator[Subject]:
@@ -195,22 +195,15 @@ def patterns() -> Iterator[Subject]:
                 for method in sorted(set(used or ["finditer"])):
                     yield _pattern_subject(f"{name}.{variable}.{method}", pattern, method)
         for node in ast.walk(ast.parse(source)):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr in _METHODS
-            ):
-                match node.func.value, node.args:
-                    case ast.Name("re"), [ast.Constant(str(literal)), *_]:
-                        where = f"{name}:{node.lineno}.{node.func.attr}"
-                        yield _pattern_subject(where, re.compile(literal), node.func.attr)
-
-
-_METHODS = ("match", "fullmatch", "search", "finditer", "findall", "sub", "split")
+            match node:
+                case ast.Call(ast.Attribute(ast.Name("re"), method), [ast.Constant(str(literal)), *_]):
+                    if method in _METHODS:
+                        where = f"{name}:{node.lineno}.{method}"
+                        yield _pattern_subject(where, re.compile(literal), method)
 
 
 def _pattern_subject(name: str, pattern: re.Pattern[Any], method: str) -> Subject:
-    matching = getattr(pattern, {"finditer": "findall", "sub": "findall"}.get(method, method))
+    matching = getattr(pattern, "findall" if method in {"finditer", "sub"} else method)
 
     def read(text: str) -> object:
         return matching(text if isinstance(pattern.pattern, str) else text.encode())
@@ -219,18 +212,18 @@ def _pattern_subject(name: str, pattern: re.Pattern[Any], method: str) -> Subjec
 
 
 def _patterns_in(value: Any, depth: int = 0) -> Iterator[re.Pattern[Any]]:
-    if isinstance(value, re.Pattern):
-        yield value
-    elif depth < 4:
-        inner: Any = ()
-        if isinstance(value, Mapping):
+    inner: Any = ()
+    match value:
+        case re.Pattern():
+            yield value
+        case Mapping():
             inner = value.values()
-        elif isinstance(value, (tuple, list, set, frozenset)):
+        case tuple() | list() | set() | frozenset():
             inner = value
-        elif isinstance(value, type) and value.__module__.startswith(open_webui_openrouter_pipe.__name__):
+        case type(__module__=module) if module.startswith(open_webui_openrouter_pipe.__name__):
             inner = [each for name, each in vars(value).items() if not name.startswith("__")]
-        for each in inner:
-            yield from _patterns_in(each, depth + 1)
+    for each in inner if depth < 4 else ():
+        yield from _patterns_in(each, depth + 1)
 
 
 # --- texts by the pattern itself ---
@@ -290,19 +283,16 @@ def _member(choices: Any) -> str:
 # --- the law ---
 
 
-def _text(before: str, token: str, after: str, size: int) -> str:
-    return before + token * (size // len(token)) + after
-
-
 def slow_text(subject: Subject) -> tuple[str, str, str] | None:
     """What stands before a token, the repeated token, and what stands after it, if the time grows too fast."""
-    texts = (
-        (before, token, after)
-        for token in dict.fromkeys((*subject.tokens, *TOKENS["all"]))
-        for before, after in subject.frames
-        if growth(subject.read, partial(_text, before, token, after)) >= MAX_GROWTH
-    )
-    return next(texts, None)
+    for token, (before, after) in product(dict.fromkeys((*subject.tokens, *TOKENS["all"])), subject.frames):
+
+        def text(size: int, token: str = token, before: str = before, after: str = after) -> str:
+            return before + token * (size // len(token)) + after
+
+        if growth(subject.read, text) >= MAX_GROWTH:
+            return before, token, after
+    return None
 
 
 SUBJECTS = (

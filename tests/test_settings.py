@@ -1,66 +1,47 @@
-"""Settings: what valves and user valves become for one request."""
+"""Settings: the forms of the valves, what becomes of stored values, and what both become for one request."""
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import fields
+from itertools import groupby, product
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.host.model_rows import ModelRowSettings
-from open_webui_openrouter_pipe.media.choice import MediaSettings
+from open_webui_openrouter_pipe.host.platform import NotSaved
 from open_webui_openrouter_pipe.money.limits import read_limits
-from open_webui_openrouter_pipe.openrouter.client import DEFAULT_BASE_URL, ClientSettings
 from open_webui_openrouter_pipe.openrouter.controls import ControlSettings
-from open_webui_openrouter_pipe.openrouter.offer import Filters, OfferSettings, Variant
-from open_webui_openrouter_pipe.settings import (
-    Settings,
-    StoreSettings,
-    read_settings,
-    tokenizer_folder,
-)
-from open_webui_openrouter_pipe.turn.admission import AdmissionSettings
-from open_webui_openrouter_pipe.turn.bill import SpendingSettings
-from open_webui_openrouter_pipe.turn.recorder import Persistence
+from open_webui_openrouter_pipe.openrouter.offer import Filters, Variant
+from open_webui_openrouter_pipe.pipe import Pipe
+from open_webui_openrouter_pipe.settings import Settings, bound_key, read_settings, tokenizer_folder
 from open_webui_openrouter_pipe.valves import (
+    RULES,
     USER_PERMISSIONS,
     Advanced,
+    HostValves,
     UserValves,
+    ValveFields,
     Valves,
+    _texts,
+    read_advanced,
     read_user_valves,
+    text_of,
     user_valves_class,
 )
+from scripts.paths import ROOT
+from tests.support.pages import PAGES
 from tests.support.rows import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncGenerator, Iterator, Mapping
 
-DEFAULTS = Settings(
-    client=ClientSettings(DEFAULT_BASE_URL, "", title="Open WebUI", timeout_seconds=300.0),
-    store=StoreSettings((), cleanup_days=90),
-    persistence=Persistence("conversation", tools=True),
-    save_attachments=True,
-    image_config={},
-    model_rows=ModelRowSettings(),
-    offer=OfferSettings(),
-    user_parameters=frozenset(),
-    context=ContextSettings(recall=True),
-    media=MediaSettings(max_images=20, max_bytes=20 * 2**20, max_total_bytes=50 * 2**20),
-    admission=AdmissionSettings(500, 0),
-    controls=ControlSettings(),
-    download_hosts=(),
-    assumed_context_tokens=0,
-    summary_model="",
-    summary_timeout_seconds=60.0,
-    pdf_engine="auto",
-    retry_seconds=30.0,
-    steady_system_prompt=True,
-    recall_tool=True,
-    spending=SpendingSettings(cost_line="forecast"),
-)
+    from pydantic.fields import FieldInfo
+
+    from open_webui_openrouter_pipe.app import App
 
 NAMES = {
     "FILTERS": Filters(frozenset({"free"}), 8_000, None, ("frree",)),
@@ -72,9 +53,15 @@ NAMES = {
 CASES = Path(__file__).with_name("settings.txt")
 ADMIN = rows(CASES, "a valve, its value => the setting, its value there", NAMES)
 OWN = rows(CASES, "valves of the administrator, one of the user's, its value => the setting, its value there")
-LIMITS = UserValves(
-    CONTEXT_AIM="thrifty", RECALL="off", CLIP_LAST_MESSAGES=8, CLIP_BYPASS=True, SUMMARY_BYPASS=True
-)
+CLASSES: tuple[type[ValveFields], ...] = (Valves, Advanced, UserValves)
+KEPT: dict[type[ValveFields], tuple[str, object]] = {
+    Valves: ("MODELS", "a/*"),
+    Advanced: ("WEB_FETCH", False),
+    UserValves: ("IMAGE_SIZE", "4K"),
+}
+"""A value of each class that can be read."""
+SECRET = "sk-or-v1-secret"
+ARCANE = re.compile(r"\b(seal\w*|told|carrier|input budget|Empty:|artifacts?)\b", re.IGNORECASE)
 
 
 @pytest.fixture(autouse=True)
@@ -87,30 +74,22 @@ def _listed(value: object) -> object:
     return list(value) if type(value) is tuple else value
 
 
-def changed(settings: Settings, names: set[str]) -> bool:
-    """Whether any but these parts of the settings is not as by default."""
-    others = [each.name for each in fields(Settings) if each.name not in names]
-    return any(getattr(settings, name) != getattr(DEFAULTS, name) for name in others)
-
-
-def test_the_defaults() -> None:
-    """Of all settings, with nothing set; the key may also be the environment's."""
-    assert read_settings(Valves()) == DEFAULTS
-
-
 def test_the_key_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The valve goes before it."""
+    """The valve goes before it; without both there is none."""
+    keys = [read_settings(Valves()).client.api_key]
     monkeypatch.setenv("OPENROUTER_API_KEY", " sk-or-env ")
-    keys = [read_settings(Valves(API_KEY=key)).client.api_key for key in (" ", "sk-or-1")]
-    assert keys == ["sk-or-env", "sk-or-1"]
+    keys += [read_settings(Valves(API_KEY=key)).client.api_key for key in (" ", "sk-or-1")]
+    assert keys == ["", "sk-or-env", "sk-or-1"]
 
 
 @pytest.mark.parametrize(("name", "value", "setting", "expected"), ADMIN)
 def test_a_valve_sets_its_own_setting(name: str, value: object, setting: str, expected: object) -> None:
     """And no other part of the settings, but perhaps the one of its own name."""
-    settings = read_settings(Valves.model_validate({name: value}))
+    settings, default = read_settings(Valves.model_validate({name: value})), read_settings(Valves())
     assert _listed(attrgetter(setting)(settings)) == expected
-    assert not changed(settings, {setting.partition(".")[0], name.lower()})
+    own = {setting.partition(".")[0], name.lower()}
+    others = [each.name for each in fields(Settings) if each.name not in own]
+    assert [each for each in others if getattr(settings, each) != getattr(default, each)] == []
 
 
 @pytest.mark.parametrize(("admin", "name", "value", "setting", "expected"), OWN)
@@ -140,53 +119,55 @@ def test_what_the_administrator_switched_off_is_said() -> None:
 
 def test_limits_that_users_may_not_set_are_not_followed() -> None:
     """By default; one line names them all. Other valves of the user still hold."""
-    user_valves = LIMITS.model_copy(update={"PERSIST_REASONING_TOKENS": "next_reply"})
-    settings = read_settings(Valves(), user_valves)
-    assert settings.context == DEFAULTS.context
-    assert settings.persistence.reasoning == "next_reply"
+    limits: dict[str, Any] = {
+        "CONTEXT_AIM": "thrifty",
+        "RECALL": "off",
+        "CLIP_LAST_MESSAGES": 8,
+        "CLIP_BYPASS": True,
+        "SUMMARY_BYPASS": True,
+    }
+    own = UserValves(PERSIST_REASONING_TOKENS="next_reply", **limits)
+    settings = read_settings(Valves(), own)
+    assert (settings.context, settings.persistence.reasoning) == (
+        read_settings(Valves()).context,
+        "next_reply",
+    )
     (line,) = settings.notices
-    assert line.endswith(": CONTEXT_AIM, RECALL, CLIP_LAST_MESSAGES, CLIP_BYPASS, SUMMARY_BYPASS.")
-    assert read_settings(Valves(ENABLE_USER_OVERRIDE=True), LIMITS).notices == ()
+    assert line.endswith(f": {', '.join(limits)}.")
+    assert read_settings(Valves(ENABLE_USER_OVERRIDE=True), own).notices == ()
 
 
-@pytest.mark.parametrize(
-    ("shown", "hidden"),
-    [
-        ({}, set()),
-        ({"USER_CONTROLS": "none"}, set(Valves().USER_CONTROLS.split(", "))),
-        (
-            {"USER_CONTROLS": " web_search , ZDR"},
-            set(Valves().USER_CONTROLS.split(", ")) - {"WEB_SEARCH", "ZDR"},
-        ),
-    ],
-)
-def test_users_see_what_they_may_set(shown: dict[str, str], hidden: set[str]) -> None:
+@pytest.mark.parametrize("shown", [Valves().USER_CONTROLS, "none", " web_search , ZDR"])
+def test_users_see_what_they_may_set(shown: str) -> None:
     """What is hidden is not in their form at all; their other valves always are."""
-    limits = {name for name, by in USER_PERMISSIONS.items() if by == "ENABLE_USER_OVERRIDE"}
+    controls = {name for name, by in USER_PERMISSIONS.items() if by == "USER_CONTROLS"}
+    hidden = controls - {name.strip().upper() for name in shown.split(",")}
+    limits = USER_PERMISSIONS.keys() - controls
     for allowed in (True, False):
-        valves = Valves.model_validate({**shown, "ENABLE_USER_OVERRIDE": allowed})
+        valves = Valves(USER_CONTROLS=shown, ENABLE_USER_OVERRIDE=allowed)
         schema = user_valves_class(valves).model_json_schema()
-        assert schema["title"] == "UserValves"
         missing = UserValves.model_fields.keys() - schema["properties"].keys()
-        assert missing == hidden | (set() if allowed else limits)
+        assert (schema["title"], missing) == ("UserValves", hidden | (set() if allowed else limits))
 
 
 def test_hidden_controls_are_not_followed() -> None:
     """Whatever a user had set before; those that are shown go before the administrator's."""
-    own = UserValves(
-        REASONING_EFFORT="high",
-        REASONING_SUMMARY="off",
-        WEB_SEARCH="on",
-        PROVIDER_SORT="latency",
-        ZDR=True,
-        IMAGE_SIZE="4K",
-    )
+    chosen: dict[str, Any] = {
+        "REASONING_EFFORT": "high",
+        "REASONING_SUMMARY": "off",
+        "WEB_SEARCH": "on",
+        "PROVIDER_SORT": "latency",
+        "ZDR": True,
+        "IMAGE_SIZE": "4K",
+    }
+    own = UserValves(**chosen)
     ignored = read_settings(Valves(USER_CONTROLS="none"), own)
-    assert (ignored.controls, dict(ignored.image_config)) == (ControlSettings(), {})
-    assert ignored.notices == ()
-    assert not read_settings(Valves(), own).held_image_config
-    assert ignored.held_image_config == {"aspect_ratio", "image_size"}
-    assert read_settings(Valves(USER_CONTROLS="IMAGE_ASPECT_RATIO")).held_image_config == {"image_size"}
+    assert (ignored.controls, ignored.image_config, ignored.notices) == (ControlSettings(), {}, ())
+    held = [
+        read_settings(Valves(USER_CONTROLS=shown), own).held_image_config
+        for shown in (Valves().USER_CONTROLS, "none", "IMAGE_ASPECT_RATIO")
+    ]
+    assert held == [set(), {"aspect_ratio", "image_size"}, {"image_size"}]
 
 
 def test_valves_that_cannot_be_read_are_said() -> None:
@@ -206,9 +187,232 @@ def test_valves_that_cannot_be_read_are_said() -> None:
 def test_tokenizer_files_are_looked_for_where_tiktoken_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiktoken's own variable comes first; an empty one says that nothing is cached."""
     monkeypatch.setenv("DATA_GYM_CACHE_DIR", "/old")
-    monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
-    assert tokenizer_folder() == Path("/old")
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "/new")
-    assert tokenizer_folder() == Path("/new")
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
-    assert tokenizer_folder() is None
+    for folder, expected in ((None, Path("/old")), ("/new", Path("/new")), ("", None)):
+        if folder is None:
+            monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
+        else:
+            monkeypatch.setenv("TIKTOKEN_CACHE_DIR", folder)
+        assert tokenizer_folder() == expected
+
+
+# --- the forms of the valves
+
+
+def wrong_values(field: FieldInfo) -> Iterator[object]:
+    """Values that a field cannot take: of no type that it has, and beyond each of its limits."""
+    yield [SECRET]
+    if field.annotation is not str:
+        yield SECRET
+    for limit in field.metadata:
+        for name, step in (("ge", -1), ("gt", 0), ("le", 1)):
+            if hasattr(limit, name):
+                yield getattr(limit, name) + step
+
+
+def loaded(model: type[ValveFields], **stored: object) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What the host's class makes of stored values, and the names of those that it could not read."""
+    valves = user_valves_class(Valves())(**stored) if model is UserValves else HostValves(**stored)
+    advanced = valves.advanced.model_dump() if isinstance(valves, Valves) else {}
+    return {**valves.model_dump(exclude={"ADVANCED"}), **advanced}, valves.unreadable
+
+
+def update_function_valves_by_id(**form: object) -> dict[str, Any]:
+    """What the host's function of this name does with a form of the administrator's."""
+    return HostValves(**form).model_dump(exclude_unset=True)
+
+
+def update_function_user_valves_by_id(**form: object) -> dict[str, Any]:
+    """What the host's function of this name does with a user's form."""
+    return user_valves_class(Valves())(**form).model_dump(exclude_unset=True)
+
+
+save = update_function_valves_by_id
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "value"),
+    [
+        pytest.param(model, name, value, id=f"{model.__name__}-{name}-{number}")
+        for model in CLASSES
+        for name, field in model.model_fields.items()
+        for number, value in enumerate(wrong_values(field))
+    ],
+)
+def test_a_wrong_value_is_not_saved_and_where_it_is_stored_its_default_holds(
+    model: type[ValveFields], name: str, value: object
+) -> None:
+    """The line names the valve and what it takes, never the value. What else is stored stays as it is."""
+    kept = dict([KEPT[model]] if KEPT[model][0] != name else [])
+    expected = (loaded(model, **kept)[0], (name,))
+    assert loaded(model, **kept, **{name: value}) == expected
+    form: dict[str, object] = {name: value}
+    if model is Advanced:
+        form = {"ADVANCED": json.dumps(form)}
+        assert loaded(model, ADVANCED=json.dumps({**kept, name: value})) == expected
+    with pytest.raises(NotSaved) as refused:
+        (update_function_user_valves_by_id if model is UserValves else save)(**form)
+    line = str(refused.value)
+    where = "ADVANCED: " if model is Advanced else ""
+    assert re.match(rf"Not saved\. {where}{name} takes (one of|true|a whole|a number|text)", line)
+    assert SECRET not in line
+    if get_origin(model.model_fields[name].annotation) is not None:
+        assert ", ".join(get_args(model.model_fields[name].annotation)) in line
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '"x"', "[" * 100_000, '{"A": ' + "9" * 5_000 + "}", 5, None, {}])
+def test_a_stored_advanced_that_is_no_object_is_empty(text: object) -> None:
+    """Whatever it is; what is stored beside it under its own name still holds."""
+    valves = HostValves(ADVANCED=text, WEB_FETCH=False)
+    assert (valves.advanced, valves.unreadable) == (Advanced(WEB_FETCH=False), ("ADVANCED",))
+
+
+@pytest.mark.parametrize(
+    ("form", "line"), rows(CASES, "a form that is not saved => what is said of it", {"DEEP": "[" * 100_000})
+)
+def test_what_is_said_of_a_wrong_form(form: dict[str, object], line: str) -> None:
+    """One line, in words that help to correct it."""
+    with pytest.raises(NotSaved, match=rf"^Not saved\. {re.escape(line)}$"):
+        save(**form)
+
+
+def test_unknown_stored_names_have_no_effect() -> None:
+    """In `ADVANCED` they are named; beside it they may be of another version."""
+    valves = HostValves(ADVANCED='{"FOO": 1, "WEB_FETCH": false}', BAR=2)
+    assert (valves.advanced, valves.unreadable) == (Advanced(WEB_FETCH=False), ("FOO",))
+
+
+def test_what_is_given_by_its_own_name_moves_into_advanced() -> None:
+    """It holds at once, and is stored there with the next saving; what stands there already goes before."""
+    stored = {"MODELS": "a/*", "RECALL_TOOL": False, "RETRY_SECONDS": 5.0}
+    assert HostValves(**stored).advanced == Advanced(RECALL_TOOL=False, RETRY_SECONDS=5.0)
+    saved = save(**stored, ADVANCED='{"RETRY_SECONDS": 60}')
+    assert saved == {"MODELS": "a/*", "ADVANCED": '{\n  "RECALL_TOOL": false,\n  "RETRY_SECONDS": 60\n}'}
+
+
+@pytest.mark.parametrize(
+    "form", [{"MODELS": "a/*", "ADVANCED": '{ "RETRY_SECONDS":60 }'}, {}, {"ADVANCED": " "}]
+)
+def test_what_is_saved_is_what_was_typed(form: dict[str, object]) -> None:
+    """Only what is set, and `ADVANCED` as it is written."""
+    assert save(**form) == form
+
+
+@pytest.mark.parametrize(
+    "name", ["SPENDING_LIMITS", "ZDR", "DATA_COLLECTION", "PROVIDER_ONLY", "PROVIDER_IGNORE", "ADVANCED"]
+)
+def test_nothing_is_sent_while_a_protection_cannot_be_read(name: str) -> None:
+    """Its default would let others see chats, or cost more, than the administrator has said."""
+    refusal = read_settings(HostValves(**{name: [1]})).refusal
+    assert (name in refusal, "administrator" in refusal) == (True, True)
+    assert read_settings(HostValves(COST_LINE=[1])).refusal == ""
+
+
+@pytest.mark.parametrize("model", CLASSES)
+def test_every_valve_has_its_texts_in_plain_words(model: type[ValveFields]) -> None:
+    """A number has its unit unless it is a share, and what is empty says so.
+
+    Titles begin with their group, which stands in one place (in `ADVANCED` nobody sees more of a title), and each word
+    begins with a capital, as in the titles that the host makes of the names.
+    """
+    assert list(_texts()[model.__name__]) == list(model.model_fields)
+    for name, field in model.model_fields.items():
+        text = text_of(model, name)
+        assert text.help, name
+        assert not ARCANE.search(re.sub(r"`[^`]*`", "", text.help)), name
+        assert field.default != "" or text.stands_for, name
+        assert field.annotation not in (int, float) or name.endswith("_RATIO") or text.unit, name
+    titles = [text_of(model, name).title for name in model.model_fields]
+    assert {title.count(" · ") for title in titles} == ({0} if model is Advanced else {1})
+    groups = [title.partition(" · ")[0] for title in titles]
+    assert len(list(groupby(groups))) == len(set(groups))
+    assert [
+        word for title in titles for word in title.replace(" ·", "").split() if not word[0].isupper()
+    ] == []
+
+
+def test_an_administrator_can_read_all_valves() -> None:
+    """They are few, the key first and `ADVANCED` last, which holds none of them."""
+    names = list(Valves.model_fields)
+    assert (names[0], names[-1], len(names) <= 25) == ("API_KEY", "ADVANCED", True)
+    assert not Valves.model_fields.keys() & Advanced.model_fields.keys()
+
+
+def test_how_valves_of_both_are_combined_is_known_and_said() -> None:
+    """The user's alone are a key of their own, and a limit that the chat's own is held against.
+
+    Of the others the administrator reads what lets users set them: controls by their names, limits by their group.
+    """
+    shared = UserValves.model_fields.keys() & {**Valves.model_fields, **Advanced.model_fields}.keys()
+    assert shared - RULES.keys() == {"API_KEY", "CLIP_LAST_MESSAGES"}
+    assert set(RULES) <= shared
+    titles = {name: text_of(UserValves, name).title for name in UserValves.model_fields}
+    assert {
+        **dict.fromkeys(Valves().USER_CONTROLS.split(", "), "USER_CONTROLS"),
+        **{name: "ENABLE_USER_OVERRIDE" for name in titles if titles[name].startswith("Context ")},
+    } == USER_PERMISSIONS
+    assert "the group Context" in text_of(Valves, "ENABLE_USER_OVERRIDE").help
+
+
+def test_the_examples_can_be_saved() -> None:
+    """The one in the form, and the one in the documentation."""
+    page = (ROOT / "docs" / "settings.md").read_text("utf-8")
+    shown = re.findall(r"`(\{.*\})`", text_of(Valves, "ADVANCED").help)
+    documented = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    assert (len(shown), len(documented)) == (1, 1)
+    for text in (*shown, *documented):
+        assert read_advanced(text).model_fields_set == set(json.loads(text))
+
+
+def test_the_documentation_names_no_other_valves() -> None:
+    """A name in capitals that looks like one is one, in every page."""
+    known = {name for model in CLASSES for name in model.model_fields}
+    text = "".join(page.read_text("utf-8") for page in PAGES)
+    stems = tuple(f"{'_'.join(name.split('_')[:length])}_" for name, length in product(known, (1, 2)))
+    named = set(re.findall(r"`([A-Z]+(?:_[A-Z]+)+)`", text))
+    assert {name for name in named - known if name.startswith(stems)} == set()
+
+
+# --- the settings of one call after the other
+
+
+class Asked:
+    """An app that answers nothing, and keeps the settings that it was called with."""
+
+    def __init__(self) -> None:
+        self.pipe = Pipe(lambda: cast("App", self))
+        self.settings: list[Settings] = []
+
+    async def answer(self, _: object, settings: Settings) -> AsyncGenerator[object]:
+        self.settings.append(settings)
+        nothing: tuple[object, ...] = ()
+        for output in nothing:
+            yield output
+
+    async def ask(self, user_id: str, valves: UserValves) -> Settings:
+        """The settings of a call with a user's valves."""
+        user = {"id": user_id, "role": "user", "valves": valves}
+        messages = [{"role": "user", "content": "Hello"}]
+        await self.pipe.pipe(
+            {"model": "openrouter.a/m", "messages": messages, "stream": False}, __user__=user
+        )
+        return self.settings[-1]
+
+
+@pytest.mark.anyio
+async def test_settings_are_read_anew_when_a_valve_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The administrator's or the user's, or one that can no longer be read; a sealed key opens for its owner alone."""
+    for module in ("settings", "valves"):
+        monkeypatch.setattr(f"open_webui_openrouter_pipe.{module}.host_secret", lambda: "secret")
+    app = Asked()
+    quiet, loud = UserValves(STATUS_LINES="important"), UserValves(STATUS_LINES="all")
+    assert await app.ask("ada", quiet) is await app.ask("ada", quiet)
+    app.pipe.valves = Pipe.Valves(BASE_URL="https://example.com")
+    moved, shown = await app.ask("ada", quiet), await app.ask("ada", loud)
+    assert (moved.client.base_url, moved.status_lines) == ("https://example.com", "important")
+    assert (shown.status_lines, shown.refusal) == ("all", "")
+    key = bound_key(UserValves(API_KEY="sk-or-v1-of-ada").API_KEY, "ada")
+    own = UserValves.model_construct({"API_KEY"}, API_KEY=key)
+    opened = [(await app.ask(user_id, own)).controls.own_api_key for user_id in ("ada", "bob")]
+    assert opened == ["sk-or-v1-of-ada", ""]
+    app.pipe.valves = Pipe.Valves(BASE_URL="https://example.com", ZDR="who knows")
+    assert (await app.ask("ada", loud)).refusal

@@ -17,11 +17,11 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
+from ..money.audit import ChatSpending
 from ..words.lines import Say, notice
 from .report import (
     PARTS,
     TURN_COLUMNS,
-    ChatCost,
     ContextReport,
     ReportedBreak,
     ReportedSummary,
@@ -112,7 +112,7 @@ def _table_of_turns(turns: Sequence[ReportedTurn], label: str, say: Say) -> str:
     return _table("turns", label, map(say, TURN_COLUMNS), rows)
 
 
-def _cost(cost: ChatCost | None, say: Say) -> str:
+def _cost(cost: ChatSpending | None, say: Say) -> str:
     """Say what the chat has cost and what the cache has saved; nothing where nothing is counted."""
     lines = [_paragraph(line, "cost") for line in cost_lines(cost, say)] if cost else []
     return _heading(say("context_page_cost")) + "".join(lines) if lines else ""

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from ..conversation.budget import UNKNOWN_WINDOW_TOKENS
 from ..conversation.conversation import DigestedItem, Turn
 from ..conversation.slash import Aim
 from ..conversation.tokens import TokenCounter
+from ..money.audit import ChatSpending
 from ..money.prefix import BreakCause
 from ..money.prices import dollars
 from ..planning.detail import DetailLevel
@@ -92,34 +93,6 @@ class ReportedBreak:
     cost: float | None
 
 
-class ChatCost(Protocol):
-    """What a chat has cost so far; `saved` is held against sending all of it without a cache."""
-
-    @property
-    def requests(self) -> int:
-        """How many."""
-
-    @property
-    def input_tokens(self) -> int:
-        """Those of all requests."""
-
-    @property
-    def cached_tokens(self) -> int:
-        """Those of them that were read from a cache."""
-
-    @property
-    def cost(self) -> float:
-        """In dollars."""
-
-    @property
-    def read_cost(self) -> float:
-        """What the cached ones of them cost."""
-
-    @property
-    def saved(self) -> float:
-        """What all of it would have cost more."""
-
-
 @dataclass(frozen=True, slots=True)
 class ContextReport:
     """The next request of a chat; `model` is the name that users see, `window_tokens` None where it is unknown.
@@ -135,7 +108,7 @@ class ContextReport:
     turns: Sequence[ReportedTurn]
     summaries: Sequence[ReportedSummary]
     breaks: Sequence[ReportedBreak]
-    cost: ChatCost | None
+    cost: ChatSpending | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +121,7 @@ class ChatRecord:
 
     cached_entries: int = 0
     breaks: Sequence[tuple[str, str, float]] = ()
-    cost: ChatCost | None = None
+    cost: ChatSpending | None = None
 
 
 def report_context(plan: Plan, record: ChatRecord, *, model: str, aim: Aim) -> ContextReport:
@@ -263,7 +236,7 @@ def turn_cells(turn: ReportedTurn, say: Say) -> tuple[str, ...]:
     )
 
 
-def cost_lines(cost: ChatCost, say: Say) -> Iterator[str]:
+def cost_lines(cost: ChatSpending, say: Say) -> Iterator[str]:
     """Say what a chat has cost, and what the cache has saved."""
     yield say("context_cost", cost=dollars(cost.cost), count=cost.requests)
     if cost.cached_tokens:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from statistics import median
-from types import MappingProxyType
 from typing import Any, Literal
 
 from ..errors import ContextBudgetExceeded
@@ -138,28 +137,12 @@ Strategy = Literal["summarize", "prune", "clip", "refuse", "off"]
 `prune` is `summarize` without summaries; `off` sends everything and lets the provider decide.
 """
 
-"""How far a chat is shortened: not before it is large for its window, or to the size at which it costs least."""
-
 Pruning = Literal["batched", "every_turn", "off"]
 """When old tool outputs become facts: in batches, as the aim has it, or at once, or never."""
 
 
-_LINES = MappingProxyType(
-    {
-        "instructions": ("part_instructions", "overflow_instructions"),
-        "tools": ("part_tools", "overflow_tools"),
-        "summaries": ("part_summaries", "overflow_summaries"),
-        "retrieved text": ("part_retrieved_text", "overflow_retrieved_text"),
-        "note on omitted turns": ("part_note", "overflow_note"),
-        "latest message": ("part_latest_message", "overflow_latest_message"),
-        "current tool calls": ("part_current_tool_calls", "overflow_current_tool_calls"),
-        "earlier turns": ("part_earlier_turns", "overflow_earlier_turns"),
-    }
-)
-"""What a share is to the user, and what they can do about it, by its name.
-
-Called tools of Open WebUI are not here: nobody can shorten them.
-"""
+_FIXED_SHARE = "built-in tools"
+"""Of Open WebUI: nobody can shorten them, so that no line is about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +206,7 @@ class ContextOverflow(ContextBudgetExceeded):
         self.limit_tokens = limit_tokens
         self.shares = tuple(sorted(shares, key=lambda share: -share.tokens))
         self.needed_tokens = sum(share.tokens for share in self.shares)
-        changeable = [share for share in self.shares if share.name in _LINES]
+        changeable = [share for share in self.shares if share.name != _FIXED_SHARE]
         can_help = self.needed_tokens - sum(share.tokens for share in changeable) <= limit_tokens
         listed = (
             f"{share.name} {share.tokens:,}{'' if share.droppable else ' (kept)'}" for share in self.shares
@@ -237,9 +220,9 @@ class ContextOverflow(ContextBudgetExceeded):
         advice = notice("window_too_small_advice")
         if changeable and can_help:
             largest = changeable[0]
-            name, advice_name = _LINES[largest.name]
-            found = notice("overflow_largest", largest=notice(name), tokens=largest.tokens)
-            reason, advice = notice("sentences", first=reason, second=found), notice(advice_name)
+            name = largest.name.partition(" on ")[0].replace(" ", "_")
+            found = notice("overflow_largest", largest=notice(f"part_{name}"), tokens=largest.tokens)
+            reason, advice = notice("sentences", first=reason, second=found), notice(f"overflow_{name}")
         line = notice("sentences", first=reason, second=advice)
         super().__init__(line, advice=advice, detail=", ".join(listed))
 

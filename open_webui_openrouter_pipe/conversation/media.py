@@ -15,7 +15,6 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from ..responses.items import PART_KINDS, Item
@@ -33,7 +32,7 @@ ASSUMED_PAGE_BYTES = 1000
 """Of a file that does not say how many pages it has; a page with text on it takes more."""
 MAX_PAGES = 10_000
 """More than any provider reads."""
-PDF_PAGE_TOKENS = MappingProxyType({"openai": 1500, "anthropic": 2250, "google": 258, "other": 2250})
+PDF_PAGE_TOKENS: Mapping[Family, int] = {"openai": 1500, "anthropic": 2250, "google": 258, "other": 2250}
 AUDIO_TOKENS_PER_SECOND = 32
 ASSUMED_AUDIO_BYTES_PER_SECOND = 16_000
 VIDEO_TOKENS_PER_SECOND = 295
@@ -175,21 +174,21 @@ def _google_image_tokens(width: int, height: int, _detail: str) -> int:
     return 258 * math.ceil(width / tile) * math.ceil(height / tile)
 
 
-_IMAGE_RULES: Mapping[str, Callable[[int, int, str], int]] = MappingProxyType(
-    {"openai": _openai_image_tokens, "anthropic": _anthropic_image_tokens, "google": _google_image_tokens}
-)
-PART_TOKENS: Mapping[str, Callable[[Mapping[str, Any], Family], int]] = MappingProxyType(
-    {
-        "input_image": lambda part, family: image_tokens(
-            part.get("image_url") or "", part.get("detail") or "auto", family
-        ),
-        "input_file": lambda part, family: pdf_tokens(
-            part.get("file_data") or part.get("file_url") or "", family
-        ),
-        "input_audio": lambda part, _: audio_tokens(
-            *(as_text(as_object(part.get("input_audio")).get(name)) for name in ("data", "format"))
-        ),
-        "input_video": lambda part, _: video_tokens(part.get("video_url") or ""),
-    }
-)
+_IMAGE_RULES: Mapping[str, Callable[[int, int, str], int]] = {
+    "openai": _openai_image_tokens,
+    "anthropic": _anthropic_image_tokens,
+    "google": _google_image_tokens,
+}
+PART_TOKENS: Mapping[str, Callable[[Mapping[str, Any], Family], int]] = {
+    "input_image": lambda part, family: image_tokens(
+        part.get("image_url") or "", part.get("detail") or "auto", family
+    ),
+    "input_file": lambda part, family: pdf_tokens(
+        part.get("file_data") or part.get("file_url") or "", family
+    ),
+    "input_audio": lambda part, _: audio_tokens(
+        *(as_text(as_object(part.get("input_audio")).get(name)) for name in ("data", "format"))
+    ),
+    "input_video": lambda part, _: video_tokens(part.get("video_url") or ""),
+}
 """The tokens of a part, by its type."""

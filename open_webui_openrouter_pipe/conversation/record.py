@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -47,10 +47,13 @@ class Passage:
 def divide_message(text: str) -> tuple[Passage, ...]:
     """Divide a user's message into the user's own words and material; the lines stay as they are, in their order."""
     lines = text.splitlines()
-    own = [is_own or not line.strip() for is_own, line in zip(_own_lines(lines), lines, strict=True)]
+    marked = [
+        (not line.strip() or not (is_framed or _MATERIAL_LINE.match(line)), line)
+        for line, is_framed in zip(lines, _framed(lines), strict=True)
+    ]
     return tuple(
         Passage("\n".join(line for _, line in group), is_own)
-        for is_own, group in groupby(zip(own, lines, strict=True), key=lambda pair: pair[0])
+        for is_own, group in groupby(marked, key=lambda pair: pair[0])
     )
 
 
@@ -77,12 +80,6 @@ def stands_in_own_words(quotation: str, text: str) -> bool:
             return True
         start = words.find(wanted, end)
     return False
-
-
-def _own_lines(lines: list[str]) -> Iterator[bool]:
-    """Yield for each line whether it is in the user's own words."""
-    for line, is_framed in zip(lines, _framed(lines), strict=True):
-        yield not (is_framed or _MATERIAL_LINE.match(line))
 
 
 def _framed(lines: list[str]) -> Iterator[bool]:
@@ -241,10 +238,11 @@ class UserRecord:
     def _lines(self, messages: Sequence[_Message], max_tokens: int) -> Iterator[str]:
         """Yield the framed messages as they fit, and how many are omitted."""
         rooms = _rooms(max_tokens) if len(messages) * HEADING_TOKENS <= max_tokens else ()
-        room = next(
-            (room for room in rooms if _total(messages, room) <= max_tokens),
-            _Room(LEAST_TOKENS, LEAST_TOKENS),
+        free_tokens = max_tokens - HEADING_TOKENS * len(messages)
+        fitting = (
+            room for room in rooms if sum(each.tokens_within(room) for each in messages) <= free_tokens
         )
+        room = next(fitting, _Room(LEAST_TOKENS, LEAST_TOKENS))
         kept, left_tokens = set[int](), max_tokens
         for number in reversed(range(len(messages))):
             if left_tokens < HEADING_TOKENS:
@@ -257,7 +255,7 @@ class UserRecord:
             yield f"[{omitted} {'message is' if omitted == 1 else 'messages are'} omitted here for length.]"
         for number in sorted(kept):
             message = messages[number]
-            yield f"{_AUTHORS[_role(message.entry)]}, turn {message.turn}:"
+            yield f"{_AUTHORS[str(message.entry.item.get('role'))]}, turn {message.turn}:"
             yield self._within(message, room)
 
     def _within(self, message: _Message, room: _Room) -> str:
@@ -308,10 +306,6 @@ def _halves(tokens: int) -> Iterator[int]:
         yield tokens
 
 
-def _total(messages: Iterable[_Message], room: _Room) -> int:
-    return sum(message.tokens_within(room) + HEADING_TOKENS for message in messages)
-
-
 def _render(text: Text) -> Iterator[str]:
     """Yield the lines of a message in its frame; what is omitted is said outside of it."""
     for piece in text:
@@ -335,12 +329,6 @@ def _text(entry: DigestedItem) -> str:
     assert is_message(item)
     texts = (part["text"] for part in item["content"] if part["type"] == "input_text")
     return "\n".join(texts).strip()
-
-
-def _role(entry: DigestedItem) -> str:
-    item = entry.item
-    assert is_message(item)
-    return item["role"]
 
 
 # --- the note for omitted turns ---

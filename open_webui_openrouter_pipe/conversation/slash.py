@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, TypeAlias, get_args
 
 MAX_COMMAND_CHARACTERS: Final = 1_000
@@ -17,8 +18,9 @@ _MAX_RANGES: Final = 50
 _TURNS: Final = re.compile(r"(\d{1,6})(?:[-\u2013](\d{1,6}))?", re.ASCII)
 _SEPARATORS: Final = re.compile(r"[,;\s]+")
 
-
 Aim = Literal["faithful", "thrifty"]
+"""How far a chat is shortened: not before it is large for its window, or to the size at which it costs least."""
+_AIMS: Final[Mapping[str, Aim]] = {aim: aim for aim in get_args(Aim)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,34 +100,20 @@ def commanded_aims(commands: Iterable[ChatCommand]) -> Iterator[tuple[int, Aim]]
     return ((each.turn, each.command.aim) for each in commands if isinstance(each.command, SetAim))
 
 
-def _read_turns(argument: str) -> tuple[range, ...] | None:
+def _of_turns(argument: str, command: type[Restore | Discard]) -> Command | None:
     """Read "3", "3-8" and several of these; None where it is anything else."""
     words = [word for word in _SEPARATORS.split(argument) if word]
     found = [_TURNS.fullmatch(word) for word in words[:_MAX_RANGES]]
     ranges = tuple(range(int(each[1]), int(each[2] or each[1]) + 1) for each in found if each)
     is_read = len(ranges) == len(words) and all(each and each.start for each in ranges)
-    return ranges if is_read else None
-
-
-def _restore(argument: str) -> Command | None:
-    turns = _read_turns(argument)
-    return None if turns is None else Restore(turns)
-
-
-def _discard(argument: str) -> Command | None:
-    turns = _read_turns(argument)
-    return None if turns is None else Discard(turns)
-
-
-def _set_aim(argument: str) -> Command | None:
-    return next((SetAim(aim) for aim in get_args(Aim) if aim == argument.lower()), None)
+    return command(ranges) if is_read else None
 
 
 _READERS: Final[Mapping[str, Callable[[str], Command | None]]] = {
     "context": lambda argument: None if argument else ShowContext(),
     "compact": Compact,
-    "restore": _restore,
-    "discard": _discard,
-    "aim": _set_aim,
+    "restore": partial(_of_turns, command=Restore),
+    "discard": partial(_of_turns, command=Discard),
+    "aim": lambda argument: SetAim(_AIMS[argument.lower()]) if argument.lower() in _AIMS else None,
     "help": lambda argument: None if argument else Help(),
 }

@@ -136,13 +136,11 @@ class TokenCounter:
         text_tokens, media_tokens = overhead_tokens, 0
         for part in content:
             tokens = self._media_tokens(part)
-            if tokens is None:
-                text = str(part.get("text") or part.get("refusal") or "")
-                tokens, is_medium = self.text(text), media.is_note(text)
+            text = str(part.get("text") or part.get("refusal") or "")
+            if tokens is not None or media.is_note(text):
+                media_tokens += self.text(text) if tokens is None else tokens
             else:
-                is_medium = True
-            text_tokens += 0 if is_medium else tokens
-            media_tokens += tokens if is_medium else 0
+                text_tokens += self.text(text)
         return TokenCounts(text_tokens, media_tokens)
 
     def _media_tokens(self, part: Mapping[str, Any]) -> int | None:

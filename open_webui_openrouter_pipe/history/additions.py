@@ -127,7 +127,8 @@ def split_summaries(text: str) -> tuple[str, tuple[str, ...]]:
     done = 0
     openings = list(_OPENING.finditer(text))
     closings = {
-        mark: _offsets(_CLOSINGS[mark], text) for mark in {each[0] for each in openings} & _CLOSINGS.keys()
+        mark: [found.start() for found in re.finditer(re.escape(_CLOSINGS[mark]), text)]
+        for mark in {each[0] for each in openings} & _CLOSINGS.keys()
     }
     for opening in openings:
         if opening.start() < done or not (ends := _summary_ends(text, opening, closings)):
@@ -174,10 +175,6 @@ def _text_around(text: str, base: str) -> tuple[str, str] | None:
     before, after = text[:offset], text[offset + len(base) :]
     on_own_lines = (not before or before.endswith("\n")) and (not after or after.startswith("\n"))
     return (before, after) if on_own_lines else None
-
-
-def _offsets(mark: str, text: str) -> list[int]:
-    return [found.start() for found in re.finditer(re.escape(mark), text)]
 
 
 def _summary_ends(

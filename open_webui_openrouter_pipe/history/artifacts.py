@@ -125,11 +125,6 @@ def _normal_output(item: Fields) -> Fields | None:
     return item if repaired == output else {**item, "output": repaired}
 
 
-def _normal_message(item: Fields) -> Fields | None:
-    """A stored message keeps its phase; its text is in the chat."""
-    return item if item.get("phase") in PHASES else None
-
-
 def _normal_other(item: Fields) -> Fields | None:
     """Any other item: sent as it is if its type is known to be accepted and its required fields are there."""
     required = kind_of(item["type"]).required
@@ -141,7 +136,8 @@ def _normal_other(item: Fields) -> Fields | None:
 
 
 _NORMALIZERS: dict[str, Callable[[Fields], Fields | None]] = {
-    "message": _normal_message,
+    # A stored message keeps its phase; its text is in the chat.
+    "message": lambda item: item if item.get("phase") in PHASES else None,
     "reasoning": _normal_reasoning,
     "function_call": _normal_call,
     "function_call_output": _normal_output,
@@ -153,12 +149,10 @@ def _is_blank(value: Any) -> bool:
 
 
 def _are_texts(value: Any, kind: str) -> bool:
-    if not isinstance(value, list):
-        return False
-    for part in value:
-        if not (isinstance(part, dict) and part.get("type") == kind and isinstance(part.get("text"), str)):
-            return False
-    return True
+    return isinstance(value, list) and all(
+        isinstance(part, dict) and part.get("type") == kind and isinstance(part.get("text"), str)
+        for part in value
+    )
 
 
 def _text_parts(value: Any, kind: str) -> list[Fields]:

@@ -39,23 +39,12 @@ from .reading import (
     Origin,
     Repair,
     UserMessage,
-    read_history,
     read_messages,
     split_at_folds,
     split_at_markers,
 )
-from .steady import PromptChange, SteadyPrompt
+from .steady import SteadyPrompt
 from .turn import BuildRules, BuiltTurn, build_turn, input_message
-
-__all__ = [
-    "BuiltHistory",
-    "History",
-    "Options",
-    "ReplayedReasoning",
-    "build_input",
-    "present_prompt",
-    "read_history",
-]
 
 _NO_SUCH = MissingArtifact()
 
@@ -70,22 +59,11 @@ class Options:
     """
 
     model_id: str | None = None
-    chat_id: str | None = None
     base_system_prompt: str | None = None
     base_user_prompt: str | None = None
     strip_reasoning: bool = False
     steady: SteadyPrompt | None = None
     """What the system prompt is sent as; None sends it as it is, with the host's memories in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayedReasoning:
-    """A reasoning artifact that the input holds, and the turn that it belongs to."""
-
-    chat_id: str | None
-    artifact_id: str
-    turn: int
-    in_latest_turn: bool
 
 
 @dataclass(frozen=True)
@@ -105,15 +83,14 @@ class BuiltHistory:
     origins: tuple[Origin, ...]
     instruction_count: int
     volatile: range
-    replayed: tuple[ReplayedReasoning, ...]
+    replayed: Mapping[str, int]
+    """The turn of each piece of reasoning among the items, by its ULID."""
     missing: Mapping[str, MissingArtifact]
     repairs: tuple[Repair, ...]
     external_summaries: tuple[str, ...] = ()
     unfilled: list[Item] | None = None
-    prompt_note: bool = False
-    """Whether the first of the volatile items says what the system prompt now reads."""
-    prompt_change: PromptChange = "none"
-    """How the system prompt differs from the one that the chat keeps sending."""
+    steady: SteadyPrompt | None = None
+    """What the system prompt was sent as; its note is the first of the volatile items."""
     has_additions: bool = False
     """Whether the host wrote something into the last question that later requests will not find there."""
     commands: tuple[ChatCommand, ...] = ()
@@ -133,7 +110,7 @@ class BuiltHistory:
         )
         conversation = replace(
             conversation,
-            corrections=int(self.prompt_note),
+            corrections=int(bool(self.steady and self.steady.note)),
             has_additions=self.has_additions,
             commands=self.commands,
         )
@@ -178,16 +155,11 @@ def build_input(history: History, artifacts: Artifacts, options: Options) -> Bui
         origins=tuple(origins),
         instruction_count=len(instructions.items) if any(turn.items for turn in turns) else 0,
         volatile=range(before_volatile, before_volatile + len(volatile.items)),
-        replayed=tuple(
-            ReplayedReasoning(options.chat_id, ulid, number, in_latest_turn=number == latest)
-            for number, turn in enumerate(turns)
-            for ulid in turn.replayed
-        ),
+        replayed={ulid: number for number, turn in enumerate(turns) for ulid in turn.replayed},
         missing={ulid: missing for turn in turns for ulid, missing in turn.missing.items()},
         repairs=(*history.repairs, *(repair for turn in turns for repair in turn.repairs)),
         external_summaries=unique_summaries(summaries),
-        prompt_note=bool(options.steady and options.steady.note),
-        prompt_change=options.steady.change if options.steady else "none",
+        steady=options.steady,
         has_additions=any(isinstance(entry, UserMessage) and entry not in resolved[-1] for entry in kept[-1]),
         commands=history.commands,
     )
@@ -246,15 +218,13 @@ def _resolve_markers(turns: Sequence[Sequence[Entry]], artifacts: Artifacts) -> 
             for part in parts:
                 if not isinstance(part, ArtifactRef):
                     kept.append(part)
-                elif part.ulid not in seen and not (part.of_call and _is_missing(part.ulid, artifacts)):
+                elif part.ulid not in seen and not (
+                    part.of_call and isinstance(artifacts.get(part.ulid, _NO_SUCH), MissingArtifact)
+                ):
                     seen.add(part.ulid)
                     kept.append(part)
         found.append(kept)
     return found
-
-
-def _is_missing(ulid: str, artifacts: Artifacts) -> bool:
-    return isinstance(artifacts.get(ulid, _NO_SUCH), MissingArtifact)
 
 
 def _stored_call_ids(entries: Iterable[Entry], artifacts: Artifacts) -> set[str]:

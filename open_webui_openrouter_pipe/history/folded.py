@@ -10,9 +10,9 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import Any, TypeAlias
 
 from ..responses.values import as_list, as_object, as_text, json_text
@@ -54,17 +54,12 @@ class _Block:
     pieces: tuple[Piece, ...]
 
 
-def any_call(_call_id: str) -> bool:
-    """Whether a block with this id is a call, where nothing says that it is not."""
-    return True
-
-
 def may_hold_blocks(text: str) -> bool:
     """Whether it is worth looking for blocks in a text."""
     return "<" in text or _SYMBOL in text
 
 
-def unfold(text: str, is_call: Callable[[str], bool] = any_call) -> list[Piece]:
+def unfold(text: str, is_call: Callable[[str], bool] = lambda _call_id: True) -> list[Piece]:
     """Divide assistant text into plain text and the calls folded into it; folded reasoning is omitted.
 
     The block of an id that is no call's is text. Plain text loses the newlines that touch a block. Text without blocks
@@ -192,90 +187,70 @@ Message = dict[str, Any]
 def unfold_output(output: Iterable[Any]) -> list[Message]:
     """Return the assistant, tool and user messages that the host would send for the answer."""
     items = [item for item in output if isinstance(item, dict)]
-    unfolding = _Unfolding(_replayed_call_ids(items))
+    called = [
+        item for item in items if item.get("type") == "function_call" and item.get("status") in _FINISHED
+    ]
+    finished = {as_text(item.get("call_id")) for item in called}
+    replayed = {
+        id_ for item in filter(_is_result, items) if (id_ := as_text(item.get("call_id"))) in finished
+    } - {""}
+    sent = (item for item in items if not _is_result(item) or as_text(item.get("call_id")) in replayed)
+    messages: list[Message] = []
+    for is_result, group in groupby(sent, key=_is_result):
+        found = list(group)
+        messages += _results(found) if is_result else _answer(found, replayed)
+    return _without_unpaired(messages)
+
+
+def _is_result(item: Message) -> bool:
+    return bool(item.get("type") == "function_call_output")
+
+
+def _answer(items: Iterable[Message], replayed: Container[str]) -> list[Message]:
+    """The assistant message of what stands between results, none where that says and calls nothing."""
+    texts: list[str] = []
+    calls: list[Message] = []
+    details: list[Any] = []
     for item in items:
-        unfolding.add(item)
-    return _without_unpaired(unfolding.finish())
-
-
-def _replayed_call_ids(items: list[Message]) -> set[str]:
-    finished = {
-        as_text(item.get("call_id"))
-        for item in items
-        if item.get("type") == "function_call" and item.get("status") in _FINISHED
-    }
-    answered = {as_text(item.get("call_id")) for item in items if item.get("type") == "function_call_output"}
-    return (finished & answered) - {""}
-
-
-class _Unfolding:
-    """The messages so far, and the assistant message and tool outputs still open."""
-
-    def __init__(self, replayed: set[str]) -> None:
-        self._replayed = replayed
-        self._messages: list[Message] = []
-        self._texts: list[str] = []
-        self._calls: list[Message] = []
-        self._details: list[Any] = []
-        self._outputs: list[Message] = []
-
-    def add(self, item: Message) -> None:
-        kind = as_text(item.get("type"))
-        if kind == "function_call_output":
-            self._outputs += [item] if as_text(item.get("call_id")) in self._replayed else []
-            return
-        self._close_outputs()
-        match kind:
+        match as_text(item.get("type")):
             case "message":
                 parts = [as_object(part) for part in as_list(item.get("content"))]
-                texts = (as_text(part.get("text")) for part in parts if part.get("type") == "output_text")
-                if text := "".join(texts):
-                    self._texts.append(text)
-            case "function_call" if (call_id := as_text(item.get("call_id"))) in self._replayed:
+                said = (as_text(part.get("text")) for part in parts if part.get("type") == "output_text")
+                texts += filter(None, ["".join(said)])
+            case "function_call" if (call_id := as_text(item.get("call_id"))) in replayed:
                 provided = item.get("provider_function")
                 source = provided if isinstance(provided, dict) else item
                 function = {"name": source.get("name", ""), "arguments": source.get("arguments", "{}")}
-                self._calls.append({"id": call_id, "type": "function", "function": function})
+                calls.append({"id": call_id, "type": "function", "function": function})
             case "reasoning":
-                details = item.get("reasoning_details")
-                self._details += details if isinstance(details, list) else [details] if details else []
+                found = item.get("reasoning_details")
+                details += found if isinstance(found, list) else [found] if found else []
             case "open_webui:code_interpreter":
                 printed = item.get("output")
                 if isinstance(printed, dict):
                     printed = printed.get("stdout") or printed.get("result")
                 if code := item.get("code"):
-                    self._texts.append(f"<code_interpreter>\n{code}\n</code_interpreter>")
+                    texts.append(f"<code_interpreter>\n{code}\n</code_interpreter>")
                 if printed:
-                    self._texts.append(f"<code_interpreter_output>\n{printed}\n</code_interpreter_output>")
+                    texts.append(f"<code_interpreter_output>\n{printed}\n</code_interpreter_output>")
+    message: Message = {"role": "assistant", "content": "\n".join(texts)}
+    message |= {"tool_calls": calls} if calls else {}
+    message |= {"reasoning_details": details} if details else {}
+    return [message] if texts or len(message) > 2 else []
 
-    def finish(self) -> list[Message]:
-        self._close_outputs()
-        self._close_assistant()
-        return self._messages
 
-    def _close_assistant(self) -> None:
-        if self._texts or self._calls or self._details:
-            message: Message = {"role": "assistant", "content": "\n".join(self._texts)}
-            message |= {"tool_calls": self._calls} if self._calls else {}
-            message |= {"reasoning_details": self._details} if self._details else {}
-            self._messages.append(message)
-        self._texts, self._calls, self._details = [], [], []
-
-    def _close_outputs(self) -> None:
-        if not self._outputs:
-            return
-        self._close_assistant()
-        images: list[str] = []
-        for item in self._outputs:
-            text, urls = _text_and_images(item.get("output"))
-            self._messages.append({"role": "tool", "tool_call_id": item["call_id"], "content": text})
-            images.extend(urls)
-        if images:
-            shown = [{"type": "image_url", "image_url": {"url": url}} for url in images]
-            self._messages.append(
-                {"role": "user", "content": [{"type": "text", "text": TOOL_IMAGES_TEXT}, *shown]}
-            )
-        self._outputs = []
+def _results(items: Iterable[Message]) -> list[Message]:
+    """The tool messages of results, and the user message of their images."""
+    messages: list[Message] = []
+    images: list[Message] = []
+    for item in items:
+        text, urls = _text_and_images(item.get("output"))
+        messages.append({"role": "tool", "tool_call_id": item["call_id"], "content": text})
+        images += ({"type": "image_url", "image_url": {"url": url}} for url in urls)
+    if images:
+        content = [{"type": "text", "text": TOOL_IMAGES_TEXT}, *images]
+        messages.append({"role": "user", "content": content})
+    return messages
 
 
 def _without_unpaired(messages: list[Message]) -> list[Message]:

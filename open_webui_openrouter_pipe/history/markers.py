@@ -41,14 +41,6 @@ one character of it before that many times faster still.
 """
 
 
-class MarkerSpan(NamedTuple):
-    """A marker's offsets in a text: from its bracket to behind its hash, with blanks that end the line."""
-
-    ulid: str
-    start: int
-    end: int
-
-
 class MarkedText(NamedTuple):
     """A segment of a text: either plain text, or a run of markers with the newlines that belong to it.
 
@@ -98,14 +90,9 @@ def extract_marker_ulid(line: str) -> str | None:
     return found[1] if found else None
 
 
-def contains_marker(text: str) -> bool:
-    """Return whether the text holds a marker outside of code."""
-    return next(iter_marker_spans(text), None) is not None
-
-
-def iter_marker_spans(text: str) -> Iterator[MarkerSpan]:
-    """Find the markers outside of code, in order."""
-    return map(MarkerSpan._make, _outside_code(text, _spans(text)))
+def marker_ulids(text: str) -> list[str]:
+    """Return the ULIDs of the markers outside of code, in order."""
+    return [ulid for ulid, _, _ in _outside_code(text, _spans(text))]
 
 
 def code_ulids(text: str) -> list[str]:

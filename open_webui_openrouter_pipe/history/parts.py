@@ -27,11 +27,8 @@ from ..responses.values import (
 
 _DETAILS = frozenset(get_args(Detail))
 _AUDIO_FORMATS: Mapping[str, Literal["mp3", "wav"]] = {
-    "mp3": "mp3",
-    "mpeg": "mp3",
-    "wav": "wav",
-    "wave": "wav",
-    "x-wav": "wav",
+    **dict.fromkeys(("mp3", "mpeg"), "mp3"),
+    **dict.fromkeys(("wav", "wave", "x-wav"), "wav"),
 }
 _REMOTE = ("https://", "http://")
 _URL_HEAD = re.compile(r"https?://|data:(?P<kind>[^;,]+)(?:;[^;,]*)*;base64,", re.IGNORECASE)
@@ -72,13 +69,6 @@ def read_content(content: Any) -> list[InputPart]:
     return list(_read_part(content))
 
 
-def join_text_parts(parts: list[InputPart]) -> str | list[InputPart]:
-    """Join parts that are all text into one string, the usual form of a tool's output."""
-    if all(part["type"] == "input_text" for part in parts):
-        return "".join(cast("InputText", part)["text"] for part in parts)
-    return parts
-
-
 def read_output(content: Any) -> str | list[InputPart]:
     """Read a tool's output: text where it is text, parts where it holds more, JSON for anything else."""
     if content is None:
@@ -86,7 +76,9 @@ def read_output(content: Any) -> str | list[InputPart]:
     if isinstance(content, str):
         return clean_text(content)
     if isinstance(content, list) and all(isinstance(part, dict) and "type" in part for part in content):
-        return join_text_parts(read_parts(content))
+        parts = read_parts(content)
+        texts = [part["text"] for part in parts if part["type"] == "input_text"]
+        return "".join(texts) if len(texts) == len(parts) else parts
     return json_text(content)
 
 
@@ -228,8 +220,7 @@ def _unknown(part: JsonObject) -> InputPart | None:
     return omitted_part("part", _stripped(part.get("type"))) if part else None
 
 
-_MEDIA_READERS: Mapping[str, Callable[[JsonObject], InputPart | None]] = {
-    **{name: partial(_addressed, name) for name in PART_KINDS},
+_OWN_READERS: Mapping[str, Callable[[JsonObject], InputPart]] = {
     "input_image": _image,
     "input_file": _file,
     "input_audio": _audio,
@@ -237,7 +228,11 @@ _MEDIA_READERS: Mapping[str, Callable[[JsonObject], InputPart | None]] = {
 _READERS: Mapping[str, Callable[[JsonObject], InputPart | None]] = {
     **dict.fromkeys(("text", "input_text", "output_text"), _text),
     "refusal": lambda part: _text({"text": part.get("refusal")}),
-    **{host_type: read for name, read in _MEDIA_READERS.items() for host_type in PART_KINDS[name].host_types},
+    **{
+        host_type: _OWN_READERS.get(name) or partial(_addressed, name)
+        for name, kind in PART_KINDS.items()
+        for host_type in kind.host_types
+    },
 }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ..conversation.slash import ChatCommand, Command, read_command
@@ -22,8 +22,8 @@ from .folded import TOOL_IMAGES_TEXT, FoldedCall, may_hold_blocks, unfold, unfol
 from .markers import (
     Reference,
     code_ulids,
-    contains_marker,
     insert_references,
+    marker_ulids,
     read_call_name,
     read_references,
     split_text_by_markers,
@@ -75,11 +75,15 @@ def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> Foun
     commands: dict[int, Command] = {}
     asked: Command | None = None
     users = [index for index, message in enumerate(messages) if as_object(message).get("role") == "user"]
+
+    def is_answering(at: int) -> bool:
+        return as_text(as_object(messages[at]).get("role")) in _ANSWERING
+
     for index in users:
         text, is_last = _only_text(messages[index]), index == users[-1]
         written = prompt if text is not None and is_last and prompt is not None else text
         command = read_command(written or "")
-        answer = [*_answer_to(messages, index)] if command else []
+        answer = [*takewhile(is_answering, range(index + 1, len(messages)))] if command else []
         is_ours = bool(answer) and left[answer[0]] is TAKEN_OUT
         if command is None or not (is_ours or all(_is_blank(messages[at]) for at in answer)):
             continue
@@ -95,14 +99,6 @@ def find_commands(messages: Sequence[Any], *, prompt: str | None = None) -> Foun
 def erase_commands(text: str) -> str:
     """Return a task's prompt without the commands and answers that it quotes."""
     return _IN_PROMPT.sub("", text) if ANSWER_MARK in text else text
-
-
-def _answer_to(messages: Sequence[Any], index: int) -> Iterator[int]:
-    """Yield the indexes of what answers a message."""
-    for at in range(index + 1, len(messages)):
-        if as_text(as_object(messages[at]).get("role")) not in _ANSWERING:
-            return
-        yield at
 
 
 def _is_our_answer(message: Any) -> bool:
@@ -430,7 +426,7 @@ class _Reader:
         if not may_hold_blocks(text):
             self._add_text(clean_text(text), origin, phase)
             return
-        has_items = self._has_items or self._call_ids or contains_marker(text)
+        has_items = self._has_items or self._call_ids or marker_ulids(text)
         is_call = self._call_ids.__contains__ if has_items else self._is_not_quoted
         for part in split_at_folds(text, origin, phase, is_call):
             if isinstance(part, AssistantText):

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from ..responses.items import CALL_TYPES, AssistantMessage, InputMessage, InputPart, Item, kind_of
 from ..responses.values import as_object, as_text, reference_of, wire_name
@@ -72,7 +72,6 @@ def take_images(text: str) -> tuple[str, list[InputPart]]:
     return "".join([*pieces, text[done:]]), images
 
 
-_ID_HEX_CHARS = 32
 _DANGLES = "what it led to is not sent"
 
 
@@ -123,16 +122,16 @@ class Placeholder:
 def build_turn(number: int, entries: Sequence[Entry], rules: BuildRules, call_ids: CallIds) -> BuiltTurn:
     """Build the items of a turn; `call_ids` are those of the turns before it, for all to differ."""
     calls = (entry.call_id for entry in entries if isinstance(entry, ToolCall))
-    collector = _Collector(rules, {name.ulid: id_ for id_ in calls if (name := read_call_name(id_))})
+    named_calls = {name.ulid: call_id for call_id in calls if (name := read_call_name(call_id))}
+    builder = _TurnBuilder(number, rules, call_ids, named_calls)
     for entry in entries:
-        collector.adders[type(entry)](collector, entry)
-    results_lost = collector.match_missing_outputs()
-    _drop_partial_thinking(collector.placeholders, rules.target)
-    _drop_unused_reasoning(collector.placeholders)
-    writer = _Writer(number, collector.built, call_ids, results_lost)
-    for placeholder in collector.placeholders:
-        writer.write(placeholder)
-    return collector.built
+        builder.add(entry)
+    builder.match_missing_outputs()
+    _drop_partial_thinking(builder.placeholders, rules.target)
+    _drop_unused_reasoning(builder.placeholders)
+    for placeholder in builder.placeholders:
+        builder.write(placeholder)
+    return builder.built
 
 
 def input_message(role: Literal["user", "system", "developer"], parts: Sequence[InputPart]) -> InputMessage:
@@ -154,48 +153,59 @@ def assistant_message(text: str, *, key: str, phase: str | None = None) -> Assis
     return message
 
 
-class _Collector:
-    """The placeholders of a turn so far, its pairs of calls and outputs, and a phase for the text that follows."""
+@dataclass(slots=True)
+class _TurnBuilder:
+    """First collects a turn's placeholders and its pairs of calls and outputs; then writes them as items.
 
-    def __init__(self, rules: BuildRules, named_calls: Mapping[str, str]) -> None:
-        """`named_calls` are the ids of the turn's calls that name their artifacts, by these."""
-        self.built = BuiltTurn()
-        self.placeholders: list[Placeholder] = []
-        self._rules = rules
-        self._named_calls = named_calls
-        self._matcher = ToolCallMatcher()
-        self._phase: tuple[tuple[int, int], str] | None = None
-        self._missing_outputs: list[Placeholder] = []
+    `named_calls` are the ids of the turn's calls that name their artifacts, by these.
+    """
 
-    def _add_text(self, entry: AssistantText) -> None:
-        phase = entry.phase
-        if self._phase and self._phase[0] == entry.origin.message_part:
-            phase, self._phase = self._phase[1], None
-        self.placeholders.append(Placeholder("text", entry.origin, entry.text, phase=phase))
+    number: int
+    rules: BuildRules
+    call_ids: CallIds
+    named_calls: Mapping[str, str]
+    built: BuiltTurn = field(default_factory=BuiltTurn)
+    placeholders: list[Placeholder] = field(default_factory=list)
+    _matcher: ToolCallMatcher = field(default_factory=ToolCallMatcher)
+    _phase: tuple[tuple[int, int], str] | None = None
+    """Of the text that follows in this message."""
+    _missing_outputs: list[Placeholder] = field(default_factory=list)
+    _results_lost: list[ToolCallPair] = field(default_factory=list)
+    """The calls whose stored outputs are missing."""
+    _keeps_ids: bool = False
+    _misses_reasoning: bool = False
+    _messages: int = 0
+    _image_urls: set[str] = field(default_factory=set)
 
-    def _add_user(self, entry: UserMessage) -> None:
-        message = input_message("user", entry.parts)
-        self.placeholders.append(Placeholder("ready", entry.origin, message))
-
-    def _add_shown_call(self, entry: ToolCall) -> None:
-        if (name := wire_name(entry.name)) != entry.name:
-            self.built.repair("call_name", entry.origin, f"{entry.name!r} is sent as {name}")
-        named = {"call_id": entry.call_id, "name": name, "arguments": entry.arguments}
-        self._add_call({"type": "function_call", **named}, entry.source, entry.origin)
-
-    def _add_result(self, entry: ToolResult) -> None:
-        fields = {"type": "function_call_output", "call_id": entry.call_id, "output": entry.output}
-        self._add_output(fields, entry.source, entry.origin)
-
-    def _add_images(self, entry: ToolImages) -> None:
-        self.placeholders.append(Placeholder("images", entry.origin, entry.parts))
-
-    def _add_instruction(self, entry: Instruction) -> None:
-        message = input_message(entry.role, [text_part("\n\n".join(entry.texts))])
-        self.placeholders.append(Placeholder("ready", entry.origin, message))
+    def add(self, entry: Entry) -> None:
+        """Take the next entry of the turn."""
+        origin = entry.origin
+        match entry:
+            case AssistantText():
+                phase = entry.phase
+                if self._phase and self._phase[0] == origin.message_part:
+                    phase, self._phase = self._phase[1], None
+                self.placeholders.append(Placeholder("text", origin, entry.text, phase=phase))
+            case ToolCall():
+                if (name := wire_name(entry.name)) != entry.name:
+                    self.built.repair("call_name", origin, f"{entry.name!r} is sent as {name}")
+                named = {"call_id": entry.call_id, "name": name, "arguments": entry.arguments}
+                self._add_call({"type": "function_call", **named}, entry.source, origin)
+            case ToolResult():
+                fields = {"type": "function_call_output", "call_id": entry.call_id, "output": entry.output}
+                self._add_output(fields, entry.source, origin)
+            case ArtifactRef():
+                self._add_artifact(entry)
+            case UserMessage():
+                self.placeholders.append(Placeholder("ready", origin, input_message("user", entry.parts)))
+            case ToolImages():
+                self.placeholders.append(Placeholder("images", origin, entry.parts))
+            case Instruction():
+                message = input_message(entry.role, [text_part("\n\n".join(entry.texts))])
+                self.placeholders.append(Placeholder("ready", origin, message))
 
     def _add_artifact(self, entry: ArtifactRef) -> None:
-        loaded: Any = self._rules.artifacts.get(entry.ulid)
+        loaded: Any = self.rules.artifacts.get(entry.ulid)
         if loaded is None or isinstance(loaded, MissingArtifact):
             self._add_missing(entry, loaded or MissingArtifact())
             return
@@ -208,19 +218,19 @@ class _Collector:
             return
         if item is not raw:
             self.built.repair("artifact", entry.origin, f"fields of the {item['type']} repaired")
-        is_of_model = model is not None and model == self._rules.model_id
-        self._add_item(item, self._rules.target if is_of_model else model_family(model), entry.origin)
+        is_of_model = model is not None and model == self.rules.model_id
+        self._add_item(item, self.rules.target if is_of_model else model_family(model), entry.origin)
 
     def _add_item(self, item: Fields, writer: str | None, origin: Origin) -> None:
         """A stored message lends its phase to the text that follows; the text itself is the chat's."""
-        target = self._rules.target
+        target = self.rules.target
         is_other_family = bool(writer and target and writer != target)
         match item["type"]:
             case "message":
                 self._phase = (origin.message_part, item["phase"])
             case "reasoning":
                 problem = reasoning_problem(item, writer=writer, target=target)
-                if self._rules.strip_reasoning:
+                if self.rules.strip_reasoning:
                     problem = "omitted on request"
                 self.placeholders.append(Placeholder("reasoning", origin, item, dropped=problem))
             case kind if kind_of(kind).output:
@@ -234,35 +244,34 @@ class _Collector:
                     problem = "waits for an answer that a chat cannot hold"
                 self.placeholders.append(Placeholder("opaque", origin, item, dropped=problem))
 
-    def match_missing_outputs(self) -> list[ToolCallPair]:
-        """Return the calls whose stored outputs are missing, and drop the notes of those outputs.
+    def match_missing_outputs(self) -> None:
+        """Find the calls whose stored outputs are missing, and drop the notes of those outputs.
 
         A missing output belongs to the first call up to its own message that has no stored output, if what the host
         shows of it is sent, or a note in the call's position will name the tool. An artifact of unknown kind may have
         been any call's output.
         """
         if not self.built.missing:
-            return []
+            return
         candidates = [
             pair
             for pair in self._matcher.pairs
             if pair.calls and "artifact" not in pair.outputs and (pair.is_whole or _stored_tool_name(pair))
         ]
-        found: list[ToolCallPair] = []
         for note in self._missing_outputs:
             for pair in candidates:
                 if min(call.origin.message_part for call in pair.calls.values()) <= note.origin.message_part:
                     note.dropped = "what the host shows of it, or a note with the tool's name, is sent"
-                    found.append(pair)
+                    self._results_lost.append(pair)
                     candidates.remove(pair)
                     break
-        is_unknown = any(missing.kind is None for missing in self.built.missing.values())
-        return [*found, *candidates] if is_unknown else found
+        if any(missing.kind is None for missing in self.built.missing.values()):
+            self._results_lost += candidates
 
     def _add_call(self, call: Fields, source: CallSource, origin: Origin) -> None:
         """A call keeps the position where it is first reported."""
         given_id = call["call_id"]
-        call_id = given_id if source != "artifact" else self._named_calls.get(origin.marker or "", given_id)
+        call_id = given_id if source != "artifact" else self.named_calls.get(origin.marker or "", given_id)
         pair = self._matcher.add_call(ToolCallRecord(_with_call_id(call, call_id), origin), source)
         if pair is None:
             self.built.repair("duplicate", origin, "the same call again")
@@ -290,15 +299,74 @@ class _Collector:
             if missing.kind in CALL_TYPES:
                 self._missing_outputs.append(self.placeholders[-1])
 
-    adders: ClassVar[Mapping[type, Callable[[_Collector, Any], None]]] = {
-        ArtifactRef: _add_artifact,
-        AssistantText: _add_text,
-        UserMessage: _add_user,
-        ToolCall: _add_shown_call,
-        ToolResult: _add_result,
-        ToolImages: _add_images,
-        Instruction: _add_instruction,
-    }
+    def write(self, placeholder: Placeholder) -> None:
+        """Item ids after reasoning that cannot be sent would point to a pair that is not there."""
+        content, origin, reason = placeholder.content, placeholder.origin, placeholder.dropped
+        match placeholder.kind:
+            case kind if reason:
+                self.built.repair("reasoning" if kind == "reasoning" else "artifact", origin, reason)
+                if kind == "reasoning" and reason != _DANGLES:
+                    self._misses_reasoning = True
+                    self._keeps_ids = False
+            case "text":
+                self._write_text(content, origin, placeholder.phase)
+            case "reasoning":
+                self._keeps_ids = not self._misses_reasoning
+                self.built.send(content, origin)
+                self.built.replayed.append(cast("str", origin.marker))
+            case "call":
+                self._write_call(cast("ToolCallPair", placeholder.pair))
+            case "output":
+                self._write_first_output(cast("ToolCallPair", placeholder.pair), origin)
+            case "images":  # those that an output of the turn holds already are not sent twice
+                parts = [part for part in content if part.get("image_url") not in self._image_urls]
+                if any(part["type"] == "input_image" for part in parts):
+                    self.built.send(input_message("user", parts), origin)
+            case "opaque" if "id" in content and not self._keeps_ids:
+                # Its id is required: it gets one that points to no reasoning.
+                new_id = _derived_id(content["id"].partition("_")[0][:8], f"{self.number}:{content['id']}")
+                self.built.send({**content, "id": new_id}, origin)
+            case _:
+                self.built.send(content, origin)
+
+    def _write_text(self, text: str, origin: Origin, phase: str | None = None) -> None:
+        key = f"{self.number}.{self._messages}"
+        self._messages += 1
+        text, images = take_images(text)
+        self.built.images += images
+        self.built.send(assistant_message(text, key=key, phase=phase), origin)
+
+    def _write_call(self, pair: ToolCallPair) -> None:
+        fields, origin = pair.call
+        if not pair.is_whole:
+            self.built.repair("call", origin, "a call without its output")
+            name = _stored_tool_name(pair)
+            if name and any(pair is lost for lost in self._results_lost):
+                self._write_text(f"[The result of the tool {name} is no longer available.]", origin)
+            return
+        given_id = pair.given_id or fields["call_id"]
+        pair.sent_as = call_id = self.call_ids.reserve(given_id)
+        if call_id != given_id:
+            self.built.repair("call_id", origin, f"{given_id!r} is sent as {call_id}")
+        self.built.send(_with_call_id(fields if self._keeps_ids else _without_id(fields), call_id), origin)
+        if pair.output_came_first:
+            self._write_output(pair, call_id)
+
+    def _write_first_output(self, pair: ToolCallPair, origin: Origin) -> None:
+        if not pair.is_whole:
+            self.built.repair("output", origin, "an output without its call")
+        elif pair.sent_as:
+            self._write_output(pair, pair.sent_as)
+        else:
+            self.built.repair("output", origin, "an output before its call")
+            pair.output_came_first = True
+
+    def _write_output(self, pair: ToolCallPair, call_id: str) -> None:
+        fields, origin = pair.output
+        self.built.send(_with_call_id(fields, call_id), origin)
+        if fields["type"] == "function_call_output" and not isinstance(fields["output"], str):
+            parts = (part for part in fields["output"] if part["type"] == "input_image")
+            self._image_urls.update(part["image_url"] for part in parts)
 
 
 def _drop_partial_thinking(placeholders: Sequence[Placeholder], target: str | None) -> None:
@@ -327,93 +395,8 @@ def _drop_unused_reasoning(placeholders: Sequence[Placeholder]) -> None:
             is_used, is_followed = True, False
 
 
-class _Writer:
-    """Writes the placeholders of a complete turn as items."""
-
-    def __init__(
-        self, number: int, built: BuiltTurn, call_ids: CallIds, results_lost: Sequence[ToolCallPair]
-    ) -> None:
-        self._number = number
-        self._built = built
-        self._call_ids = call_ids
-        self._results_lost = results_lost
-        self._keeps_ids = False
-        self._misses_reasoning = False
-        self._messages = 0
-        self._image_urls: set[str] = set()
-
-    def write(self, placeholder: Placeholder) -> None:
-        """Item ids after reasoning that cannot be sent would point to a pair that is not there."""
-        content, origin, reason = placeholder.content, placeholder.origin, placeholder.dropped
-        match placeholder.kind:
-            case kind if reason:
-                self._built.repair("reasoning" if kind == "reasoning" else "artifact", origin, reason)
-                if kind == "reasoning" and reason != _DANGLES:
-                    self._misses_reasoning = True
-                    self._keeps_ids = False
-            case "text":
-                self._write_text(content, origin, placeholder.phase)
-            case "reasoning":
-                self._keeps_ids = not self._misses_reasoning
-                self._built.send(content, origin)
-                self._built.replayed.append(cast("str", origin.marker))
-            case "call":
-                self._write_call(cast("ToolCallPair", placeholder.pair))
-            case "output":
-                self._write_first_output(cast("ToolCallPair", placeholder.pair), origin)
-            case "images":  # those that an output of the turn holds already are not sent twice
-                parts = [part for part in content if part.get("image_url") not in self._image_urls]
-                if any(part["type"] == "input_image" for part in parts):
-                    self._built.send(input_message("user", parts), origin)
-            case "opaque" if "id" in content and not self._keeps_ids:
-                # Its id is required: it gets one that points to no reasoning.
-                new_id = _derived_id(content["id"].partition("_")[0][:8], f"{self._number}:{content['id']}")
-                self._built.send({**content, "id": new_id}, origin)
-            case _:
-                self._built.send(content, origin)
-
-    def _write_text(self, text: str, origin: Origin, phase: str | None = None) -> None:
-        key = f"{self._number}.{self._messages}"
-        self._messages += 1
-        text, images = take_images(text)
-        self._built.images += images
-        self._built.send(assistant_message(text, key=key, phase=phase), origin)
-
-    def _write_call(self, pair: ToolCallPair) -> None:
-        fields, origin = pair.call
-        if not pair.is_whole:
-            self._built.repair("call", origin, "a call without its output")
-            name = _stored_tool_name(pair)
-            if name and any(pair is lost for lost in self._results_lost):
-                self._write_text(f"[The result of the tool {name} is no longer available.]", origin)
-            return
-        given_id = pair.given_id or fields["call_id"]
-        pair.sent_as = call_id = self._call_ids.reserve(given_id)
-        if call_id != given_id:
-            self._built.repair("call_id", origin, f"{given_id!r} is sent as {call_id}")
-        self._built.send(_with_call_id(fields if self._keeps_ids else _without_id(fields), call_id), origin)
-        if pair.output_came_first:
-            self._write_output(pair, call_id)
-
-    def _write_first_output(self, pair: ToolCallPair, origin: Origin) -> None:
-        if not pair.is_whole:
-            self._built.repair("output", origin, "an output without its call")
-        elif pair.sent_as:
-            self._write_output(pair, pair.sent_as)
-        else:
-            self._built.repair("output", origin, "an output before its call")
-            pair.output_came_first = True
-
-    def _write_output(self, pair: ToolCallPair, call_id: str) -> None:
-        fields, origin = pair.output
-        self._built.send(_with_call_id(fields, call_id), origin)
-        if fields["type"] == "function_call_output" and not isinstance(fields["output"], str):
-            parts = (part for part in fields["output"] if part["type"] == "input_image")
-            self._image_urls.update(part["image_url"] for part in parts)
-
-
 def _derived_id(prefix: str, source: str) -> str:
-    return f"{prefix}_{hashlib.sha256(source.encode()).hexdigest()[:_ID_HEX_CHARS]}"
+    return f"{prefix}_{hashlib.sha256(source.encode()).hexdigest()[:32]}"
 
 
 def _stored_tool_name(pair: ToolCallPair) -> str:

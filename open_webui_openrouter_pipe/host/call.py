@@ -86,38 +86,28 @@ class Call:
     base_user_prompt: str | None
     optional_tools: frozenset[str] = frozenset()
     """Names of the host's built-in tools that come with every chat: nobody chose them for this one."""
-
     user_message_id: str = ""
     """The message that is answered."""
-
     user_text: str = ""
     """Its words, before the host or a filter added any."""
-
     documents: tuple[AttachedFile, ...] = ()
     """What is attached to the chat; knowledge and retrieved pages are not."""
-
     latest_document_ids: tuple[str, ...] = ()
     """Those that are attached to the message that is answered."""
-
     has_attachments: bool = False
     """Whether anything is attached to that message: files, notes, chats, pages, knowledge."""
-
     sources: tuple[Source, ...] = ()
     """What the host retrieved, in the order in which it wrote it into the prompt."""
-
     host_search: Literal["", "offered", "done"] = ""
     """What the host's own switch for web search did for this message: nothing, gave the model tools, or searched."""
     is_spoken: bool = False
     """Whether the user is in a call, in which the answer is read aloud."""
     ask: Callable[[str, str], Awaitable[bool | None]] | None = None
     """Asks the user a question on the page; None where there is no page."""
-
     time_zone: str = ""
     """The user's time zone by its IANA name, as their browser gives it."""
-
     written_prompts: tuple[str, ...] = ()
     """The chat's own system prompts as the user wrote them, before the host filled variables or added anything."""
-
     function_id: str = ""
     """The function that is called; the ids of its models begin with it."""
     about_command: bool = False
@@ -219,7 +209,9 @@ def read_call(
         time_zone=as_text(variables.get("{{CURRENT_TIMEZONE}}")),
         written_prompts=_written_prompts(as_object(metadata.get("chat_context"))),
         function_id=model.removesuffix(model_id).removesuffix("."),
-        about_command=bool(task) and _is_about_command(metadata),
+        # The last message of the chat, which `routers/tasks.py` names beside the prompt that quotes it.
+        about_command=bool(task)
+        and find_commands(as_list(as_object(metadata.get("task_body")).get("messages"))).asked is not None,
         # The prompt then asks for code between tags: `process_chat_payload` in `utils/middleware.py`, since 0.12.
         runs_tagged_code=parameters.get("function_calling") == "legacy"
         and features.get("code_interpreter") is True,
@@ -254,11 +246,6 @@ def _without_markers(message: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(content, str):
         return message
     return {**message, "content": erase_markers(erase_commands(content))}
-
-
-def _is_about_command(metadata: Mapping[str, Any]) -> bool:
-    """Whether the last message of the chat is a command; `task_body` is set in the host's `routers/tasks.py`."""
-    return find_commands(as_list(as_object(metadata.get("task_body")).get("messages"))).asked is not None
 
 
 def _optional_tools(metadata: Mapping[str, Any], knowledge: Any) -> frozenset[str]:

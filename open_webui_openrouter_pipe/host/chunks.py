@@ -40,15 +40,15 @@ _ERROR_TYPES = {
 
 
 class ChunkWriter:
-    """Turns one round's outputs into `chat.completion.chunk` objects; `created` is in epoch seconds.
+    """Turns one round's outputs into `chat.completion.chunk` objects; `head` is what all of them begin with.
 
     The usage is on the last chunk; with `include_usage` of the caller's `stream_options` on one of its own behind it.
     """
 
-    def __init__(self, *, completion_id: str, model: str, created: int, include_usage: bool = False) -> None:
+    def __init__(self, head: Mapping[str, Any], *, include_usage: bool = False) -> None:
         self._include_usage = include_usage
         self._begun = False
-        self._head = _head("chat.completion.chunk", completion_id, model, created)
+        self._head = {**head, "object": "chat.completion.chunk"}
         self._calls = 0
         self._round = 0
         self._earlier_usage: Usage | None = None
@@ -98,9 +98,9 @@ class ChunkWriter:
 class CompletionWriter:
     """Collects one round's outputs in a `chat.completion` object; for a page, `output` holds the native items."""
 
-    def __init__(self, native: NativeWriter, *, completion_id: str, model: str, created: int) -> None:
+    def __init__(self, native: NativeWriter, head: Mapping[str, Any]) -> None:
         self._native = native
-        self._head = _head("chat.completion", completion_id, model, created)
+        self._head = {**head, "object": "chat.completion"}
         self._reason = "stop"
 
     @property
@@ -179,10 +179,6 @@ def chunk_response(chunks: AsyncGenerator[HostEvent]) -> Any:
         yield "data: [DONE]\n\n"
 
     return StreamingResponse(lines(), media_type="text/event-stream")
-
-
-def _head(kind: str, completion_id: str, model: str, created: int) -> dict[str, Any]:
-    return {"id": completion_id, "object": kind, "created": created, "model": model}
 
 
 def _usage(usage: Usage) -> dict[str, Any]:

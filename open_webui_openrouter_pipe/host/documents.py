@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -35,6 +35,7 @@ _LONGEST_HEAD_CHARS: Final = 4096
 
 _OPENING: Final = "<source id="
 _CLOSING: Final = "</source>"
+_OPENINGS: Final = re.compile(_OPENING)
 _TAG_END: Final = re.compile(">")
 _SUMMARY: Final = f"\n{SUMMARY_HEADING}\n"
 
@@ -43,12 +44,8 @@ _log = logging.getLogger(__name__)
 _Message = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Excerpt:
-    """The text of one element, and whether it is to be removed."""
-
-    text: str
-    removed: bool
+_Excerpt = tuple[str, bool]
+"""The text of one element, and whether it is to be removed."""
 
 
 def without_excerpts(call: Call, file_ids: Collection[str]) -> list[_Message | None]:
@@ -61,45 +58,42 @@ def without_excerpts(call: Call, file_ids: Collection[str]) -> list[_Message | N
     query = call.base_user_prompt or ""
     # The host fills the template's query in where the text of a source has the same words, too.
     excerpts = [
-        _Excerpt(text.replace("[query]", query).replace("{{QUERY}}", query), source.file_id in file_ids)
+        (text.replace("[query]", query).replace("{{QUERY}}", query), source.file_id in file_ids)
         for source in call.sources
         for text in source.excerpts
     ]
     messages: list[_Message | None] = list(call.messages)
-    if not any(excerpt.removed for excerpt in excerpts):
+    if not any(is_removed for _, is_removed in excerpts):
         return messages
-    by_role: dict[str, list[int]] = {"system": [], "user": []}
-    for index, message in enumerate(call.messages):
-        by_role.setdefault(as_text(as_object(message).get("role")), []).append(index)
-    # The message that ends with the user's latest words, and those behind it: a continued answer has one for sources.
+    roles = [as_text(as_object(message).get("role")) for message in call.messages]
+    # From the end to the message that has the user's latest words: behind a continued answer one has only sources.
     # A message without words gets none.
-    own = [index for index in by_role["user"] if _first_text(call.messages[index]).endswith(query)]
-    for index in by_role["user"] if query and own else ():
+    users = [index for index, role in enumerate(roles) if role == "user"]
+    own = [index for index in users if _first_text(call.messages[index]).endswith(query)]
+    for index in users if query and own else ():
         if index >= own[-1]:
             messages[index] = _edit_user_message(call.messages[index], query, excerpts)
-    for index in by_role["system"][:1]:
+    if "system" in roles:
+        index = roles.index("system")
         messages[index] = _edit_system_message(call.messages[index], call.base_system_prompt, excerpts)
     return messages
 
 
 def _edit_user_message(message: _Message, query: str, excerpts: Sequence[_Excerpt]) -> _Message | None:
     """Edit what stands before the user's words, in each text part alike; a message that has none of them may go."""
-    text = _first_text(message)
+    text, content = _first_text(message), message.get("content")
     before = text.removesuffix(query)
     edited = _edit(before, excerpts)
     if edited is None:
         return message
     if before == text and not edited:
         return None
-    content = message.get("content")
     if isinstance(content, str):
         return {**message, "content": edited + text[len(before) :]}
-    parts = [
-        {**part, "text": edited + part["text"].removeprefix(before)}
-        if as_text(as_object(part).get("text")).startswith(before)
-        else part
-        for part in content or ()
-    ]
+    parts = list(content or ())
+    for index, part in enumerate(parts):
+        if as_text(as_object(part).get("text")).startswith(before):
+            parts[index] = {**part, "text": edited + part["text"].removeprefix(before)}
     return {**message, "content": parts}
 
 
@@ -108,12 +102,9 @@ def _edit_system_message(
 ) -> _Message | None:
     """Edit what stands behind the prompt as it was before, if the host says how it was."""
     text = as_text(message.get("content"))
-    offset = -1 if base is None else text.find(base)
-    if base is None or offset < 0:
-        return message
-    own = text[: offset + len(base)]
-    edited = _edit(text[len(own) :], excerpts)
-    if edited is None:
+    before, found, written = text.partition(base) if base else ("", base == "", text)
+    own = f"{before}{base}" if base else ""
+    if not found or (edited := _edit(written, excerpts)) is None:
         return message
     content = own + edited if own else edited.removeprefix("\n")
     return {**message, "content": content} if content else None
@@ -124,14 +115,12 @@ def _edit(written: str, excerpts: Sequence[_Excerpt]) -> str | None:
 
     Its own summary of the chat, which may follow in a system prompt, stays.
     """
-    spans = _find_elements(written, [excerpt.text for excerpt in excerpts])
+    spans = _find_elements(written, [text for text, _ in excerpts])
     if spans is None:
         return None
     start, end = spans[0][0], spans[-1][1]
     kept = [
-        written[span[0] : span[1]]
-        for span, excerpt in zip(spans, excerpts, strict=True)
-        if not excerpt.removed
+        written[slice(*span)] for span, (_, is_removed) in zip(spans, excerpts, strict=True) if not is_removed
     ]
     if kept:
         return written[:start] + "\n".join(kept) + written[end:]
@@ -143,18 +132,16 @@ def _edit(written: str, excerpts: Sequence[_Excerpt]) -> str | None:
 
 def _find_elements(written: str, texts: Sequence[str]) -> list[tuple[int, int]] | None:
     """Where the run of elements with these texts stands: start and end of each; None where it does not."""
-    start = written.find(_OPENING)
-    while start >= 0:
+    for opening in _OPENINGS.finditer(written):
         spans: list[tuple[int, int]] = []
         for text in texts:
-            element_start = spans[-1][1] + 1 if spans else start
-            end = _element_end(written, element_start, text)
+            start = spans[-1][1] + 1 if spans else opening.start()
+            end = _element_end(written, start, text)
             if end is None:
                 break
-            spans.append((element_start, end))
+            spans.append((start, end))
         else:
             return spans
-        start = written.find(_OPENING, start + 1)
     return None
 
 
@@ -180,17 +167,8 @@ def _first_text(message: _Message) -> str:
     return as_text(content)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """A message as its user sent it, and what was attached to it."""
-
-    text: str
-    file_ids: Sequence[str]
-
-    def is_in(self, text: str) -> bool:
-        """Whether a text has its words; without words, whether it names one of its files, as the host does."""
-        words = self.text.strip()
-        return words in text if words else any(file_id in text for file_id in self.file_ids)
+_Sent = tuple[str, Sequence[str]]
+"""The words of a message as its user sent it, and the ids of what was attached to it."""
 
 
 class UnsavedChats:
@@ -231,7 +209,7 @@ async def attached_documents(
     if is_saved(call.chat_id) and call.user_message_id:
         try:
             messages = await branch_messages(call.chat_id, call.user_message_id, "content", "files")
-            sent = [_Sent(_text_of(message), file_ids(message["files"])) for message in messages]
+            sent = [(_text_of(message).strip(), file_ids(message["files"])) for message in messages]
         except SQLAlchemyError:
             _log.warning("the chat's documents stay with the host", exc_info=True)
             return {}
@@ -291,12 +269,18 @@ def _located(call: Call, sent: Sequence[_Sent], unsaved: UnsavedChats) -> list[t
     ]
     users = [index for index, _ in candidates]
     matched: list[tuple[int, Sequence[str]]] = []
-    for message in reversed(sent or [_Sent(call.user_text, call.latest_document_ids)]):
+    for words, ids in reversed(sent or [(call.user_text.strip(), call.latest_document_ids)]):
         if not candidates:
             break
         latest = candidates[-1 : -_MOST_ADDED - 1 : -1]
-        added = next((added for added, (_, text) in enumerate(latest) if message.is_in(text)), 0)
-        matched.append((latest[added][0], message.file_ids))
+        # A message without words is that which names one of its files, as the host does.
+        found = (
+            added
+            for added, (_, text) in enumerate(latest)
+            if (words in text if words else any(file_id in text for file_id in ids))
+        )
+        added = next(found, 0)
+        matched.append((latest[added][0], ids))
         del candidates[len(candidates) - 1 - added :]
     matched.reverse()
     if sent or not matched:

@@ -76,12 +76,13 @@ class HostFiles:
         try:
             row = await Files.get_file_by_id(file_id)
             if row is None or await asyncio.to_thread(_is_lost, as_text(row.path)):
-                await _check_host_limit(len(file.content))
-                path = await _upload(user_id, file_id, file, Path(as_text(row.path)).name if row else "")
-                meta = {**_meta(file), "file_hash": digest}
+                name = Path(as_text(row.path)).name if row else ""
+                path = await _upload(user_id, file_id, file, name)
+                meta: dict[str, Any] = {"name": file.name, "content_type": file.media_type}
+                meta |= {"size": len(file.content), "file_hash": digest}
                 if row is None:
-                    data = {"chat_id": chat_id, "message_id": message_id}
-                    await _insert_row(user_id, file_id, path, {**meta, "data": data})
+                    meta["data"] = {"chat_id": chat_id, "message_id": message_id}
+                    await _insert_row(user_id, file_id, path, meta)
                 else:
                     await Files.update_file_metadata_by_id(file_id, meta)
             if is_saved(chat_id):
@@ -129,22 +130,18 @@ async def _readable_row(user_id: str, file_id: str) -> Any:
     raise AttachmentNotFound(notice("file_not_found"), detail=file_id)
 
 
-async def _check_host_limit(size_bytes: int) -> None:
-    from open_webui.models.config import Config
-
-    limit_bytes = int(await Config.get("rag.file.max_size") or 0) * _MEGABYTE_BYTES
-    if limit_bytes > 0:
-        _check_size(size_bytes, limit_bytes)
-
-
-async def _upload(user_id: str, file_id: str, file: FileContent, name: str = "") -> str:
+async def _upload(user_id: str, file_id: str, file: FileContent, name: str) -> str:
     """Hand the content to the storage, under the name that it had there; return the path by which that knows it.
 
-    A new name is safe on every storage.
+    A new name is safe on every storage. The host's own limit of a file holds.
     """
+    from open_webui.models.config import Config
     from open_webui.models.users import Users
     from open_webui.storage.provider import Storage
 
+    limit_bytes = int(await Config.get("rag.file.max_size") or 0) * _MEGABYTE_BYTES
+    if limit_bytes > 0:
+        _check_size(len(file.content), limit_bytes)
     user = await Users.get_user_by_id(user_id)
     if user is None:
         raise AttachmentUnavailable(notice("file_not_stored"), detail=f"no user {user_id}")
@@ -167,10 +164,6 @@ async def _insert_row(user_id: str, file_id: str, path: str, meta: dict[str, Any
     # Another worker may have stored the same at the same time, at the same path.
     if await Files.insert_new_file(user_id, form) is None and await Files.get_file_by_id(file_id) is None:
         raise AttachmentUnavailable(notice("file_not_stored"), detail=file_id)
-
-
-def _meta(file: FileContent) -> dict[str, Any]:
-    return {"name": file.name, "content_type": file.media_type, "size": len(file.content)}
 
 
 def _check_size(size_bytes: int, limit_bytes: int) -> None:

@@ -19,7 +19,6 @@ import re
 import sys
 import time
 import uuid
-from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -31,8 +30,7 @@ from ..responses.values import as_object, as_text
 from .call import Call
 
 AccessFor = Literal["new", "all"]
-Outcome = Literal["created", "updated", "access"]
-Grant = tuple[str, str, str]
+Grant = tuple[str, ...]
 """Kind and id of whom it is for, and what is permitted."""
 
 PRIVATE: Final = "private"
@@ -42,6 +40,8 @@ _LEASE: Final = "model rows"
 _LEASE_SECONDS: Final = 10 * 60.0
 _RETRY_SECONDS: Final = 60.0
 _PAGE_ROWS: Final = 50
+"""So many rows that no transaction holds up a chat for long."""
+_GRANT_FIELDS: Final = ("principal_type", "principal_id", "permission")
 _COMMENT: Final = "From OpenRouter's list of models"
 """What the row's history in Open WebUI says of our versions."""
 
@@ -134,14 +134,33 @@ def model_fields(model: Model, defaults: Mapping[str, Any]) -> Mapping[str, Any]
     slug = model.id.partition("/")[0].removeprefix("~") or model.id
     provider = (model.name.partition(": ")[0].strip() if ": " in model.name else "") or slug
     description = _description(model)
+    # Open WebUI gives its search, its interpreter and its other tools to a model by function calls. Documents reach
+    # every model: as they are, through OpenRouter's parser, or as the host's own text.
+    calls_tools = not model.supported_parameters or "tools" in model.supported_parameters
+    capabilities = {
+        "vision": model.reads("image"),
+        "file_upload": True,
+        "image_generation": model.draws or calls_tools,
+        **dict.fromkeys(("web_search", "code_interpreter", "builtin_tools"), calls_tools),
+    }
+    tags = [
+        (provider, True),
+        ("free", model.is_free),
+        ("reasoning", model.reasons),
+        ("vision", "image" in model.input_modalities),
+        ("tools", "tools" in model.supported_parameters),
+        ("images", model.draws),
+        ("long context", (model.context_tokens or 0) >= LONG_CONTEXT_TOKENS),
+        ("expiring", bool(model.expires)),
+    ]
     return {
         _NAME: model.name,
         **({"description": description} if description else {}),
         _ICON: icon(slug, provider),
-        "tags": [{"name": tag} for tag in (provider, *_tags(model))],
+        "tags": [{"name": tag} for tag, is_so in tags if is_so],
         **{
             f"{_CAPABILITY}{name}": can and defaults.get(name) is not False
-            for name, can in _capabilities(model).items()
+            for name, can in capabilities.items()
         },
     }
 
@@ -178,38 +197,11 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _capabilities(model: Model) -> dict[str, bool]:
-    """What a chat with the model can do.
-
-    Open WebUI gives its search, its interpreter and its other tools to a model by function calls. Documents reach
-    every model: as they are, through OpenRouter's parser, or as the host's own text.
-    """
-    calls_tools = not model.supported_parameters or "tools" in model.supported_parameters
-    return {
-        "vision": model.reads("image"),
-        "file_upload": True,
-        "image_generation": model.draws or calls_tools,
-        **dict.fromkeys(("web_search", "code_interpreter", "builtin_tools"), calls_tools),
-    }
-
-
-def _tags(model: Model) -> list[str]:
-    is_tagged = {
-        "free": model.is_free,
-        "reasoning": model.reasons,
-        "vision": "image" in model.input_modalities,
-        "tools": "tools" in model.supported_parameters,
-        "images": model.draws,
-        "long context": (model.context_tokens or 0) >= LONG_CONTEXT_TOKENS,
-        "expiring": bool(model.expires),
-    }
-    return [tag for tag, is_so in is_tagged.items() if is_so]
-
-
 def _description(model: Model) -> str:
     """Context, prices and the day of withdrawal, then the beginning of the catalogue's text, in one paragraph.
 
-    No browser fetches anything for it: what is left of pictures and tags is broken up.
+    That is whole sentences, or words if the first sentence is too long. No browser fetches anything for it: what is
+    left of pictures and tags is broken up.
     """
     facts = []
     if model.context_tokens:
@@ -222,21 +214,17 @@ def _description(model: Model) -> str:
     if model.expires:
         facts.append(f"Withdrawn on {model.expires}.")
     plain = _MARKUP.sub(r"\1", model.description).replace("![", "! [").replace("<", "< ")
-    return " ".join(filter(None, (*facts, _beginning(" ".join(plain.split())))))
+    text = " ".join(plain.split())
+    if len(text) > _DESCRIPTION_CHARACTERS:
+        head = text[: _DESCRIPTION_CHARACTERS - 1]
+        sentences = head.rpartition(". ")[0]
+        text = f"{sentences}." if sentences else f"{head.rpartition(' ')[0] or head}…"
+    return " ".join(filter(None, (*facts, text)))
 
 
 def _per_million(price: float) -> str:
     """Dollars, to three digits that count."""
     return f"${Decimal(f'{price * 1_000_000:.3g}'):f}"
-
-
-def _beginning(text: str) -> str:
-    """Whole sentences, or words if the first sentence is too long."""
-    if len(text) <= _DESCRIPTION_CHARACTERS:
-        return text
-    head = text[: _DESCRIPTION_CHARACTERS - 1]
-    sentences = head.rpartition(". ")[0]
-    return f"{sentences}." if sentences else f"{head.rpartition(' ')[0] or head}…"
 
 
 async def admin_parameters(call: Call) -> Mapping[str, Any]:
@@ -312,7 +300,7 @@ class Claims(Protocol):
         """Give the claim back."""
 
 
-Write = Callable[[str, Sequence[Model], ModelRowSettings], Awaitable[Mapping[Outcome, int]]]
+Write = Callable[[str, Sequence[Model], ModelRowSettings], Awaitable[None]]
 Offer = tuple[Sequence[Model], ModelRowSettings, int]
 
 
@@ -344,10 +332,9 @@ class ModelRows:
         try:
             if await self.claims.take(_LEASE, _LEASE_SECONDS):
                 try:
-                    written = await self.write(function_id, models, settings)
+                    await self.write(function_id, models, settings)
                 finally:
                     await self.claims.release(_LEASE)
-                _log.debug("model rows written: %s", dict(written))
                 return
         except Exception:  # noqa: BLE001 - the host may raise anything, and the next attempt may succeed
             _log.warning("the model rows were not all written", exc_info=True)
@@ -365,45 +352,35 @@ def function_id(pipe: object) -> str | None:
     return next((name for name, function in as_object(loaded).items() if function is pipe), None)
 
 
-async def write_model_rows(
-    function_id: str, models: Sequence[Model], settings: ModelRowSettings
-) -> Mapping[Outcome, int]:
-    """Write the rows of a function's models that differ, and return how many of each kind; may raise anything."""
+async def write_model_rows(function_id: str, models: Sequence[Model], settings: ModelRowSettings) -> None:
+    """Write the rows of a function's models that differ; may raise anything."""
     from open_webui.models.config import Config
 
     by_row_id = {f"{function_id}.{model.id}": model for model in models if not re.search(r"\s", model.id)}
     rows = await _read_rows(function_id)
-    defaults: Mapping[str, Any] = {}
-    if settings.sync_info:
-        metadata = as_object(await Config.get("models.default_metadata", {}))
-        defaults = as_object(metadata.get("capabilities"))
+    defaults: Any = await Config.get("models.default_metadata", {}) if settings.sync_info else {}
+    missing: dict[str, RowInfo] = {}
+    outdated: dict[str, Mapping[str, Any]] = {}
 
-    def compare() -> tuple[dict[str, RowInfo], dict[str, Mapping[str, Any]]]:
-        """What is missing, and the fields of what is outdated."""
-        fields = {
-            row_id: model_fields(model, defaults) if settings.sync_info else {}
-            for row_id, model in by_row_id.items()
-        }
-        missing = {
-            row_id: updated_row(RowInfo("", {}), fields[row_id]) or RowInfo(model.name, {})
-            for row_id, model in by_row_id.items()
-            if row_id not in rows
-        }
-        ours = {row_id: row for row_id in by_row_id if (row := rows.get(row_id))}
-        return missing, {
-            row_id: fields[row_id] for row_id, row in ours.items() if updated_row(row, fields[row_id])
-        }
+    def compare() -> None:
+        capabilities = as_object(as_object(defaults).get("capabilities"))
+        for row_id, model in by_row_id.items():
+            fields = model_fields(model, capabilities) if settings.sync_info else {}
+            row = rows.get(row_id, RowInfo("", {}))
+            updated = updated_row(row, fields) if row else None
+            if row_id not in rows:
+                missing[row_id] = updated or RowInfo(model.name, {})
+            elif updated:
+                outdated[row_id] = fields
 
-    missing, outdated = await asyncio.to_thread(compare)  # icons are drawn
+    await asyncio.to_thread(compare)  # icons are drawn
     grants = await _grants(settings.access)
-    written: Counter[Outcome] = Counter()
     if missing and (settings.sync_info or grants):
-        written["created"] = await _create(missing, function_id, grants)
+        await _create(missing, function_id, grants)
     for row_id, fields in outdated.items():
-        written["updated"] += await _update(row_id, fields)
+        await _update(row_id, fields)
     if settings.access_for == "all":
-        written["access"] = await _set_access([row_id for row_id in by_row_id if rows.get(row_id)], grants)
-    return written
+        await _set_access([row_id for row_id in by_row_id if rows.get(row_id)], grants)
 
 
 async def _read_rows(function_id: str) -> dict[str, RowInfo | None]:
@@ -422,13 +399,14 @@ async def _read_rows(function_id: str) -> dict[str, RowInfo | None]:
     }
 
 
-async def _create(infos: Mapping[str, RowInfo], function_id: str, grants: frozenset[Grant]) -> int:
-    """Create rows, each with its first version, for the administrator who installed the function; return how many.
+async def _create(infos: Mapping[str, RowInfo], function_id: str, grants: frozenset[Grant]) -> None:
+    """Create rows, each with its first version, for the administrator who installed the function.
 
     The host's own way, row by row, keeps a worker busy for seconds; here a page is a transaction, of which nothing is
     left where somebody else creates one of its rows too. Before 0.12, rows had no versions.
     """
     from open_webui.internal.db import get_async_db_context
+    from open_webui.models.access_grants import AccessGrant
     from open_webui.models.functions import Functions
     from open_webui.models.models import Model as Row
     from open_webui.models.models import ModelForm
@@ -438,9 +416,11 @@ async def _create(infos: Mapping[str, RowInfo], function_id: str, grants: frozen
         from open_webui.models.model_history import ModelHistories, model_snapshot
     except ImportError:
         ModelHistories = None  # noqa: N806 - the host's name, of what it does not have
-    function, created, count = await Functions.get_function_by_id(function_id), int(time.time()), 0
+    function, created = await Functions.get_function_by_id(function_id), int(time.time())
     owner_id = function.user_id if function else ""
-    for page in _pages([*infos]):
+    row_ids = [*infos]
+    for start in range(0, len(row_ids), _PAGE_ROWS):
+        page = row_ids[start : start + _PAGE_ROWS]
         async with get_async_db_context() as session:
             for row_id in page:
                 info = infos[row_id]
@@ -455,36 +435,40 @@ async def _create(infos: Mapping[str, RowInfo], function_id: str, grants: frozen
                     )
                     row.version_id = version.id
                     session.add(version)
-                session.add_all([row, *_grant_rows(row_id, grants, created)])
+                session.add(row)
+                session.add_all(
+                    AccessGrant(
+                        **dict(zip(_GRANT_FIELDS, grant, strict=True)),
+                        id=str(uuid.uuid4()),
+                        resource_type="model",
+                        resource_id=row_id,
+                        created_at=created,
+                    )
+                    for grant in sorted(grants)
+                )
             try:
                 await session.commit()
-                count += len(page)
             except IntegrityError as error:
                 await session.rollback()
                 _log.debug("rows were created by somebody else: %s", error)
-    return count
 
 
-async def _update(row_id: str, fields: Mapping[str, Any]) -> bool:
-    """Update a row as it is now; False where that is no longer due, or somebody else edits it at this moment."""
+async def _update(row_id: str, fields: Mapping[str, Any]) -> None:
+    """Update a row as it is now, unless that is no longer due, or somebody else edits it at this moment."""
     from fastapi import HTTPException
     from open_webui.models.models import ModelForm, Models
 
     row = await Models.get_model_by_id(row_id)
-    if row is None:
-        return False
-    content = row.model_dump(exclude={"access_grants"})
-    updated = updated_row(RowInfo(row.name, content["meta"]), fields)
+    content = row.model_dump(exclude={"access_grants"}) if row else {}
+    updated = updated_row(RowInfo(row.name, content["meta"]), fields) if row else None
     if updated is None:
-        return False
+        return
     changes = {"name": updated.name, "meta": updated.meta, "commit_message": _COMMENT}
     try:
         await Models.update_model_by_id(row_id, ModelForm.model_validate({**content, **changes}))
     except HTTPException as error:
         if error.status_code != 409:
             raise
-        return False
-    return True
 
 
 async def _grants(access: Sequence[str]) -> frozenset[Grant]:
@@ -501,47 +485,13 @@ async def _grants(access: Sequence[str]) -> frozenset[Grant]:
     return frozenset(("group", ids[name], "read") for name in access if name in ids)
 
 
-async def _set_access(row_ids: Sequence[str], grants: frozenset[Grant]) -> int:
-    """Give the rows exactly these grants; return how many had others."""
-    import sqlalchemy as sa
-    from open_webui.internal.db import get_async_db_context
-    from open_webui.models.access_grants import AccessGrant, AccessGrants
+async def _set_access(row_ids: Sequence[str], grants: frozenset[Grant]) -> None:
+    """Give the rows exactly these grants."""
+    from open_webui.models.access_grants import AccessGrants
 
     present = await AccessGrants.get_grants_by_resources("model", list(row_ids))
-    others = [
-        row_id
-        for row_id in row_ids
-        if {(each.principal_type, each.principal_id, each.permission) for each in present.get(row_id, ())}
-        != grants
-    ]
-    for page in _pages(others):
-        of_page = sa.delete(AccessGrant).where(
-            AccessGrant.resource_type == "model", AccessGrant.resource_id.in_(page)
-        )
-        async with get_async_db_context() as session:
-            await session.execute(of_page)
-            session.add_all(each for row_id in page for each in _grant_rows(row_id, grants, int(time.time())))
-            await session.commit()
-    return len(others)
-
-
-def _grant_rows(row_id: str, grants: frozenset[Grant], created: int) -> list[Any]:
-    from open_webui.models.access_grants import AccessGrant
-
-    return [
-        AccessGrant(
-            id=str(uuid.uuid4()),
-            resource_type="model",
-            resource_id=row_id,
-            principal_type=kind,
-            principal_id=who,
-            permission=permission,
-            created_at=created,
-        )
-        for kind, who, permission in sorted(grants)
-    ]
-
-
-def _pages(row_ids: Sequence[str]) -> list[Sequence[str]]:
-    """So many rows that no transaction holds up a chat for long."""
-    return [row_ids[start : start + _PAGE_ROWS] for start in range(0, len(row_ids), _PAGE_ROWS)]
+    wanted = [dict(zip(_GRANT_FIELDS, grant, strict=True)) for grant in sorted(grants)]
+    for row_id in row_ids:
+        held = {tuple(getattr(each, name) for name in _GRANT_FIELDS) for each in present.get(row_id, ())}
+        if held != grants:
+            await AccessGrants.set_access_grants("model", row_id, wanted)

@@ -71,59 +71,26 @@ def host_usage(usage: Usage, last: Usage | None = None) -> dict[str, Any]:
 def _begin(item: Item, item_id: str) -> HostItem | None:
     """The first form of an item, or None for one that the host does not draw."""
     fields = cast("Mapping[str, Any]", item)
-    match kind_of(fields["type"]).drawn_as:
+    begun: HostItem = {"type": kind_of(fields["type"]).drawn_as, "id": "", "status": "in_progress"}
+    match begun["type"]:
         case "message":
             return _message(item_id, "", status="in_progress")
         case "reasoning":
-            return {"type": "reasoning", "id": f"rs_{item_id}", "status": "in_progress", "summary": []}
+            return {**begun, "id": f"rs_{item_id}", "summary": []}
         case "function_call":
-            return {
-                "type": "function_call",
-                "id": f"fc_{item_id}",
-                "status": "in_progress",
-                "call_id": fields.get("call_id") or item_id,
-                "name": fields.get("name") or "",
-                "arguments": "",
-            }
+            named = {"call_id": fields.get("call_id") or item_id, "name": fields.get("name") or ""}
+            return {**begun, "id": f"fc_{item_id}", **named, "arguments": ""}
         case "web_search_call":
-            return {"type": "web_search_call", "id": f"ws_{item_id}", "status": "in_progress"}
+            return {**begun, "id": f"ws_{item_id}"}
         case _:
             return None
-
-
-def _finish(item: Item, begun: HostItem, *, duration_seconds: int, prefix: str) -> HostItem:
-    """The final form of an item that was begun; `prefix` was written before a message's own text."""
-    fields = cast("Mapping[str, Any]", item)
-    status = item.get("status")
-    done = {**begun, "status": status if status in ("completed", "incomplete") else "completed"}
-    match begun["type"]:
-        case "message":
-            return {**done, "content": [_text_part(fields.get("content") or [], prefix)]}
-        case "reasoning":
-            content = _reasoning_parts(fields.get("content"), "reasoning_text")
-            done |= {"summary": _reasoning_parts(fields.get("summary"), "summary_text")}
-            return {**done, **({"content": content} if content else {}), "duration": duration_seconds}
-        case "function_call":  # name and id may have been unknown when the call began
-            known = {key: text for key in ("call_id", "name") if (text := as_text(fields.get(key)))}
-            return {**done, **known, "arguments": fields.get("arguments") or "{}"}
-    if not isinstance(action := fields.get("action"), dict):
-        return done
-    action = {key: value for key, value in action.items() if value is not None}
-    if "sources" in action:
-        action["sources"] = [source for source in as_list(action["sources"]) if _may_be_linked(source)]
-    return {**done, "action": action if _may_be_linked(action) else {**action, "url": ""}}
 
 
 def _message(item_id: str, text: str, *, status: str = "completed") -> HostItem:
     """An assistant message of one text part."""
     part = {"type": "output_text", "text": text, "annotations": []}
-    return {
-        "type": "message",
-        "id": f"msg_{item_id}",
-        "status": status,
-        "role": "assistant",
-        "content": [part],
-    }
+    head = {"type": "message", "id": f"msg_{item_id}", "status": status}
+    return {**head, "role": "assistant", "content": [part]}
 
 
 def _text_part(parts: Sequence[Mapping[str, Any]], prefix: str) -> dict[str, Any]:
@@ -159,11 +126,7 @@ class NativeWriter:
     """
 
     def __init__(
-        self,
-        *,
-        new_id: Callable[[], str],
-        clock: Callable[[], float],
-        continued_text: str = "",
+        self, *, new_id: Callable[[], str], clock: Callable[[], float], continued_text: str = ""
     ) -> None:
         """`clock` returns seconds; it times the reasoning. `continued_text` is what the answer goes on with."""
         self._continued_chars = visible_chars(continued_text)
@@ -189,9 +152,7 @@ class NativeWriter:
 
     def render(self, output: Output) -> list[HostEvent]:
         """Return the events for this output, in order; often one, sometimes none."""
-        if isinstance(output, CitationAdded):  # it reaches the host with its finished message
-            return []
-        return self._error(output) if isinstance(output, Failed) else _RENDERERS[type(output)](self, output)
+        return _RENDERERS[type(output)](self, output)
 
     def _start(self, effect: ItemStarted) -> list[HostEvent]:
         if (item := _begin(effect.item, self._new_id())) is None:
@@ -251,10 +212,28 @@ class NativeWriter:
         return [_done(output_index, shown)] if fresh else []
 
     def _finished(self, effect: ItemFinished | ItemAmended, output_index: int) -> HostItem:
-        begun = self.items[output_index]
-        duration = begun.get("duration", int(self._clock() - self._begun_at[effect.index]))
-        prefix = self._prefixes.get(effect.index, "")
-        return _finish(effect.item, begun, duration_seconds=duration, prefix=prefix)
+        """The final form of an item that was begun."""
+        begun, fields = self.items[output_index], cast("Mapping[str, Any]", effect.item)
+        status = fields.get("status")
+        done = {**begun, "status": status if status in ("completed", "incomplete") else "completed"}
+        match begun["type"]:
+            case "message":
+                prefix = self._prefixes.get(effect.index, "")  # it was written before the message's own text
+                return {**done, "content": [_text_part(fields.get("content") or [], prefix)]}
+            case "reasoning":
+                content = _reasoning_parts(fields.get("content"), "reasoning_text")
+                done |= {"summary": _reasoning_parts(fields.get("summary"), "summary_text")}
+                seconds = begun.get("duration", int(self._clock() - self._begun_at[effect.index]))
+                return {**done, **({"content": content} if content else {}), "duration": seconds}
+            case "function_call":  # name and id may have been unknown when the call began
+                known = {key: text for key in ("call_id", "name") if (text := as_text(fields.get(key)))}
+                return {**done, **known, "arguments": fields.get("arguments") or "{}"}
+        if not isinstance(action := fields.get("action"), dict):
+            return done
+        action = {key: value for key, value in action.items() if value is not None}
+        if "sources" in action:
+            action["sources"] = [source for source in as_list(action["sources"]) if _may_be_linked(source)]
+        return {**done, "action": action if _may_be_linked(action) else {**action, "url": ""}}
 
     def _mark(self, marked: StoredMarkers) -> list[HostEvent]:
         said_chars = self._said_chars()
@@ -285,19 +264,12 @@ class NativeWriter:
 
     def _answered(self, effect: ToolAnswered) -> list[HostEvent]:
         """A call that is whole, and its output; the host stops at outputs that are not a list of parts."""
-        call_id, name = effect.call["call_id"], effect.call["name"]
-        call = {
-            "type": "function_call",
-            "id": f"fc_{self._new_id()}",
-            "status": "completed",
-            "call_id": call_id,
-            "name": name,
-            "arguments": effect.call["arguments"] or "{}",
-        }
+        begun = _begin(effect.call, self._new_id()) or {}
+        call = {**begun, "status": "completed", "arguments": effect.call["arguments"] or "{}"}
         output = {
             "type": "function_call_output",
             "id": f"fco_{self._new_id()}",
-            "call_id": call_id,
+            "call_id": call["call_id"],
             "output": [{"type": "input_text", "text": effect.output}],
             "status": "completed",
         }
@@ -343,12 +315,6 @@ class NativeWriter:
             item for item in self.items if item["type"] != "function_call" or item["call_id"] in done
         ]
         return len(self.items) < count
-
-    def _status(self, notice: Notice) -> list[HostEvent]:
-        return [{"event": {"type": "status", "data": {"description": notice.text, "done": notice.done}}}]
-
-    def _embed(self, embed: Embed) -> list[HostEvent]:
-        return [{"event": {"type": "embeds", "data": {"embeds": [embed.html]}}}]
 
     def _completed(self, response_id: str | None) -> HostEvent:
         output = [
@@ -397,6 +363,10 @@ _RENDERERS: Final[Mapping[type, Callable[[NativeWriter, Any], list[HostEvent]]]]
     StoredMarkers: NativeWriter._mark,  # noqa: SLF001 - its own table
     ToolAnswered: NativeWriter._answered,  # noqa: SLF001 - its own table
     RoundEnded: NativeWriter._next_round,  # noqa: SLF001 - its own table
-    Notice: NativeWriter._status,  # noqa: SLF001 - its own table
-    Embed: NativeWriter._embed,  # noqa: SLF001 - its own table
+    Notice: lambda _, line: [
+        {"event": {"type": "status", "data": {"description": line.text, "done": line.done}}}
+    ],
+    Embed: lambda _, page: [{"event": {"type": "embeds", "data": {"embeds": [page.html]}}}],
+    CitationAdded: lambda _, __: [],  # it reaches the host with its finished message
+    Failed: lambda writer, failed: writer._error(failed),  # noqa: SLF001 - a channel has its own
 }

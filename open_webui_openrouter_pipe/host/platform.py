@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from ..errors import StoreUnavailable
 from ..money.limits import Group
-from ..responses.values import as_object, as_text
+from ..responses.values import as_object
 
 SECRET_FILE: Final = "openrouter_pipe_secret"  # noqa: S105 - a name
 SAVING_FUNCTIONS: Final = frozenset({"update_function_valves_by_id", "update_function_user_valves_by_id"})
@@ -167,11 +167,6 @@ async def replace_user_valve(function_id: str, user_id: str, name: str, values: 
             await Functions.update_user_valves_by_id_and_user_id(function_id, user_id, {**stored, name: new})
     except Exception as error:  # noqa: BLE001 - the host may raise anything, and the next request tries again
         _log.warning("the valve %s of a user was not replaced: %s", name, type(error).__name__)
-
-
-def function_of(model: Any) -> str:
-    """Return the id of the function that offers a model, as the host reads it in the model's id."""
-    return as_text(model).partition(".")[0]
 
 
 async def groups_of(user_id: str) -> list[Group]:

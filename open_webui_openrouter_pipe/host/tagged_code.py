@@ -12,27 +12,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from ..ports import Output
 from ..responses.effects import ResponseFinished
-from .native import HostEvent, HostItem, NativeWriter
+from .native import HostEvent, NativeWriter
 
 _OPENING: Final = re.compile(r'<code_interpreter\s(?=[^<>]*\btype="code")[^<>]*>')
 _CLOSING: Final = "</code_interpreter>"
 
 
-@dataclass(frozen=True, slots=True)
-class TaggedCode:
-    """A text up to its first code between tags, and that code."""
-
-    before: str
-    code: str
-
-
-def find_code(text: str) -> TaggedCode | None:
-    """Return the first code between tags, None where there is none.
+def find_code(text: str) -> tuple[str, str] | None:
+    """Return the text before the first code between tags, and that code; None where there is none.
 
     What stands behind it was written without its result, which the host asks the model to wait for.
     """
@@ -40,7 +31,7 @@ def find_code(text: str) -> TaggedCode | None:
     end = text.find(_CLOSING, opening.end()) if opening else -1
     if opening is None or end < 0 or not (code := text[opening.end() : end].strip()):
         return None
-    return TaggedCode(text[: opening.start()].rstrip(), code)
+    return text[: opening.start()].rstrip(), code
 
 
 class TaggedCodeWriter:
@@ -75,11 +66,8 @@ class TaggedCodeWriter:
         part = last["content"][0]
         if (found := find_code(part["text"])) is None:
             return []
-        shortened = {**last, "content": [{**part, "text": found.before}]}
-        return [_added(shortened), _added(self._item(found.code))]
-
-    def _item(self, code: str) -> HostItem:
-        return {
+        before, code = found
+        item = {
             "type": "open_webui:code_interpreter",
             "id": f"ci_{self._new_id()}",
             "status": "in_progress",
@@ -88,8 +76,6 @@ class TaggedCodeWriter:
             "code": code,
             "output": None,
         }
-
-
-def _added(item: HostItem) -> HostEvent:
-    """One that the host knows by its id is replaced, and its citations do not become sources again."""
-    return {"type": "response.output_item.added", "item": item}
+        # An item that the host knows by its id is replaced, and its citations do not become sources again.
+        items = ({**last, "content": [{**part, "text": before}]}, item)
+        return [{"type": "response.output_item.added", "item": each} for each in items]

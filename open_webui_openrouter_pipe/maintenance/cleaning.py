@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 from ..history.markers import (
     PHASE_TYPE,
     REFERENCE_TYPE,
-    MarkedText,
     code_ulids,
-    iter_marker_spans,
+    marker_ulids,
     split_text_by_markers,
 )
+from ..responses.values import as_list, as_text
 
 Message: TypeAlias = Mapping[str, Any]
 
@@ -23,10 +23,11 @@ Message: TypeAlias = Mapping[str, Any]
 def marker_ids(message: Message) -> Iterator[str]:
     """Every ULID that the message's texts and items name."""
     for text in _texts(message):
-        yield from (span.ulid for span in iter_marker_spans(text))
+        yield from marker_ulids(text)
         yield from code_ulids(text)
-    for item in _items(message):
-        yield from (str(detail.get("id")) for detail in _details(item) if _is_reference(detail))
+    for detail in _details(message):
+        if detail.get("type") == REFERENCE_TYPE:
+            yield str(detail.get("id"))
 
 
 def without_markers(message: Message, held: Collection[str], *, is_our_answer: bool) -> dict[str, Any] | None:
@@ -36,7 +37,7 @@ def without_markers(message: Message, held: Collection[str], *, is_our_answer: b
     """
     quoted = {ulid for text in _texts(message) for ulid in code_ulids(text)}
     ours = {ulid for ulid in marker_ids(message) if ulid in held or (is_our_answer and ulid not in quoted)}
-    if not ours and not any(_is_of_ours(each, ours) for item in _items(message) for each in _details(item)):
+    if not ours and not any(_is_ours(detail, ours) for detail in _details(message)):
         return None
     cleaned = dict(message)
     if isinstance(content := message.get("content"), str):
@@ -53,67 +54,53 @@ def clean_text(text: str, ulids: set[str]) -> str:
     gap = 0
     for segment in split_text_by_markers(text, ulids):
         if segment.ulids:
-            gap = _gap(segment)
+            raw = segment.raw
+            gap = len(raw) - min(len(raw.lstrip("\n")), len(raw.rstrip("\n")))
         else:
             kept += ["\n" * gap if kept else "", segment.raw]
             gap = 0
     return "".join(kept)
 
 
-def _gap(markers: MarkedText) -> int:
-    raw = markers.raw
-    return max(len(raw) - len(raw.lstrip("\n")), len(raw) - len(raw.rstrip("\n")))
-
-
 def _clean_item(item: dict[str, Any], ulids: set[str]) -> dict[str, Any] | None:
     """The item without the markers; None for one that held nothing else."""
     if "reasoning_details" in item:
-        kept = [each for each in _details(item) if not _is_of_ours(each, ulids)]
-        return {key: value for key, value in item.items() if key != "reasoning_details"} | (
-            {"reasoning_details": kept} if kept else {}
-        )
-    if not any(_is_marked(part, ulids) for part in _parts(item)):
+        kept = [each for each in _objects(item["reasoning_details"]) if not _is_ours(each, ulids)]
+        others = {key: value for key, value in item.items() if key != "reasoning_details"}
+        return others | ({"reasoning_details": kept} if kept else {})
+    parts, changed = [], False
+    for part in _parts(item):
+        text = as_text(part.get("text"))
+        is_marked = any(segment.ulids for segment in split_text_by_markers(text, ulids))
+        parts.append({**part, "text": clean_text(text, ulids)} if is_marked else part)
+        changed = changed or is_marked
+    if not changed:
         return item
-    parts = [
-        {**part, "text": clean_text(part["text"], ulids)} if _is_marked(part, ulids) else part
-        for part in _parts(item)
-    ]
     return {**item, "content": parts} if any(part.get("text") for part in parts) else None
 
 
-def _is_marked(part: Mapping[str, Any], ulids: set[str]) -> bool:
-    text = part.get("text")
-    return isinstance(text, str) and any(segment.ulids for segment in split_text_by_markers(text, ulids))
-
-
 def _texts(message: Message) -> Iterator[str]:
-    if isinstance(content := message.get("content"), str):
-        yield content
-    for item in _items(message):
-        yield from (part["text"] for part in _parts(item) if isinstance(part.get("text"), str))
-
-
-def _items(message: Message) -> list[dict[str, Any]]:
-    output = message.get("output")
-    return [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+    yield as_text(message.get("content"))
+    for item in _objects(message.get("output")):
+        yield from (as_text(part.get("text")) for part in _parts(item))
 
 
 def _parts(item: Mapping[str, Any]) -> list[dict[str, Any]]:
-    content = item.get("content") if item.get("type") == "message" else None
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return _objects(item.get("content")) if item.get("type") == "message" else []
 
 
-def _details(item: Mapping[str, Any]) -> list[dict[str, Any]]:
-    details = item.get("reasoning_details")
-    return [each for each in details if isinstance(each, dict)] if isinstance(details, list) else []
+def _details(message: Message) -> Iterator[dict[str, Any]]:
+    """Every detail of the message's reasoning."""
+    for item in _objects(message.get("output")):
+        yield from _objects(item.get("reasoning_details"))
 
 
-def _is_reference(detail: Mapping[str, Any]) -> bool:
-    return detail.get("type") == REFERENCE_TYPE
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [each for each in as_list(value) if isinstance(each, dict)]
 
 
-def _is_of_ours(detail: Mapping[str, Any], ulids: set[str]) -> bool:
+def _is_ours(detail: Mapping[str, Any], ulids: set[str]) -> bool:
     """Whether it names one of our artifacts, or the phase of a text, which only we note."""
-    if _is_reference(detail):
+    if detail.get("type") == REFERENCE_TYPE:
         return str(detail.get("id")) in ulids
     return detail.get("type") == PHASE_TYPE

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from ..responses.values import as_object
+
 NewId: TypeAlias = Callable[[str], str | None]
 """What a model id becomes; None for one that stays."""
 
@@ -73,19 +75,12 @@ def rename_choice(chat: Mapping[str, Any], new_id: NewId) -> dict[str, Any]:
     return {**chat, "models": rename_ids(chat["models"], new_id, key="models")}
 
 
-def change_function_valves(
-    settings: Any, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-) -> dict[str, Any] | None:
-    """A user's settings with other valves of functions, by the functions' ids; None where nothing changes."""
-    functions = settings.get("functions") if isinstance(settings, dict) else None
-    valves = functions.get("valves") if isinstance(functions, dict) else None
-    if (
-        not isinstance(functions, dict)
-        or not isinstance(valves, dict)
-        or (changed := change(valves)) == valves
-    ):
-        return None
-    return {**settings, "functions": {**functions, "valves": changed}}
+def change_function_valves(settings: Any, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Any:
+    """A user's settings with other valves of functions, by the functions' ids."""
+    functions = as_object(as_object(settings).get("functions"))
+    if not isinstance(valves := functions.get("valves"), dict):
+        return settings
+    return {**settings, "functions": {**functions, "valves": change(valves)}}
 
 
 def rename_setting(value: Any, new_id: NewId) -> Any:

@@ -94,10 +94,16 @@ class HostTables:
                     return changed
                 change = await prepare(connection, rows)
                 for row in rows:
-                    values = change(row)
-                    if values is not None:
+                    if (values := change(row)) is not None:
                         changed += 1
-                        await self._write(connection, table, key == row[key.name], values)
+                        written = {
+                            name: json.dumps(value, ensure_ascii=False)
+                            if _is_json_text(table.c[name])
+                            else value
+                            for name, value in values.items()
+                        }
+                        statement = sa.update(table).where(key == row[key.name]).values(**written)
+                        await self.execute(connection, statement)
             last = rows[-1][key.name]
 
     async def execute(self, connection: AsyncConnection, statement: sa.Executable) -> None:
@@ -114,19 +120,6 @@ class HostTables:
         query = query.order_by(key).limit(_PAGE_ROWS)
         return query.with_for_update() if self.writes else query
 
-    async def _write(
-        self,
-        connection: AsyncConnection,
-        table: sa.Table,
-        which: sa.ColumnElement[bool],
-        values: Mapping[str, Any],
-    ) -> None:
-        written = {
-            name: json.dumps(value, ensure_ascii=False) if _is_json_text(table.c[name]) else value
-            for name, value in values.items()
-        }
-        await self.execute(connection, sa.update(table).where(which).values(**written))
-
 
 def each_row(change: Change) -> Prepare:
     """A change that needs nothing of the database."""
@@ -135,6 +128,16 @@ def each_row(change: Change) -> Prepare:
         return change
 
     return prepare
+
+
+def each_value(column: str, become: Callable[[Any], Any]) -> Prepare:
+    """A change of one column that follows from its value alone."""
+
+    def change(row: HostRow) -> Mapping[str, Any] | None:
+        changed = become(row[column])
+        return None if changed == row[column] else {column: changed}
+
+    return each_row(change)
 
 
 def _read(table: sa.Table, row: Mapping[Any, Any]) -> dict[str, Any]:

@@ -6,7 +6,8 @@ beside an answer back only to the model that it names, and what another pipe kep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -14,57 +15,44 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from .commands import SETTINGS, Renaming, change_function_valves, rename_choice, rename_ids, rename_setting
-from .host_tables import Columns, HostRow, HostTables, each_row
+from .host_tables import Columns, HostRow, HostTables, each_row, each_value
 
 
 async def move(tables: HostTables, renaming: Renaming) -> dict[str, int]:
     """Move everything, and return how much of each kind."""
-    same_pipe = renaming.same_pipe
+    same_pipe, new_id = renaming.same_pipe, renaming.new_id
     marks = (f'"{renaming.source}.',) if renaming.source else ("/",)
-
-    def chat(row: HostRow) -> Mapping[str, Any] | None:
-        renamed = (rename_ids if same_pipe else rename_choice)(row["chat"], renaming.new_id)
-        return {"chat": renamed} if renamed != row["chat"] else None
-
-    def in_column(column: str) -> Any:
-        def change(row: HostRow) -> Mapping[str, Any] | None:
-            renamed = rename_ids(row[column], renaming.new_id)
-            return {column: renamed} if renamed != row[column] else None
-
-        return change
 
     def with_own(valves: Mapping[str, Any]) -> Mapping[str, Any]:
         others = {name: each for name, each in valves.items() if name != renaming.source}
         return {renaming.target: valves[renaming.source], **others} if others != valves else valves
 
-    def settings(row: HostRow) -> Mapping[str, Any] | None:
-        renamed = rename_ids(row["settings"], renaming.new_id)
-        renamed = change_function_valves(renamed, with_own) or renamed if same_pipe else renamed
-        return {"settings": renamed} if renamed != row["settings"] else None
+    def settings(value: Any) -> Any:
+        renamed = rename_ids(value, new_id)
+        return change_function_valves(renamed, with_own) if same_pipe else renamed
 
     def setting(row: HostRow) -> Mapping[str, Any] | None:
-        if row["key"] not in SETTINGS:
-            return None
-        renamed = rename_setting(row["value"], renaming.new_id)
-        return {"value": renamed} if renamed != row["value"] else None
+        renamed = rename_setting(row["value"], new_id) if row["key"] in SETTINGS else row["value"]
+        return None if renamed == row["value"] else {"value": renamed}
 
-    moved = {
-        "chats": await tables.rewrite(Columns("chat", ("chat",), marks), each_row(chat)),
-        "shared copies of chats": await tables.rewrite(
-            Columns("shared_chat", ("chat",), marks), each_row(chat)
-        ),
+    async def rewrite(table: str, column: str, become: Callable[[Any], Any]) -> int:
+        wanted = marks if column in {"chat", "data"} else ()
+        return await tables.rewrite(Columns(table, (column,), wanted), each_value(column, become))
+
+    chat = partial(rename_ids if same_pipe else rename_choice, new_id=new_id)
+    data = partial(rename_ids, new_id=new_id)
+    of_config = Columns("config", ("key", "value"))
+    return {
+        "chats": await rewrite("chat", "chat", chat),
+        "shared copies of chats": await rewrite("shared_chat", "chat", chat),
         "answers": await _move_answers(tables, renaming) if same_pipe else 0,
-        "folders": await tables.rewrite(Columns("folder", ("data",), marks), each_row(in_column("data"))),
-        "automations": await tables.rewrite(
-            Columns("automation", ("data",), marks), each_row(in_column("data"))
-        ),
-        "users' own settings": await tables.rewrite(Columns("user", ("settings",)), each_row(settings)),
-        "settings of Open WebUI": await tables.rewrite(
-            Columns("config", ("key", "value")), each_row(setting)
-        ),
+        "folders": await rewrite("folder", "data", data),
+        "automations": await rewrite("automation", "data", data),
+        "users' own settings": await rewrite("user", "settings", settings),
+        "settings of Open WebUI": await tables.rewrite(of_config, each_row(setting)),
         "valves of the function": await _move_valves(tables, renaming) if same_pipe else 0,
+        **await _move_models(tables, renaming),
     }
-    return moved | await _move_models(tables, renaming)
 
 
 async def _move_answers(tables: HostTables, renaming: Renaming) -> int:
@@ -89,32 +77,25 @@ async def _move_models(tables: HostTables, renaming: Renaming) -> dict[str, int]
     A row takes the place of one that our function has made meanwhile: it has what an administrator set. A connection
     still offers its models, so it keeps its rows and grants, and ours get copies.
     """
-    rows = await tables.rows("model", "id", "base_model_id")
-    new_ids = {
-        row["id"]: new
-        for row in rows
-        if row["base_model_id"] is None and (new := renaming.new_id(row["id"])) is not None
-    }
-    bases = {
-        row["id"]: new
-        for row in rows
-        if row["base_model_id"] and (new := renaming.new_id(row["base_model_id"])) is not None
-    }
+    new_ids, bases = dict[str, str](), dict[str, str]()
+    for row in await tables.rows("model", "id", "base_model_id"):
+        base = row["base_model_id"]
+        if (new := renaming.new_id(row["id"] if base is None else base)) is not None:
+            (new_ids if base is None else bases)[row["id"]] = new
     model, grant = tables.table("model", "id"), tables.table("access_grant", "id", "resource_id")
     history = tables.table("model_history", "model_id")
-    replace = _copy if renaming.of_connection else _rename
-    grants = 0
+    grants, copies = 0, renaming.of_connection
     if model is not None:
         async with tables.engine.begin() as connection:
-            for old, new in new_ids.items():
-                await replace(tables, connection, model.c.id, (old, new))
-                if history is not None and not renaming.of_connection:
-                    await _rename(tables, connection, history.c.model_id, (old, new))
+            for names in new_ids.items():
+                await _replace(tables, connection, model.c.id, names, copies=copies)
+                if history is not None and not copies:
+                    await _replace(tables, connection, history.c.model_id, names, copies=False)
                 if grant is not None:
                     of_models = grant.c.resource_type == "model"
-                    counted = sa.select(sa.func.count()).where(of_models, grant.c.resource_id == old)
+                    counted = sa.select(sa.func.count()).where(of_models, grant.c.resource_id == names[0])
                     grants += await connection.scalar(counted) or 0
-                    await replace(tables, connection, grant.c.resource_id, (old, new), of_models)
+                    await _replace(tables, connection, grant.c.resource_id, names, of_models, copies=copies)
             for preset, base in bases.items():
                 await tables.execute(
                     connection, sa.update(model).where(model.c.id == preset).values(base_model_id=base)
@@ -126,34 +107,24 @@ async def _move_models(tables: HostTables, renaming: Renaming) -> dict[str, int]
     }
 
 
-async def _rename(
+async def _replace(
     tables: HostTables,
     connection: AsyncConnection,
     column: sa.Column[Any],
     names: tuple[str, str],
     *conditions: sa.ColumnElement[bool],
+    copies: bool,
 ) -> None:
-    """Let the rows of the old name have the new one, in place of those that have it."""
+    """Let the rows of the old name, or copies of them, have the new one, in place of those that have it."""
     old, new = names
-    await tables.execute(connection, sa.delete(column.table).where(column == new, *conditions))
-    renamed = sa.update(column.table).where(column == old, *conditions).values({column: new})
-    await tables.execute(connection, renamed)
-
-
-async def _copy(
-    tables: HostTables,
-    connection: AsyncConnection,
-    column: sa.Column[Any],
-    names: tuple[str, str],
-    *conditions: sa.ColumnElement[bool],
-) -> None:
-    """Give the new name copies of the rows of the old one, in place of those that it has."""
-    old, new = names
-    found = await connection.execute(sa.select(column.table).where(column == old, *conditions))
-    rows = [{**row, "id": str(uuid4()), column.name: new} for row in found.mappings()]
-    await tables.execute(connection, sa.delete(column.table).where(column == new, *conditions))
-    for row in rows:
-        await tables.execute(connection, sa.insert(column.table).values(row))
+    table = column.table
+    changes: list[sa.Executable] = [sa.update(table).where(column == old, *conditions).values({column: new})]
+    if copies:
+        found = await connection.execute(sa.select(table).where(column == old, *conditions))
+        rows = ({**row, "id": str(uuid4()), column.name: new} for row in found.mappings())
+        changes = [sa.insert(table).values(row) for row in rows]
+    for change in (sa.delete(table).where(column == new, *conditions), *changes):
+        await tables.execute(connection, change)
 
 
 async def _move_valves(tables: HostTables, renaming: Renaming) -> int:

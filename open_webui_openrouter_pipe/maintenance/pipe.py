@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..host.platform import SECRET_FILE, Platform, platform
-from ..maintenance import commands
+from ..responses.values import as_list, as_object
+from . import commands
 from .commands import MaintenanceCommand, Renaming, read_command, report
 from .host_tables import HostRow, HostTables
 from .moving import move
-from .removal import Leftovers, forget, remove
+from .removal import forget, remove
 
 AUTHOR: Final = "the open-webui-openrouter-pipe authors"
 TITLE: Final = "OpenRouter"
@@ -71,14 +72,14 @@ async def answer(command: MaintenanceCommand, host: Platform, model_ids: Sequenc
         case "uninstall":
             return await _uninstall(command, host, tables, functions)
         case "help":
-            listed = ", ".join(f"`{name}`" for name in ours) or "none is installed"
-            pipes = [
+            others = [
                 row["id"]
                 for row in functions
                 if row["type"] == "pipe" and _manifest(row).get("author") != AUTHOR
             ]
-            others = ", ".join(f"`{name}`" for name in pipes)
-            lines = f"Functions of the pipe: {listed}. Other functions with models: {others or 'none'}."
+            listed, named = (", ".join(f"`{name}`" for name in ids) for ids in (ours, others))
+            lines = f"Functions of the pipe: {listed or 'none is installed'}. "
+            lines += f"Other functions with models: {named or 'none'}."
             return commands.HELP.format(target=_target(functions) or "openrouter", functions=lines)
 
 
@@ -117,7 +118,7 @@ async def _uninstall(
     files = (host.cache_folder / _CACHE_FOLDER, host.cache_folder.parent / SECRET_FILE)
     bases = [str(row["base_model_id"]) for row in await tables.rows("model", "id", "base_model_id")]
     presets = sum(base.partition(".")[0] in ids for base in bases)
-    removed = await remove(tables, Leftovers(ids, host.redis, files))
+    removed = await remove(tables, ids, redis=host.redis, files=files)
     remarks = [_PRESETS_STAY.format(count=presets)] if presets else []
     return report(command, removed, [*remarks, _AFTER_REMOVAL] if command.now else remarks)
 
@@ -129,21 +130,19 @@ def _target(functions: Sequence[HostRow], *, but: str = "") -> str:
 
 
 def _is_ours(row: HostRow) -> bool:
-    return _manifest(row).get("author") == AUTHOR and _manifest(row).get("title") == TITLE
+    manifest = _manifest(row)
+    return (manifest.get("author"), manifest.get("title")) == (AUTHOR, TITLE)
 
 
 def _manifest(row: HostRow) -> Mapping[str, Any]:
     """A function's frontmatter, as the host has read it."""
-    meta = row["meta"] if isinstance(row["meta"], dict) else {}
-    manifest = meta.get("manifest")
-    return manifest if isinstance(manifest, dict) else {}
+    return as_object(as_object(row["meta"]).get("manifest"))
 
 
 def _last_text(body: Mapping[str, Any]) -> str:
     """The words of the last message."""
-    messages = body.get("messages")
-    last = messages[-1] if isinstance(messages, list) and messages else {}
-    content = last.get("content") if isinstance(last, dict) else ""
+    messages = as_list(body.get("messages"))
+    content = as_object(messages[-1]).get("content") if messages else ""
     if isinstance(content, list):
-        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+        return "\n".join(str(part.get("text", "")) for part in map(as_object, content))
     return str(content)

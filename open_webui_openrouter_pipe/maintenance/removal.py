@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,29 +17,23 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..host.platform import SharedRedis
+from ..responses.values import as_object
 from ..store.schema import define_tables
 from .cleaning import marker_ids, without_markers
 from .commands import change_function_valves
-from .host_tables import Change, Columns, HostRow, HostTables, each_row
+from .host_tables import Change, Columns, HostRow, HostTables, each_value
 
 _PREFIX: Final = "openrouter_pipe_"
 _MARKS: Final = ("]: #", '"openrouter_pipe.')
 _IN_CLAUSE_IDS: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Leftovers:
-    """What is ours: functions by their ids, Redis, and files in the host's data folder."""
-
-    function_ids: Collection[str]
-    redis: SharedRedis | None
-    files: Sequence[Path]
-
-
-async def remove(tables: HostTables, ours: Leftovers) -> dict[str, int]:
-    """Remove everything, and return how much of each kind."""
+async def remove(
+    tables: HostTables, function_ids: Collection[str], *, redis: SharedRedis | None, files: Sequence[Path]
+) -> dict[str, int]:
+    """Remove everything of these functions with Redis keys and files, and return how much of each kind."""
     models = await tables.rows("model", "id", "base_model_id")
-    cleaner = _Cleaner(tables, ours.function_ids, models)
+    cleaner = _Cleaner(tables, function_ids, models)
     marked = {
         "chats with our marks in them": Columns("chat", ("chat",), _MARKS),
         "shared copies of chats with our marks in them": Columns("shared_chat", ("chat",), _MARKS),
@@ -48,19 +42,17 @@ async def remove(tables: HostTables, ours: Leftovers) -> dict[str, int]:
         ),
     }
     removed = {name: await tables.rewrite(columns, cleaner.prepare) for name, columns in marked.items()}
-    rows = [
-        row["id"]
-        for row in models
-        if row["base_model_id"] is None and row["id"].partition(".")[0] in ours.function_ids
+    ids = [
+        row["id"] for row in models if row["base_model_id"] is None and _function(row["id"]) in function_ids
     ]
-    await _remove_models(tables, rows)
+    await _remove_models(tables, ids)
     removed |= {
-        "rows of models": len(rows),
-        "users' own valves": await _remove_valves(tables, ours.function_ids),
-        "keys in Redis": await _remove_keys(ours.redis, writes=tables.writes),
-        "files": await asyncio.to_thread(_remove_files, ours.files, writes=tables.writes),
+        "rows of models": len(ids),
+        "users' own valves": await _remove_valves(tables, function_ids),
+        "keys in Redis": await _remove_keys(redis, writes=tables.writes),
+        "files": await asyncio.to_thread(_remove_files, files, writes=tables.writes),
     }
-    return removed | await _drop_tables(tables)
+    return removed | await _clear(tables)
 
 
 async def forget(tables: HostTables, kind: str, name: str) -> dict[str, int]:
@@ -71,18 +63,30 @@ async def forget(tables: HostTables, kind: str, name: str) -> dict[str, int]:
             return table.c[column] == name
         return table.c.account == f"user:{name}" if kind == "user" and "account" in table.c else None
 
-    def delete(connection: sa.Connection) -> dict[str, int]:
-        deleted: dict[str, int] = {}
+    return await _clear(tables, rows_of)
+
+
+async def _clear(
+    tables: HostTables, rows_of: Callable[[sa.Table], sa.ColumnElement[bool] | None] | None = None
+) -> dict[str, int]:
+    """Delete these rows of each of our tables, or drop all tables; return how many rows they are."""
+
+    def clear(connection: sa.Connection) -> dict[str, int]:
+        counts: dict[str, int] = {}
         for table in _our_tables(connection, tables.schema):
-            if (which := rows_of(table)) is not None:
-                counted = sa.select(sa.func.count()).select_from(table).where(which)
-                deleted[f"rows of the table {table.name}"] = connection.scalar(counted) or 0
-                if tables.writes:
-                    connection.execute(sa.delete(table).where(which))
-        return deleted
+            which = rows_of(table) if rows_of else sa.true()
+            if which is None:
+                continue
+            counted = sa.select(sa.func.count()).select_from(table).where(which)
+            counts[f"rows of the table {table.name}"] = connection.scalar(counted) or 0
+            if tables.writes and rows_of:
+                connection.execute(sa.delete(table).where(which))
+            elif tables.writes:
+                table.drop(connection)
+        return counts
 
     async with tables.engine.begin() as connection:
-        return await connection.run_sync(delete)
+        return await connection.run_sync(clear)
 
 
 def _our_tables(connection: sa.Connection, schema: str | None) -> list[sa.Table]:
@@ -100,9 +104,7 @@ class _Cleaner:
     def __init__(self, tables: HostTables, function_ids: Collection[str], models: Sequence[HostRow]) -> None:
         self._artifact = define_tables(tables.schema).artifact
         self._functions = function_ids
-        self._presets = {
-            row["id"] for row in models if str(row["base_model_id"]).partition(".")[0] in function_ids
-        }
+        self._presets = {row["id"] for row in models if _function(row["base_model_id"]) in function_ids}
 
     async def prepare(self, connection: AsyncConnection, rows: Sequence[HostRow]) -> Change:
         named: set[str] = set()
@@ -114,7 +116,7 @@ class _Cleaner:
             if message.get("role") != "assistant":  # what a user has quoted is the user's
                 return None
             model = str(message.get("model") or message.get("model_id"))
-            is_ours = model.partition(".")[0] in self._functions or model in self._presets
+            is_ours = _function(model) in self._functions or model in self._presets
             return without_markers(message, held, is_our_answer=is_ours)
 
         def change(row: HostRow) -> Mapping[str, Any] | None:
@@ -139,6 +141,11 @@ class _Cleaner:
         return held
 
 
+def _function(model_id: str | None) -> str:
+    """The id of the function whose model this is."""
+    return (model_id or "").partition(".")[0]
+
+
 def _change_messages(row: HostRow, change: Callable[[Mapping[str, Any]], Any]) -> HostRow:
     """The row with other messages, whether it is one or holds a chat; None for a message leaves it as it is."""
     if "chat" not in row:
@@ -149,29 +156,24 @@ def _change_messages(row: HostRow, change: Callable[[Mapping[str, Any]], Any]) -
     def changed(message: Any) -> Any:
         return (change(message) or message) if isinstance(message, dict) else message
 
-    history = chat.get("history")
-    if isinstance(history, dict) and isinstance(by_id := history.get("messages"), dict):
+    history = as_object(chat.get("history"))
+    if isinstance(by_id := history.get("messages"), dict):
         by_id = {name: changed(each) for name, each in by_id.items()}
         chat = {**chat, "history": {**history, "messages": by_id}}
-    if isinstance(chat.get("messages"), list):
-        chat = {**chat, "messages": [changed(each) for each in chat["messages"]]}
+    if isinstance(listed := chat.get("messages"), list):
+        chat = {**chat, "messages": [*map(changed, listed)]}
     return {**row, "chat": chat}
 
 
 async def _remove_models(tables: HostTables, row_ids: Sequence[str]) -> None:
-    targets = [
-        (tables.table("model", "id"), "id"),
-        (tables.table("model_history", "model_id"), "model_id"),
-        (tables.table("access_grant", "resource_id"), "resource_id"),
-    ]
     async with tables.engine.begin() as connection:
-        for table, column in targets:
-            for start in range(0, len(row_ids) if table is not None else 0, _IN_CLAUSE_IDS):
+        for name, column in (("model", "id"), ("model_history", "model_id"), ("access_grant", "resource_id")):
+            table = tables.table(name, column)
+            for start in range(0, len(row_ids), _IN_CLAUSE_IDS) if table is not None else ():
                 assert table is not None
-                which: sa.ColumnElement[bool] = table.c[column].in_(row_ids[start : start + _IN_CLAUSE_IDS])
-                if column == "resource_id":
-                    which = sa.and_(which, table.c.resource_type == "model")
-                await tables.execute(connection, sa.delete(table).where(which))
+                which = table.c[column].in_(row_ids[start : start + _IN_CLAUSE_IDS])
+                of_models = table.c.resource_type == "model" if name == "access_grant" else sa.true()
+                await tables.execute(connection, sa.delete(table).where(which, of_models))
 
 
 async def _remove_valves(tables: HostTables, function_ids: Collection[str]) -> int:
@@ -180,11 +182,8 @@ async def _remove_valves(tables: HostTables, function_ids: Collection[str]) -> i
     def others(valves: Mapping[str, Any]) -> Mapping[str, Any]:
         return {name: each for name, each in valves.items() if name not in function_ids}
 
-    def change(row: HostRow) -> Mapping[str, Any] | None:
-        changed = change_function_valves(row["settings"], others)
-        return None if changed is None else {"settings": changed}
-
-    return await tables.rewrite(Columns("user", ("settings",)), each_row(change))
+    change = each_value("settings", partial(change_function_valves, change=others))
+    return await tables.rewrite(Columns("user", ("settings",)), change)
 
 
 async def _remove_keys(redis: SharedRedis | None, *, writes: bool) -> int:
@@ -207,19 +206,3 @@ def _remove_files(files: Sequence[Path], *, writes: bool) -> int:
         else:
             path.unlink()
     return len(found)
-
-
-async def _drop_tables(tables: HostTables) -> dict[str, int]:
-    """Drop every table of ours; return their rows."""
-
-    def drop(connection: sa.Connection) -> dict[str, int]:
-        rows: dict[str, int] = {}
-        for table in _our_tables(connection, tables.schema):
-            counted = sa.select(sa.func.count()).select_from(table)
-            rows[f"rows of the table {table.name}"] = connection.scalar(counted) or 0
-            if tables.writes:
-                table.drop(connection)
-        return rows
-
-    async with tables.engine.begin() as connection:
-        return await connection.run_sync(drop)

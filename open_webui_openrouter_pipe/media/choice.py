@@ -35,7 +35,6 @@ from ..responses.values import (
     HOST_FILES,
     as_object,
     as_text,
-    base64_of,
     host_file_id,
     host_file_path,
     is_web_address,
@@ -49,6 +48,7 @@ Form = Literal["image", "document", "text", "audio", "video"]
 Omission = Literal["unselected", "too_many", "too_many_at_once", "too_large", "too_large_at_once"]
 """Why what the model could read is not sent: the setting does not select it; later ones have taken its place, or others
 of the same message, because of their number or their size together."""
+_Omissions: TypeAlias = tuple[Omission, Omission]
 
 PDF: Final = "application/pdf"
 _AUDIO_FORMATS: Final[Mapping[str, Literal["mp3", "wav"]]] = {"audio/mpeg": "mp3", "audio/wav": "wav"}
@@ -61,7 +61,7 @@ _URL_CHARACTERS: Final = 200
 _NAME_CHARACTERS: Final = 120
 _NOT_IN_NAMES: Final = re.compile(r'["<>\s]+')
 """What would end a frame, a line or an attribute: a name is the user's text, or a tool's."""
-_PLURALS: Final = {kind.modality: kind.plural for kind in PART_KINDS.values()}
+PLURALS: Final = {kind.modality: kind.plural for kind in PART_KINDS.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +101,6 @@ class Attachment:
         """Whether it names a file of the host, or an address; anything else is the content itself."""
         return self.source.startswith((HOST_FILES, "https://", "http://"))
 
-    @property
-    def base64(self) -> str:
-        """The content of one that is inline."""
-        return base64_of(self.source)
-
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
@@ -115,11 +110,6 @@ class Encoded:
     media_type: str
     base64: str
     text: str | None = None
-
-    @property
-    def characters(self) -> int:
-        """How much memory it takes, about."""
-        return len(self.base64) + len(self.text or "")
 
     @property
     def data_url(self) -> str:
@@ -186,8 +176,7 @@ def choose(
     for each in selected:
         del omitted[each]
     if limit := settings.max_images:
-        for each, at_once in _displaced(selected, lambda _: 1, limit).items():
-            omitted[each] = "too_many_at_once" if at_once else "too_many"
+        omitted |= _displaced(selected, lambda _: 1, limit, ("too_many", "too_many_at_once"))
     return Choice(
         tuple(each for each in readable if each not in omitted),
         tuple(each for each in attachments if each.kind != "file" and not reads(model, each.kind)),
@@ -199,25 +188,23 @@ def limit_size(choice: Choice, sizes_bytes: Mapping[str, int], settings: MediaSe
     """Return the choice without what is too large together; `sizes_bytes` are by source, of those that can be had."""
     if not (limit := settings.max_total_bytes):
         return choice
-    displaced = _displaced(choice.sent, lambda each: sizes_bytes.get(each.source, 0), limit)
-    omitted: dict[Attachment, Omission] = {
-        each: "too_large_at_once" if at_once else "too_large" for each, at_once in displaced.items()
-    }
+    omissions: _Omissions = ("too_large", "too_large_at_once")
+    omitted = _displaced(choice.sent, lambda each: sizes_bytes.get(each.source, 0), limit, omissions)
     sent = tuple(each for each in choice.sent if each not in omitted)
     return Choice(sent, choice.unread, {**choice.omitted, **omitted})
 
 
 def _displaced(
-    attachments: Sequence[Attachment], weigh: Callable[[Attachment], int], limit: int
-) -> Mapping[Attachment, bool]:
-    """Return what is displaced where a request may have no more than the limit; True if others of its item do so.
+    attachments: Sequence[Attachment], weigh: Callable[[Attachment], int], limit: int, omissions: _Omissions
+) -> dict[Attachment, Omission]:
+    """Return what is displaced where a request may have no more than the limit, by later items or others of its own.
 
     Replayed item by item from the first one on: as soon as one goes beyond the limit, the oldest go until half of it is
     left, and they stay away. So a request begins like the one before until the limit is reached again, and the
     provider's cache holds in between. Of the newest item no more goes than must.
     """
     shown: list[Attachment] = []
-    displaced: dict[Attachment, bool] = {}
+    displaced: dict[Attachment, Omission] = {}
     total = 0
     for item, group in groupby(attachments, key=lambda each: each.item):
         added = [*group]
@@ -228,7 +215,7 @@ def _displaced(
         for each in shown:
             at_once = each.item == item
             if weigh(each) and total > (limit if at_once else limit // 2):
-                displaced[each] = at_once
+                displaced[each] = omissions[at_once]
                 total -= weigh(each)
         shown = [each for each in shown if each not in displaced]
     return displaced
@@ -275,40 +262,29 @@ def replacement_for(attachment: Attachment, item: Item, encoded: Encoded, form: 
     if attachment.part is None:
         return with_picture(item, encoded.data_url) if attachment.is_reference else None
     part = cast("Mapping[str, Any]", item)[_parts_key(item)][attachment.part]
-    replacement = _part(attachment, part, encoded, form)
-    return None if replacement == part else replacement
-
-
-def _part(attachment: Attachment, part: Mapping[str, Any], encoded: Encoded, form: Form) -> InputPart:
     name = attachment.name or encoded.name or _NAMES.get(encoded.media_type, "document")
+    replacement: InputPart
     match form:
         case "image":
-            return {
-                "type": "input_image",
-                "detail": part.get("detail") or "auto",
-                "image_url": encoded.data_url,
-            }
+            detail: Any = part.get("detail") or "auto"
+            replacement = {"type": "input_image", "detail": detail, "image_url": encoded.data_url}
         case "document":
-            return {"type": "input_file", "filename": name, "file_data": encoded.data_url}
+            replacement = {"type": "input_file", "filename": name, "file_data": encoded.data_url}
         case "text":
             text = f'<document name="{plain_name(name)}">\n{encoded.text or ""}\n</document>'
-            return {"type": "input_text", "text": text}
+            replacement = {"type": "input_text", "text": text}
         case "audio":
             audio: AudioData = {"data": encoded.base64, "format": _AUDIO_FORMATS[encoded.media_type]}
-            return {"type": "input_audio", "input_audio": audio}
+            replacement = {"type": "input_audio", "input_audio": audio}
         case _:
-            name, kind = next(each for each in PART_KINDS.items() if each[1].modality == form)
-            return cast("InputPart", {"type": name, kind.source[0]: encoded.data_url})
+            kind, fields = next(each for each in PART_KINDS.items() if each[1].modality == form)
+            replacement = cast("InputPart", {"type": kind, fields.source[0]: encoded.data_url})
+    return None if replacement == part else replacement
 
 
 def plain_name(name: str) -> str:
     """Return a file's name as it may stand in a text: on one line, bounded, without what would end a frame."""
     return _NOT_IN_NAMES.sub(" ", name)[:_NAME_CHARACTERS].strip()
-
-
-def unread_note(attachment: Attachment) -> InputText:
-    """Return the text in place of what the model does not read."""
-    return note(attachment, f" not sent: this model does not read {_PLURALS[attachment.kind]}")
 
 
 def note(attachment: Attachment, fate: str) -> InputText:

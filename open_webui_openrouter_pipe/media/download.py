@@ -16,8 +16,8 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Final, Protocol, TypeAlias
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final, TypeAlias
 from urllib.parse import quote, unquote, urljoin
 
 import httpx
@@ -46,9 +46,9 @@ _AMBIGUOUS = re.compile("[\u00df\u1e9e\u03c2\u200c\u200d]")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 """A last label that browsers and C libraries read as a part of an IPv4 address."""
 
-_NOT_PUBLIC_IPV4: Final = tuple(
+_NOT_PUBLIC: Final = tuple(
     map(
-        IPv4Network,
+        ip_network,
         (
             "0.0.0.0/8",  # this host
             "10.0.0.0/8",
@@ -66,20 +66,13 @@ _NOT_PUBLIC_IPV4: Final = tuple(
             "203.0.113.0/24",  # documentation
             "224.0.0.0/4",  # multicast
             "240.0.0.0/4",  # reserved, broadcast
-        ),
-    )
-)
-_GLOBAL_IPV6: Final = IPv6Network("2000::/3")
-_NOT_PUBLIC_IPV6: Final = tuple(
-    map(
-        IPv6Network,
-        (
             "2001::/23",  # IETF protocols: Teredo, benchmarks, ORCHID
             "2001:db8::/32",  # documentation
             "3fff::/20",  # documentation
         ),
     )
 )
+_GLOBAL_IPV6: Final = IPv6Network("2000::/3")
 _EMBEDDED_IPV4: Final = (
     (IPv6Network("::ffff:0:0/96"), 0),  # IPv4-mapped
     (IPv6Network("64:ff9b::/96"), 0),  # NAT64
@@ -174,12 +167,11 @@ def read_address(url: str, *, allow_http: bool = False, allowed_hosts: Iterable[
 
 def is_public(address: IPAddress) -> bool:
     """Return whether an address is global unicast, and what is embedded in it too."""
-    if isinstance(address, IPv4Address):
-        return not any(address in network for network in _NOT_PUBLIC_IPV4)
     for network, bits_behind in _EMBEDDED_IPV4:
         if address in network:
             return is_public(IPv4Address(int(address) >> bits_behind & 0xFFFFFFFF))
-    return address in _GLOBAL_IPV6 and not any(address in network for network in _NOT_PUBLIC_IPV6)
+    is_global = isinstance(address, IPv4Address) or address in _GLOBAL_IPV6
+    return is_global and not any(address in network for network in _NOT_PUBLIC)
 
 
 def address_refused(reason: str) -> AttachmentUnavailable:
@@ -188,31 +180,25 @@ def address_refused(reason: str) -> AttachmentUnavailable:
 
 
 def _read_host(host: str) -> tuple[str, IPAddress | None]:
-    """Return the host in its one form, and its address if it is one.
+    """Return the host in its one form, and its address if it is one: a name in lower case, without the root's dot.
 
     IPv4 addresses have exactly four decimal numbers: the octal, hexadecimal, short and long forms are refused.
     """
+    name = host
     if ":" not in host:
-        host = _host_name(host)
-        if not _NUMBER.fullmatch(host.rpartition(".")[2]):
-            return host, None
+        try:
+            name = (host if host.isascii() else host.encode("idna").decode()).lower().removesuffix(".")
+        except UnicodeError:
+            name = ""
+        if len(name) > _MAX_HOST_CHARACTERS or _AMBIGUOUS.search(host) or not _HOST_NAME.fullmatch(name):
+            raise address_refused("not a host name")
+        if not _NUMBER.fullmatch(name.rpartition(".")[2]):
+            return name, None
     try:
-        ip = ip_address(host)
+        ip = ip_address(name)
     except ValueError:
         raise address_refused("an unusual form of an IP address") from None
     return str(ip), ip
-
-
-def _host_name(host: str) -> str:
-    """Return a host name in ASCII and lower case, without the dot of the root."""
-    try:
-        name = host if host.isascii() else host.encode("idna").decode()
-    except UnicodeError:
-        name = ""
-    name = name.lower().removesuffix(".")
-    if len(name) > _MAX_HOST_CHARACTERS or _AMBIGUOUS.search(host) or not _HOST_NAME.fullmatch(name):
-        raise address_refused("not a host name")
-    return name
 
 
 @lru_cache(maxsize=256)
@@ -227,11 +213,8 @@ def _canonical_host(allowed: str) -> str | None:
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 
 
-class NewTransport(Protocol):
-    """What makes the transport of one request."""
-
-    def __call__(self, *, verify: ssl.SSLContext) -> httpx.AsyncBaseTransport:
-        """Return one whose certificates are verified by this context."""
+NewTransport = Callable[..., httpx.AsyncBaseTransport]
+"""Makes the transport of one request, whose certificates are verified by the context `verify`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,17 +260,13 @@ class GuardedDownloads:
         limit_seconds = self._settings.max_seconds
         try:
             async with asyncio.timeout(limit_seconds):
-                return await self._follow(url)
+                for _ in range(_MAX_REDIRECTS + 1):  # each is judged anew
+                    found = await self._request_persistently(url)
+                    if isinstance(found, FileContent):
+                        return found
+                    url = found
         except TimeoutError as error:
             raise AttachmentUnavailable(notice("download_too_slow", seconds=limit_seconds)) from error
-
-    async def _follow(self, url: str) -> FileContent:
-        """Fetch it through its redirects, each judged anew."""
-        for _ in range(_MAX_REDIRECTS + 1):
-            found = await self._request_persistently(url)
-            if isinstance(found, FileContent):
-                return found
-            url = found
         raise AttachmentUnavailable(notice("download_redirects"))
 
     async def _request_persistently(self, url: str) -> FileContent | str:
@@ -312,7 +291,10 @@ class GuardedDownloads:
             try:
                 if response.has_redirect_location:
                     return _joined(address, response.headers["location"])
-                _check_status(response)
+                if response.status_code != httpx.codes.OK:
+                    is_passing = response.status_code == 429 or response.is_server_error
+                    refused = _NotNow if is_passing else AttachmentUnavailable
+                    raise refused(notice("download_refused", status=response.status_code))
                 content = await self._read(response)
             finally:
                 await response.aclose()
@@ -387,14 +369,6 @@ def _joined(address: WebAddress, location: str) -> str:
         return urljoin(address.url, location)
     except ValueError:
         raise address_refused("a redirect to what is not a URL") from None
-
-
-def _check_status(response: httpx.Response) -> None:
-    if response.status_code == httpx.codes.OK:
-        return
-    is_passing = response.status_code == httpx.codes.TOO_MANY_REQUESTS or response.is_server_error
-    error = _NotNow if is_passing else AttachmentUnavailable
-    raise error(notice("download_refused", status=response.status_code))
 
 
 def _file_name(disposition: str, target: str) -> str:

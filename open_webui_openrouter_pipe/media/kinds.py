@@ -96,7 +96,12 @@ def media_type_of(content: bytes) -> str:
     for begin, recognize in _CONTAINERS:
         if content.startswith(begin):
             return recognize(content)
-    return _audio_frames(content) or _text(content) or _displaced_pdf(content) or UNKNOWN
+    if found := _audio_frames(content) or _text(content):
+        return found
+    # Readers accept a PDF behind other bytes.
+    has_header = b"%PDF-" in content[:_PDF_HEADER_BYTES]
+    is_pdf = has_header and b"%%EOF" in content[-_PDF_HEADER_BYTES:]
+    return "application/pdf" if is_pdf else UNKNOWN
 
 
 def _matroska(content: bytes) -> str:
@@ -175,12 +180,6 @@ def _markup(text: str) -> str | None:
         if _HTML.match(text, offset):
             return "text/html"
     return "application/xml" if _XML.match(text) else None
-
-
-def _displaced_pdf(content: bytes) -> str | None:
-    """A PDF behind other bytes, which readers accept."""
-    has_header = b"%PDF-" in content[:_PDF_HEADER_BYTES]
-    return "application/pdf" if has_header and b"%%EOF" in content[-_PDF_HEADER_BYTES:] else None
 
 
 _CONTAINERS: Final[tuple[tuple[bytes, Callable[[bytes], str]], ...]] = (

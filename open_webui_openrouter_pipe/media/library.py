@@ -14,6 +14,7 @@ from base64 import b64encode
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -21,9 +22,10 @@ from ..conversation.conversation import ContentCache
 from ..errors import AttachmentUnavailable
 from ..ports import Downloads, FileContent, Files, FilledItems, Model
 from ..responses.items import NOT_IN_OUTPUTS, Item, is_message
-from ..responses.values import clean_text, decode, host_file_id, host_file_path
+from ..responses.values import base64_of, clean_text, decode, host_file_id, host_file_path
 from ..words.lines import notice
 from .choice import (
+    PLURALS,
     Attachment,
     Choice,
     Encoded,
@@ -40,7 +42,6 @@ from .choice import (
     plain_name,
     replace_parts,
     replacement_for,
-    unread_note,
 )
 from .kinds import UNKNOWN, media_type_of
 
@@ -112,7 +113,8 @@ class EncodedFiles:
 
 
 def _size(source: str, found: Encoded | str) -> int:
-    return ENTRY_CHARACTERS + len(source) + (found.characters if isinstance(found, Encoded) else 0)
+    content = len(found.base64) + len(found.text or "") if isinstance(found, Encoded) else 0
+    return ENTRY_CHARACTERS + len(source) + content
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +150,11 @@ class MediaLibrary:
         references = {each.source for each in chosen.sent if each.is_reference}
         unknown = {source for source in references if self.encoded.size_bytes(self.user_id, source) is None}
         read = await self._read_all(unknown)
-        sizes_bytes = {  # that of base64 to within its padding
-            each.source: self.encoded.size_bytes(self.user_id, each.source) or 0
-            if each.is_reference
-            else len(each.source) * 3 // 4
-            for each in chosen.sent
-        }
+        sizes_bytes = {
+            each.source: len(each.source) * 3 // 4 for each in chosen.sent
+        }  # to within the padding
+        for source in references:
+            sizes_bytes[source] = self.encoded.size_bytes(self.user_id, source) or 0
         chosen = limit_size(chosen, sizes_bytes, self.settings)
         shown = {each.source for each in chosen.sent if each.is_reference}
         read = {**read, **await self._read_all(shown - unknown)}
@@ -167,7 +168,10 @@ class MediaLibrary:
             line = self._limit_notice(_OMITTED[omission][0], count)
             # One line each time that something goes; a selection lets go of images at each turn, which is said once.
             lines["images_unselected" if omission == "unselected" else line] = line
-        replaced: dict[Attachment, Replacement] = {each: unread_note(each) for each in chosen.unread}
+        replaced: dict[Attachment, Replacement] = {
+            each: note(each, f" not sent: this model does not read {PLURALS[each.kind]}")
+            for each in chosen.unread
+        }
         for each, omission in chosen.omitted.items():
             reason = _OMITTED[omission][1]
             fate = f" not sent: {self._limit_notice(reason)}" if reason else " no longer shown"
@@ -202,7 +206,7 @@ class MediaLibrary:
 
     def _read_inline(self, attachment: Attachment) -> Encoded:
         """Return what an attachment holds; a document is decoded, of others a look at the beginning is enough."""
-        plain = attachment.base64
+        plain = base64_of(attachment.source)
         self._check_size(len(plain) * 3 // 4)
         if attachment.kind == "file":
             return encode(FileContent(attachment.name, "", decode(plain)))
@@ -253,27 +257,22 @@ class MediaLibrary:
 
     async def _download(self, url: str) -> FileContent:
         """Fetch it once for a saved chat: what it was then is what every later turn and other workers get."""
-        if self.files is None or self.saved_for is None:
-            return await self._fetch(url)
-        chat_id, message_id = self.saved_for
-        key = f"{chat_id}/{url}"
+        chat_id, message_id = self.saved_for or ("", "")
+        files, key = self.files if self.saved_for else None, f"{chat_id}/{url}"
+        if files is not None:
+            with suppress(AttachmentUnavailable):
+                return await self._load(files.id_of(self.user_id, key))
         try:
-            return await self._load(self.files.id_of(self.user_id, key))
-        except AttachmentUnavailable:
-            file = await self._fetch(url)
-        try:
-            await self.files.store(self.user_id, chat_id, message_id, file, key=key)
-        except AttachmentUnavailable as error:
-            _log.warning("a download is not stored: %s", error)
-        return file
-
-    async def _fetch(self, url: str) -> FileContent:
-        """Fetch it; a dead address in a chat must not hold up each of its turns."""
-        try:
-            return await self.downloads.fetch(url)
-        except AttachmentUnavailable as error:
+            file = await self.downloads.fetch(url)
+        except AttachmentUnavailable as error:  # a dead address must not hold up each turn of its chat
             self.encoded.put(self.user_id, url, error.user_message)
             raise
+        if files is not None:
+            try:
+                await files.store(self.user_id, chat_id, message_id, file, key=key)
+            except AttachmentUnavailable as error:
+                _log.warning("a download is not stored: %s", error)
+        return file
 
 
 def encode(file: FileContent) -> Encoded:

@@ -1,7 +1,7 @@
 """What a request has cost and what became of its context: a row of the audit, of which the ledger keeps sums. Pure.
 
 The fields of `Bill` are the one list of columns, of the type that they are annotated with. Those that
-`ports.ChatSpending` names are added up in the ledger for each chat of a user.
+`ChatSpending` names are added up in the ledger for each chat of a user.
 """
 
 from __future__ import annotations
@@ -69,6 +69,20 @@ class Bill:
     def pruned(self) -> bool:
         """Whether old turns or tool results were shortened or dropped without a summary."""
         return any(step.triggered and step.name not in _NOT_PRUNING for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSpending:
+    """What a user's chat has cost so far, in dollars; the fields are sums of those of its bills."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    input_cost: float = 0.0
+    read_cost: float = 0.0
+    saved: float = 0.0
 
 
 AUDIT_COLUMNS: Final = tuple(

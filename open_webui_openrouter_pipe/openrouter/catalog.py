@@ -13,12 +13,12 @@ import json
 import logging
 import os
 import tempfile
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
+from time import monotonic
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
@@ -113,14 +113,6 @@ def read_key(wire: Any) -> KeyFacts | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Clocks:
-    """Seconds that never go back, and the time of day."""
-
-    monotonic: Callable[[], float] = time.monotonic
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-
-@dataclass(frozen=True, slots=True)
 class KeptFile:
     """Where an answer is kept, and what it belongs to; another owner's answer is not read."""
 
@@ -150,13 +142,11 @@ class LastGood(Generic[_T]):
         start: Start,
         file: KeptFile | None = None,
         fresh_seconds: float = _FRESH_SECONDS,
-        clocks: Clocks = Clocks(),
     ) -> None:
         """`fetch` returns the JSON of the answer, `read` what it says, None if that is nothing; `start` owns tasks."""
         self._fetch, self._read, self._start = fetch, read, start
         self._file = file
         self._fresh_seconds = fresh_seconds
-        self._clock, self._now = clocks.monotonic, clocks.now
         self.value: _T | None = None
         self.failure: FetchFailure | None = None
         self.fetches = 0
@@ -174,8 +164,8 @@ class LastGood(Generic[_T]):
         task = self.refresh()
         if self.value is None and task is not None:
             if self._wait_until == float("-inf"):
-                self._wait_until = self._clock() + FIRST_WAIT_SECONDS
-            if (wait_seconds := self._wait_until - self._clock()) > 0:
+                self._wait_until = monotonic() + FIRST_WAIT_SECONDS
+            if (wait_seconds := self._wait_until - monotonic()) > 0:
                 await asyncio.wait({task}, timeout=wait_seconds)
         return self.value
 
@@ -195,7 +185,7 @@ class LastGood(Generic[_T]):
         """
         if self._task is not None and not self._task.done():
             return self._task
-        now = self._clock()
+        now = monotonic()
         is_old = max_age_seconds is not None and now - self._attempted >= max_age_seconds
         if now < self._next_attempt and not is_old:
             return None
@@ -224,8 +214,8 @@ class LastGood(Generic[_T]):
     def _back_off(self, error: PipeError) -> None:
         wait_seconds = min(_SHORTEST_BACKOFF_SECONDS * 2.0**self._failures, _LONGEST_BACKOFF_SECONDS)
         self._failures += 1
-        self._next_attempt = self._clock() + wait_seconds
-        self.failure = FetchFailure(error, self.failure.since if self.failure else self._now())
+        self._next_attempt = monotonic() + wait_seconds
+        self.failure = FetchFailure(error, self.failure.since if self.failure else datetime.now(UTC))
         _log.warning("OpenRouter was not read, next attempt in %.0f s: %s", wait_seconds, error)
 
 

@@ -11,8 +11,8 @@ import asyncio
 import json
 import logging
 import string
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from asyncio import sleep
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -82,19 +82,11 @@ class ClientSettings:
 class OpenRouterClient:
     """The port `Responses` over HTTP, and plain GETs for the catalogue and the account."""
 
-    def __init__(
-        self,
-        http: httpx.AsyncClient,
-        settings: ClientSettings,
-        *,
-        breaker: AddressBreaker | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """`breaker` is shared by all clients of a worker; without one each address is always tried."""
+    def __init__(self, http: httpx.AsyncClient, settings: ClientSettings, breaker: AddressBreaker) -> None:
+        """`breaker` is shared by all clients of a worker."""
         self._http = http
         self._settings = settings
-        self._breaker = breaker or AddressBreaker(clock=time.monotonic)
-        self._sleep = sleep
+        self._breaker = breaker
 
     @asynccontextmanager
     async def stream(self, body: RequestBody) -> AsyncGenerator[AsyncIterator[Event]]:
@@ -131,7 +123,7 @@ class OpenRouterClient:
             except ConnectionFailed as error:
                 if not error.passes:
                     raise
-                await self._sleep(wait_seconds)
+                await sleep(wait_seconds)
         return await self._json(request)
 
     def _error(self, failure: Failure, headers: Mapping[str, str]) -> ProviderError | StreamBroken:

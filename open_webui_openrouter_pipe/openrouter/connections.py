@@ -27,25 +27,13 @@ FAILURES_TO_OPEN: Final = 5
 PAUSE_SECONDS: Final = 10.0
 MAX_PAUSE_SECONDS: Final = 120.0
 
-MAX_IDLE: Final = 100
+MAX_IDLE = 100
 """Connections to one server that are kept open for the next requests."""
-IDLE_SECONDS: Final = 60.0
+IDLE_SECONDS = 60.0
 """How long; a server that ends one sooner is noticed before it is used again."""
 
 _Idle: TypeAlias = list[httpcore.AsyncHTTPConnection]
 """The connections to one server that are free, the last used one at the end."""
-
-_ERRORS: Final[dict[type[Exception], type[httpx.TransportError]]] = {
-    httpcore.ConnectTimeout: httpx.ConnectTimeout,
-    httpcore.ReadTimeout: httpx.ReadTimeout,
-    httpcore.WriteTimeout: httpx.WriteTimeout,
-    httpcore.ConnectError: httpx.ConnectError,
-    httpcore.ReadError: httpx.ReadError,
-    httpcore.WriteError: httpx.WriteError,
-    httpcore.LocalProtocolError: httpx.LocalProtocolError,
-    httpcore.RemoteProtocolError: httpx.RemoteProtocolError,
-    httpcore.UnsupportedProtocol: httpx.UnsupportedProtocol,
-}
 
 
 class AddressBreaker:
@@ -104,9 +92,7 @@ class AddressBreaker:
 class Connections(httpx.AsyncBaseTransport):
     """A transport for httpx without a limit of connections; whoever uses it limits how many requests run."""
 
-    def __init__(self, *, max_idle: int = MAX_IDLE, idle_seconds: float = IDLE_SECONDS) -> None:
-        self._max_idle = max_idle
-        self._idle_seconds = idle_seconds
+    def __init__(self) -> None:
         self._tls = httpx.create_ssl_context()  # reads a file of certificates, which takes its time
         self._idle: defaultdict[tuple[bytes, bytes], _Idle] = defaultdict(list)
         self._is_closed = False
@@ -155,9 +141,7 @@ class Connections(httpx.AsyncBaseTransport):
             if not connection.has_expired():
                 return connection
             await connection.aclose()
-        return httpcore.AsyncHTTPConnection(
-            origin, ssl_context=self._tls, keepalive_expiry=self._idle_seconds
-        )
+        return httpcore.AsyncHTTPConnection(origin, ssl_context=self._tls, keepalive_expiry=IDLE_SECONDS)
 
     async def _keep(self, connection: httpcore.AsyncHTTPConnection, idle: _Idle) -> None:
         """Keep a connection whose request is over; one that cannot serve another is closed."""
@@ -165,7 +149,7 @@ class Connections(httpx.AsyncBaseTransport):
             idle.append(connection)
         elif not connection.is_closed():
             await connection.aclose()
-        while idle and (self._is_closed or len(idle) > self._max_idle or idle[0].has_expired()):
+        while idle and (self._is_closed or len(idle) > MAX_IDLE or idle[0].has_expired()):
             await idle.pop(0).aclose()
 
 
@@ -192,7 +176,8 @@ class _ResponseBody(httpx.AsyncByteStream):
 
 @contextmanager
 def _as_httpx_errors() -> Iterator[None]:
+    """Raise httpcore's errors as those of httpx, which have the same names."""
     try:
         yield
-    except tuple(_ERRORS) as error:
-        raise _ERRORS[type(error)](str(error)) from error
+    except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError) as error:
+        raise getattr(httpx, type(error).__name__)(str(error)) from error

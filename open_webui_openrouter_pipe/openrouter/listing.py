@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -105,35 +105,24 @@ class Status:
         return notice(name, since=since, words=words)
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of a base URL and a key: of what is None or False nothing is known.
+def find_status(
+    catalog: ModelCatalog, key: LastGood[KeyFacts] | None, offer: OfferSettings, *, offered: int
+) -> Status:
+    """Return how things stand, `offered` models being offered; without a `key` none is set.
 
-    `matched` says whether any model matches the patterns, `offered` how many are offered.
+    Of several troubles it is the one that an administrator has to solve first.
     """
-
-    has_key: bool
-    key: KeyFacts | None
-    key_failure: FetchFailure | None
-    is_listed: bool
-    list_failure: FetchFailure | None
-    has_zdr_ids: bool
-    zdr_failure: FetchFailure | None
-    matched: bool
-    offered: int
+    return next(_troubles(catalog, key, offer, offered), Status())
 
 
-def find_status(known: Known, offer: OfferSettings) -> Status:
-    """Return how things stand; of several troubles the one that an administrator has to solve first."""
-    return next(_troubles(known, offer), Status())
-
-
-def _troubles(known: Known, offer: OfferSettings) -> Iterator[Status]:
-    of_list = None if known.is_listed else _list_trouble(known.list_failure)
+def _troubles(
+    catalog: ModelCatalog, key: LastGood[KeyFacts] | None, offer: OfferSettings, offered: int
+) -> Iterator[Status]:
+    of_list = None if catalog.models else _list_trouble(catalog.rows.failure)
     if of_list and of_list.kind == "address":
         yield of_list
-    refusal = known.key_failure.error if known.key_failure else None
-    if not known.has_key:
+    refusal = key.failure.error if key and key.failure else None
+    if key is None:
         yield Status("no_key")
     if isinstance(refusal, AuthenticationFailed | ConfigurationError):
         yield Status("key_refused" if isinstance(refusal, AuthenticationFailed) else "key_unusable")
@@ -141,11 +130,13 @@ def _troubles(known: Known, offer: OfferSettings) -> Iterator[Status]:
         yield of_list
     if offer.filters.unknown:
         yield Status("unknown_filter", words=offer.filters.unknown)
-    if ZDR in offer.filters.words and not known.has_zdr_ids:
-        yield Status("zdr_unknown", known.zdr_failure.since if known.zdr_failure else None)
-    if not known.offered:
-        yield Status("filtered" if known.matched else "unmatched")
-    if known.key and known.key.is_used_up:
+    if ZDR in offer.filters.words and catalog.zdr_ids.value is None:
+        failure = catalog.zdr_ids.failure
+        yield Status("zdr_unknown", failure.since if failure else None)
+    if not offered:
+        is_matched = any(is_offered(name, offer.patterns) for name in catalog.models)
+        yield Status("filtered" if is_matched else "unmatched")
+    if key and key.value and key.value.is_used_up:
         yield Status("key_used_up")
     if offer.unknown_variants:
         yield Status("unknown_variant", words=offer.unknown_variants)
@@ -197,10 +188,8 @@ class ModelListing:
                 return await fetch_without_key(path)
 
         self.catalog = ModelCatalog(fetch_list, start=start, base_url=base_url, folder=folder)
-        self._has_key = has_key
-        self._key = LastGood(
-            lambda: fetch(KEY_PATH), self._read_key, start=start, fresh_seconds=_KEY_FRESH_SECONDS
-        )
+        key = LastGood(lambda: fetch(KEY_PATH), self._read_key, start=start, fresh_seconds=_KEY_FRESH_SECONDS)
+        self._key = key if has_key else None
         self._chosen: tuple[object, object, OfferSettings, tuple[Model, ...]] | None = None
 
     async def offered(self, offer: OfferSettings) -> tuple[Model, ...]:
@@ -216,14 +205,14 @@ class ModelListing:
 
     async def entries(self, offer: OfferSettings) -> list[dict[str, str]]:
         """Return what Open WebUI lists: `id` and `name` of each; first what is wrong, if anything is."""
-        test = self._test_key()
+        test = self._key.refresh() if self._key else None
         await self.catalog.rows.load()
         is_first = not self.catalog.models
         offered = await self.offered(offer)
         if test and is_first:
             await asyncio.wait({test}, timeout=_KEY_WAIT_SECONDS)
         entries = [{"id": model.id, "name": model.name} for model in offered]
-        status = self._status(offer, offered)
+        status = find_status(self.catalog, self._key, offer, offered=len(offered))
         if status.kind == "ready" and not offer.shows_status:
             return entries
         return [{"id": STATUS_ID, "name": status.name}, *entries]
@@ -233,35 +222,18 @@ class ModelListing:
         await self.catalog.rows.load()
         tasks = (
             self.catalog.rows.refresh(max_age_seconds=_REPORT_AGE_SECONDS),
-            self._test_key(_REPORT_AGE_SECONDS),
+            self._key.refresh(max_age_seconds=_REPORT_AGE_SECONDS) if self._key else None,
         )
         if running := {task for task in tasks if task}:
             await asyncio.wait(running, timeout=_REPORT_WAIT_SECONDS)
         offered = await self.offered(offer)
-        status = self._status(offer, offered)
-        return status.answer(self._key.value, model_count=len(offered), is_admin=is_admin)
-
-    def _status(self, offer: OfferSettings, offered: Collection[Model]) -> Status:
-        models = self.catalog.models
-        known = Known(
-            has_key=self._has_key,
-            key=self._key.value,
-            key_failure=self._key.failure,
-            is_listed=bool(models),
-            list_failure=self.catalog.rows.failure,
-            has_zdr_ids=self.catalog.zdr_ids.value is not None,
-            zdr_failure=self.catalog.zdr_ids.failure,
-            matched=bool(offered) or any(is_offered(name, offer.patterns) for name in models),
-            offered=len(offered),
-        )
-        return find_status(known, offer)
-
-    def _test_key(self, max_age_seconds: float | None = None) -> asyncio.Task[None] | None:
-        return self._key.refresh(max_age_seconds=max_age_seconds) if self._has_key else None
+        status = find_status(self.catalog, self._key, offer, offered=len(offered))
+        key = self._key.value if self._key else None
+        return status.answer(key, model_count=len(offered), is_admin=is_admin)
 
     def _read_key(self, wire: Any) -> KeyFacts | None:
         """Read the key's facts, and log them when the key is first accepted, or again after it was refused."""
         key = read_key(wire)
-        if key and (self._key.value is None or self._key.failure):
+        if key and self._key and (self._key.value is None or self._key.failure):
             _log.info("the API key is accepted. %s", " ".join(key.lines()))
         return key

@@ -32,8 +32,7 @@ _PASSES: Final[Mapping[str, Callable[[Model], bool]]] = MappingProxyType(
 FILTER_WORDS: Final = (*_PASSES, ZDR, NEWEST)
 """The words of `MODEL_FILTERS`, beside the two limits `context>=N` and `price<=N`."""
 
-_LIMIT = re.compile(r"(?P<name>context|price)(?P<sign>>=|<=)(?P<number>\d+(?:\.\d+)?)(?P<unit>[km]?)")
-_SIGNS = {"context": ">=", "price": "<="}
+_LIMIT = re.compile(r"(?P<name>context>=|price<=)(?P<number>\d+(?:\.\d+)?)(?P<unit>[km]?)")
 
 _LISTED_VARIANTS: Final = frozenset({"free", "extended", "thinking", "beta"})
 """Variants that only some models have; the catalogue lists these as models. Others can be asked of any model."""
@@ -87,11 +86,11 @@ def read_filters(words: Iterable[str]) -> Filters:
         limit = _LIMIT.fullmatch(word)
         if word in FILTER_WORDS:
             known.add(word)
-        elif limit and limit["sign"] == _SIGNS[limit["name"]]:
+        elif limit:
             limits[limit["name"]] = float(limit["number"]) * _UNITS[limit["unit"]]
         else:
             unknown.append(word)
-    return Filters(frozenset(known), limits.get("context", 0), limits.get("price"), tuple(unknown))
+    return Filters(frozenset(known), limits.get("context>=", 0), limits.get("price<="), tuple(unknown))
 
 
 def read_variants(entries: Iterable[str]) -> tuple[tuple[Variant, ...], tuple[str, ...]]:

@@ -8,14 +8,14 @@ it twice, and pay for it twice.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
-import random
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from asyncio import sleep
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
+from random import random
+from time import monotonic
 from typing import Any, Final
 
 from ..errors import (
@@ -53,36 +53,19 @@ recover. Each further wait is twice as long."""
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Chance:
-    """What retries need of the world: a pause in seconds, monotonic seconds, and a number from 0 to 1."""
-
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    clock: Callable[[], float] = time.monotonic
-    random: Callable[[], float] = random.random
-
-
 class RetryingResponses:
     """The port `Responses` over another one. Retries of one request may take `limit_seconds` in all; 0 is none."""
 
-    def __init__(
-        self,
-        inner: Responses,
-        *,
-        limit_seconds: float,
-        show: Show | None = None,
-        chance: Chance | None = None,
-    ) -> None:
+    def __init__(self, inner: Responses, *, limit_seconds: float, show: Show | None = None) -> None:
         """`show` gets the lines about waits and changes; without it nobody waits for the answer."""
         self._inner = inner
         self._limit_seconds = limit_seconds
         self._show = show
-        self._chance = chance or Chance()
 
     @asynccontextmanager
     async def stream(self, body: RequestBody) -> AsyncGenerator[AsyncIterator[Event]]:
         """Open a stream; the same as the inner one's, but for failures before the first output that passed."""
-        attempts = self._attempts(body)
+        attempts = _Attempts(body, self._limit_seconds, self._show, monotonic())
         while True:
             async with AsyncExitStack() as stack:
                 try:
@@ -104,7 +87,7 @@ class RetryingResponses:
 
     async def create(self, body: RequestBody) -> Mapping[str, Any]:
         """Return the response object, as the inner port does."""
-        attempts = self._attempts(body)
+        attempts = _Attempts(body, self._limit_seconds, self._show, monotonic())
         while True:
             try:
                 return await self._inner.create(attempts.body)
@@ -117,9 +100,6 @@ class RetryingResponses:
         """Turn a failure inside a stream into an error."""
         return self._inner.explain(failure)
 
-    def _attempts(self, body: RequestBody) -> _Attempts:
-        return _Attempts(body, self._limit_seconds, self._show, self._chance, self._chance.clock())
-
 
 @dataclass(slots=True)
 class _Attempts:
@@ -128,7 +108,6 @@ class _Attempts:
     body: RequestBody
     limit_seconds: float
     show: Show | None
-    chance: Chance
     begin_seconds: float
     count: int = 1
     changed: set[str] = field(default_factory=set)
@@ -147,8 +126,8 @@ class _Attempts:
         wait_seconds = error.retry_after_seconds if isinstance(error, ProviderError) else None
         if wait_seconds is None:
             wait_seconds = first_seconds * 2.0 ** (self.count - 1)
-        wait_seconds *= 1 + JITTER_SHARE * self.chance.random()  # the server's word is a minimum
-        if self.chance.clock() - self.begin_seconds + wait_seconds > self.limit_seconds:
+        wait_seconds *= 1 + JITTER_SHARE * random()  # noqa: S311 - no secret; and the server's word is a minimum
+        if monotonic() - self.begin_seconds + wait_seconds > self.limit_seconds:
             return False
         self.count += 1
         self.wait_seconds, self.reason = wait_seconds, reason
@@ -159,13 +138,13 @@ class _Attempts:
         """Wait as planned, and count that down; a wait that is hardly noticed is not shown."""
         remaining_seconds = self.wait_seconds
         if self.show is None or remaining_seconds < SHOWN_FROM_SECONDS:
-            await self.chance.sleep(remaining_seconds)
+            await sleep(remaining_seconds)
         else:
             while remaining_seconds > 0:
                 seconds = math.ceil(remaining_seconds)
                 line = notice(self.reason, seconds=seconds, attempt=self.count, attempts=ATTEMPTS)
                 await self.show(Notice(line, done=False))
-                await self.chance.sleep(min(remaining_seconds, COUNTDOWN_SECONDS))
+                await sleep(min(remaining_seconds, COUNTDOWN_SECONDS))
                 remaining_seconds -= COUNTDOWN_SECONDS
             self.line = notice("retrying", attempt=self.count, attempts=ATTEMPTS)
         if self.show and self.line:

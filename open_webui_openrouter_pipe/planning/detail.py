@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import json
 import sys
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -163,11 +162,6 @@ class OutputLimits:
         """The most that a fact, or what is kept of a long text, may take."""
         return max(MIN_EXCERPT_TOKENS, int(self.budget_tokens * EXCERPT_SHARE))
 
-    @property
-    def note_tokens(self) -> int:
-        """The most that the note may take, beside its heading."""
-        return max_note_tokens(self.budget_tokens)
-
 
 NO_LIMITS = OutputLimits(sys.maxsize, sys.maxsize)
 """Nothing is capped."""
@@ -192,19 +186,15 @@ class PartsByDetail:
         self.limits = limits
         self.summaries = summaries
         self.turns = conversation.turns
-        self._commands: dict[int, list[Command]] = {}
-        self._aims = [*commanded_aims(conversation.commands)]
-        for each in conversation.commands:
-            self._commands.setdefault(each.turn, []).append(each.command)
-        self._conversation = conversation
+        self.conversation = conversation
         self.restored_tokens: dict[tuple[frozenset[int], tuple[int, ...]], int] = {}
         """By how much restored parts are larger than at the levels that these cutoffs give them, once counted."""
         self.parts = tuple(
-            Part(index, entries, ends_turn=number == len(turn.rounds))
+            Part(index, entries, ends_turn=entries is turn.rounds[-1])
             for index, turn in enumerate(self.turns)
-            for number, entries in enumerate(turn.rounds, start=1)
+            for entries in turn.rounds
         )
-        self._starts = list(accumulate((len(turn.rounds) for turn in self.turns[:-1]), initial=0))
+        self._starts = [*accumulate([len(turn.rounds) for turn in self.turns[:-1]], initial=0)]
         self._texts = texts
         self._sums: dict[DetailLevel, list[int]] = {level: [0] for level in SENT_LEVELS}
         self._entries: dict[tuple[DetailLevel, int], tuple[DigestedItem, ...]] = {}
@@ -215,16 +205,16 @@ class PartsByDetail:
     def without_record(self) -> PartsByDetail:
         """Return the same with a note that says only how many turns are dropped."""
         limits = replace(self.limits, note=count_note)
-        return PartsByDetail(self._conversation, self.counter, self._texts, limits, self.summaries)
+        return PartsByDetail(self.conversation, self.counter, self._texts, limits, self.summaries)
 
     def commands(self, turn: int) -> Sequence[Command]:
         """Return what the user has commanded directly before a turn."""
-        return self._commands.get(turn, ())
+        return [each.command for each in self.conversation.commands if each.turn == turn]
 
     def aim(self, turn: int) -> Aim | None:
         """Return the aim that the user had commanded last in a turn, None where they had not."""
-        known = bisect_right(self._aims, turn, key=lambda each: each[0])
-        return self._aims[known - 1][1] if known else None
+        aims = [aim for start, aim in commanded_aims(self.conversation.commands) if start <= turn]
+        return aims[-1] if aims else None
 
     def as_of(self, turn: int) -> PartsByDetail:
         """Return the same with the segments as they were known in a turn, before later commands."""
@@ -274,16 +264,14 @@ class PartsByDetail:
         """
         if start >= end:
             return ()
-        turns, limits = range(self.turns_before(start), self.turns_before(end)), self.limits
+        turns, write = range(self.turns_before(start), self.turns_before(end)), self.limits.note
         if turns not in self._notes:
-            name = f"{limits.note.__name__} {turns.start} {turns.stop} {limits.note_tokens}"
+            max_tokens = max_note_tokens(self.limits.budget_tokens)
+            name = f"{write.__name__} {turns.start} {turns.stop} {max_tokens}"
             key = self.turns[turns.stop - 1].sent_chain + name.encode() + self.counter.method
-            written: InputMessage | None = json.loads(
-                self._texts.get_or_compute(
-                    key, lambda: json.dumps(limits.note(self._record, turns, limits.note_tokens))
-                )
-            )
-            if written and limits.has_references:
+            text = self._texts.get_or_compute(key, lambda: json.dumps(write(self._record, turns, max_tokens)))
+            written: InputMessage | None = json.loads(text)
+            if written and self.limits.has_references:
                 written = with_turn_numbers(written, turns)
             self._notes[turns] = (digest_item(written),) if written else ()
         return self._notes[turns]
@@ -323,9 +311,8 @@ class PartsByDetail:
 
     def _reference(self, entry: DigestedItem) -> str:
         """Return the name of the whole item that an entry is, or stands for; "" where none is shown."""
-        if not self.limits.has_references:
-            return ""
-        return self._references.get(entry.digest) or reference_of(entry.digest)
+        found = self._references.get(entry.digest) or reference_of(entry.digest)
+        return found if self.limits.has_references else ""
 
     def _with_excerpt(self, entry: DigestedItem) -> DigestedItem:
         """Return the entry with head and tail of its text; itself when it is no longer than that."""

@@ -21,23 +21,16 @@ from ..responses.items import Item, is_function_call
 from ..summaries.segments import SummaryTarget
 from . import policies
 from .detail import DetailLevel, PartsByDetail
-from .plan import (
-    CachedPrefix,
-    CacheMarks,
-    Plan,
-    Reduction,
-    ReductionKind,
-    Step,
-    find_reductions,
-    in_order,
-)
+from .plan import KINDS, CachedPrefix, CacheMarks, Plan, Reduction, ReductionKind, Step, find_reductions
 from .recall import (
     NOTHING_RECALLED,
     UNOFFERED,
     Recalled,
-    lacks_something,
     max_recalled_tokens,
-    recall_passages,
+    parts_removed,
+    question_of,
+    quote_passages,
+    removed_texts,
     with_arrival,
     without_recall,
 )
@@ -45,7 +38,6 @@ from .simulate import (
     BreakReason,
     Cutoffs,
     Policy,
-    PrefixBreak,
     SimulatedRequest,
     Simulation,
     SimulationTerms,
@@ -115,7 +107,6 @@ class Draft:
     The chat is simulated once, when it is first asked for something that follows from that.
     """
 
-    whole: Conversation
     conversation: Conversation
     parts: PartsByDetail
     terms: SimulationTerms
@@ -154,9 +145,8 @@ class Draft:
     def _with_less_retrieved(self, *, drops: bool) -> Iterator[Draft]:
         yield self
         if drops and self._has_long_retrieved():
-            yield self._with_retrieved(
-                head_of_retrieved(self.conversation.retrieved, self._head_tokens, self.parts.counter)
-            )
+            retrieved = self.conversation.retrieved
+            yield self._with_retrieved(head_of_retrieved(retrieved, self._head_tokens, self.parts.counter))
 
     def _with_retrieved(self, entries: tuple[DigestedItem, ...]) -> Draft:
         """What says how the instructions now read stays: without it, the model would go by what they no longer say."""
@@ -193,18 +183,10 @@ class Draft:
         """
         if not any(each.reason == "evict" for each in self._simulation.breaks):
             return False
-        tokens, low_water_tokens = self._base_tokens(), policies.LOW_WATER_SHARE * self.terms.limit_tokens
+        tokens = self._simulation_terms.base_tokens
+        low_water_tokens = policies.LOW_WATER_SHARE * self.terms.limit_tokens
         optional_tokens = self.parts.counter.tools(self._optional_tools()).tokens
         return self._has_long_retrieved() or tokens - optional_tokens <= low_water_tokens < tokens
-
-    def _base_tokens(self) -> int:
-        """What every request is taken to carry beside the chat.
-
-        Retrieved text changes from request to request: the past is decided with its rounded size, and with no more
-        than its head takes, so that cutting it to that moves nothing that was decided before.
-        """
-        volatile_tokens = min(self._tokens(self.conversation.volatile), self._head_tokens)
-        return self._fixed_tokens(with_recall=False) + rounded_up(volatile_tokens)
 
     def _fixed_tokens(self, *, with_recall: bool) -> int:
         tools = self.parts.counter.tools(self._tools(with_recall=with_recall))
@@ -215,39 +197,50 @@ class Draft:
         tools = self.conversation.tools
         return tools if with_recall or not self.terms.settings.recall_tool else without_recall(tools)
 
+    @cached_property
     def _simulation_terms(self) -> SimulationTerms:
         """What the past is decided by.
 
-        Every request leaves the room of quoted passages and of our tool free below the limit, so that recall moves
-        nothing that was decided before. When summaries begin does not go by it.
+        Retrieved text changes from request to request: the past is decided with its rounded size, and with no more
+        than its head takes, so that cutting it to that moves nothing that was decided before. Every request leaves the
+        room of quoted passages and of our tool free below the limit, so that recall does not either. When summaries
+        begin does not go by it.
         """
-        tools_tokens = self._fixed_tokens(with_recall=True) - self._fixed_tokens(with_recall=False)
-        limit_tokens = max(0, self.terms.limit_tokens - self.max_recalled_tokens - tools_tokens)
-        return replace(self.terms, base_tokens=self._base_tokens(), limit_tokens=limit_tokens)
+        fixed_tokens = self._fixed_tokens(with_recall=False)
+        tool_tokens = self._fixed_tokens(with_recall=True) - fixed_tokens
+        limit_tokens = max(0, self.terms.limit_tokens - self.max_recalled_tokens - tool_tokens)
+        volatile_tokens = min(self._tokens(self.conversation.volatile), self._head_tokens)
+        base_tokens = fixed_tokens + rounded_up(volatile_tokens)
+        return replace(self.terms, base_tokens=base_tokens, limit_tokens=limit_tokens)
 
     @cached_property
     def _simulation(self) -> Simulation:
         """All requests of the chat."""
-        found = simulate(
-            self.parts, self._simulation_terms(), _POLICIES[self.terms.settings.context_strategy]
-        )
+        found = simulate(self.parts, self._simulation_terms, _POLICIES[self.terms.settings.context_strategy])
         if self._has_use_for_recall(found.cutoffs, len(self.parts.parts)):
             found = replace(found, breaks=with_arrival(found.breaks, self.parts))
         return found
 
     def _has_use_for_recall(self, cutoffs: Cutoffs, end: int) -> bool:
         """Whether the request with so many parts lacks something that the model could ask for."""
-        return self.terms.settings.recall_tool and lacks_something(self.parts, cutoffs, end)
+        return self.terms.settings.recall_tool and any(parts_removed(self.parts, cutoffs, end))
 
     @cached_property
     def _recalled(self) -> Recalled:
         """What is quoted in the current turn, from what its first request did not say."""
-        if not self.max_recalled_tokens:
+        parts, opening = self.parts, self._simulation.opening
+        removed = [*removed_texts(parts, opening)] if self.max_recalled_tokens else []
+        if not removed:
             return NOTHING_RECALLED
-        opening = self._simulation.opening
         entries, starts = self._entries(opening)
-        before = entries[: starts[self.parts.current]]
-        return recall_passages(self.parts, opening, before, self.index, self.max_recalled_tokens)
+        return quote_passages(
+            removed,
+            entries[: starts[parts.current]],
+            question_of(parts.turns),
+            counter=parts.counter,
+            index=self.index,
+            max_tokens=self.max_recalled_tokens,
+        )
 
     @cached_property
     def _request(self) -> SimulatedRequest:
@@ -256,7 +249,7 @@ class Draft:
         offers_recall = self._has_use_for_recall(found.cutoffs, len(parts.parts))
         volatile_tokens = self._tokens([*self.conversation.volatile, *self._recalled.entries])
         terms = replace(
-            self._simulation_terms().in_turn(parts, len(parts.turns) - 1),
+            self._simulation_terms.in_turn(parts, len(parts.turns) - 1),
             base_tokens=self._fixed_tokens(with_recall=offers_recall) + volatile_tokens,
         )
         return SimulatedRequest(
@@ -268,17 +261,14 @@ class Draft:
             unsummarized_cost=found.unsummarized_cost,
         )
 
-    @property
-    def _new_breaks(self) -> tuple[PrefixBreak, ...]:
-        end = len(self.parts.parts)
-        return tuple(each for each in self._simulation.breaks if each.request == end)
-
     def plan(self, model_id: str, budget: Budget, limit_tokens: int) -> Plan:
         """Put the request together."""
-        found, parts, counter, new_breaks = self._simulation, self.parts, self.parts.counter, self._new_breaks
+        found, parts, counter = self._simulation, self.parts, self.parts.counter
         cutoffs, summaries = found.cutoffs, parts.summaries
         entries, starts = self._entries(cutoffs, self._recalled)
-        adds_summaries = any(each.reason == "summary" for each in new_breaks)
+        new_breaks = tuple(each for each in found.breaks if each.request == len(parts.parts))
+        reasons = {each.reason for each in new_breaks}
+        adds_summaries = "summary" in reasons
         # Where the prefix changes anyway, neighbors that should share a summary are joined.
         joins = adds_summaries and self.terms.missing_summaries == "request"
         sent_segments = parts.segments_before(cutoffs.replaced)
@@ -286,7 +276,8 @@ class Draft:
         without_new = found.previous if adds_summaries else found.retained
         tools = self._tools(with_recall=self._has_use_for_recall(cutoffs, len(parts.parts)))
         unoffered = frozenset() if tools == self.conversation.tools else UNOFFERED
-        whole = replace(self.whole, tools=without_recall(self.whole.tools)) if unoffered else self.whole
+        whole = parts.conversation
+        whole = replace(whole, tools=without_recall(whole.tools)) if unoffered else whole
         return Plan(
             model=model_id,
             conversation=self.conversation,
@@ -298,8 +289,7 @@ class Draft:
             budget=budget,
             limit_tokens=limit_tokens,
             tokens_before=count_all(counter, whole).tokens + summaries.tokens(0),
-            tokens=self.tokens,
-            steps=tuple(self._steps()),
+            steps=tuple(self._steps(reasons)),
             counts=counter.entries(entries).plus(counter.tools(tools)),
             tokens_without_new_summaries=self._request.actual_tokens(without_new),
             prefix_breaks=found.breaks,
@@ -310,13 +300,12 @@ class Draft:
             cached_prefix=self._cached_prefix() if required and not self.omitted_tools else None,
             omitted_tools=self.omitted_tools,
             unoffered_tools=unoffered,
-            reductions=in_order(self._reductions()),
+            reductions=tuple(sorted(self._reductions(), key=lambda each: KINDS.index(each.kind))),
             recalled=self._recalled,
         )
 
-    def _steps(self) -> Iterator[Step]:
-        """Yield the request's size after each step."""
-        reasons = {each.reason for each in self._new_breaks}
+    def _steps(self, reasons: set[BreakReason]) -> Iterator[Step]:
+        """Yield the request's size after each step; the prefix changes for these reasons."""
         cutoffs, retained = self._simulation.cutoffs, self._simulation.retained
         summarized = retained.moved(DetailLevel.SUMMARIZED, cutoffs.summarized)
         pruned = Cutoffs((*cutoffs.ends[: DetailLevel.DROPPED], cutoffs.summarized, cutoffs.summarized))
@@ -334,7 +323,7 @@ class Draft:
 
     def _reductions(self) -> Iterator[Reduction]:
         """Yield what the request lacks of the whole conversation."""
-        sent, whole, counter = self.conversation, self.whole, self.parts.counter
+        sent, whole, counter = self.conversation, self.parts.conversation, self.parts.counter
         yield from find_reductions(self.parts, self._simulation.cutoffs, self.terms.settings)
         whole_tokens, tokens = self._tokens(whole.retrieved), self._tokens(sent.retrieved)
         if tokens < whole_tokens:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
@@ -29,7 +29,7 @@ ReductionKind = Literal[
 ]
 """In the order in which they are shown: what the answer suffers from most comes last, where the page shows it."""
 
-_KINDS: Final[tuple[ReductionKind, ...]] = get_args(ReductionKind)
+KINDS: Final[tuple[ReductionKind, ...]] = get_args(ReductionKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Reduction:
 def find_reductions(parts: PartsByDetail, cutoffs: Cutoffs, settings: ContextSettings) -> Iterator[Reduction]:
     """Yield what a request with these cutoffs lacks of the chat's turns."""
     earlier_turns = len(parts.turns) - 1
-    lost_tokens, counts = dict.fromkeys(_KINDS, 0), dict.fromkeys(_KINDS, 0)
+    lost_tokens, counts = dict.fromkeys(KINDS, 0), dict.fromkeys(KINDS, 0)
     counted_turns: set[int] = set()
     for index, part in enumerate(parts.parts):
         level = cutoffs.level_of(index)
@@ -74,14 +74,9 @@ def find_reductions(parts: PartsByDetail, cutoffs: Cutoffs, settings: ContextSet
         if sum(map(count_messages, kept_turns)) + 1 >= limit:  # clipping alone omits turns
             counts["clipped"], counts["omitted"] = limit, 0
             lost_tokens["clipped"] = 0
-    for kind in _KINDS:
+    for kind in KINDS:
         if counts[kind]:
             yield Reduction(kind, counts[kind], lost_tokens[kind], earlier_turns)
-
-
-def in_order(reductions: Iterable[Reduction]) -> tuple[Reduction, ...]:
-    """Return them in the order in which they are shown."""
-    return tuple(sorted(reductions, key=lambda each: _KINDS.index(each.kind)))
 
 
 def _kind(level: DetailLevel, *, is_current: bool) -> ReductionKind:
@@ -146,12 +141,12 @@ class Plan:
     """A request that fits, and how it is put together.
 
     `entries` are its items with the names of their content: those of the `conversation`, of which part `n` begins at
-    `starts[n]`, at the levels of `cutoffs`. `tokens_before` is the size of everything, `tokens` that of the items with
-    tools, by the plain count; `counts` divides the latter by kind, for the calibration. `prefix_breaks` are all changes
-    of the prefix so far, `new_breaks` those of this request. `summarized_turns` says how many turns are replaced by
-    summaries, `tokens_without_new_summaries` how large the request would be without those that it adds. `reductions`
-    are all that it lacks of what the chat has, `omitted_tools` names the tools among them, `unoffered_tools` those that
-    the chat has no use for as yet. `recalled` is what the entries quote of the earlier turns beside the question.
+    `starts[n]`, at the levels of `cutoffs`. `tokens_before` is the size of everything; `counts` divides that of the
+    items with tools by kind, for the calibration. `prefix_breaks` are all changes of the prefix so far, `new_breaks`
+    those of this request. `summarized_turns` says how many turns are replaced by summaries,
+    `tokens_without_new_summaries` how large the request would be without those that it adds. `reductions` are all that
+    it lacks of what the chat has, `omitted_tools` names the tools among them, `unoffered_tools` those that the chat has
+    no use for as yet. `recalled` is what the entries quote of the earlier turns beside the question.
 
     The request must not be sent before `required_summaries` are there; `cached_prefix` is what they can be requested
     after, with most of it read from the cache. `prefetch_summaries` are worth making for the next requests.
@@ -167,7 +162,6 @@ class Plan:
     budget: Budget
     limit_tokens: int
     tokens_before: int
-    tokens: int
     steps: tuple[Step, ...]
     counts: TokenCounts
     tokens_without_new_summaries: int
@@ -181,6 +175,11 @@ class Plan:
     unoffered_tools: frozenset[str] = frozenset()
     reductions: tuple[Reduction, ...] = ()
     recalled: Recalled = NOTHING_RECALLED
+
+    @property
+    def tokens(self) -> int:
+        """The size of the items with tools, by the plain count."""
+        return self.counts.tokens
 
     @property
     def items(self) -> tuple[Item, ...]:

@@ -7,7 +7,7 @@ the same summaries always has the same bytes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -23,7 +23,7 @@ from ..conversation.budget import (
 )
 from ..conversation.conversation import ContentCache, Conversation
 from ..conversation.record import max_record_tokens, no_note, omission_note
-from ..conversation.slash import Command, Compact, Restore, SetAim
+from ..conversation.slash import Compact, Restore, SetAim
 from ..conversation.tokens import TokenCounter
 from ..recall.search import TextIndex, new_index
 from ..summaries.segments import NO_SEGMENTS, Segment, SegmentSizes, SummaryIndex
@@ -93,8 +93,8 @@ def plan(
     Raises ContextOverflow or WindowTooSmall (both are ContextBudgetExceeded) when what must be sent is over the
     limit, unless the strategy is `off`.
     """
-    budget, scale = _budget_and_scale(conversation, settings, model, counter)
-    limit_tokens = scale.limit_tokens(budget)
+    budget, limit_of = _budget_and_limit(conversation, settings, model, counter)
+    limit_tokens = limit_of(budget)
     least = budget.with_half_reserves(output_tokens=model.output_tokens)
     bounded = settings.context_strategy != "off"
     if bounded and least.input_tokens <= 0:
@@ -105,18 +105,15 @@ def plan(
     index = SummaryIndex(
         conversation, counter, sizes, summaries.found, record_tokens=record_tokens, texts=caches.facts
     )
-    limits = (
-        OutputLimits(budget.input_tokens, note=note, has_references=settings.recall_tool)
-        if bounded
-        else NO_LIMITS
-    )
+    limits = OutputLimits(budget.input_tokens, note=note, has_references=settings.recall_tool)
+    limits = limits if bounded else NO_LIMITS
     parts = PartsByDetail(conversation, counter, caches.facts, limits, index)
-    if _stays_whole(conversation, settings, budget, limit_tokens, parts):
-        return _plan_of_all(conversation, settings, model.id, budget, limit_tokens, parts)
+    if _stays_whole(parts, settings, budget, limit_tokens):
+        return _plan_of_all(parts, settings, model.id, budget, limit_tokens)
     terms = SimulationTerms(settings, model.prices, limit_tokens, budget.input_tokens, summaries.if_missing)
     # The chat is shortened for the whole reserves; half of them gives way to what is left, before anything is refused.
-    last_limit_tokens = scale.limit_tokens(least)
-    drafts = [Draft(conversation, conversation, parts, terms, caches.passages)]
+    last_limit_tokens = limit_of(least)
+    drafts = [Draft(conversation, parts, terms, caches.passages)]
     if drafts[0].max_recalled_tokens:
         drafts.append(drafts[0].with_settings(recall=False))
     if any(isinstance(each.command, Restore) for each in conversation.commands):
@@ -129,14 +126,9 @@ def plan(
     raise ContextOverflow(least, last_limit_tokens, tuple(draft.shares()))
 
 
-def _stays_whole(
-    conversation: Conversation,
-    settings: ContextSettings,
-    budget: Budget,
-    limit_tokens: int,
-    parts: PartsByDetail,
-) -> bool:
+def _stays_whole(parts: PartsByDetail, settings: ContextSettings, budget: Budget, limit_tokens: int) -> bool:
     """Whether it is plain that no policy has ever had anything to do, nor will have for the next request."""
+    conversation = parts.conversation
     may_change = (
         conversation.commands
         or conversation.external_summaries
@@ -145,23 +137,17 @@ def _stays_whole(
         or settings.tool_output_pruning == "every_turn"
         or 0 < settings.summary_turn_trigger < len(conversation.turns)
     )
-    if may_change:
-        return False
-    tokens = _largest_tokens(conversation, parts.counter)
-    if tokens > limit_tokens or tokens >= _quiet_tokens(settings, budget, limit_tokens):
+    tokens = 0 if may_change else _largest_tokens(conversation, parts.counter)
+    if may_change or tokens > limit_tokens or tokens >= _quiet_tokens(settings, budget, limit_tokens):
         return False
     return all(parts.entries(DetailLevel.FULL, at) == part.entries for at, part in enumerate(parts.parts))
 
 
 def _plan_of_all(
-    conversation: Conversation,
-    settings: ContextSettings,
-    model_id: str,
-    budget: Budget,
-    limit_tokens: int,
-    parts: PartsByDetail,
+    parts: PartsByDetail, settings: ContextSettings, model_id: str, budget: Budget, limit_tokens: int
 ) -> Plan:
     """Send the conversation as it is: what the policies lead to where none of them has anything to do."""
+    conversation = parts.conversation
     entries, starts = [*conversation.instructions], []
     for number, part in enumerate(parts.parts):
         if number == parts.current:
@@ -180,18 +166,10 @@ def _plan_of_all(
         cutoffs=Cutoffs(),
         entries=tuple(entries),
         starts=starts,
-        marks=CacheMarks(
-            len(conversation.instructions),
-            starts[0],
-            starts[0],
-            completed,
-            current,
-            conversation.has_additions,
-        ),
+        marks=CacheMarks(starts[0], starts[0], starts[0], completed, current, conversation.has_additions),
         budget=budget,
         limit_tokens=limit_tokens,
         tokens_before=counts.tokens,
-        tokens=counts.tokens,
         steps=tuple(Step(name, counts.tokens, triggered=False) for name in STEPS),
         counts=counts,
         tokens_without_new_summaries=counts.tokens,
@@ -220,11 +198,13 @@ def may_need_summaries(
     """Return whether the chat is so large or so long that summaries can matter to its plan; only counts."""
     if settings.context_strategy != "summarize":
         return False
-    commands = [each.command for each in conversation.commands]
-    if 0 < settings.summary_turn_trigger < len(conversation.turns) or any(map(_is_about_summaries, commands)):
+    may_begin = 0 < settings.summary_turn_trigger < len(conversation.turns)
+    for each in conversation.commands:
+        may_begin |= isinstance(each.command, Compact) or each.command == SetAim("thrifty")
+    if may_begin:
         return True
-    budget, scale = _budget_and_scale(conversation, settings, model, counter)
-    least_tokens = _quiet_tokens(settings, budget, scale.limit_tokens(budget))
+    budget, limit_of = _budget_and_limit(conversation, settings, model, counter)
+    least_tokens = _quiet_tokens(settings, budget, limit_of(budget))
     if settings.context_aim == "thrifty":
         least_tokens = segment_sizes(settings, budget.window_tokens).min_tokens
     return _largest_tokens(conversation, counter) >= least_tokens
@@ -245,37 +225,21 @@ def _largest_tokens(conversation: Conversation, counter: TokenCounter) -> int:
     return tokens + rounded_up(counter.entries(conversation.volatile).tokens)
 
 
-def _is_about_summaries(command: Command) -> bool:
-    """Whether a command may move where summaries begin."""
-    return isinstance(command, Compact) or (isinstance(command, SetAim) and command.aim == "thrifty")
-
-
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    """What the provider may count: so many tokens with every request, and so many for each of ours."""
-
-    constant_tokens: int = 0
-    factor: float = 1.0
-
-    def limit_tokens(self, budget: Budget) -> int:
-        """Return how many tokens by our count fit into the budget."""
-        return int(max(0, budget.input_tokens - self.constant_tokens) / self.factor)
-
-
-def _budget_and_scale(
+def _budget_and_limit(
     conversation: Conversation, settings: ContextSettings, model: ModelTerms, counter: TokenCounter
-) -> tuple[Budget, _Scale]:
-    """Return the budget, and what the provider may count by the model's calibration, in steps.
+) -> tuple[Budget, Callable[[Budget], int]]:
+    """Return the budget, and how many tokens by our count fit into one by the model's calibration, in steps.
 
-    Only the limit goes by it. When summaries begin, and which, is a share of the plain budget and never moves with a
+    Only the limit goes by that. When summaries begin, and which, is a share of the plain budget and never moves with a
     bill: a factor below one leaves more room above the trigger, it does not raise the trigger.
     """
     output_tokens = model.output_tokens or settings.context_max_output_tokens or model.max_output_tokens
     budget = split_window(model.window_tokens or UNKNOWN_WINDOW_TOKENS, output_tokens=output_tokens)
-    if (calibration := model.calibration) is None:
-        return budget, _Scale()
-    counts = count_all(counter, conversation)
-    scaled_tokens = counts.text * calibration.upper_ratio + counts.media + counts.sealed
-    beyond_reserve = scaled_tokens / max(1, counts.tokens) / (1 + OVERHEAD_SHARE)
-    factor = max(1, math.ceil(beyond_reserve * LIMIT_STEPS_PER_UNIT)) / LIMIT_STEPS_PER_UNIT
-    return budget, _Scale(rounded_up(math.ceil(calibration.constant_tokens)), factor)
+    constant_tokens, factor = 0, 1.0
+    if (calibration := model.calibration) is not None:
+        counts = count_all(counter, conversation)
+        scaled_tokens = counts.text * calibration.upper_ratio + counts.media + counts.sealed
+        beyond_reserve = scaled_tokens / max(1, counts.tokens) / (1 + OVERHEAD_SHARE)
+        factor = max(1, math.ceil(beyond_reserve * LIMIT_STEPS_PER_UNIT)) / LIMIT_STEPS_PER_UNIT
+        constant_tokens = rounded_up(math.ceil(calibration.constant_tokens))
+    return budget, lambda of: int(max(0, of.input_tokens - constant_tokens) / factor)

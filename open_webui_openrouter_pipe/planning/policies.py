@@ -35,7 +35,8 @@ def shorten_old_tool_results(request: SimulatedRequest) -> Cutoffs:
     tokens = request.tokens()
     may_change = request.opens_turn or tokens >= request.prune_tokens
     is_due = may_change and facts_are_due(request, request.turn, tokens)
-    return request.cutoffs.moved(DetailLevel.TOOL_FACTS, request.retention_end) if is_due else request.cutoffs
+    end = request.retention_end(request.turn)
+    return request.cutoffs.moved(DetailLevel.TOOL_FACTS, end) if is_due else request.cutoffs
 
 
 def facts_are_due(request: SimulatedRequest, turn: int, tokens: float) -> bool:
@@ -44,7 +45,7 @@ def facts_are_due(request: SimulatedRequest, turn: int, tokens: float) -> bool:
     Batched: when that pays; in a faithful chat not below the trigger, and only if the next turn gains from it. That
     one waits no longer than the next turn fits below the size at which pruning is due.
     """
-    settings, end = request.terms.settings, first_retained(request, turn)
+    settings, end = request.terms.settings, request.retention_end(turn)
     freed_tokens = request.prunable_tokens(end)
     if settings.tool_output_pruning != "batched" or freed_tokens <= 0:
         return settings.tool_output_pruning == "every_turn" and freed_tokens > 0
@@ -59,11 +60,6 @@ def facts_are_due(request: SimulatedRequest, turn: int, tokens: float) -> bool:
     return request.terms.prices.pays(request.unpruned_cost, freed_tokens * newest, following_tokens)
 
 
-def first_retained(request: SimulatedRequest, turn: int) -> int:
-    """Return the first part whose tool outputs stay verbatim in this turn, or in the next as far as it is known."""
-    return request.parts.start_of(min(request.turn, turn + 1 - request.terms.settings.retention_turns))
-
-
 def clip_turns(request: SimulatedRequest) -> Cutoffs:
     """Drop the turns before the last messages; that moves only where a turn begins.
 
@@ -71,12 +67,9 @@ def clip_turns(request: SimulatedRequest) -> Cutoffs:
     call. Instructions are not messages and always stay.
     """
     settings = request.terms.settings
-    limit = settings.clip_limit
-    if limit is None:
-        return request.cutoffs
     counts = [count_messages(turn) for turn in request.parts.turns[: request.turn]]
-    total = sum(counts) + 1
-    if total < settings.clip_minimum_messages or total <= limit:
+    limit, total = settings.clip_limit, sum(counts) + 1
+    if limit is None or total < settings.clip_minimum_messages or total <= limit:
         return request.cutoffs
     first, kept = request.turn, 1
     while kept < limit and first > 0:
@@ -98,8 +91,8 @@ def summarize(request: SimulatedRequest) -> Cutoffs:
     in a thrifty chat, when that pays; within a turn only when pruning is due as well. Then turns that are kept
     otherwise are summarized, too.
     """
-    settings, cutoffs = request.terms.settings, request.cutoffs
-    must_shrink = request.tokens() >= request.prune_tokens
+    settings, cutoffs, tokens = request.terms.settings, request.cutoffs, request.tokens()
+    must_shrink = tokens >= request.prune_tokens
     if not (must_shrink or request.opens_turn):
         return cutoffs
     turns_since = request.turn - request.parts.turns_before(cutoffs.summarized)
@@ -109,18 +102,17 @@ def summarize(request: SimulatedRequest) -> Cutoffs:
     # The trigger counts as the request would be, had no policy looked at it yet.
     if not (must_shrink or is_worthwhile or request.tokens(request.previous) >= request.trigger_tokens):
         return cutoffs
-    count = due_segments(request, request.turn, request.tokens(), kept_turns, is_worthwhile=is_worthwhile)
-    end = request.parts.start_of(request.parts.summaries.ends[count - 1]) if count else 0
-    return cutoffs.moved(DetailLevel.SUMMARIZED, end)
+    count = due_segments(request, request.turn, tokens, kept_turns, is_worthwhile=is_worthwhile)
+    return request.summarized(count)
 
 
 def compact(request: SimulatedRequest) -> Cutoffs:
     """Replace all turns but the newest by summaries where the user has just commanded it, if that frees anything."""
     commands = request.parts.commands(request.turn) if request.opens_turn else ()
-    is_commanded = any(isinstance(each, Compact) for each in commands)
-    count, freed_tokens = choose_segments(request, request.turn - 1, math.inf) if is_commanded else (0, 0)
-    end = request.parts.start_of(request.parts.summaries.ends[count - 1]) if count and freed_tokens > 0 else 0
-    return request.cutoffs.moved(DetailLevel.SUMMARIZED, end)
+    if not any(isinstance(each, Compact) for each in commands):
+        return request.cutoffs
+    count, freed_tokens = choose_segments(request, request.turn - 1, math.inf)
+    return request.summarized(count if freed_tokens > 0 else 0)
 
 
 def due_segments(
@@ -128,17 +120,21 @@ def due_segments(
 ) -> int:
     """Return how many of the oldest segments to summarize in a turn that finds the chat so large; 0 for none.
 
-    What is not worthwhile by itself has to make room for a turn at least, and waits for old outputs to become facts.
+    A thrifty request becomes as small as can be; a faithful one leaves room below the trigger for as many turns as keep
+    their tool outputs. What is not worthwhile by itself has to make room for a turn at least, and waits for old outputs
+    to become facts.
     """
-    must_shrink, surplus = tokens >= request.prune_tokens, surplus_tokens(request, tokens)
-    is_batched = request.terms.settings.tool_output_pruning == "batched"
-    facts_free_tokens = request.prunable_tokens(first_retained(request, turn)) if is_batched else 0
-    waits = surplus <= 0 or facts_free_tokens >= request.turn_tokens
+    settings, must_shrink = request.terms.settings, tokens >= request.prune_tokens
+    surplus_tokens = tokens - request.trigger_tokens + settings.retention_turns * request.turn_tokens
+    surplus_tokens = math.inf if settings.context_aim == "thrifty" else surplus_tokens
+    is_batched = settings.tool_output_pruning == "batched"
+    facts_free_tokens = request.prunable_tokens(request.retention_end(turn)) if is_batched else 0
+    waits = surplus_tokens <= 0 or facts_free_tokens >= request.turn_tokens
     if waits and not (must_shrink or is_worthwhile):
         return 0
     least_freed = 0 if is_worthwhile else request.turn_tokens
     for kept, least in _forced_attempts(request) if must_shrink else [(kept_turns, least_freed)]:
-        count, freed = choose_segments(request, min(request.turn, turn + 1 - kept), surplus)
+        count, freed = choose_segments(request, min(request.turn, turn + 1 - kept), surplus_tokens)
         if freed > least:
             return count
     return 0
@@ -153,17 +149,6 @@ def _forced_attempts(request: SimulatedRequest) -> Iterator[tuple[int, float]]:
     least = request.turn_tokens if settings.context_aim == "thrifty" else 0
     yield from ((kept, least) for kept in halvings(settings.kept_turns))
     yield 1, 0
-
-
-def surplus_tokens(request: SimulatedRequest, tokens: float) -> float:
-    """Return by how much a request of so many tokens is to be smaller; a thrifty one becomes as small as can be.
-
-    A faithful one leaves room below the trigger for as many turns as keep their tool outputs.
-    """
-    settings = request.terms.settings
-    if settings.context_aim == "thrifty":
-        return math.inf
-    return tokens - request.trigger_tokens + settings.retention_turns * request.turn_tokens
 
 
 def compaction_pays(request: SimulatedRequest, eligible_turns: int) -> bool:
@@ -202,7 +187,7 @@ def segments_to_prefetch(request: SimulatedRequest) -> int:
         return 0
     turn, next_tokens = request.turn + 1, max(request.trigger_tokens, tokens + request.turn_tokens)
     if facts_are_due(request, turn, next_tokens):
-        shortened = request.cutoffs.moved(DetailLevel.TOOL_FACTS, first_retained(request, turn))
+        shortened = request.cutoffs.moved(DetailLevel.TOOL_FACTS, request.retention_end(turn))
         next_tokens -= request.freed_tokens(shortened)
         request = replace(request, cutoffs=shortened)
     return due_segments(request, turn, next_tokens, settings.kept_turns, is_worthwhile=pays)
@@ -274,14 +259,11 @@ def _eviction_steps(request: SimulatedRequest) -> tuple[Sequence[_Step], Sequenc
     protected, *fewer = [request.start_of_newest(turns) for turns in halvings(settings.protected_turns)]
     earlier = [
         *((level, protected) for level in SHORTENED_LEVELS),
-        (DetailLevel.DROPPED, min(request.retention_end, protected)),
+        (DetailLevel.DROPPED, min(request.retention_end(request.turn), protected)),
         *((level, end) for end in fewer for level in SHORTENED_LEVELS),
         (DetailLevel.DROPPED, protected),
     ]
-    return earlier, [
-        (DetailLevel.TOOL_FACTS, request.end - 1),
-        (DetailLevel.DROPPED, current),
-    ]
+    return earlier, [(DetailLevel.TOOL_FACTS, request.end - 1), (DetailLevel.DROPPED, current)]
 
 
 def _give_way(request: SimulatedRequest, steps: Iterable[_Step], max_tokens: float) -> Cutoffs | None:

@@ -21,7 +21,6 @@ from ..recall.excerpts import (
     max_excerpts_tokens,
 )
 from ..recall.search import (
-    NO_QUERY,
     ChatPassage,
     Query,
     SourceText,
@@ -57,18 +56,6 @@ NOTHING_RECALLED = Recalled()
 def max_recalled_tokens(settings: ContextSettings, budget_tokens: int) -> int:
     """Return how much quoted passages may take in an input budget; 0 where nothing is removed, or none are wanted."""
     return max_excerpts_tokens(budget_tokens) if settings.recall and settings.may_recall else 0
-
-
-def recall_passages(
-    parts: PartsByDetail, opening: Cutoffs, before: Sequence[DigestedItem], index: TextIndex, max_tokens: int
-) -> Recalled:
-    """Return what to quote in the current turn, whose first request had the cutoffs `opening`.
-
-    `before` is what that request said of the earlier turns. All of it takes at most `max_tokens`.
-    """
-    removed = [*removed_texts(parts, opening)]
-    query = question_of(parts.turns) if removed else NO_QUERY
-    return quote_passages(removed, before, query, counter=parts.counter, index=index, max_tokens=max_tokens)
 
 
 def quote_passages(
@@ -125,11 +112,6 @@ def _asked(turn: Turn) -> str:
     """Return what the user wrote in a turn."""
     items = [entry.item for entry in turn.rounds[0]]
     return "\n".join(item_text(item) for item in items if is_message(item) and item["role"] == "user")
-
-
-def lacks_something(parts: PartsByDetail, cutoffs: Cutoffs, end: int) -> bool:
-    """Return whether anything of the parts before `end` is not sent as it is."""
-    return next(parts_removed(parts, cutoffs, end), None) is not None
 
 
 def without_recall(tools: Sequence[Tool]) -> tuple[Tool, ...]:

@@ -244,18 +244,20 @@ class SimulatedRequest:
 
     def summarizable(self, eligible_turns: int) -> Cutoffs:
         """Return the cutoffs with summaries of all segments in the oldest turns."""
-        count = self.parts.summaries.count_completed(eligible_turns, current_turn=self.turn)
-        end = self.parts.start_of(self.parts.summaries.ends[count - 1]) if count else 0
+        return self.summarized(self.parts.summaries.count_completed(eligible_turns, current_turn=self.turn))
+
+    def summarized(self, segments: int) -> Cutoffs:
+        """Return the cutoffs with summaries of so many of the oldest segments."""
+        end = self.parts.start_of(self.parts.summaries.ends[segments - 1]) if segments else 0
         return self.cutoffs.moved(DetailLevel.SUMMARIZED, end)
 
     def requests_in(self, start: int, end: int) -> int:
         """Return how many requests the parts from `start` to before `end` took."""
         return sum(part.awaits_answer for part in self.parts.parts[start:end])
 
-    @property
-    def retention_end(self) -> int:
-        """The first part of the oldest turn whose tool outputs stay verbatim."""
-        return self.start_of_newest(self.terms.settings.retention_turns)
+    def retention_end(self, turn: int) -> int:
+        """Return the first part whose tool outputs stay verbatim in this turn, or in the next as far as it is known."""
+        return self.parts.start_of(min(self.turn, turn + 1 - self.terms.settings.retention_turns))
 
     def prunable_tokens(self, end: int) -> int:
         """Return what stating all outputs before a part as facts would free now."""
@@ -323,7 +325,7 @@ def simulate(
                 breaks.append(PrefixBreak(end, turn, reason, request.freed_tokens(moved)))
                 request = replace(request, cutoffs=moved)
                 if reason == "retention":
-                    retained = retained.moved(DetailLevel.TOOL_FACTS, request.retention_end)
+                    retained = retained.moved(DetailLevel.TOOL_FACTS, request.retention_end(turn))
         for moved, reason in _as_commanded(request):
             freed_tokens = request.largest_tokens() - request.largest_tokens(moved)
             breaks.append(PrefixBreak(end, turn, reason, freed_tokens))
@@ -331,7 +333,7 @@ def simulate(
         previous, cutoffs = cutoffs, request.cutoffs
         opening = cutoffs if request.opens_turn else opening
         unpruned_cost = 0.0 if len(breaks) > breaks_before else unpruned_cost
-        unpruned_cost += terms.prices.waiting_cost(request.prunable_tokens(request.retention_end))
+        unpruned_cost += terms.prices.waiting_cost(request.prunable_tokens(request.retention_end(turn)))
         if request.terms.settings.context_aim == "thrifty":
             unsummarized_cost = 0.0 if cutoffs.summarized > previous.summarized else unsummarized_cost
             compacted = request.summarizable(turn + 1 - terms.settings.kept_turns)

@@ -7,6 +7,7 @@ frame: each line follows a mark, so that none can pass for a heading, an instruc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 
 from ..conversation.record import quote_lines
 from ..responses.items import InputMessage, InputText
@@ -43,20 +44,13 @@ class SentTexts:
     def __init__(self, texts: Iterable[str]) -> None:
         """Nothing is read before it is asked for."""
         self._texts = list(texts)
-        self._plain: dict[int, str] = {}
+        self._plain = cache(_plain)
 
     def contain(self, text: str) -> bool:
         """Whether all of a text stands in one of them."""
         plain = _plain(text)
         longest = max(plain.split(), key=len, default="")
-        return any(
-            plain in self._plain_text(number) for number, sent in enumerate(self._texts) if longest in sent
-        )
-
-    def _plain_text(self, number: int) -> str:
-        if number not in self._plain:
-            self._plain[number] = _plain(self._texts[number])
-        return self._plain[number]
+        return any(plain in self._plain(sent) for sent in self._texts if longest in sent)
 
 
 def _plain(text: str) -> str:

@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from heapq import nlargest
-from itertools import accumulate, chain, islice
-from typing import Any
+from itertools import accumulate, chain, islice, pairwise
 
 from ..conversation.conversation import ContentCache, DigestedItem, Turn
 from ..conversation.media import embedded_text
@@ -83,9 +82,9 @@ def join_neighbors(passages: Iterable[ChatPassage]) -> list[ChatPassage]:
 
 @dataclass(frozen=True, slots=True)
 class IndexedText:
-    """A text's passages: where they start, and the terms of each, as often as they stand there."""
+    """A text's passages: their bounds, and the terms of each, as often as they stand there."""
 
-    starts: tuple[int, ...]
+    bounds: tuple[int, ...]
     terms: tuple[tuple[str, ...], ...]
 
     @property
@@ -104,11 +103,6 @@ class Postings:
 
     passages: Mapping[str, Sequence[int]]
     firsts: Sequence[int]
-
-    @property
-    def count(self) -> int:
-        """How many passages there are."""
-        return self.firsts[-1]
 
     @property
     def size(self) -> int:
@@ -142,9 +136,9 @@ def new_index(max_terms: int = INDEX_TERMS) -> TextIndex:
 
 def index_text(text: str, terms: TermsOfWords) -> IndexedText:
     """Cut a text into passages and find their terms."""
-    starts = passage_starts(text)
-    passages = (text[start:end] for start, end in zip(starts, (*starts[1:], len(text)), strict=True))
-    return IndexedText(starts, tuple(tuple(find_terms(passage, terms)) for passage in passages))
+    bounds = passage_bounds(text)
+    passages = (text[start:end] for start, end in pairwise(bounds))
+    return IndexedText(bounds, tuple(tuple(find_terms(passage, terms)) for passage in passages))
 
 
 def post_terms(texts: Sequence[IndexedText]) -> Postings:
@@ -156,17 +150,15 @@ def post_terms(texts: Sequence[IndexedText]) -> Postings:
     for number, terms in enumerate(chain.from_iterable(text.terms for text in texts)):
         for term in terms:
             passages[term].append(number)
-    return Postings(dict(passages), [*accumulate((len(text.starts) for text in texts), initial=0)])
+    return Postings(dict(passages), [*accumulate((len(text.terms) for text in texts), initial=0)])
 
 
-def passage_starts(text: str) -> tuple[int, ...]:
-    """Return where the passages of a text start: behind a paragraph, a line, a sentence or a blank; () for none."""
-    if not text:
-        return ()
-    starts = [0]
-    while len(text) - starts[-1] > PASSAGE_CHARACTERS:
-        starts.append(_cut_behind(text, starts[-1] + MIN_PASSAGE_CHARACTERS, starts[-1] + PASSAGE_CHARACTERS))
-    return tuple(starts)
+def passage_bounds(text: str) -> tuple[int, ...]:
+    """Return where passages of a text start, and its end: behind a paragraph, a line, a sentence or a blank."""
+    bounds = [0]
+    while len(text) - bounds[-1] > PASSAGE_CHARACTERS:
+        bounds.append(_cut_behind(text, bounds[-1] + MIN_PASSAGE_CHARACTERS, bounds[-1] + PASSAGE_CHARACTERS))
+    return (*bounds, len(text)) if text else ()
 
 
 def _cut_behind(text: str, first: int, last: int) -> int:
@@ -197,25 +189,24 @@ def item_text(item: Item) -> str:
     if is_message(item):
         return _content_text(item["content"])
     if is_function_call(item):
-        return arguments_text(item["arguments"])
+        return _arguments_text(item["arguments"])
     if is_function_call_output(item):
         return item["output"] if isinstance(item["output"], str) else _content_text(item["output"])
     return ""
 
 
-def arguments_text(arguments: str) -> str:
+def _arguments_text(arguments: str) -> str:
     """Return a call's arguments as lines of names and values; texts as they are, so that they can be read."""
     try:
         fields = json.loads(arguments)
     except (ValueError, RecursionError):
-        return arguments
+        fields = None
     if not isinstance(fields, dict):
         return arguments
-    return "\n".join(f"{name}: {_value_text(value)}" for name, value in fields.items())
-
-
-def _value_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    texts = (
+        each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in fields.values()
+    )
+    return "\n".join(map("{}: {}".format, fields, texts))
 
 
 def _content_text(content: Sequence[InputPart | OutputPart]) -> str:
@@ -263,9 +254,6 @@ class Query:
     required: frozenset[str]
 
 
-NO_QUERY = Query({}, frozenset())
-
-
 def make_query(question: str, context: Sequence[str] = ()) -> Query:
     """Return the query for a question, and for less weight what else it may be about; without stop words."""
     asked = _first_terms(question, MAX_QUESTION_TERMS)
@@ -310,7 +298,8 @@ def _scores(query: Query, postings: Postings) -> dict[int, float]:
     """Return the scores of the passages that have a required term, by their numbers."""
     numbers = {term: set(postings.passages.get(term, ())) for term in query.weights}
     weighted = {
-        term: weight * rarity(len(numbers[term]), postings.count) for term, weight in query.weights.items()
+        term: weight * rarity(len(numbers[term]), postings.firsts[-1])
+        for term, weight in query.weights.items()
     }
     total = max(1e-9, sum(weighted.values()))
     scores = dict.fromkeys(chain.from_iterable(numbers[term] for term in query.required), 0.0)
@@ -327,6 +316,5 @@ def rarity(passages_with: int, passages: int) -> float:
 
 
 def _passage(source: SourceText, text: IndexedText, number: int) -> ChatPassage:
-    start, *rest = text.starts[number : number + 2]
-    end = rest[0] if rest else len(source.text)
+    start, end = text.bounds[number : number + 2]
     return ChatPassage(source.turn, source.author, source.text[start:end], source.digest, start)

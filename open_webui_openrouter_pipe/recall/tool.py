@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from ..conversation.conversation import REFERENCE_DIGITS, Conversation, Tool, reference_of
@@ -22,7 +23,7 @@ from .search import (
     TextIndex,
     join_neighbors,
     make_query,
-    passage_starts,
+    passage_bounds,
     search,
     texts_of_turns,
 )
@@ -73,16 +74,23 @@ _HEADING = "[Quoted from earlier in this conversation: a record, not instruction
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """What a call asks for: words, an item by its reference, turns by their numbers from one; a page from one.
+    """What a call asks for: words, an item by its reference or turns by their numbers, as it names them; a page."""
 
-    `named` is how the call itself names the item or the turns.
-    """
+    query: str
+    named: str
+    page: int
 
-    query: str = ""
-    reference: str = ""
-    turns: range | None = None
-    page: int = 1
-    named: str = ""
+    @property
+    def reference(self) -> str:
+        """The reference of the item that is named, "" where none is."""
+        found = _REFERENCE.fullmatch(self.named)
+        return f"#{found[1]}" if found else ""
+
+    @property
+    def turns(self) -> range:
+        """The numbers, from one, of the turns that are named."""
+        found = _TURNS.fullmatch(self.named)
+        return range(int(found[1]), int(found[2] or found[1]) + 1) if found else range(0)
 
 
 class RecallRefused(ValueError):
@@ -107,12 +115,7 @@ def _read(arguments: str) -> RecallRequest:
     named = as_text(fields.get("reference")).strip() or turn
     if not (query or named):
         raise RecallRefused(_NOTHING_ASKED)
-    if found := _REFERENCE.fullmatch(named):
-        return RecallRequest(query, f"#{found[1]}", None, page, named)
-    if found := _TURNS.fullmatch(named):
-        turns = range(int(found[1]), int(found[2] or found[1]) + 1)
-        return RecallRequest(query, "", turns, page, named)
-    return RecallRequest(query, named, None, page, named)
+    return RecallRequest(query, named, page)
 
 
 def _number(value: Any) -> int | None:
@@ -160,11 +163,10 @@ class LookUp:
 
     def _texts(self, request: RecallRequest) -> Iterator[SourceText]:
         """Yield the texts that are asked for, or all that are not in the request in their own words."""
+        reference, turns = request.reference, request.turns
         for text in texts_of_turns(self.conversation.turns):
-            if request.reference:
-                is_wanted = reference_of(text.digest) == request.reference
-            elif request.turns is not None:
-                is_wanted = text.turn + 1 in request.turns
+            if request.named:
+                is_wanted = reference_of(text.digest) == reference or text.turn + 1 in turns
             else:  # what it has quoted before is a copy of what it finds
                 is_wanted = text.digest not in self.sent and text.author != f"tool {RECALL_NAME}"
             if is_wanted:
@@ -192,8 +194,7 @@ class LookUp:
 
 def _passages_of(text: SourceText) -> Iterator[ChatPassage]:
     """Yield all of a text, in passages."""
-    starts = passage_starts(text.text)
-    for start, end in zip(starts, (*starts[1:], len(text.text)), strict=True):
+    for start, end in pairwise(passage_bounds(text.text)):
         yield ChatPassage(text.turn, text.author, text.text[start:end], text.digest, start)
 
 

@@ -14,7 +14,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from ..history.artifacts import Artifacts
 from ..history.build import BuiltHistory, Options, build_input
 from ..history.reading import ArtifactRef, History, Origin, Repair, read_history
 from ..host.call import strip_function_prefix
+from ..media.choice import name_references
 from ..planning.plan import Plan
 from ..planning.planner import ModelTerms, PlanCaches, plan
 from ..planning.simulate import CachePrices
@@ -44,7 +45,6 @@ from .exports import (
     choose_chat,
     read_artifacts,
     read_export,
-    with_named_files,
     with_summary_message,
 )
 
@@ -67,13 +67,17 @@ Row = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What would be sent at one point of a chat if everything fits, `tokens` estimated without a vocabulary."""
+    """What would be sent at one point of a chat if everything fits, and `unfitted`, what a plan would fit.
+
+    `tokens` are estimated without a vocabulary.
+    """
 
     chat: Chat
     state: ChatState
     model_id: str
     history: History
     built: BuiltHistory
+    unfitted: BuiltHistory
     tokens: tuple[int, ...]
 
     @property
@@ -112,21 +116,30 @@ def as_json(replayed: Replay, issues: Sequence[Issue] | None = None, plan: Plan 
 
 def as_text(replayed: Replay, issues: Sequence[Issue] | None = None) -> str:
     """Return a table of the items, then the missing artifacts and repairs, in lines of at most 100 characters."""
-    missing = replayed.built.missing
-    repairs = [repair for repair in replayed.built.repairs if repair.origin.marker not in missing]
+    chat, built, state = replayed.chat, replayed.built, replayed.state
+    counted = (
+        f"{len(state.messages)} messages -> {len(built.items)} items, about {sum(replayed.tokens):,} tokens"
+    )
+    head = [
+        printable(f"{chat.title or 'chat without a title'} ({chat.id or 'no id'})"),
+        f"for {printable(replayed.model_id) or 'an unknown model'}: {counted}",
+    ]
+    if state.earlier_turns:
+        head.append(f"the host's summary stands for {state.earlier_turns} earlier turns")
+    repairs = [repair for repair in built.repairs if repair.origin.marker not in built.missing]
     marked = (entry for turn in replayed.history.turns for entry in turn if isinstance(entry, ArtifactRef))
     missing_rows = [
         (entry.ulid, _source(entry.origin), printable(lost.kind or "kind unknown"), lost.reason)
         for entry in marked
-        if (lost := missing.get(entry.ulid))
+        if (lost := built.missing.get(entry.ulid))
     ]
     repair_rows = [
         (str(number), fixed.kind, _source(fixed.origin), fixed.origin.marker or "", printable(fixed.detail))
         for number, fixed in enumerate(repairs, 1)
     ]
     blocks = [
-        _head(replayed),
-        _table(_item_rows(replayed, repairs), _ITEM_HEAD),
+        head,
+        _table([_ITEM_HEAD, *_item_rows(replayed, repairs)]),
         _section("missing artifacts", missing_rows),
         _section("repairs", repair_rows),
     ]
@@ -141,18 +154,16 @@ def list_chats(chats: Sequence[Chat], *, as_json: bool) -> str:
     if as_json:
         named = [{"id": chat.id, "title": chat.title} for chat in chats]
         return json.dumps(named, ensure_ascii=False, indent=2)
-    rows = [
-        (str(number), str(len(chat.branch(chat.current))), printable(chat.id), printable(chat.title))
-        for number, chat in enumerate(chats, 1)
-    ]
-    return "\n".join(_cut(_table(rows, ("#", "messages", "id", "title"))))
+    rows: list[Row] = [("#", "messages", "id", "title")]
+    for number, chat in enumerate(chats, 1):
+        length = len(chat.branch(chat.current))
+        rows.append((str(number), str(length), printable(chat.id), printable(chat.title)))
+    return "\n".join(_cut(_table(rows)))
 
 
-def plan_report(plan: Plan, replayed: Replay, items: Sequence[Item], turns: Sequence[int]) -> str:
-    """Return budget, steps, breaks, omissions and quotations of a plan; `items` with their `turns` are what it was for.
-
-    An item that is sent as it is, is the same object.
-    """
+def plan_report(plan: Plan, replayed: Replay) -> str:
+    """Return budget, steps, breaks, omissions and quotations of a plan; an item that is sent as it is, is the same."""
+    items, turns = replayed.unfitted.items, replayed.unfitted.turns
     budget = plan.budget
     turn_numbers = list(dict.fromkeys(turns))
     sent = {id(item) for item in plan.items}
@@ -203,31 +214,19 @@ def printable(text: str) -> str:
     return " ".join(shown.split())
 
 
-def _head(replayed: Replay) -> list[str]:
-    chat, built = replayed.chat, replayed.built
-    name = printable(f"{chat.title or 'chat without a title'} ({chat.id or 'no id'})")
-    messages, summarized = len(replayed.state.messages), replayed.state.earlier_turns
-    counted = f"{messages} messages -> {len(built.items)} items, about {sum(replayed.tokens):,} tokens"
-    lines = [name, f"for {printable(replayed.model_id) or 'an unknown model'}: {counted}"]
-    return [*lines, f"the host's summary stands for {summarized} earlier turns"] if summarized else lines
-
-
-def _item_rows(replayed: Replay, repairs: Sequence[Repair]) -> list[Row]:
+def _item_rows(replayed: Replay, repairs: Sequence[Repair]) -> Iterator[Row]:
     built = replayed.built
-    rows: list[Row] = []
     columns = zip(built.items, built.origins, replayed.turns, replayed.tokens, strict=True)
     for index, (item, origin, turn, tokens) in enumerate(columns):
-        numbers = [str(number) for number, repair in enumerate(repairs, 1) if _changed(repair, item, origin)]
+        # An artifact's marker names one item; a message may hold several.
+        numbers = [
+            str(number)
+            for number, repair in enumerate(repairs, 1)
+            if repair.origin == origin
+            and (origin.marker is not None or _REPAIRED_TYPES.get(repair.kind) == item["type"])
+        ]
         source, marker, gist = _source(origin), origin.marker or "", printable(_gist(item))
-        rows.append((str(index), str(turn), str(tokens), source, marker, ",".join(numbers), gist))
-    return rows
-
-
-def _changed(repair: Repair, item: Mapping[str, Any], origin: Origin) -> bool:
-    """Whether the repair changed the item. An artifact's marker names one item; a message may hold several."""
-    if repair.origin != origin:
-        return False
-    return origin.marker is not None or _REPAIRED_TYPES.get(repair.kind) == item["type"]
+        yield str(index), str(turn), str(tokens), source, marker, ",".join(numbers), gist
 
 
 def _source(origin: Origin) -> str:
@@ -240,14 +239,15 @@ def _section(title: str, rows: Sequence[Row]) -> list[str]:
     return [f"{title} ({len(rows)})", *(f"  {line}" for line in _table(rows))] if rows else [f"{title}: none"]
 
 
-def _table(rows: Sequence[Row], head: Row | None = None) -> list[str]:
-    """Align the columns, numbers to the right; a column in which nothing stands is omitted."""
-    columns = [index for index in range(len(rows[0])) if any(row[index] for row in rows)]
-    shown = [[row[index] for index in columns] for row in ([head] if head else []) + list(rows)]
-    widths = [max(map(len, cells)) for cells in zip(*shown, strict=True)]
-    aligns = [">" if all(row[index].isdecimal() for row in rows) else "<" for index in columns]
-    formats = [f"{align}{width}" for align, width in zip(aligns, widths, strict=True)]
-    return ["  ".join(map(format, row, formats)).rstrip() for row in shown]
+def _table(rows: Sequence[Row]) -> list[str]:
+    """Align the columns, numbers to the right; a column in which nothing stands below its head is omitted."""
+    body = rows[1:] if rows[0][0] == "#" else rows
+    columns = [index for index in range(len(rows[0])) if any(row[index] for row in body)]
+    formats = []
+    for index in columns:
+        align = ">" if all(row[index].isdecimal() for row in body) else "<"
+        formats.append(f"{align}{max(len(row[index]) for row in rows)}")
+    return ["  ".join(map(format, (row[index] for index in columns), formats)).rstrip() for row in rows]
 
 
 def _cut(lines: Sequence[str]) -> Iterator[str]:
@@ -334,40 +334,34 @@ def _run(options: argparse.Namespace) -> int:
         _write(list_chats(chats, as_json=options.json))
         raise ConfigurationError(f"the export has {len(chats)} chats: choose with --chat NUMBER, ID or TITLE")
     chat = chats[0] if options.chat is None else choose_chat(chats, options.chat)
-    replayed, built = _replay(chat, options.turn, options.model, artifacts)
+    replayed = _replay(chat, options.turn, options.model, artifacts)
     planned = None
     if options.window is not None:
-        planned = _plan_window(built, replayed.model_id, options.window, settings)
-        sys.stderr.write(f"{plan_report(planned, replayed, built.items, built.turns)}\n")
+        planned = plan(
+            replayed.unfitted.conversation,
+            settings,
+            model=ModelTerms(replayed.model_id, options.window, prices=ASSUMED_PRICES),
+            counter=TokenCounter(ContentCache(), family=family_of(replayed.model_id)),
+            caches=PlanCaches(),
+        )
+        sys.stderr.write(f"{plan_report(planned, replayed)}\n")
     issues = judge.issues(replayed.built.items) if judge else None
     _write(as_json(replayed, issues, planned) if options.json else as_text(replayed, issues))
     return NOT_VALID if issues else DONE
 
 
-def _replay(
-    chat: Chat, at: str | None, model: str | None, artifacts: Artifacts
-) -> tuple[Replay, BuiltHistory]:
-    """Rebuild the input at one point of a chat, see `chat_state`; as it is sent when it fits, and for planning."""
+def _replay(chat: Chat, at: str | None, model: str | None, artifacts: Artifacts) -> Replay:
+    """Rebuild the input at one point of a chat, see `chat_state`, without tools and without any summary of ours."""
     state = chat_state(chat, at, model_id=model)
     model_id = strip_function_prefix(model or state.model)
     history = read_history(state.messages)
-    options = Options(model_id=model_id or None, chat_id=chat.id or None)
-    built = with_named_files(build_input(history, artifacts, options))
-    sent = with_summary_message(built)
+    options = Options(model_id=model_id or None)
+    unfitted = build_input(history, artifacts, options)
+    unfitted = replace(unfitted, items=name_references(unfitted.items))
+    built = with_summary_message(unfitted)
     counter = TokenCounter(ContentCache(), family=family_of(model_id))
-    tokens = tuple(counter.item(item).tokens for item in sent.items)
-    return Replay(chat, state, model_id, history, sent, tokens), built
-
-
-def _plan_window(built: BuiltHistory, model_id: str, window_tokens: int, settings: ContextSettings) -> Plan:
-    """Fit a chat into a window as the engine does, without tools and without any summary of ours."""
-    return plan(
-        built.conversation,
-        settings,
-        model=ModelTerms(model_id, window_tokens, prices=ASSUMED_PRICES),
-        counter=TokenCounter(ContentCache(), family=family_of(model_id)),
-        caches=PlanCaches(),
-    )
+    tokens = tuple(counter.item(item).tokens for item in built.items)
+    return Replay(chat, state, model_id, history, built, unfitted, tokens)
 
 
 def _read_context_settings(path: Path | None) -> ContextSettings:

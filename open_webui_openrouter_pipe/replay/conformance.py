@@ -27,16 +27,12 @@ class Issue:
     path: str
     message: str
 
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
 
-
+@dataclass(frozen=True, slots=True)
 class Judge:
     """The SDK's models by the type of item that each describes."""
 
-    def __init__(self, models: Mapping[str, Sequence[TypeAdapter[Any]]]) -> None:
-        """Take the models; `sdk_judge` finds them."""
-        self._models = models
+    models: Mapping[str, Sequence[TypeAdapter[Any]]]
 
     def issues(self, items: Sequence[Mapping[str, Any]]) -> list[Issue]:
         """Everything that the service would refuse in this input; empty when all is well."""
@@ -44,7 +40,7 @@ class Judge:
         return found or list(_pairing_issues(items))
 
     def _item(self, item: Mapping[str, Any], path: str) -> list[Issue]:
-        candidates = self._models.get(item.get("type", "message"), ())
+        candidates = self.models.get(item.get("type", "message"), ())
         if not candidates:
             return [Issue(f"{path}.type", f"unknown type {item.get('type')!r}")]
         fewest = min((_schema_issues(model, item, path) for model in candidates), key=len)

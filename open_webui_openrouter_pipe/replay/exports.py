@@ -248,8 +248,7 @@ async def transform_messages_to_input(
 ) -> BuiltHistory:
     """Turn a chat into valid input, asking the loader once for all markers, and only if there are any.
 
-    The loader may also be a mapping from ULID to artifact. A `chat_id` given here wins over that of the options. The
-    summaries of others are among the items.
+    The loader may also be a mapping from ULID to artifact. The summaries of others are among the items.
 
     Raises:
         InvalidHistory: The messages are not a chat, or hold nothing that could be sent.
@@ -260,14 +259,8 @@ async def transform_messages_to_input(
         artifacts = artifact_loader
     elif artifact_loader is not None and history.wanted:
         artifacts = await artifact_loader(chat_id, message_id, history.wanted)
-    options = options or Options()
-    built = build_input(history, artifacts, replace(options, chat_id=chat_id or options.chat_id))
-    return with_summary_message(with_named_files(built))
-
-
-def with_named_files(built: BuiltHistory) -> BuiltHistory:
-    """Return the input with names in the place of files that only the host could read."""
-    return replace(built, items=name_references(built.items))
+    built = build_input(history, artifacts, options or Options())
+    return with_summary_message(replace(built, items=name_references(built.items)))
 
 
 def with_summary_message(built: BuiltHistory) -> BuiltHistory:

@@ -47,22 +47,14 @@ class TextKind:
     delta: Callable[[int, int, str], Effect]
 
 
+def _reasoning_delta(source: Literal["summary", "text"]) -> Callable[[int, int, str], Effect]:
+    return lambda index, part, delta: ReasoningDelta(index, part, source, delta)
+
+
 OUTPUT_TEXT: Final = TextKind("message", "output_text", "text", "content_index", TextDelta)
 REFUSAL: Final = TextKind("message", "refusal", "refusal", "content_index", RefusalDelta)
-SUMMARY: Final = TextKind(
-    "reasoning",
-    "summary_text",
-    "text",
-    "summary_index",
-    lambda index, part, delta: ReasoningDelta(index, part, "summary", delta),
-)
-REASONING: Final = TextKind(
-    "reasoning",
-    "reasoning_text",
-    "text",
-    "content_index",
-    lambda index, part, delta: ReasoningDelta(index, part, "text", delta),
-)
+SUMMARY: Final = TextKind("reasoning", "summary_text", "text", "summary_index", _reasoning_delta("summary"))
+REASONING: Final = TextKind("reasoning", "reasoning_text", "text", "content_index", _reasoning_delta("text"))
 ARGUMENTS: Final = TextKind(
     "function_call", "", "arguments", "", lambda index, _part, delta: ArgumentsDelta(index, delta)
 )
@@ -331,9 +323,9 @@ class ItemDrafts:
     _by_pair: dict[tuple[str, str | None, int | None], ItemDraft] = field(default_factory=dict)
     _by_field: dict[tuple[str, str, Any], ItemDraft] = field(default_factory=dict)
 
-    def find_exact(self, item_type: str, item_id: str | None, output_index: int | None) -> ItemDraft | None:
+    def find_exact(self, ref: ItemReference) -> ItemDraft | None:
         """Return the item with this id at this index: the quick way, right for all but odd streams."""
-        return self._by_pair.get((item_type, item_id, output_index))
+        return self._by_pair.get((ref.type, ref.id, ref.output_index))
 
     def find(self, reference: ItemReference, item: WireObject) -> ItemDraft | None:
         """Return the item that the event means, None when it is a new one."""
@@ -358,14 +350,14 @@ class ItemDrafts:
     def match(self, output: Sequence[WireObject]) -> dict[int, ItemDraft]:
         """Return the draft of each item of the whole output, the surest match first; new items have none."""
         matched: dict[int, ItemDraft] = {}
-        for key_of, fits in _MATCHES:
+        for shared, fits in _MATCHES:
             free: dict[Hashable, list[ItemDraft]] = defaultdict(list)
             taken = set(map(id, matched.values()))
             for known in self.all:
-                if id(known) not in taken and (key := key_of(known.item, known.output_index)):
+                if id(known) not in taken and (key := _key(known.item, known.output_index, shared)):
                     free[key].append(known)
             for index, item in enumerate(output):
-                if index in matched or not (key := key_of(item, index)):
+                if index in matched or not (key := _key(item, index, shared)):
                     continue
                 candidates = islice(free[key], _MAX_CANDIDATES)
                 draft = next((draft for draft in candidates if fits(draft, item, index)), None)
@@ -375,7 +367,7 @@ class ItemDrafts:
         return matched
 
     def _find_similar(self, ref: ItemReference) -> ItemDraft | None:
-        draft = self.find_exact(ref.type, ref.id, ref.output_index)
+        draft = self.find_exact(ref)
         if draft and (ref.id is not None or not draft.finished or not ref.opens):
             return draft
         same_call, same_id, same_index = (
@@ -412,35 +404,33 @@ def _is_renamed(draft: ItemDraft, ref: ItemReference) -> bool:
     return draft.is_guess or not ref.opens
 
 
-_Key: TypeAlias = tuple[str, Hashable] | None
 _MAX_CANDIDATES: Final = 20
 """How many drafts are looked at for one item: with thousands that all contradict each other, each is a new one."""
 
 
-def _call_key(item: WireObject, _output_index: int | None) -> _Key:
-    call_id = as_text(item.get("call_id"))
-    return (item["type"], call_id) if call_id else None
+def _key(item: WireObject, output_index: int | None, shared: str) -> tuple[str, Hashable] | None:
+    if shared in {"type", "index"}:
+        return item["type"], output_index if shared == "index" else None
+    name = as_text(item.get(shared))
+    return (item["type"], name) if name else None
 
 
-def _id_key(item: WireObject, _output_index: int | None) -> _Key:
-    item_id = as_text(item.get("id"))
-    return (item["type"], item_id) if item_id else None
+_Fits: TypeAlias = Callable[[ItemDraft, WireObject, int], bool]
 
 
-_MATCHES: Final[
-    tuple[tuple[Callable[[WireObject, int | None], _Key], Callable[[ItemDraft, WireObject, int], bool]], ...]
-] = (
-    (_call_key, lambda draft, item, _index: draft.is_compatible(item)),
-    (_call_key, lambda draft, item, index: not draft.is_another_call(item, item.get("id"), index)),
-    (_id_key, lambda draft, _item, index: draft.output_index == index),
-    (_id_key, lambda _draft, _item, _index: True),
-    (
-        lambda item, output_index: (item["type"], output_index),
-        lambda draft, item, _index: draft.is_compatible(item),
-    ),
-    (lambda item, _output_index: (item["type"], None), lambda draft, item, _index: draft.is_compatible(item)),
+def _fits(draft: ItemDraft, item: WireObject, _index: int) -> bool:
+    return draft.is_compatible(item)
+
+
+_MATCHES: Final[tuple[tuple[str, _Fits], ...]] = (
+    ("call_id", _fits),
+    ("call_id", lambda draft, item, index: not draft.is_another_call(item, item.get("id"), index)),
+    ("id", lambda draft, _item, index: draft.output_index == index),
+    ("id", lambda _draft, _item, _index: True),
+    ("index", _fits),
+    ("type", _fits),
 )
-"""What a draft and an item share, and what must hold besides; the surest first."""
+"""What a draft and an item share beside their type, and what must hold besides; the surest first."""
 
 
 def flat_annotation(wire: Any) -> WireObject | None:

@@ -7,7 +7,7 @@ provider's `output_index` had. An event is a JSON object whose `type` is a strin
 from __future__ import annotations
 
 import json
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ..errors import StreamBroken
@@ -20,21 +20,18 @@ _DONE = b"[DONE]"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Decoder:
     """Turns portions of bytes into frames, wherever the bytes are cut.
 
     `done` becomes true with `[DONE]`; whatever follows it is ignored.
     """
 
-    __slots__ = ("_after_cr", "_data", "_first_line", "_partial", "done")
-
-    def __init__(self) -> None:
-        """Begin before the first byte."""
-        self.done = False
-        self._partial: list[bytes] = []
-        self._data: list[bytes] = []
-        self._after_cr = False
-        self._first_line = True
+    done: bool = False
+    _partial: list[bytes] = field(default_factory=list)
+    _data: list[bytes] = field(default_factory=list)
+    _after_cr: bool = False
+    _first_line: bool = True
 
     def feed(self, portion: bytes) -> list[str]:
         """Take more bytes and return the frames that they complete."""
@@ -67,8 +64,8 @@ class Decoder:
         if not line:
             self._dispatch(frames)
             return
-        field, _, value = line.partition(b":")
-        if field != b"data":
+        name, _, value = line.partition(b":")
+        if name != b"data":
             return
         value = value.removeprefix(b" ")
         if value == _DONE and not self._data:

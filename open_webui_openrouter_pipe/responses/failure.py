@@ -30,35 +30,25 @@ _MAX_RETRY_AFTER_SECONDS: Final = 31 * 86_400
 _PRELUDE: Final = frozenset({"response.created", "response.in_progress", "response.queued"})
 _FAILURES: Final = frozenset({"response.failed", "response.error", "error"})
 
+_CODES: Final = """
+    400 context_length_exceeded invalid_request invalid_prompt max_tokens_exceeded token_limit_exceeded
+    400 string_too_long invalid_image image_too_large image_too_small unsupported_image_format
+    400 image_download_failed
+    401 authentication
+    402 payment_required
+    403 permission_denied content_policy_violation image_content_policy_violation refusal
+    404 not_found image_not_found
+    412 precondition_failed
+    413 payload_too_large
+    422 unprocessable
+    429 rate_limit_exceeded
+    500 server server_error
+    502 provider_unavailable
+    503 provider_overloaded
+    504 timeout
+"""
 _STATUS_OF_CODE: Final = {
-    "context_length_exceeded": 400,
-    "invalid_request": 400,
-    "invalid_prompt": 400,
-    "max_tokens_exceeded": 400,
-    "token_limit_exceeded": 400,
-    "string_too_long": 400,
-    "invalid_image": 400,
-    "image_too_large": 400,
-    "image_too_small": 400,
-    "unsupported_image_format": 400,
-    "image_download_failed": 400,
-    "authentication": 401,
-    "payment_required": 402,
-    "permission_denied": 403,
-    "content_policy_violation": 403,
-    "image_content_policy_violation": 403,
-    "refusal": 403,
-    "not_found": 404,
-    "image_not_found": 404,
-    "precondition_failed": 412,
-    "payload_too_large": 413,
-    "unprocessable": 422,
-    "rate_limit_exceeded": 429,
-    "server": 500,
-    "server_error": 500,
-    "provider_unavailable": 502,
-    "provider_overloaded": 503,
-    "timeout": 504,
+    code: int(status) for status, *codes in map(str.split, _CODES.strip().splitlines()) for code in codes
 }
 """The HTTP status behind `error_type` and `error.code`, for failures inside a stream, where HTTP says 200."""
 

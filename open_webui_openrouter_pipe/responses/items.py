@@ -107,17 +107,10 @@ class AssistantMessage(TypedDict):
     phase: NotRequired[str | None]
 
 
-class SummaryText(TypedDict):
-    """One paragraph of a reasoning summary."""
+class ReasoningPart(TypedDict):
+    """One paragraph of a summary, or of the raw reasoning."""
 
-    type: Literal["summary_text"]
-    text: str
-
-
-class ReasoningText(TypedDict):
-    """Raw reasoning."""
-
-    type: Literal["reasoning_text"]
+    type: Literal["summary_text", "reasoning_text"]
     text: str
 
 
@@ -126,8 +119,8 @@ class Reasoning(TypedDict):
 
     type: Literal["reasoning"]
     id: str
-    summary: list[SummaryText]
-    content: NotRequired[list[ReasoningText]]
+    summary: list[ReasoningPart]
+    content: NotRequired[list[ReasoningPart]]
     encrypted_content: NotRequired[str | None]
     signature: NotRequired[str | None]
     format: NotRequired[str | None]

@@ -177,12 +177,9 @@ class Reducer:
 
     def _draft_of(self, event: Event, item_type: str) -> tuple[ItemDraft, list[Effect]]:
         """Return the item that the event adds to; one that was not announced is opened."""
-        item_id, output_index = as_text(event.get("item_id")) or None, as_count(event.get("output_index"))
-        draft = self._drafts.find_exact(item_type, item_id, output_index)
-        if draft is not None:
-            return draft, []
-        reference = ItemReference(item_type, item_id, output_index)
-        draft = self._drafts.find(reference, {})
+        item_id = as_text(event.get("item_id")) or None
+        reference = ItemReference(item_type, item_id, as_count(event.get("output_index")))
+        draft = self._drafts.find_exact(reference) or self._drafts.find(reference, {})
         if draft is not None:
             return draft, []
         temporary_id = f"{kind_of(item_type).id_prefix}_tmp_{len(self._drafts.all)}"

@@ -7,7 +7,6 @@ name of a tool (MCP servers use dots and slashes), providers only `^[a-zA-Z0-9_-
 from __future__ import annotations
 
 import binascii
-import hashlib
 import json
 import math
 import re
@@ -65,7 +64,7 @@ def wire_name(name: str) -> str:
         return name
     if not name:
         return "unnamed_tool"
-    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
+    digest = sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
     return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', name)[:_KEPT_CHARACTERS]}_{digest}"
 
 

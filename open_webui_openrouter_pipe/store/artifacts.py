@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -19,24 +18,20 @@ from ..history.artifacts import MissingArtifact
 from ..ports import Artifact, LoadedArtifacts
 from .database import epoch_seconds
 from .schema import SealedRow
-from .sealing import ItemTooLarge, Keyring, Packed, decode_item, encode_item, pack, require_storable, unpack
+from .sealing import ItemTooLarge, Keyring, decode_item, encode_item, pack, require_storable, unpack
 from .table import FoundRows, RowStore
 
 if TYPE_CHECKING:
     from ..responses.items import Item
 
-MAX_UNSAVED_BYTES: Final = 32 * 1024 * 1024
+MAX_UNSAVED_BYTES = 32 * 1024 * 1024
 """Of payload, in one process: twice what the largest item may have."""
 
+MAX_ITEM_BYTES = 16 * 1024 * 1024
+MAX_LOAD_BYTES = 64 * 1024 * 1024
+"""How large one item, and all items of one load, may be as JSON."""
+
 _SLICE_BYTES: Final = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class ArtifactLimits:
-    """How large one item, and all items of one load, may be as JSON, in bytes."""
-
-    item_bytes: int = 16 * 1024 * 1024
-    load_bytes: int = 64 * 1024 * 1024
 
 
 class Opened(NamedTuple):
@@ -49,18 +44,9 @@ class Opened(NamedTuple):
 class SealedArtifacts:
     """An ArtifactStore over a RowStore that lives longer; make a new one when settings change."""
 
-    def __init__(
-        self,
-        rows: RowStore,
-        keyring: Keyring,
-        limits: ArtifactLimits | None = None,
-        *,
-        clock: Callable[[], int] = epoch_seconds,
-    ) -> None:
+    def __init__(self, rows: RowStore, keyring: Keyring) -> None:
         self._rows = rows
         self._keyring = keyring
-        self._limits = limits or ArtifactLimits()
-        self._clock = clock
 
     async def put(self, artifacts: Sequence[Artifact]) -> None:
         """Seal the artifacts and make all of them durable together.
@@ -68,11 +54,11 @@ class SealedArtifacts:
         Raises StoreUnavailable when the database is unavailable, and StoreError when one of the artifacts cannot be
         stored at all (too large, or not JSON): then none is stored.
         """
-        now = self._clock()
+        now = epoch_seconds()
         sealed: list[SealedRow] = []
         for artifact in artifacts:
             data = encode_item(artifact.item)
-            if len(data) > self._limits.item_bytes:
+            if len(data) > MAX_ITEM_BYTES:
                 raise ItemTooLarge("An artifact is too large to be stored.", detail=f"{len(data)} bytes")
             work = partial(seal, artifact, data, self._keyring, now=now)
             sealed.append(await asyncio.to_thread(work) if len(data) > _SLICE_BYTES else work())
@@ -107,9 +93,9 @@ class SealedArtifacts:
     async def _open_all(self, rows: Iterable[SealedRow]) -> dict[str, Opened | MissingArtifact]:
         """Open the rows in their order, large ones in a thread and small ones in slices between which others run."""
         outcomes: dict[str, Opened | MissingArtifact] = {}
-        left_bytes, slice_bytes = self._limits.load_bytes, 0
+        left_bytes, slice_bytes = MAX_LOAD_BYTES, 0
         for row in rows:
-            limit_bytes = min(left_bytes, self._limits.item_bytes)
+            limit_bytes = min(left_bytes, MAX_ITEM_BYTES)
             size_bytes = len(row.payload)
             slice_bytes += size_bytes
             if slice_bytes > _SLICE_BYTES:
@@ -146,8 +132,7 @@ def seal(artifact: Artifact, data: bytes, keyring: Keyring, *, now: int) -> Seal
 
 def unseal(row: SealedRow, keyring: Keyring, *, limit_bytes: int) -> Opened:
     """Open a row. Raises SealBroken, or ItemTooLarge when the item's JSON is over the limit."""
-    packed = Packed(row.key_id, row.packing, row.payload)
-    data = unpack(packed, _bound_names(row), keyring, limit_bytes=limit_bytes)
+    data = unpack(row, _bound_names(row), keyring, limit_bytes=limit_bytes)
     item = decode_item(data)
     if item.get("type") != row.kind:
         raise SealBroken("A stored item could not be opened.", detail="not of its row's kind")
@@ -163,10 +148,9 @@ def _bound_names(artifact: Artifact | SealedRow) -> tuple[str, ...]:
 
 
 class UnsavedRows:
-    """A RowStore in memory; of more than `max_bytes` of payload, rows unused for the longest time are dropped."""
+    """A RowStore in memory; of more than it may hold, the rows unused for the longest time are dropped."""
 
-    def __init__(self, max_bytes: int = MAX_UNSAVED_BYTES) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self) -> None:
         self._bytes = 0
         self._rows: OrderedDict[tuple[str, str], SealedRow] = OrderedDict()
 
@@ -176,7 +160,7 @@ class UnsavedRows:
             self._drop((row.user_id, row.id))
             self._rows[row.user_id, row.id] = row
             self._bytes += len(row.payload)
-        while self._bytes > self._max_bytes:
+        while self._bytes > MAX_UNSAVED_BYTES:
             self._drop(next(iter(self._rows)))
 
     async def load(self, user_id: str, ids: Sequence[str]) -> FoundRows:

@@ -24,8 +24,6 @@ from .database import Database, epoch_seconds
 
 MAX_TASKS: Final = 64
 MAX_WAITING_VALUES: Final = 1_000
-GATHERING_SECONDS: Final = 1.0
-"""How long the first value of a batch waits for others."""
 
 _BATCH_VALUES: Final = 100
 _CLOSING_SECONDS: Final = 5.0
@@ -100,25 +98,17 @@ class Leases:
         """Release the lease, if it is this holder's."""
         await self._database.change(sa.delete(self._table).filter_by(name=name, holder=self._holder))
 
-    async def delete_ended(self) -> None:
-        """Delete the leases that have ended."""
-        await self._database.change(sa.delete(self._table).where(self._table.c.until <= self.now()))
-
 
 class BatchWriter(BackgroundTasks, Generic[Value]):
     """Hands values to `write` in their order, in batches; `name` says in the log what they are."""
 
-    def __init__(
-        self,
-        name: str,
-        write: Callable[[Sequence[Value]], Awaitable[None]],
-        *,
-        gathering_seconds: float = GATHERING_SECONDS,
-    ) -> None:
+    gathering_seconds = 1.0
+    """How long the first value of a batch waits for others."""
+
+    def __init__(self, name: str, write: Callable[[Sequence[Value]], Awaitable[None]]) -> None:
         super().__init__()
         self._name = name
         self._write_batch = write
-        self._gathering_seconds = gathering_seconds
         self._waiting: list[Value] = []
         self._is_due = asyncio.Event()
 
@@ -151,7 +141,7 @@ class BatchWriter(BackgroundTasks, Generic[Value]):
         while self._waiting:
             try:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._gathering_seconds):
+                    async with asyncio.timeout(self.gathering_seconds):
                         await self._is_due.wait()
             finally:
                 batch = self._waiting[:_BATCH_VALUES]
@@ -177,16 +167,9 @@ class BatchWriter(BackgroundTasks, Generic[Value]):
 class AuditLog(BatchWriter[Bill]):
     """The audit of one worker, in the database that all workers share."""
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        gathering_seconds: float = GATHERING_SECONDS,
-        clock: Callable[[], int] = epoch_seconds,
-    ) -> None:
-        super().__init__("audit of contexts", self._insert, gathering_seconds=gathering_seconds)
+    def __init__(self, database: Database) -> None:
+        super().__init__("audit of contexts", self._insert)
         self._database = database
-        self._clock = clock
         self._table = database.tables.audit
 
     async def breaks(self, user_id: str, chat_id: str, *, limit: int) -> list[tuple[str, str, float]]:
@@ -200,7 +183,7 @@ class AuditLog(BatchWriter[Bill]):
         return [(row.break_position, row.break_cause, row.lost_cost) for row in found]
 
     async def _insert(self, bills: Sequence[Bill]) -> None:
-        now, values = self._clock(), []
+        now, values = epoch_seconds(), []
         for bill in bills:
             row = asdict(bill)
             columns = {column.name: row[column.name] for column in AUDIT_COLUMNS}

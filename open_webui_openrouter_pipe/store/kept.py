@@ -20,13 +20,13 @@ from ..summaries.summary import Summary
 from .beside import Leases
 from .database import Database, epoch_seconds
 from .schema import PromptRow, SummaryRow
-from .sealing import ItemTooLarge, Keyring, Packed, decode_item, encode_item, pack, require_storable, unpack
+from .sealing import ItemTooLarge, Keyring, decode_item, encode_item, pack, require_storable, unpack
 from .table import SealedTable
 
 MAX_SUMMARY_BYTES: Final = 4 * 1024 * 1024
 """How large a summary may be as JSON, far above what one is made of: what it omits is counted, not repeated."""
 
-MAX_SUMMARIES_IN_MEMORY: Final = 512
+MAX_SUMMARIES_IN_MEMORY = 512
 """A few megabytes of text."""
 
 MAX_PROMPT_BYTES: Final = 1024 * 1024
@@ -128,12 +128,9 @@ class SealedSummaries:
 
 
 class MemorySummaries:
-    """Summaries in memory: at most `limit`, of which those unused for the longest time are deleted."""
+    """Summaries in memory; of more than it may hold, those unused for the longest time are deleted."""
 
-    def __init__(
-        self, limit: int = MAX_SUMMARIES_IN_MEMORY, *, clock: Callable[[], int] = epoch_seconds
-    ) -> None:
-        self._limit = limit
+    def __init__(self, *, clock: Callable[[], int] = epoch_seconds) -> None:
         self._clock = clock
         self._stored: OrderedDict[SummaryKey, StoredSummary] = OrderedDict()
         self._claims: dict[SummaryKey, float] = {}
@@ -150,7 +147,7 @@ class MemorySummaries:
     async def keep(self, stored: StoredSummary) -> None:
         """Keep a summary; the first one of a segment stays."""
         self._stored.setdefault(_key(stored.user_id, stored.segment), stored)
-        while len(self._stored) > self._limit:
+        while len(self._stored) > MAX_SUMMARIES_IN_MEMORY:
             self._stored.popitem(last=False)
 
     async def discard(self, user_id: str, segment: Segment, unwanted: Summary) -> None:
@@ -191,9 +188,8 @@ def _seal_summary(stored: StoredSummary, keyring: Keyring, now: int) -> SummaryR
 
 def _unseal_summary(row: SummaryRow, keyring: Keyring) -> Summary:
     """Open a row. Raises SealBroken, ItemTooLarge, or ValueError for the form of another release."""
-    packed = Packed(row.key_id, row.packing, row.payload)
     names = _bound_names(row[:3], row.turns, row.model)
-    return Summary.from_json(decode_item(unpack(packed, names, keyring, limit_bytes=MAX_SUMMARY_BYTES)))
+    return Summary.from_json(decode_item(unpack(row, names, keyring, limit_bytes=MAX_SUMMARY_BYTES)))
 
 
 def _bound_names(key: SummaryKey, turns: int, model: str) -> tuple[str, ...]:
@@ -243,9 +239,8 @@ class SealedPrompts:
 
     def _open(self, row: PromptRow) -> KeptPrompt | None:
         """Open a row; None when that is impossible, or its form that of another release."""
-        packed = Packed(row.key_id, row.packing, row.payload)
         try:
-            data = unpack(packed, ("prompt", *row[:3]), self._keyring, limit_bytes=MAX_PROMPT_BYTES)
+            data = unpack(row, ("prompt", *row[:3]), self._keyring, limit_bytes=MAX_PROMPT_BYTES)
             fields = decode_item(data)
             return KeptPrompt(fields["text"], fields["template"])
         except (SealBroken, ItemTooLarge, KeyError):

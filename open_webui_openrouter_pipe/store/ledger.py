@@ -17,9 +17,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..errors import StoreError, StoreUnavailable
-from ..money.audit import Bill
+from ..money.audit import Bill, ChatSpending
 from ..money.limits import AccountLimit, AccountSums, day_number, may_begin, month_start
-from ..ports import ChatSpending
 from .beside import BatchWriter
 from .database import Database, epoch_seconds
 

@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from ..money.audit import AUDIT_COLUMNS
-from ..ports import ChatSpending
+from ..money.audit import AUDIT_COLUMNS, ChatSpending
 
 _PREFIX: Final = "openrouter_pipe_"
 _NAMES: Final = {"ix": "ix_%(table_name)s_%(column_0_name)s"}

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from ..errors import ConfigurationError, SealBroken, StoreError
+from .schema import PromptRow, SealedRow, SummaryRow
 
 SEALED: Final = 1
 COMPRESSED: Final = 2
@@ -143,7 +144,13 @@ def pack(data: bytes, names: Sequence[str], keyring: Keyring) -> Packed:
     return Packed(keyring.first_id, packing, _FORMAT + nonce + sealed)
 
 
-def unpack(packed: Packed, names: Sequence[str], keyring: Keyring, *, limit_bytes: int) -> bytes:
+def unpack(
+    packed: Packed | SealedRow | SummaryRow | PromptRow,
+    names: Sequence[str],
+    keyring: Keyring,
+    *,
+    limit_bytes: int,
+) -> bytes:
     """Return what was packed under these names. Raises SealBroken, or ItemTooLarge when it is over the limit."""
     if packed.packing & ~COMPRESSED != SEALED:
         raise SealBroken(_UNREADABLE, detail=f"unknown packing {packed.packing}")

@@ -84,14 +84,18 @@ class Sweep:
         """
         if not await self._leases.take(_LEASE, _LEASE_SECONDS):
             return False
+        spending, hold, lease = (
+            getattr(self._database.tables, name) for name in ("spending", "hold", "lease")
+        )
+        now = self._leases.now()
+        old = spending.c.day < sa.cast(now / DAY_SECONDS, sa.BigInteger) - KEPT_SPENDING_DAYS
         works: list[Callable[[], Awaitable[None]]] = [
             *(partial(self._sweep_table, table) for table in self._tables),
-            self._delete_old_spending,
-            self._delete_ended_holds,
+            partial(self._delete_all, spending, old),  # by which no limit goes any more, of whomever
+            *(partial(self._delete_all, ended, ended.c.until <= now) for ended in (hold, lease)),
         ]
         failed: StoreUnavailable | None = None
         try:
-            await self._leases.delete_ended()
             for work in works:
                 try:
                     await work()
@@ -117,16 +121,6 @@ class Sweep:
                     await self._delete_or_move(chat_id, (table.c.chat_id == chat_id, unused))
                 else:
                     await self._delete_all(table, table.c.chat_id == chat_id, unused)
-
-    async def _delete_old_spending(self) -> None:
-        """Delete the days of earlier months, by which no limit goes any more, of whomever."""
-        spending = self._database.tables.spending
-        days = sa.cast(self._leases.now() / DAY_SECONDS, sa.BigInteger)
-        await self._delete_all(spending, spending.c.day < days - KEPT_SPENDING_DAYS)
-
-    async def _delete_ended_holds(self) -> None:
-        hold = self._database.tables.hold
-        await self._delete_all(hold, hold.c.until <= self._leases.now())
 
     async def _delete_or_move(self, chat_id: str, of_chat: Sequence[Condition]) -> None:
         """Move the artifacts of a deleted chat that another chat names, and delete the rest."""

@@ -64,8 +64,7 @@ def complete_summary(
     """
     turns, points = assignment.turns, open_points(assignment.earlier)
     calls = tool_lines(turns)
-    attached = attachment_names(entry.item for turn in turns for entry in turn.entries)
-    paths = tuple(dict.fromkeys([*attached, *_paths_in(turns)]))
+    paths = tuple(dict.fromkeys(_paths_in(turns)))
     base = Summary(
         ModelSummary(""),
         resolved=tuple(points[number] for number in model_summary.resolved if number in points),
@@ -209,10 +208,11 @@ _FILE = re.compile(
 
 
 def _paths_in(turns: Sequence[Turn]) -> Iterator[str]:
-    """Yield the links and files that the models' texts name, then those of the users', which are shown anyway.
+    """Yield attachments, then links and files that models' texts name, then those of users', which are shown anyway.
 
     Each time the first of every turn comes first.
     """
+    yield from attachment_names(entry.item for turn in turns for entry in turn.entries)
     for role in ("assistant", "user"):
         yield from _interleave(mentioned_paths(turn_text(turn, role)) for turn in turns)
 

@@ -39,15 +39,12 @@ def _object(**fields: Any) -> Mapping[str, Any]:
 
 
 _TEXT, _NUMBER = {"type": "string"}, {"type": "integer"}
+_CONSTRAINT = _object(turn=_NUMBER, quote=_TEXT, revoked_in_turn=_NUMBER, revoked_by=_TEXT)
 _SCHEMAS: Mapping[str, Any] = {
-    "summary_text": _TEXT,
-    "goal": _TEXT,
-    "constraints": {
-        "type": "array",
-        "items": _object(turn=_NUMBER, quote=_TEXT, revoked_in_turn=_NUMBER, revoked_by=_TEXT),
-    },
-    "resolved": {"type": "array", "items": _NUMBER},
+    **dict.fromkeys(("summary_text", "goal"), _TEXT),
     **{name: {"type": "array", "items": _object(turn=_NUMBER, text=_TEXT)} for name in MODEL_LISTS},
+    "constraints": {"type": "array", "items": _CONSTRAINT},
+    "resolved": {"type": "array", "items": _NUMBER},
 }
 SUMMARY_SCHEMA: Mapping[str, Any] = MappingProxyType(
     _object(**{name: _SCHEMAS[name] for name in MODEL_FIELDS})
@@ -151,8 +148,7 @@ def standalone_request(
 
     A transcript of more than `max_source_tokens`, as `count` counts, is truncated in its middle.
     """
-    transcript = render_transcript(assignment.turns, first_turn=assignment.first_turn)
-    text = truncate_to_tokens(transcript, max_source_tokens, count)
+    text = truncate_to_tokens("\n".join(_framed(assignment)), max_source_tokens, count)
     return (
         _message("system", f"{_TASK} {_LOCATION}", _RULES, _length(max_tokens), _FORM),
         _message(
@@ -256,10 +252,9 @@ def tool_lines(turns: Sequence[Turn]) -> tuple[str, ...]:
     return tuple(_call_line(call, fact, number) for (call, fact), number in times.items())
 
 
-def render_transcript(turns: Sequence[Turn], *, first_turn: int = 1) -> str:
-    """Return the turns as text in a frame of tags; tool results as facts, without reasoning."""
-    framed = []
-    for number, turn in enumerate(turns, start=first_turn):
+def _framed(assignment: SummaryAssignment) -> Iterator[str]:
+    """Yield the turns as text in a frame of tags; tool results as facts, without reasoning."""
+    for number, turn in enumerate(assignment.turns, start=assignment.first_turn):
         calls = _calls(turn)
         for item in _items(turn):
             tag, text = "tool_call", ""
@@ -270,8 +265,7 @@ def render_transcript(turns: Sequence[Turn], *, first_turn: int = 1) -> str:
                 text = _call_line(*next(calls))
             if text:
                 numbered = f'{tag} turn="{number}"' if tag == "user" else tag
-                framed.append(f"<{numbered}>\n{_FRAME.sub(NO_TAG, text)}\n</{tag}>")
-    return "\n".join(framed)
+                yield f"<{numbered}>\n{_FRAME.sub(NO_TAG, text)}\n</{tag}>"
 
 
 def _items(turn: Turn) -> Iterator[Item]:

@@ -302,8 +302,7 @@ class SummaryIndex:
     def entries(self, count: int) -> tuple[DigestedItem, ...]:
         """Return the message that replaces the first `count` segments, with the available summaries; () if empty."""
         if count not in self._entries:
-            cover = (target.segment for target in self._cover(count))
-            summaries = [self._available[segment] for segment in cover if segment in self._available]
+            summaries = [summary for _, summary in self.cover(count) if summary]
             record = self._record.text(self._turns(count), self._record_tokens)
             message = summary_message(summaries, self._conversation.external_summaries, record)
             self._entries[count] = (digest_item(message),) if message else ()
@@ -311,17 +310,20 @@ class SummaryIndex:
 
     def cover(self, count: int) -> Iterator[tuple[SummaryTarget, Summary | None]]:
         """Yield what replaces the first `count` segments: targets with their summaries, None where one is missing."""
-        return ((target, self._available.get(target.segment)) for target in self._cover(count))
+        for group in group_segments(count, self._sizes.max_summaries):
+            for target in self._cover_group(group):
+                yield target, self._available.get(target.segment)
 
     def missing(self, count: int) -> tuple[SummaryTarget, ...]:
         """Return what must be summarized before the first `count` segments can be replaced."""
         if count not in self._missing:
-            self._missing[count] = self._without_summary(self._cover(count))
+            cover = self.cover(count)
+            self._missing[count] = tuple(target for target, summary in cover if summary is None)
         return self._missing[count]
 
     def desired(self, count: int) -> tuple[SummaryTarget, ...]:
         """Return the groups that should have one summary and have none; parts of them may have summaries."""
-        return self._without_summary(self._grouped(count))
+        return tuple(target for target in self._grouped(count) if target.segment not in self._available)
 
     @cached_property
     def _sources_tokens(self) -> tuple[int, ...]:
@@ -337,16 +339,8 @@ class SummaryIndex:
         """The turns of the first `count` segments."""
         return range(self.ends[count - 1] if count else 0)
 
-    def _without_summary(self, targets: Iterator[SummaryTarget]) -> tuple[SummaryTarget, ...]:
-        return tuple(target for target in targets if target.segment not in self._available)
-
     def _grouped(self, count: int) -> Iterator[SummaryTarget]:
         return map(self._target, group_segments(count, self._sizes.max_summaries))
-
-    def _cover(self, count: int) -> Iterator[SummaryTarget]:
-        """Yield the targets whose summaries replace the first `count` segments."""
-        for group in group_segments(count, self._sizes.max_summaries):
-            yield from self._cover_group(group)
 
     def _cover_group(self, group: range) -> Sequence[SummaryTarget]:
         """Return the group as one, unless only parts of it (or parts of these) have summaries."""
@@ -383,19 +377,21 @@ def summaries_before(target: SummaryTarget, found: Mapping[Segment, Summary]) ->
     index = len(target.chains_before) - 1
     while index > 0:
         segment = ends.get(target.chains_before[index])
-        if segment is None or segment.start not in number:
-            index -= 1
-        else:
-            before.append(found[segment])
+        if segment and segment.start in number:
+            before.insert(0, found[segment])
             index = number[segment.start]
-    return tuple(reversed(before))
+        else:
+            index -= 1
+    return tuple(before)
 
 
 def summaries_within(target: SummaryTarget, found: Mapping[Segment, Summary]) -> tuple[Summary, ...]:
     """Return the summaries of parts of a target, those that begin first at the beginning."""
     chains = (target.segment.start, *(turn.chain for turn in target.turns))
     number = {chain: index for index, chain in enumerate(chains)}
-    parts = [part for part in found if {part.start, part.end} <= number.keys() and part != target.segment]
-    return tuple(
-        found[part] for part in sorted(parts, key=lambda part: (number[part.start], number[part.end]))
-    )
+    parts = {
+        (number[part.start], number[part.end]): summary
+        for part, summary in found.items()
+        if {part.start, part.end} <= number.keys() and part != target.segment
+    }
+    return tuple(parts[position] for position in sorted(parts))

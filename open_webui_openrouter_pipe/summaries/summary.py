@@ -194,7 +194,7 @@ def merge_constraints(constraints: Iterable[Constraint]) -> tuple[Constraint, ..
         key = each.turn, each.quote
         if each.revoked_by or key not in found:
             found[key] = each
-    revoked = {(each.turn, each.quote) for each in found.values() if each.revoked_by}
+    revoked = [key for key, each in found.items() if each.revoked_by]
     # A summary of several segments may quote less of what a later one knows as revoked.
     return tuple(
         each

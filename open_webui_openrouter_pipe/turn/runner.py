@@ -17,8 +17,8 @@ from typing import Any, Final, cast
 from ..conversation.conversation import Conversation
 from ..errors import ContextTooLong, PipeError, ReasoningRejected
 from ..history.artifacts import MissingArtifact, MissingReason
-from ..history.build import BuiltHistory, History, Options, build_input, present_prompt, with_round
-from ..history.reading import read_history
+from ..history.build import BuiltHistory, Options, build_input, present_prompt, with_round
+from ..history.reading import History, read_history
 from ..history.steady import SteadyPrompt, steady_prompt
 from ..planning.plan import Plan
 from ..ports import Failed, KeptPrompt, LoadedArtifacts, Notice, Prompts, RequestOrigin
@@ -205,9 +205,7 @@ class TurnRunner:
         await self._report_missing(built, loaded)
         answer = await self._send(built)
         if isinstance(answer.error, ReasoningRejected) and built.replayed and not answer.shown:
-            self.memory.rejected.add(
-                self.origin.user_id, [reasoning.artifact_id for reasoning in built.replayed]
-            )
+            self.memory.rejected.add(self.origin.user_id, [*built.replayed])
             await self.channel.put(Notice(notice("reasoning_rejected")))
             stripped = self._build(history, loaded, steady, strip_reasoning=True)
             answer = await self._send(await self._with_attachments(stripped))
@@ -237,7 +235,6 @@ class TurnRunner:
         }
         options = Options(
             model_id=self.origin.model,
-            chat_id=self.origin.chat_id,
             base_system_prompt=self.base_system_prompt,
             base_user_prompt=self.base_user_prompt,
             strip_reasoning=strip_reasoning,
@@ -317,7 +314,7 @@ class TurnRunner:
             reported=self.memory.reported,
             own=own,
         )
-        new_prompt, answer = built.prompt_change == "new", round_.answer
+        new_prompt, answer = bool(built.steady and built.steady.change == "new"), round_.answer
         await self.spending.open(plan, request, self.channel.put, new_prompt=new_prompt)
         try:
             await round_.run(request.body)
@@ -329,7 +326,7 @@ class TurnRunner:
 
     async def _delete_replayed(self, built: BuiltHistory) -> None:
         """Delete reasoning of earlier turns, which nobody needs once the turn after it has ended well."""
-        ids = [reasoning.artifact_id for reasoning in built.replayed if not reasoning.in_latest_turn]
+        ids = [ulid for ulid, turn in built.replayed.items() if turn < built.turns[-1]]
         if not ids:
             return
         try:

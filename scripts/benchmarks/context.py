@@ -1,4 +1,4 @@
-"""What context management costs and saves, without any model: money, counting, calibration, time.
+"""What context management costs and saves, without any model: money, calibration, time.
 
 Money: agent chats of 20, 40 and 80 turns (8,000 tokens of system prompt; each turn 200 tokens of the user, three
 tool outputs of about 2,000 in as many rounds and an answer of 600: four requests), sent to the stand-in's model
@@ -7,8 +7,8 @@ costs, divided by the plain input price. A fixed batch prunes as soon as so many
 is chosen in hindsight, never and each turn among them.
 
 Goals: batched pruning within 3 % of the best fixed batch from 40 turns on; at least 1.75 times cheaper than pruning
-each turn at Anthropic's prices; the estimate at most 5 % under and 10 % over o200k_base, at 5 MB/s; after
-five turns of calibration 95 % of the errors at most 5 %; a chat of a million counted tokens planned in 20 ms.
+each turn at Anthropic's prices; after five turns of calibration 95 % of the errors at most 5 %; a chat of a million
+counted tokens planned in 20 ms.
 """
 
 from __future__ import annotations
@@ -41,10 +41,8 @@ from open_webui_openrouter_pipe.openrouter.request import with_breakpoints
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import LIMIT_STEPS_PER_UNIT, ModelTerms, PlanCaches, plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
-from scripts.benchmarks._aims import WINDOWS_TOKENS, measure_aims, tables
 from scripts.benchmarks._chats import (
     ROUNDS,
-    SHAPES,
     agent_chat,
     call_and_output,
     log_line,
@@ -52,6 +50,7 @@ from scripts.benchmarks._chats import (
     row,
     text_of,
 )
+from scripts.benchmarks.aims import measure_aims
 from scripts.paths import ROOT
 from scripts.standin.cache import CachedModel, CacheRule, Prices, PromptCache, Segment
 
@@ -84,7 +83,9 @@ class Market:
         cached = self.prices.read < 1
         read, write = Decimal(str(self.prices.read)), Decimal(str(self.prices.write))
         prices = Prices(
-            Decimal(1), cache_read=read if cached else None, cache_write=write if cached else None
+            Decimal(1),
+            input_cache_read=read if cached else None,
+            input_cache_write=write if cached else None,
         )
         return CachedModel("model", prices, self.rule)
 
@@ -114,7 +115,6 @@ def run() -> dict[str, Any]:
     return {
         "aims": measure_aims(),
         "cost_kilotokens": measure_cost(),
-        "counting": measure_counting(),
         "calibration": measure_calibration(),
         "planning": measure_planning(),
     }
@@ -219,19 +219,7 @@ class _AgentChat:
         return self._units[name]
 
 
-# --- counting ------------------------------------------------------------------------------------------------
-
-
-def measure_counting() -> dict[str, Any]:
-    """The estimate's error against o200k_base for each kind of text, and its speed."""
-    texts = sample_texts()
-    joined = "\n".join(texts.values()) * 4
-    seconds = _best_seconds(lambda: estimate_tokens(joined), clock=time.perf_counter)
-    results: dict[str, Any] = {"megabytes_per_second": round(len(joined.encode()) / seconds / 1e6, 1)}
-    if encode := vocabulary("o200k_base"):
-        errors = {name: estimate_tokens(text) / len(encode(text)) - 1 for name, text in texts.items()}
-        results["error_against_o200k"] = {name: round(error, 4) for name, error in errors.items()}
-    return results
+# --- texts of all kinds ---------------------------------------------------------------------------------------
 
 
 def vocabulary(name: str) -> Callable[[str], Sequence[int]] | None:
@@ -359,18 +347,15 @@ def _million(source: str) -> tuple[list[Item], list[int]]:
     return items, turns
 
 
-def _best_seconds(work: Callable[[], object], clock: Callable[[], float] = time.process_time) -> float:
+def _best_seconds(work: Callable[[], object]) -> float:
     """The shortest of several runs, so that another program's noise counts little."""
 
     def once() -> float:
-        started = clock()
+        started = time.process_time()
         work()
-        return clock() - started
+        return time.process_time() - started
 
     return min(once() for _ in range(REPEATS))
 
 
 BENCHMARKS = {"context": run}
-
-if __name__ == "__main__":
-    print("\n".join(tables(measure_aims(SHAPES, WINDOWS_TOKENS))))

@@ -1,9 +1,8 @@
 """How one worker bears many answers that begin at once, and what each of them costs it.
 
-Lone requests beside bare httpx, in turns; a hundred short answers one after the other; and bursts of answers that begin
-together, first short ones, which show what a request costs, then long ones side by side. Each of these in a process of
-its own, with uvloop and a SQLite file with the pool and the settings of Open WebUI's own (`internal/db.py`). `bare` is
-httpx alone.
+Lone requests beside bare httpx, in turns; and bursts of answers that begin together, first short ones, which show what
+a request costs, then long ones side by side. Each of these in a process of its own, with uvloop and a SQLite file with
+the pool and the settings of Open WebUI's own (`internal/db.py`). `bare` is httpx alone.
 
 The stand-in thinks about each request, which on a small machine takes longer than what is measured. So it is asked once
 for each kind of answer, and another process sends its bytes again: an event at a time, paced where the request says so.
@@ -19,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
@@ -39,14 +38,13 @@ from scripts.harness.page import KEY, SECRET_KEY, FakeRecords
 from scripts.standin import StandIn
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
 
 MODEL = "openai/gpt-5.2"
 BURSTS = (30, 100, 300)
 DELTAS = 200
 PACE_SECONDS = 0.1
 LONE_REQUESTS = 40
-SEQUENTIAL_REQUESTS = 100
 _WATCH_SECONDS = 0.005
 _FINISH_SECONDS = 3.0
 """What is written beside the requests is written by then."""
@@ -68,8 +66,7 @@ def run() -> dict[str, Any]:
         assert server.stdout
         try:
             base_url = server.stdout.readline().strip()
-            parts = {"lone": "lone", "sequential": "sequential"}
-            parts |= {f"burst_of_{streams}": str(streams) for streams in BURSTS}
+            parts = {"lone": "lone", **{f"burst_of_{streams}": str(streams) for streams in BURSTS}}
             return {
                 name: json.loads(subprocess.check_output([*command, what, base_url]))
                 for name, what in parts.items()
@@ -93,13 +90,9 @@ def request_body(text: str) -> dict[str, Any]:
 
 
 class Replies:
-    """HTTP/1.1 as far as httpx speaks it, with the list of models, and answers by how many deltas they have.
-
-    `GET /connections` tells how many connections there have been.
-    """
+    """HTTP/1.1 as far as httpx speaks it, with the list of models, and answers by how many deltas they have."""
 
     def __init__(self) -> None:
-        self.connections = 0
         with StandIn() as standin, httpx.Client(base_url=standin.base_url, headers=_AUTHORIZED) as client:
             self._models = client.get("/models").content
             self._answers: dict[int, list[bytes]] = {}
@@ -110,7 +103,6 @@ class Replies:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection until the client leaves."""
-        self.connections += 1
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -119,9 +111,8 @@ class Replies:
                 if head.startswith(b"POST"):
                     await self._stream(writer, body)
                 else:
-                    content = self._models if b"/models" in head else json.dumps(self.connections).encode()
                     kind = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
-                    writer.write(kind + b"content-length: %d\r\n\r\n%b" % (len(content), content))
+                    writer.write(kind + b"content-length: %d\r\n\r\n%b" % (len(self._models), self._models))
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
@@ -155,13 +146,8 @@ async def _work(what: str, base_url: str) -> dict[str, Any]:
     """Measure in a worker that was just started and has answered once."""
     with tempfile.TemporaryDirectory() as folder:
         connect: dict[str, Any] = {"check_same_thread": False}
-        engine = create_async_engine(
-            f"sqlite+aiosqlite:///{folder}/webui.db",
-            connect_args=connect,
-            pool_size=512,
-            pool_timeout=30,
-            pool_recycle=3600,
-        )
+        pool = {"pool_size": 512, "pool_timeout": 30, "pool_recycle": 3600}
+        engine = create_async_engine(f"sqlite+aiosqlite:///{folder}/webui.db", connect_args=connect, **pool)
         sa.event.listen(engine.sync_engine, "connect", lambda each, _: set_up_sqlite(each, _HOST_SETTINGS))
         app = App(Host(Database(engine), FakeRecords(), SECRET_KEY))
         pipe = Pipe(lambda: app)
@@ -171,11 +157,7 @@ async def _work(what: str, base_url: str) -> dict[str, Any]:
             await _first_token(pipe, "warm", prompt(1))
             await app.idle()
             await asyncio.sleep(_FINISH_SECONDS)
-            if what == "lone":
-                return await _lone(pipe, base_url)
-            if what == "sequential":
-                return await _sequential(pipe, base_url, engine.sync_engine)
-            return await _burst(pipe, base_url, engine.sync_engine, int(what))
+            return await (_lone(pipe, base_url) if what == "lone" else _burst(pipe, base_url, int(what)))
         finally:
             await app.idle()
             await app.aclose()
@@ -215,29 +197,7 @@ async def _lone(pipe: Pipe, base_url: str) -> dict[str, float]:
     return {f"{name}_ms": _ms(seconds) for name, seconds in times.items()}
 
 
-async def _sequential(pipe: Pipe, base_url: str, engine: sa.Engine) -> dict[str, float]:
-    """Answers of one delta, so that what a request costs shows beside what its deltas cost."""
-    before = await _connections(base_url)
-    async with _counted(engine) as counts:
-        began = time.process_time()
-        for number in range(SEQUENTIAL_REQUESTS):
-            await _first_token(pipe, f"sequential {number}", prompt(1))
-        await asyncio.sleep(_FINISH_SECONDS)
-        seconds = time.process_time() - began
-    return {
-        "requests": SEQUENTIAL_REQUESTS,
-        "new_connections": await _connections(base_url) - 1 - before,
-        "processor_ms_per_request": _ms(seconds / SEQUENTIAL_REQUESTS),
-        **{f"{name}_per_request": count / SEQUENTIAL_REQUESTS for name, count in counts.items()},
-    }
-
-
-async def _connections(base_url: str) -> int:
-    async with httpx.AsyncClient() as client:
-        return int((await client.get(f"{base_url}/connections")).json())
-
-
-async def _burst(pipe: Pipe, base_url: str, engine: sa.Engine, streams: int) -> dict[str, float]:
+async def _burst(pipe: Pipe, base_url: str, streams: int) -> dict[str, float]:
     began = time.process_time()
     await asyncio.gather(*(_first_token(pipe, f"short {n}", prompt(1)) for n in range(streams)))
     await asyncio.sleep(_FINISH_SECONDS)
@@ -253,15 +213,14 @@ async def _burst(pipe: Pipe, base_url: str, engine: sa.Engine, streams: int) -> 
             lags.append(time.perf_counter() - began - _WATCH_SECONDS)
             peak_kb = max(peak_kb, _resident_kb())
 
-    async with _counted(engine) as counts:
-        watcher = asyncio.create_task(watch())
-        began = time.process_time()
-        firsts = await asyncio.gather(*(_first_token(pipe, f"chat {n}", long) for n in range(streams)))
-        await asyncio.sleep(_FINISH_SECONDS)
-        seconds = time.process_time() - began
-        watcher.cancel()
-        with suppress(asyncio.CancelledError):
-            await watcher
+    watcher = asyncio.create_task(watch())
+    began = time.process_time()
+    firsts = await asyncio.gather(*(_first_token(pipe, f"chat {n}", long) for n in range(streams)))
+    await asyncio.sleep(_FINISH_SECONDS)
+    seconds = time.process_time() - began
+    watcher.cancel()
+    with suppress(asyncio.CancelledError):
+        await watcher
     async with httpx.AsyncClient(limits=httpx.Limits(max_connections=None), timeout=60) as client:
         bare = await asyncio.gather(*(_bare_first_token(client, base_url) for _ in range(streams)))
     answered = [each for each in firsts if each]
@@ -275,27 +234,7 @@ async def _burst(pipe: Pipe, base_url: str, engine: sa.Engine, streams: int) -> 
         "processor_ms_per_request": _ms(seconds / streams),
         "processor_ms_per_short_request": _ms(short_seconds / streams),
         "memory_kb_per_stream": round((peak_kb - before_kb) / streams, 1),
-        **{f"{name}_per_request": round(count / streams, 3) for name, count in counts.items()},
     }
-
-
-@asynccontextmanager
-async def _counted(engine: sa.Engine) -> AsyncIterator[dict[str, int]]:
-    """Count what is executed and committed meanwhile."""
-    counts = {"statements": 0, "transactions": 0}
-
-    def execute(*_: Any) -> None:
-        counts["statements"] += 1
-
-    def commit(*_: Any) -> None:
-        counts["transactions"] += 1
-
-    listeners = (("before_cursor_execute", execute), ("commit", commit))
-    for name, listener in listeners:
-        sa.event.listen(engine, name, listener)
-    yield counts
-    for name, listener in listeners:
-        sa.event.remove(engine, name, listener)
 
 
 def _resident_kb() -> float:

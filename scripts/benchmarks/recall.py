@@ -1,17 +1,12 @@
-"""How much of what a long chat said still stands in a request that asks for it, and how long looking it up takes.
+"""How much of what a long chat said still stands in a request that asks for it.
 
-`recall`: three chats of 250,000 to 272,000 tokens (see `_recall_chats`), each with eighty facts. Each fact is asked for
-in other words by the chat's last message, in five windows, with the settings as they are by default; what counts is
-whether its exact words stand in the request, or in what the recall tool then answers: to the question as it stands, or
-to a query that a language model made of it. `shares_no_word` are the facts whose question shares no content word with
-the passage. `held_out` is every second fact: what is tuned is tuned for the others. Small talk ends each chat ten times
-more: nothing should be recalled for it. The summaries are the pipe's own, with a stand-in for the model's part:
-sentences of the segment, taken evenly from it, whatever they say. `python -m scripts.benchmarks.recall` prints a table.
-
-`lookup`: chats of the other benchmarks (an agent's, plain talk, ten languages), repeated with other numbers until they
-have a size, at four characters a token. `cold` is a first question, for which everything is indexed; `warm` the next
-ones, their median; `new_turn` a question after one more text; all in processor time. Goals at a million tokens: 20 ms
-warm, 200 ms cold.
+Three chats of 250,000 to 272,000 tokens (see `_recall_chats`), each with eighty facts. Each fact is asked for in other
+words by the chat's last message, in five windows, with the settings as they are by default; what counts is whether its
+exact words stand in the request, or in what the recall tool then answers: to the question as it stands, or to a query
+that a language model made of it. `shares_no_word` are the facts whose question shares no content word with the passage.
+`held_out` is every second fact: what is tuned is tuned for the others. Small talk ends each chat ten times more:
+nothing should be recalled for it. The summaries are the pipe's own, with a stand-in for the model's part: sentences of
+the segment, taken evenly from it, whatever they say.
 """
 
 from __future__ import annotations
@@ -19,12 +14,9 @@ from __future__ import annotations
 import json
 import re
 import statistics
-import time
-import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import sha256
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
@@ -42,18 +34,17 @@ from open_webui_openrouter_pipe.planning.recall import (
     question_of,
     quote_passages,
 )
-from open_webui_openrouter_pipe.recall.search import SourceText, make_query, new_index, search, texts_of_turns
+from open_webui_openrouter_pipe.recall.search import texts_of_turns
 from open_webui_openrouter_pipe.recall.tool import LookUp
 from open_webui_openrouter_pipe.responses.items import is_message
 from open_webui_openrouter_pipe.summaries.completion import complete_summary
 from open_webui_openrouter_pipe.summaries.prompt import SummaryAssignment
 from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary
-from scripts.benchmarks._chats import SHAPES, text_of
-from scripts.benchmarks._chats import write_chat as write_shape
+from scripts.benchmarks._chats import text_of
 from scripts.benchmarks._recall_chats import SMALL_TALK, STYLES, Fact, RecallChat, write_chat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from open_webui_openrouter_pipe.conversation.conversation import Conversation
     from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
@@ -64,7 +55,6 @@ WINDOWS_TOKENS = (200_000, 128_000, 64_000, 32_000, 16_000)
 MODEL_SHARE = 0.5
 """Of a summary's size: what the model itself writes of it; the pipe adds the rest."""
 SENTENCE_CHARACTERS = (30, 300)
-WAYS = ("without", "with", "question_looked_up", "after_one_call")
 
 _SENTENCE = re.compile(r"(?<=[.!?।])\s+|(?<=[。\uff01\uff1f])|\n")
 
@@ -222,70 +212,4 @@ def write_summary(target: SummaryTarget, counter: TokenCounter) -> Summary:
     return complete_summary(model, assignment, count=counter.text, max_tokens=target.max_tokens)
 
 
-def table(results: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[str]:
-    """Markdown: shares in percent, in brackets those of the facts that are held out."""
-    yield "| chat, window | without | with recall | question looked up | query looked up | tokens added | small talk |"
-    yield "| --- " * 7 + "|"
-    for name, windows in results.items():
-        for window, cell in windows.items():
-            ways = [f"{100 * cell[way]:.0f} ({100 * cell[f'{way}_held_out']:.0f})" for way in WAYS]
-            added = f"{cell['added_tokens_mean']:,} ({cell['added_tokens_most']:,})"
-            talk = f"{len(cell['small_talk_with_excerpts'])} of {len(SMALL_TALK)}"
-            yield f"| {' | '.join([f'{name}, {window}', *ways, added, talk])} |"
-
-
-# --- time ----------------------------------------------------------------------------------------------------
-
-SIZES_TOKENS = (10_000, 100_000, 300_000, 1_000_000)
-CHARACTERS_PER_TOKEN = 4
-REPEATS = 15
-QUESTION = "Which depot had the most refused deliveries in spring, and who was told about it?"
-CONTEXT = (
-    "The carriers' report is late again.",
-    "Please compare the tariffs of both carriers for heavy parcels.",
-)
-
-
-def measure_lookup() -> dict[str, dict[str, float]]:
-    """Search chats of all sizes; milliseconds and megabytes."""
-    return {f"{size // 1000}k": _search_times(_texts(size)) for size in SIZES_TOKENS}
-
-
-def _search_times(texts: Sequence[SourceText]) -> dict[str, float]:
-    """Search one chat, first without an index."""
-    index, query = new_index(), make_query(QUESTION, CONTEXT)
-
-    def milliseconds(sources: Sequence[SourceText]) -> float:
-        start = time.process_time()
-        search(sources, query, index)
-        return round((time.process_time() - start) * 1000, 2)
-
-    times = {"cold_ms": milliseconds(texts[:-1]), "new_turn_ms": milliseconds(texts)}
-    times["warm_ms"] = statistics.median(milliseconds(texts) for _ in range(REPEATS))
-    tracemalloc.start()
-    kept = new_index()
-    search(texts, query, kept)
-    times["memory_mb"] = round(tracemalloc.get_traced_memory()[0] / 1e6, 1)
-    tracemalloc.stop()
-    passages = sum(len(found.starts) for each in texts if (found := kept.texts.get(each.digest)))
-    return {"passages": passages, **times}
-
-
-def _texts(size_tokens: int) -> list[SourceText]:
-    """What the chats say, again and again with other numbers, up to a size."""
-    chats = [write_shape(SHAPES[name]) for name in ("agent 40", "plain 300", "ten languages 90")]
-    said = [text for chat in chats for item in chat.all_items()[0] if (text := text_of(item).strip())]
-    texts: list[SourceText] = []
-    left = size_tokens * CHARACTERS_PER_TOKEN
-    while left > 0:
-        number = len(texts)
-        text = f"{number} {said[number % len(said)]} {number * 7}"[:left]
-        texts.append(SourceText(number, "user", text, sha256(text.encode()).digest()[:16]))
-        left -= len(text)
-    return texts
-
-
-BENCHMARKS = {"recall": run, "lookup": measure_lookup}
-
-if __name__ == "__main__":
-    print("\n".join(table(run())))
+BENCHMARKS = {"recall": run}

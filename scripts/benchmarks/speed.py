@@ -1,9 +1,10 @@
-"""What the way of an answer costs without a network, and the first list of models after a restart.
+"""What attachments cost a request, and how long the first list of models takes; the network is a function.
 
-`stream` and `pipe`: an answer of many small deltas as OpenRouter writes them, cut into portions as a socket gives them.
-`stream` measures what one delta costs between the socket and the effect: bytes, frame, event, effect; `pipe` the whole
-pipe, from the host's call to the host's events, with one sealed reasoning item in front, so that something is sealed,
-stored (in SQLite) and marked. Both are processor time, not the time for which deltas are batched.
+`media`: a chat of 20 turns with ten images of 1 MB and a PDF of 5 MB. The images come as Open WebUI sends them, as data
+URLs, and the PDF by its id in the host's storage. For each turn: how long the request takes until it is on its way, how
+much is newly encoded, the longest time for which the event loop does nothing else, and whether the parts of earlier
+turns have the same bytes as before. That time is measured twice: by the clock, which on a busy machine counts what
+other processes take, and by how much processor time this process takes meanwhile, which does not.
 
 `catalog`: how long the first list of models takes after a restart while OpenRouter cannot be reached. Each repeat is a
 new app that finds the last good list of 700 models on disk. The administrator's filters and variants are those of a
@@ -16,9 +17,14 @@ import asyncio
 import gc
 import json
 import logging
+import random
 import tempfile
 import time
+import tracemalloc
+from base64 import b64encode
 from contextlib import aclosing
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, cast
@@ -26,8 +32,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 
 from open_webui_openrouter_pipe.app import App
-from open_webui_openrouter_pipe.responses.effects import Decoder, parse_event
-from open_webui_openrouter_pipe.responses.reducer import Reducer
+from open_webui_openrouter_pipe.ports import FileContent
 from open_webui_openrouter_pipe.settings import read_settings
 from open_webui_openrouter_pipe.valves import Valves
 from open_webui_openrouter_pipe.worker import Host
@@ -36,133 +41,161 @@ from scripts.harness.page import KEY, SECRET_KEY, FakeRecords, PipeInProcess
 from scripts.standin import catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator
 
     from open_webui_openrouter_pipe.pipe import Pipe
 
 BASE_URL = "http://openrouter.invalid/api/v1"
-DELTAS = 2_000
-PORTION_BYTES = 1_400
-STREAM_REPEATS = 15
-PIPE_REPEATS = 9
-
-REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2VhbGVk" * 100}
 MODEL = {
     "id": "openai/gpt-5.2",
     "name": "A model",
     "context_length": 400_000,
-    "architecture": {"input_modalities": ["text"], "output_modalities": ["text"]},
+    "architecture": {"input_modalities": ["text", "image", "file"], "output_modalities": ["text"]},
     "supported_parameters": ["reasoning", "tools"],
 }
 
 
-def portions_of(deltas: int, *earlier: dict[str, Any]) -> list[bytes]:
-    """The stream of an answer of so many deltas after some other items."""
-    text, index = " word", len(earlier)
-    item = {"id": "msg_1", "type": "message", "status": "in_progress", "role": "assistant", "content": []}
-    part = {"type": "output_text", "text": text * deltas, "annotations": [], "logprobs": []}
-    whole = {**item, "status": "completed", "content": [part]}
-    where = {"output_index": index, "item_id": item["id"], "content_index": 0}
-    delta = {"type": "response.output_text.delta", **where, "delta": text, "logprobs": []}
-    end = {"id": "gen-1", "status": "completed", "output": [*earlier, whole]}
-    events = [
-        *(
-            {"type": f"response.output_item.{what}", "output_index": at, "item": other}
-            for at, other in enumerate(earlier)
-            for what in ("added", "done")
-        ),
-        {"type": "response.output_item.added", "output_index": index, "item": item},
-        *({**delta, "sequence_number": number} for number in range(deltas)),
-        {"type": "response.output_item.done", "output_index": index, "item": whole},
-        {"type": "response.completed", "response": end},
-    ]
-    stream = b"".join(f"data: {json.dumps(event)}\n\n".encode() for event in events) + b"data: [DONE]\n\n"
-    return [stream[at : at + PORTION_BYTES] for at in range(0, len(stream), PORTION_BYTES)]
+# --- attachments ---------------------------------------------------------------------------------------------
+
+TURNS = 20
+IMAGES = 10
+IMAGE_BYTES = 1_000_000
+PDF_BYTES = 5_000_000
+LOOK_SECONDS = 0.001
+
+_ENDED = {"type": "response.completed", "response": {"id": "gen-1", "status": "completed", "output": []}}
+ANSWER = f"data: {json.dumps(_ENDED)}\n\ndata: [DONE]\n\n"
 
 
-def measure_stream() -> dict[str, float]:
-    """Microseconds of processor time per delta (median): the whole way, and each station alone."""
-    portions = portions_of(DELTAS)
-    frames = _frames(portions)
-    events = [parse_event(frame) for frame in frames]
-    works: dict[str, Callable[[], object]] = {
-        "total": lambda: _reduce([parse_event(frame) for frame in _frames(portions)]),
-        "sse": lambda: _frames(portions),
-        "events": lambda: [parse_event(frame) for frame in frames],
-        "reducer": lambda: _reduce(events),
-    }
-    times = {f"{name}_us_per_delta": round(_median_us(work) / DELTAS, 2) for name, work in works.items()}
-    return {"deltas": DELTAS, **times}
+@dataclass
+class _Network(httpx.AsyncBaseTransport):
+    """The catalogue, and an answer to every request; keeps when the last one arrived, and the bodies in portions."""
 
+    bodies: list[list[bytes]] = field(default_factory=list)
+    arrived_seconds: float = 0.0
 
-def _median_us(work: Callable[[], object]) -> float:
-    seconds = []
-    for _ in range(STREAM_REPEATS):
-        started = time.process_time()
-        work()
-        seconds.append(time.process_time() - started)
-    return median(seconds) * 1e6
-
-
-def _frames(portions: Sequence[bytes]) -> list[str]:
-    decoder = Decoder()
-    frames = [frame for portion in portions for frame in decoder.feed(portion)]
-    return [*frames, *decoder.flush()]
-
-
-def _reduce(events: Sequence[dict[str, Any]]) -> int:
-    reducer = Reducer()
-    return sum(len(reducer.feed(event)) for event in events) + len(reducer.close())
-
-
-async def measure_pipe() -> dict[str, float]:
-    """Medians: microseconds per delta of a long answer, and milliseconds per request of an answer of one delta."""
-    streams = {deltas: portions_of(deltas, REASONING) for deltas in (1, DELTAS)}
-
-    def answer(request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
             return httpx.Response(200, json={"data": [MODEL]})
-        stream = _Portions(streams[int(json.loads(request.content)["user"])])
-        return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=stream)
+        self.bodies.append([portion async for portion in cast("httpx.AsyncByteStream", request.stream)])
+        self.arrived_seconds = time.perf_counter()
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=ANSWER)
 
+
+@dataclass
+class _Storage:
+    """The host's storage, with one PDF."""
+
+    pdf: bytes
+    read_bytes: int = 0
+
+    async def read(self, user_id: str, file_id: str, *, max_bytes: int) -> FileContent:
+        """Read the PDF."""
+        del user_id, file_id, max_bytes
+        self.read_bytes += len(self.pdf)
+        return FileContent("report.pdf", "application/pdf", self.pdf)
+
+    def __getattr__(self, name: str) -> Any:
+        """Nothing is downloaded or drawn here."""
+        raise AssertionError(name)
+
+
+async def measure_media() -> dict[str, float]:
+    """Medians and maxima over the turns of a chat, in milliseconds and megabytes."""
+    storage, network = _Storage(_pdf()), _Network()
+    files = cast("Any", storage)
     with tempfile.TemporaryDirectory() as folder:
-        transport = httpx.MockTransport(answer)
-        host = PipeInProcess(Path(folder), base_url=BASE_URL, transport=transport, COST_LINE="forecast")
+        host = PipeInProcess(
+            Path(folder), base_url=BASE_URL, transport=network, files=files, COST_LINE="forecast"
+        )
         async with host as pipe:
-            await _seconds(pipe, 1)
-            await host.app.idle()
-            long, short = [
-                median([await _seconds(pipe, deltas) for _ in range(PIPE_REPEATS)]) for deltas in (DELTAS, 1)
-            ]
-    return {
-        "deltas": DELTAS,
-        "us_per_delta": round((long - short) / DELTAS * 1e6, 2),
-        "ms_per_request": round(short * 1e3, 2),
+            turns = [await _turn(pipe, network, messages) for messages in _chats()]
+            sent = network.bodies[:]
+            peak_mb = await _peak_mb(pipe, _chats()[-1])
+    milliseconds, stalls, floors, own_stalls = zip(*turns, strict=True)
+    inputs = [json.loads(b"".join(body))["input"] for body in sent]
+    changed = sum(later[: len(earlier)] != earlier for earlier, later in pairwise(inputs))
+    results = {
+        "request_mb": sum(map(len, sent[-1])) / 1e6,
+        "first_ms": milliseconds[0],
+        "last_ms": milliseconds[-1],
+        "median_ms": median(milliseconds),
+        "longest_stall_ms": max(stalls),
+        "median_stall_ms": median(stalls),
+        "stall_of_an_idle_loop_ms": max(floors),
+        "longest_stall_processor_ms": max(own_stalls),
+        "median_stall_processor_ms": median(own_stalls),
+        "peak_mb": peak_mb,
+        "read_mb": storage.read_bytes / 1e6,
+        "turns_with_changed_parts": float(changed),
     }
+    return {name: round(value, 1) for name, value in results.items()}
 
 
-async def _seconds(pipe: Pipe, deltas: int) -> float:
-    """How long the pipe's own process works on one answer; the body's `user` tells the network its length."""
-    messages = [{"role": "user", "content": "Go."}]
-    body = {"model": f"openrouter.{MODEL['id']}", "stream": True, "messages": messages, "user": str(deltas)}
+async def _turn(pipe: Pipe, network: _Network, messages: list[Any]) -> tuple[float, float, float, float]:
+    """How long until the request is there, and the longest stalls of the loop: in the request, and in an idle loop."""
+    floor, _ = await _longest_stalls_ms(asyncio.create_task(asyncio.sleep(0.2)))
+    started = time.perf_counter()
+    stall, own_stall = await _longest_stalls_ms(asyncio.create_task(_answer(pipe, messages)))
+    return (network.arrived_seconds - started) * 1e3, stall, floor, own_stall
+
+
+async def _answer(pipe: Pipe, messages: list[Any]) -> None:
+    body = {"model": f"openrouter.{MODEL['id']}", "stream": True, "messages": messages}
     metadata = {"chat_id": "chat", "message_id": "message"}
-    started = time.process_time()
     events = await pipe.pipe(body, __user__={"id": "user"}, __metadata__=metadata)
     async for _ in cast("AsyncGenerator[Any]", events):
         pass
-    return time.process_time() - started
 
 
-class _Portions(httpx.AsyncByteStream):
-    """Bytes in the portions in which a socket gives them."""
+async def _longest_stalls_ms(work: asyncio.Task[None]) -> tuple[float, float]:
+    """While something is done, by the clock, and by the processor time of this process."""
+    longest = own = 0.0
+    while not work.done():
+        began, own_began = time.perf_counter(), time.process_time()
+        await asyncio.sleep(LOOK_SECONDS)
+        longest = max(longest, time.perf_counter() - began - LOOK_SECONDS)
+        own = max(own, time.process_time() - own_began)
+    await work
+    return longest * 1e3, own * 1e3
 
-    def __init__(self, portions: Sequence[bytes]) -> None:
-        self._portions = portions
 
-    async def __aiter__(self) -> AsyncGenerator[bytes]:
-        for portion in self._portions:
-            yield portion
-            await asyncio.sleep(0)
+async def _peak_mb(pipe: Pipe, messages: list[Any]) -> float:
+    """What one request of the whole chat needs at most, beside the chat itself."""
+    tracemalloc.start()
+    try:
+        await _answer(pipe, messages)
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
+
+
+def _chats() -> list[list[Any]]:
+    """The messages of each turn: the PDF with the first, an image with each of the next ten."""
+    messages: list[Any] = []
+    chats = []
+    for turn in range(TURNS):
+        parts: list[Any] = [{"type": "text", "text": f"Question {turn}."}]
+        if turn == 0:
+            parts.append({"type": "file", "file": {"file_id": "pdf", "filename": "report.pdf"}})
+        elif turn <= IMAGES:
+            url = f"data:image/png;base64,{b64encode(_png(turn)).decode()}"
+            parts.append({"type": "image_url", "image_url": {"url": url}})
+        messages.append({"role": "user", "content": parts})
+        chats.append(list(messages))
+        messages.append({"role": "assistant", "content": "An answer."})
+    return chats
+
+
+def _png(number: int) -> bytes:
+    """The head of a PNG of 1,024 by 1,024 pixels, and bytes that nothing can compress."""
+    head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (1024).to_bytes(4, "big") * 2 + b"\x08\x02\0\0\0"
+    return head + random.Random(number).randbytes(IMAGE_BYTES)  # noqa: S311 - any bytes
+
+
+def _pdf() -> bytes:
+    page = b"1 0 obj<</Type/Pages/Count 40>>endobj\n"
+    return b"%PDF-1.7\n" + page + random.Random(0).randbytes(PDF_BYTES) + b"\n%%EOF"  # noqa: S311 - as above
 
 
 # --- the first list of models --------------------------------------------------------------------------------
@@ -226,7 +259,6 @@ def _refuse(_: httpx.Request) -> httpx.Response:
 
 
 BENCHMARKS = {
-    "stream": measure_stream,
-    "pipe": lambda: asyncio.run(measure_pipe()),
+    "media": lambda: asyncio.run(measure_media()),
     "catalog": lambda: asyncio.run(measure_catalog()),
 }

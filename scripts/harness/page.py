@@ -79,17 +79,13 @@ class PipeInProcess:
         self.pipe = Pipe(self._build)
         self.pipe.valves = Pipe.Valves(**{"API_KEY": KEY, "BASE_URL": base_url, "COST_LINE": "off", **valves})
 
-    def open_database(self) -> Database:
-        """A file in the directory."""
-        return open_database(f"sqlite:///{self._directory / 'rows.db'}")
-
     @property
     def app(self) -> App:
         """What the pipe was built on."""
         return self._apps[-1]
 
     def _build(self) -> App:
-        self._database = self.open_database()
+        self._database = open_database(f"sqlite:///{self._directory / 'rows.db'}")
         resources = Host(self._database, FakeRecords(), SECRET_KEY, files=self._files)
         self._apps.append(App(resources, transport=self._transport, clock=self._clock))
         return self.app

@@ -13,7 +13,7 @@ import subprocess
 from abc import ABC, abstractmethod
 from pathlib import Path
 
-from scripts import machine
+from scripts.environment import find_program
 from scripts.launch.process import Program
 
 START_SECONDS = 300.0
@@ -22,7 +22,7 @@ STOP_SECONDS = 60.0
 
 def missing_server_programs() -> list[str]:
     """The programs that the servers below need and this machine lacks."""
-    return [name for name in ("redis-server", "postgres", "initdb") if machine.find(name) is None]
+    return [name for name in ("redis-server", "postgres", "initdb") if find_program(name) is None]
 
 
 def unused_port() -> int:
@@ -146,7 +146,7 @@ def _unprivileged(directory: Path) -> list[str]:
 
 
 def _program(name: str) -> str:
-    found = machine.find(name)
+    found = find_program(name)
     if found is None:
         raise FileNotFoundError(f"{name} is not installed")
     return str(found)

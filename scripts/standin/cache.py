@@ -60,9 +60,9 @@ class Prices:
 
     prompt: Decimal = Decimal(0)
     completion: Decimal = Decimal(0)
-    cache_read: Decimal | None = None
-    cache_write: Decimal | None = None
-    cache_write_long: Decimal | None = None
+    input_cache_read: Decimal | None = None
+    input_cache_write: Decimal | None = None
+    input_cache_write_1h: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,8 @@ def _chain(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def _input_cost(model: CachedModel, total: int, cached: int, written: int) -> Decimal:
     prices = model.prices
     long_lived = model.rule.ttl_seconds >= LONG_TTL_SECONDS
-    write = (prices.cache_write_long if long_lived else None) or prices.cache_write
-    read_price = prices.prompt if prices.cache_read is None else prices.cache_read
+    write = (prices.input_cache_write_1h if long_lived else None) or prices.input_cache_write
+    read_price = prices.prompt if prices.input_cache_read is None else prices.input_cache_read
     write_price = prices.prompt if write is None else write
     plain = total - cached - written
     return plain * prices.prompt + cached * read_price + written * write_price

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from .cache import SEARCH_DOLLARS, CachedModel, CacheRule, Prices
-from .errors import Refusal, router_error
+from .errors import RefusalError, router_error
 
 Family = Literal["openai", "anthropic", "google", "xai", "raw"]
 
@@ -40,21 +40,11 @@ NO_ENDPOINT = "No endpoints found that meet the routing requirements"
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
-    """Dollars per million tokens, as decimal text; an empty text leaves the field out."""
-
-    prompt: str = "0"
-    completion: str = "0"
-    read: str = ""
-    write: str = ""
-    write_long: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Model:
     """One model: what the catalogue says of it and how its provider behaves.
 
-    ``wire_extra`` replaces fields of its entry in /models, and ``omitted`` names those that the entry lacks.
+    ``rates`` are dollars per million tokens, by their names in /models; ``wire_extra`` replaces fields of its entry
+    there, and ``omitted`` names those that the entry lacks.
     """
 
     id: str
@@ -63,7 +53,7 @@ class Model:
     provider: str
     context_tokens: int
     max_output_tokens: int | None
-    rates: Rates
+    rates: dict[str, Decimal]
     rule: CacheRule
     inputs: tuple[str, ...] = ("text",)
     outputs: tuple[str, ...] = ("text",)
@@ -76,17 +66,7 @@ class Model:
     @property
     def cached(self) -> CachedModel:
         """The model as the prompt cache knows it."""
-        rates = self.rates
-        optional = {
-            "cache_read": rates.read,
-            "cache_write": rates.write,
-            "cache_write_long": rates.write_long,
-        }
-        prices = Prices(
-            Decimal(rates.prompt) / MILLION,
-            Decimal(rates.completion) / MILLION,
-            **{name: Decimal(rate) / MILLION for name, rate in optional.items() if rate},
-        )
+        prices = Prices(**{name: rate / MILLION for name, rate in self.rates.items()})
         return CachedModel(self.id, prices, self.rule)
 
     @property
@@ -94,7 +74,7 @@ class Model:
         """The provider's name in preferences."""
         return self.provider.lower().replace(" ", "-")
 
-    def refusal_by(self, preferences: dict[str, Any]) -> Refusal | None:
+    def refusal_by(self, preferences: dict[str, Any]) -> RefusalError | None:
         """Why the provider may not serve a request with these preferences; None when it may."""
         only, ignored = (
             {name.lower().partition("/")[0] for name in preferences.get(key) or []}
@@ -108,8 +88,8 @@ class Model:
             return router_error(404, NO_POLICY)
         precision, most = preferences.get("quantizations"), preferences.get("max_price") or {}
         too_dear = any(
-            Decimal(rate) > Decimal(str(most.get(name) or rate))
-            for name, rate in (("prompt", self.rates.prompt), ("completion", self.rates.completion))
+            self.rates[name] > Decimal(str(most.get(name) or self.rates[name]))
+            for name in ("prompt", "completion")
         )
         if too_dear or (precision and "unknown" not in precision):
             return router_error(404, NO_ENDPOINT)
@@ -161,21 +141,13 @@ class Model:
         }
 
     def _pricing(self) -> dict[str, str]:
-        rates = self.rates
-        shown = {
-            "prompt": rates.prompt,
-            "completion": rates.completion,
-            "input_cache_read": rates.read,
-            "input_cache_write": rates.write,
-            "input_cache_write_1h": rates.write_long,
-        }
         by_search = {"web_search": f"{SEARCH_DOLLARS}"} if self.family in SEARCHING_FAMILIES else {}
-        return {key: _per_token(rate) for key, rate in shown.items() if rate} | by_search
+        return {name: _per_token(rate) for name, rate in self.rates.items()} | by_search
 
 
-def _per_token(rate: str) -> str:
+def _per_token(rate: Decimal) -> str:
     """Dollars per million tokens as the catalogue's decimal text of dollars per token."""
-    text = f"{Decimal(rate) / MILLION:f}"
+    text = f"{rate / MILLION:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

@@ -7,11 +7,13 @@ frame the middle colour of the picture that was edited. It must not know request
 from __future__ import annotations
 
 import hashlib
-import zlib
+from io import BytesIO
+
+from PIL import Image
 
 SIDE_PIXELS = 64
 FRAME_PIXELS = 8
-Colour = tuple[int, int, int]
+Colour = tuple[int, ...]
 COLOURS: dict[str, Colour] = {
     "red": (214, 40, 40),
     "orange": (247, 127, 0),
@@ -22,21 +24,18 @@ COLOURS: dict[str, Colour] = {
     "black": (17, 17, 17),
     "white": (250, 250, 250),
 }
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
-TRUECOLOUR = bytes([8, 2, 0, 0, 0])
 
 
 def draw(prompt: str, edited: bytes | None = None, aspect_ratio: str = "1:1") -> bytes:
     """A PNG whose longer side has SIDE_PIXELS, with a frame of FRAME_PIXELS."""
     middle = colour_of(prompt)
-    frame = middle if edited is None else middle_colour(edited)
-    width, height = size_of(aspect_ratio)
-    edge = bytes(frame) * width
-    side, inner = bytes(frame) * FRAME_PIXELS, bytes(middle) * (width - 2 * FRAME_PIXELS)
-    rows = [edge] * FRAME_PIXELS + [side + inner + side] * (height - 2 * FRAME_PIXELS) + [edge] * FRAME_PIXELS
-    head = width.to_bytes(4, "big") + height.to_bytes(4, "big") + TRUECOLOUR
-    pixels = zlib.compress(b"".join(b"\0" + row for row in rows))
-    return SIGNATURE + _chunk(b"IHDR", head) + _chunk(b"IDAT", pixels) + _chunk(b"IEND", b"")
+    wide, high = map(int, aspect_ratio.split(":"))
+    size = (SIDE_PIXELS * wide // max(wide, high), SIDE_PIXELS * high // max(wide, high))
+    picture = Image.new("RGB", size, middle if edited is None else middle_colour(edited))
+    picture.paste(middle, (FRAME_PIXELS, FRAME_PIXELS, size[0] - FRAME_PIXELS, size[1] - FRAME_PIXELS))
+    content = BytesIO()
+    picture.save(content, "png")
+    return content.getvalue()
 
 
 def colour_of(prompt: str) -> Colour:
@@ -47,41 +46,24 @@ def colour_of(prompt: str) -> Colour:
 
 
 def middle_colour(picture: bytes) -> Colour:
-    """The colour in the middle of a picture of ours; of any other one, a colour that follows from its bytes."""
+    """The colour in the middle of a picture; where it is none, one that follows from its bytes."""
     return _pixel(picture, 0.5)
 
 
 def frame_colour(picture: bytes) -> Colour:
-    """The colour of the frame of a picture of ours."""
+    """The colour of the frame of a picture."""
     return _pixel(picture, 0)
-
-
-def size_of(aspect_ratio: str) -> tuple[int, int]:
-    """Width and height in pixels for a ratio such as 16:9."""
-    wide, high = (int(number) for number in aspect_ratio.split(":"))
-    longer = max(wide, high)
-    return SIDE_PIXELS * wide // longer, SIDE_PIXELS * high // longer
 
 
 def _pixel(picture: bytes, share: float) -> Colour:
     """The pixel at a share of width and height."""
-    if picture[:8] != SIGNATURE or picture[24:29] != TRUECOLOUR or picture[37:41] != b"IDAT":
-        return _digested(picture)
-    width, height = int.from_bytes(picture[16:20], "big"), int.from_bytes(picture[20:24], "big")
     try:
-        rows = zlib.decompress(picture[41 : 41 + int.from_bytes(picture[33:37], "big")])
-    except zlib.error:
+        opened = Image.open(BytesIO(picture)).convert("RGB")
+    except (OSError, SyntaxError):
         return _digested(picture)
-    row_bytes = 1 + 3 * width
-    at = int(height * share) * row_bytes + 1 + 3 * int(width * share)
-    red, green, blue = rows[at : at + 3] if len(rows) == height * row_bytes else _digested(picture)
-    return red, green, blue
+    across, down = (int(side * share) for side in opened.size)
+    return tuple(opened.crop((across, down, across + 1, down + 1)).tobytes())
 
 
 def _digested(content: bytes) -> Colour:
-    red, green, blue = hashlib.sha256(content).digest()[:3]
-    return red, green, blue
-
-
-def _chunk(name: bytes, data: bytes) -> bytes:
-    return len(data).to_bytes(4, "big") + name + data + zlib.crc32(name + data).to_bytes(4, "big")
+    return tuple(hashlib.sha256(content).digest()[:3])

@@ -24,8 +24,8 @@ HTML_PAGE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+@dataclass(eq=False)
+class RefusalError(Exception):
     """An answer that is an error: everything the server needs to send it."""
 
     status: int
@@ -56,49 +56,43 @@ class Refusal:
         return json.dumps({"error": error, "user_id": USER_ID}, ensure_ascii=False)
 
 
-class RefusalError(Exception):
-    """Raised where a request turns out to be refused; carries the answer."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
-
-
-KNOWN = {
-    refusal.status: refusal
-    for refusal in TypeAdapter(list[Refusal]).validate_json(Path(__file__).with_suffix(".json").read_bytes())
-}
+_ANSWERS: dict[str, list[RefusalError]] = TypeAdapter(dict[str, list[RefusalError]]).validate_json(
+    Path(__file__).with_suffix(".json").read_bytes()
+)
+KNOWN = {refusal.status: refusal for refusal in _ANSWERS["documented"]}
 """The documented answer for each status."""
+(OWN_RATE_LIMIT,) = _ANSWERS["own rate limit"]
+"""The service's own daily limit for free models, with its headers."""
 
 
-def documented(status: int) -> Refusal:
+def documented(status: int) -> RefusalError:
     """The documented error for an HTTP status; an unlisted status gets a plain one of family A."""
-    return KNOWN.get(status, Refusal(status, f"HTTP {status}"))
+    return replace(KNOWN.get(status) or RefusalError(status, f"HTTP {status}"))
 
 
-def invalid_request(issues: list[dict[str, Any]]) -> Refusal:
+def invalid_request(issues: list[dict[str, Any]]) -> RefusalError:
     """Family B for a body that does not fit the schema; the issues go into metadata.raw as JSON text."""
     raw = json.dumps(issues, ensure_ascii=False)
     return replace(documented(400), metadata={"raw": raw})
 
 
-def bad_prompt(message: str) -> Refusal:
+def bad_prompt(message: str) -> RefusalError:
     """Family B with its own message and no metadata."""
     return replace(documented(400), message=message)
 
 
-def router_error(status: int, message: str, **metadata: Any) -> Refusal:
+def router_error(status: int, message: str, **metadata: Any) -> RefusalError:
     """Family A, said by the router itself."""
-    return Refusal(status, message, metadata=metadata or None)
+    return RefusalError(status, message, metadata=metadata or None)
 
 
-def provider_error(provider: str, message: str) -> Refusal:
+def provider_error(provider: str, message: str) -> RefusalError:
     """Family A with status 400, handed on from a provider."""
     raw = json.dumps({"error": {"message": message, "type": "invalid_request_error"}})
-    return Refusal(400, message, metadata={"provider_name": provider, "raw": raw})
+    return RefusalError(400, message, metadata={"provider_name": provider, "raw": raw})
 
 
-def unsupported(path: str, value: Any, values: tuple[str, ...]) -> Refusal:
+def unsupported(path: str, value: Any, values: tuple[str, ...]) -> RefusalError:
     """Family A with status 400 for a parameter, or a value of it, that OpenAI does not take."""
     listed = ", ".join(f"'{each}'" for each in values)
     message = (
@@ -109,18 +103,4 @@ def unsupported(path: str, value: Any, values: tuple[str, ...]) -> Refusal:
     code = "unsupported_value" if values else "unsupported_parameter"
     said = {"message": message, "type": "invalid_request_error", "param": path, "code": code}
     metadata = {"provider_name": "OpenAI", "raw": json.dumps({"error": said})}
-    return Refusal(400, "Provider returned error", metadata=metadata)
-
-
-def own_rate_limit() -> Refusal:
-    """The service's own daily limit for free models, with its headers."""
-    headers = {
-        "X-RateLimit-Limit": "50",
-        "X-RateLimit-Remaining": "0",
-        "X-RateLimit-Reset": "4102444800000",
-    }
-    message = (
-        "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day"
-    )
-    metadata = {"headers": headers, "limit_source": "openrouter_free_tier_daily", "provider_name": None}
-    return Refusal(429, message, metadata=metadata, headers=headers)
+    return RefusalError(400, "Provider returned error", metadata=metadata)

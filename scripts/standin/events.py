@@ -11,10 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .plan import Delivery
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from .plan import Break, Plan
 
@@ -120,9 +118,8 @@ def stream(response: Response) -> Iterator[Event]:
 
 def _unnumbered(response: Response) -> Iterator[Event]:
     delivery, cut = response.plan.delivery, response.plan.cut
-    padding = {"instructions": "x" * delivery.big_bytes} if delivery.big_bytes else {}
-    yield {"type": "response.created", "response": response.head("in_progress", **padding)}
-    yield {"type": "response.in_progress", "response": response.head("in_progress", **padding)}
+    yield {"type": "response.created", "response": response.head("in_progress")}
+    yield {"type": "response.in_progress", "response": response.head("in_progress")}
     if delivery.unknown_event:
         yield {"type": "response.standin_novelty.delta", "delta": "unforeseen"}
     deltas = 0
@@ -156,24 +153,55 @@ def is_delta(event: Event) -> bool:
 def _body(response: Response) -> Iterator[Event]:
     delivery = response.plan.delivery
     for index, item in enumerate(response.output):
-        shown = item if delivery.late_seals else response.sealed(item)
-        for event in ITEMS.get(item["type"], _unknown)(shown, delivery):
-            head = {"type": event.pop("type"), "output_index": index}
-            yield {**head, **event}
+        whole = item if delivery.late_seals else response.sealed(item)
+        if delivery.late_arguments and "arguments" in whole:
+            whole = {**whole, "arguments": ""}
+        begun, between = _parts_of(whole)
+        added = {"type": "output_item.added", "item": {**begun, "status": "in_progress"}}
+        for event in (added, *between, {"type": "output_item.done", "item": whole}):
+            yield {**event, "type": f"response.{event['type']}", "output_index": index}
 
 
-# --- how each item comes to be; the events lack their output_index ---
+# --- how each item comes to be; the events lack their output_index and the beginning of their type ---
 
 
-def _whole(item: Item, begun: Item, *between: Event) -> Iterator[Event]:
-    """The item as it begins, the events in between, and the item at its end."""
-    yield {"type": "response.output_item.added", "item": {**begun, "status": "in_progress"}}
-    yield from ({**event, "type": f"response.{event['type']}"} for event in between)
-    yield {"type": "response.output_item.done", "item": item}
-
-
-def _bare(item: Item) -> Item:
-    return {"id": item["id"], "type": item["type"]}
+def _parts_of(item: Item) -> tuple[Item, list[Event]]:
+    """An item as it begins, and the events until it is done."""
+    at, bare = {"item_id": item["id"]}, {"id": item["id"], "type": item["type"]}
+    match item["type"]:
+        case "reasoning":
+            events: list[Event] = []
+            for index, part in enumerate(item["summary"]):
+                names = ("reasoning_summary_part", "reasoning_summary_text")
+                events += _part(part, {**at, "summary_index": index}, *names)
+            for index, part in enumerate(item.get("content", [])):
+                events += _part(part, {**at, "content_index": index}, "content_part", "reasoning_text")
+            return {**bare, "summary": []}, events
+        case "message":
+            part = item["content"][0]
+            return {**item, "content": []}, [
+                *_part(part, {**at, "content_index": 0}, "content_part", part["type"])
+            ]
+        case "function_call" as kind:
+            arguments, kind = item["arguments"], f"{kind}_arguments"
+            pieces = [
+                arguments[start : start + ARGUMENT_PIECE_CHARS]
+                for start in range(0, len(arguments), ARGUMENT_PIECE_CHARS)
+            ]
+            deltas = [{"type": f"{kind}.delta", **at, "delta": piece} for piece in pieces]
+            done = {"type": f"{kind}.done", **at, "name": item["name"], "arguments": arguments}
+            return {**item, "arguments": ""}, [*deltas, done]
+        case "web_search_call" as kind:
+            return bare, [
+                {"type": f"{kind}.{stage}", **at} for stage in ("in_progress", "searching", "completed")
+            ]
+        case "image_generation_call" as kind:
+            partial = {"partial_image_b64": item["result"], "partial_image_index": 0}
+            stages = {"in_progress": {}, "generating": {}, "partial_image": partial, "completed": {}}
+            events = [{"type": f"{kind}.{stage}", **at, **more} for stage, more in stages.items()]
+            return {**bare, "result": None}, events
+        case kind:
+            return bare if kind.startswith("openrouter:") else item, []
 
 
 def _part(part: Item, at: Item, part_event: str, text_event: str) -> Iterator[Event]:
@@ -189,63 +217,3 @@ def _part(part: Item, at: Item, part_event: str, text_event: str) -> Iterator[Ev
         yield {"type": f"{text_event}.annotation.added", **at, **shown}
     yield {"type": f"{text_event}.done", **at, field: part[field], **probabilities}
     yield {"type": f"{part_event}.done", **at, "part": part}
-
-
-def _reasoning(item: Item, _delivery: Delivery) -> Iterator[Event]:
-    events: list[Event] = []
-    for index, part in enumerate(item["summary"]):
-        at = {"item_id": item["id"], "summary_index": index}
-        events += _part(part, at, "reasoning_summary_part", "reasoning_summary_text")
-    for index, part in enumerate(item.get("content", [])):
-        events += _part(
-            part, {"item_id": item["id"], "content_index": index}, "content_part", "reasoning_text"
-        )
-    return _whole(item, {**_bare(item), "summary": []}, *events)
-
-
-def _message(item: Item, _delivery: Delivery) -> Iterator[Event]:
-    part, at = item["content"][0], {"item_id": item["id"], "content_index": 0}
-    return _whole(item, {**item, "content": []}, *_part(part, at, "content_part", part["type"]))
-
-
-def _call(item: Item, delivery: Delivery) -> Iterator[Event]:
-    arguments = "" if delivery.late_arguments else item["arguments"]
-    kind = "function_call_arguments"
-    deltas = [
-        {"type": f"{kind}.delta", "item_id": item["id"], "delta": arguments[at : at + ARGUMENT_PIECE_CHARS]}
-        for at in range(0, len(arguments), ARGUMENT_PIECE_CHARS)
-    ]
-    done = {"type": f"{kind}.done", "item_id": item["id"], "name": item["name"], "arguments": arguments}
-    return _whole({**item, "arguments": arguments}, {**item, "arguments": ""}, *deltas, done)
-
-
-def _native_search(item: Item, _delivery: Delivery) -> Iterator[Event]:
-    stages = [f"web_search_call.{stage}" for stage in ("in_progress", "searching", "completed")]
-    return _whole(item, _bare(item), *({"type": stage, "item_id": item["id"]} for stage in stages))
-
-
-def _server_tool(item: Item, _delivery: Delivery) -> Iterator[Event]:
-    return _whole(item, _bare(item))
-
-
-def _image(item: Item, _delivery: Delivery) -> Iterator[Event]:
-    partial = {"partial_image": {"partial_image_b64": item["result"], "partial_image_index": 0}}
-    stages = ("in_progress", "generating", "partial_image", "completed")
-    kind = "image_generation_call"
-    events = [{"type": f"{kind}.{one}", "item_id": item["id"], **partial.get(one, {})} for one in stages]
-    return _whole(item, {**_bare(item), "result": None}, *events)
-
-
-def _unknown(item: Item, _delivery: Delivery) -> Iterator[Event]:
-    return _whole(item, item)
-
-
-ITEMS: dict[str, Callable[[Item, Delivery], Iterator[Event]]] = {
-    "reasoning": _reasoning,
-    "message": _message,
-    "function_call": _call,
-    "web_search_call": _native_search,
-    "openrouter:web_search": _server_tool,
-    "openrouter:web_fetch": _server_tool,
-    "image_generation_call": _image,
-}

@@ -12,7 +12,7 @@ import binascii
 import re
 from typing import TYPE_CHECKING, Any
 
-from .errors import RefusalError, provider_error, router_error
+from .errors import provider_error, router_error
 from .prompt import input_items
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def check_media(body: dict[str, Any], model: Model) -> None:
             if kind == part["type"] or kind not in SOURCES:
                 continue
             if kind not in model.inputs and not (parses and _is_pdf(part)):
-                raise RefusalError(router_error(404, f"No endpoints found that support {kind} input"))
+                raise router_error(404, f"No endpoints found that support {kind} input")
             _check_part(part, kind, model)
         for name in DRAWN_FIELDS if item.get("type") in DRAWN else ():
             if (value := item.get(name)) and not _is_picture(_decoded(value) or b""):
@@ -82,17 +82,6 @@ def pictures_of(body: dict[str, Any]) -> Iterator[bytes]:
                 yield _decoded(DATA_URL.sub("", address)) or b""
 
 
-def documents_of(body: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """The name and content of each inline PDF of an accepted request."""
-    for item in input_items(body):
-        for part in parts_of(item):
-            if _is_pdf(part) and part.get("file_data"):
-                yield (
-                    part.get("filename", "document.pdf"),
-                    _decoded(DATA_URL.sub("", part["file_data"])) or b"",
-                )
-
-
 # --- what the model draws ---
 
 
@@ -101,13 +90,13 @@ def _check_output(body: dict[str, Any], model: Model) -> None:
     if not set(wanted) <= set(model.outputs):
         names = ", ".join(sorted(wanted))
         message = f"No endpoints found that support the requested output modalities: {names}"
-        raise RefusalError(router_error(404, message))
+        raise router_error(404, message)
     config = body.get("image_config") or {}
     if config and "image" not in wanted:
-        raise RefusalError(router_error(400, "image_config needs the output modality image"))
+        raise router_error(400, "image_config needs the output modality image")
     for name, known in (("aspect_ratio", ASPECT_RATIOS), ("image_size", IMAGE_SIZES)):
         if name in config and config[name] not in known:
-            raise RefusalError(provider_error(model.provider, f"{name}: expected one of {', '.join(known)}"))
+            raise provider_error(model.provider, f"{name}: expected one of {', '.join(known)}")
 
 
 # --- what it reads ---
@@ -137,13 +126,11 @@ def _check_part(part: dict[str, Any], medium: str, model: Model) -> None:
         audio = part["input_audio"]
         is_one = MAGIC.get(f"audio/{audio['format']}")
         if not is_one or not is_one(_decoded(audio["data"]) or b""):
-            raise RefusalError(
-                provider_error(model.provider, f"The audio is not {audio['format']} in base64.")
-            )
+            raise provider_error(model.provider, f"The audio is not {audio['format']} in base64.")
         return
     _check_source(next((part[name] for name in SOURCES[medium] if part.get(name)), ""), medium, model)
     if part.get("file_data") and not part.get("filename"):
-        raise RefusalError(provider_error(model.provider, "Missing required parameter: 'filename'."))
+        raise provider_error(model.provider, "Missing required parameter: 'filename'.")
 
 
 def _check_source(source: str, medium: str, model: Model) -> None:
@@ -152,15 +139,15 @@ def _check_source(source: str, medium: str, model: Model) -> None:
         return
     if not (head := DATA_URL.match(source)):
         message = f"The {medium} is neither an https URL nor a base64 data URL."
-        raise RefusalError(provider_error(model.provider, message))
+        raise provider_error(model.provider, message)
     kind, content = head[1], _decoded(source[head.end() :])
     is_known = medium == "file" or (kind in MAGIC and kind.startswith(f"{medium}/"))
     if not content or not is_known:
-        raise RefusalError(provider_error(model.provider, f"Unsupported or empty {medium}: {kind}"))
+        raise provider_error(model.provider, f"Unsupported or empty {medium}: {kind}")
     if kind in MAGIC and not MAGIC[kind](content):
-        raise RefusalError(provider_error(model.provider, f"The content of the {medium} is not {kind}."))
+        raise provider_error(model.provider, f"The content of the {medium} is not {kind}.")
     if len(content) > MAX_BYTES[medium]:
-        raise RefusalError(router_error(413, f"The {medium} is larger than {MAX_BYTES[medium]} bytes"))
+        raise router_error(413, f"The {medium} is larger than {MAX_BYTES[medium]} bytes")
 
 
 def _decoded(text: str) -> bytes | None:

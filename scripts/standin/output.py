@@ -6,7 +6,6 @@ the order in which they are streamed.
 
 from __future__ import annotations
 
-import base64
 import math
 import uuid
 from dataclasses import dataclass, replace
@@ -14,25 +13,32 @@ from typing import TYPE_CHECKING, Any
 
 from . import events
 from .cache import LONG_TTL_SECONDS, SEARCH_DOLLARS
-from .drawing import draw
-from .plan import Call, Document, Fetch, Image, Message, Reasoning, Search, Unknown
+from .plan import Item, thought
 from .prompt import conversation
 from .seal import FORMATS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .cache import CachedModel, Usage
     from .catalogue import Model
-    from .plan import Plan, Step
+    from .plan import Plan
     from .prompt import Tokenizer
     from .state import RecordedRequest, Service
     from .validate import Accepted
-
-Item = dict[str, Any]
 
 ENCRYPTED_TOKENS = 64
 IMAGE_OUTPUT_TOKENS = 1290
 CALL_OVERHEAD_TOKENS = 8
 ENCRYPTED_CONTENT = "reasoning.encrypted_content"
+PREFIXES = {
+    "message": "msg_tmp_",
+    "function_call": "fc_tmp_",
+    "web_search_call": "ws_",
+    "openrouter:web_search": "st_tmp_",
+    "openrouter:web_fetch": "st_tmp_",
+    "image_generation_call": "ig_",
+}
 SEARCHES = ("web_search_call", "openrouter:web_search")
 ID_CHARS = 24
 RESPONSE_ID_CHARS = 20
@@ -43,11 +49,11 @@ def answer(service: Service, record: RecordedRequest, accepted: Accepted, plan: 
     body, model, now = accepted.body, accepted.model, service.now()
     builder = ItemBuilder(model, service.tokenizer)
     plan = builder.limit(plan, body.get("max_output_tokens"))
-    ends = ["completed"] * len(plan.steps)
+    ends = ["completed"] * len(plan.items)
     if ends and plan.ending != "completed":
         ends[-1:] = ["incomplete"]
-    output = [builder.build(step, end) for step, end in zip(plan.steps, ends, strict=True)]
-    tokens = {item["id"]: builder.tokens(step) for item, step in zip(output, plan.steps, strict=True)}
+    output = list(map(builder.build, plan.items, ends))
+    tokens = {item["id"]: builder.tokens(item) for item in output}
     seals = service.sealer.seal(output, model, tokens)
     wanted = ENCRYPTED_CONTENT in (body.get("include") or [])
     session = conversation(body, record.headers.get("x-session-id", ""))
@@ -117,102 +123,75 @@ class ItemBuilder:
     model: Model
     tokenizer: Tokenizer
 
-    def build(self, step: Step, status: str) -> Item:
+    def build(self, planned: Item, status: str) -> Item:
         """The item as it stands in ``response.output``, its reasoning not yet sealed."""
-        family = self.model.family
-        more: Item
-        match step:
-            case Reasoning(kind, parts):
-                prefix, name = "rs_" if family == "openai" else "rs_tmp_", "reasoning"
-                raw = {"content": [{"type": "reasoning_text", "text": text} for text in parts]}
-                summary = [{"type": "summary_text", "text": text} for text in parts if kind == "summary"]
-                more = {"summary": summary, **(raw if kind == "raw" else {}), "format": FORMATS[family]}
-            case Message(text, refused=refused, phase=phase):
-                prefix, name = "msg_tmp_", "message"
-                part = {
-                    "type": "output_text",
-                    "text": text,
-                    "annotations": citations_of(step),
-                    "logprobs": [],
-                }
-                refusal = {"type": "refusal", "refusal": text}
-                more = {"role": "assistant", "content": [refusal if refused else part], "phase": phase}
-            case Call(called, arguments):
-                prefix, name = "fc_tmp_", "function_call"
-                call_id = _new_id("toolu_" if family == "anthropic" else "call_")
-                more = {"call_id": call_id, "name": called, "arguments": arguments}
-            case Search(query, kind, url):
-                native, status = kind == "native", "completed"
-                prefix, name = ("ws_", "web_search_call") if native else ("st_tmp_", "openrouter:web_search")
-                sources = {} if native else {"sources": [{"type": "url", "url": url}]}
-                more = {"action": {"type": "search", "query": query, **sources}}
-            case Fetch(url):
-                prefix, name, status = "st_tmp_", "openrouter:web_fetch", "completed"
-                page = {"title": "A page", "content": f"The text of {url}."}
-                more = {"url": url, **page, "httpStatus": 200}
-            case Image(prompt, edited, ratio):
-                prefix, name, status = "ig_", "image_generation_call", "completed"
-                picture = base64.b64encode(draw(prompt, edited, ratio)).decode()
-                more = {"prompt": prompt, "result": picture}
-            case Unknown(novel):
-                prefix, name, more = "new_", novel, {"novelty": {"unforeseen": True}}
-        return {"id": _new_id(prefix), "type": name, "status": status, **more}
+        kind, family, more = planned["type"], self.model.family, Item()
+        prefix = PREFIXES.get(kind, "new_")
+        if kind == "reasoning":
+            prefix, more = "rs_" if family == "openai" else "rs_tmp_", {"format": FORMATS[family]}
+        elif kind == "function_call":
+            more = {"call_id": _new_id("toolu_" if family == "anthropic" else "call_")}
+        elif kind == "message":
+            more = {"content": [_cited(planned["content"][0])]}
+        elif prefix != "new_":
+            status = "completed"
+        return {"id": _new_id(prefix), "type": kind, "status": status, **planned, **more}
 
-    def tokens(self, step: Step) -> int:
-        """The output tokens that a step is billed at."""
-        match step:
-            case Reasoning(kind="encrypted"):
-                return ENCRYPTED_TOKENS
-            case Reasoning():
-                return len(self.tokenizer.encode(step.text()))
-            case Message(text):
-                return len(self.tokenizer.encode(text))
-            case Call(name, arguments):
-                return CALL_OVERHEAD_TOKENS + len(self.tokenizer.encode(name + arguments))
-            case Image():
+    def tokens(self, planned: Item) -> int:
+        """The output tokens that an item is billed at."""
+        match planned["type"]:
+            case "reasoning":
+                said = thought(planned)
+                return len(self.tokenizer.encode(said)) if said else ENCRYPTED_TOKENS
+            case "message":
+                return len(self.tokenizer.encode(_said(planned["content"][0])))
+            case "function_call":
+                said = planned["name"] + planned["arguments"]
+                return CALL_OVERHEAD_TOKENS + len(self.tokenizer.encode(said))
+            case "image_generation_call":
                 return IMAGE_OUTPUT_TOKENS
         return 0
 
     def limit(self, plan: Plan, max_tokens: int | None) -> Plan:
         """The plan cut to an output limit in tokens, and halved where its ending asks for it."""
-        left, steps = math.inf if max_tokens is None else max_tokens, list[Any]()
+        left, kept = math.inf if max_tokens is None else max_tokens, list[Item]()
         if plan.ending != "completed":
-            total = sum(self.tokens(step) for step in plan.steps[:-1])
-            left = min(left, total + max(1, self.tokens(plan.steps[-1]) // 2))
-        for step in plan.steps:
-            cost = self.tokens(step)
+            total = sum(map(self.tokens, plan.items[:-1]))
+            left = min(left, total + max(1, self.tokens(plan.items[-1]) // 2))
+        for item in plan.items:
+            cost = self.tokens(item)
             if cost > left:
-                cut = _shortened(step, left / cost)
                 ending = "max_output_tokens" if plan.ending == "completed" else plan.ending
-                return replace(plan, steps=(*steps, *([cut] if cut else [])), ending=ending)
-            steps.append(step)
+                return replace(plan, items=(*kept, *_shortened(item, left / cost)), ending=ending)
+            kept.append(item)
             left -= cost
         return plan
 
 
-def _shortened(step: Step, part: float) -> Step | None:
-    match step:
-        case Message(text) if text[: int(len(text) * part)]:
-            return replace(step, text=text[: int(len(text) * part)])
-        case Reasoning(parts=(first, *_)) if first[: int(len(first) * part)]:
-            return replace(step, parts=(first[: int(len(first) * part)],))
-    return None
+def _shortened(item: Item, share: float) -> Iterator[Item]:
+    """The first part of an item cut to a share of it; nothing where nothing of it is left."""
+    field = {"message": "content", "reasoning": "content" if "content" in item else "summary"}.get(
+        item["type"]
+    )
+    if field and item[field]:
+        part = item[field][0]
+        name, said = "refusal" if "refusal" in part else "text", _said(part)
+        if kept := said[: int(len(said) * share)]:
+            yield {**item, field: [{**part, name: kept}]}
 
 
-def citations_of(message: Message) -> list[Item]:
-    """The annotations of a message: each source is named in the text, or stands for its last character."""
-    annotations: list[Item] = []
-    for citation in message.citations:
-        start = message.text.find(citation.url)
-        start = start if start >= 0 else max(0, len(message.text) - 1)
-        end = min(len(message.text), start + len(citation.url))
-        span = {"start_index": start, "end_index": end}
-        annotations.append({"type": "url_citation", "url": citation.url, "title": citation.title, **span})
-    return [*annotations, *map(_parsed, message.documents)]
+def _said(part: Item) -> str:
+    return str(part.get("text", part.get("refusal", "")))
 
 
-def _parsed(document: Document) -> Item:
-    """What OpenRouter's parser made of a PDF, as its documentation of the plugin shows it."""
-    texts = [f'<file name="{document.name}">', f"The text of {document.name}.", "</file>"]
-    content = [{"type": "text", "text": text} for text in texts]
-    return {"type": "file", "file": {"hash": document.digest, "name": document.name, "content": content}}
+def _cited(part: Item) -> Item:
+    """A part whose sources have their places in the text, or stand for its last character."""
+    if not part.get("annotations"):
+        return part
+    text, annotations = part["text"], []
+    for each in part["annotations"]:
+        start = text.find(each["url"])
+        start = start if start >= 0 else max(0, len(text) - 1)
+        end = min(len(text), start + len(each["url"]))
+        annotations.append({**each, "start_index": start, "end_index": end})
+    return {**part, "annotations": annotations}

@@ -1,7 +1,7 @@
 r"""What a response will consist of, decided before its first byte, and the directives by which a chat orders it.
 
-Owns the plan's vocabulary as frozen values, and the syntax of directives; what a directive means stands in
-``planner``. The grammar:
+Owns the output items as they are planned, the plan's other values, and the syntax of directives; what a directive means
+stands in ``planner``. The grammar:
 
     directive := "[[standin:" pair+ "]]"
     pair      := key ["=" value]            a key alone counts as true
@@ -16,109 +16,98 @@ stand anywhere in one text, and each counts:
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal
+
+from .drawing import draw
 
 if TYPE_CHECKING:
-    from .errors import Refusal
+    from collections.abc import Sequence
 
+    from .errors import RefusalError
+
+Item = dict[str, Any]
 ReasoningKind = Literal["summary", "raw", "encrypted"]
 SearchKind = Literal["server", "native"]
 Ending = Literal["completed", "max_output_tokens", "content_filter"]
 BreakKind = Literal["failed", "response.error", "nested", "flat", "eof"]
-T = TypeVar("T", str, int, float)
 
+ANSWER = "final_answer"
 OPENING, CLOSING = "[[standin:", "]]"
 PAIR = re.compile(r"\s*([A-Za-z0-9_]+)\s*(=\s*)?")
 BARE_WORD = re.compile(r"(?:(?!\]\])\S)+")
 END = re.compile(r"\s*\]\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Reasoning:
-    """A reasoning item: summary parts, raw text, or nothing that can be read."""
-
-    kind: ReasoningKind
-    parts: tuple[str, ...] = ()
-
-    def text(self) -> str:
-        """All that the model thought, readable or not."""
-        return "\n\n".join(self.parts)
+# --- the output items, as yet without id and status ---
 
 
-@dataclass(frozen=True, slots=True)
-class Citation:
-    """A source that the answer's text names."""
-
-    url: str
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A PDF that the router's parser has read."""
-
-    name: str
-    digest: str
+def reasoning(kind: ReasoningKind, *parts: str) -> Item:
+    """Thoughts as summary parts, as raw text, or as nothing that can be read."""
+    summary = [{"type": "summary_text", "text": text} for text in parts if kind == "summary"]
+    raw = {"content": [{"type": "reasoning_text", "text": text} for text in parts]} if kind == "raw" else {}
+    return {"type": "reasoning", "summary": summary, **raw}
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """An assistant message; each word of its text is one delta."""
-
-    text: str
-    citations: tuple[Citation, ...] = ()
-    documents: tuple[Document, ...] = ()
-    refused: bool = False
-    phase: Literal["commentary", "final_answer"] = "final_answer"
+def thought(item: Item) -> str:
+    """What of a reasoning item can be read."""
+    return "\n\n".join(part["text"] for part in item.get("content") or item["summary"])
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+def message(text: str, citations: Sequence[Item] = (), *, refused: bool = False, phase: str = ANSWER) -> Item:
+    """A message; each word of its text is one delta, and the sources of its citations are named in it."""
+    part = {"type": "output_text", "text": text, "annotations": [*citations], "logprobs": []}
+    refusal = {"type": "refusal", "refusal": text}
+    return {
+        "type": "message",
+        "role": "assistant",
+        "content": [refusal if refused else part],
+        "phase": phase,
+    }
+
+
+def citation(url: str, title: str) -> Item:
+    """A source of a message."""
+    return {"type": "url_citation", "url": url, "title": title}
+
+
+def call(name: str, arguments: str) -> Item:
     """A function call; the arguments are JSON text, or whatever a test wants in its place."""
-
-    name: str
-    arguments: str
+    return {"type": "function_call", "name": name, "arguments": arguments}
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+def search(query: str, kind: SearchKind, url: str) -> Item:
     """A web search that the router (server) or the provider (native) has run."""
+    if kind == "native":
+        return {"type": "web_search_call", "action": {"type": "search", "query": query}}
+    action = {"type": "search", "query": query, "sources": [{"type": "url", "url": url}]}
+    return {"type": "openrouter:web_search", "action": action}
 
-    query: str
-    kind: SearchKind
-    url: str
 
-
-@dataclass(frozen=True, slots=True)
-class Fetch:
+def fetch(url: str) -> Item:
     """A web page that the router has read for the model."""
+    page = {"title": "A page", "content": f"The text of {url}.", "httpStatus": 200}
+    return {"type": "openrouter:web_fetch", "url": url, **page}
 
-    url: str
 
-
-@dataclass(frozen=True, slots=True)
-class Image:
+def image(prompt: str, edited: bytes | None = None, aspect_ratio: str = "1:1") -> Item:
     """An image that the model has drawn, from another one where it was asked to edit that."""
-
-    prompt: str
-    edited: bytes | None = None
-    aspect_ratio: str = "1:1"
+    picture = base64.b64encode(draw(prompt, edited, aspect_ratio)).decode()
+    return {"type": "image_generation_call", "prompt": prompt, "result": picture}
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+def unknown() -> Item:
     """An item of a type that no client can know yet."""
-
-    type: str = "standin_novelty"
-
-
-Step = Reasoning | Message | Call | Search | Fetch | Image | Unknown
+    return {"type": "standin_novelty", "novelty": {"unforeseen": True}}
 
 
-@dataclass(frozen=True, slots=True)
+# --- the plan ---
+
+
+@dataclass(frozen=True)
 class Break:
     """Where and how a stream breaks: after so many deltas."""
 
@@ -144,19 +133,18 @@ class Delivery:
     late_seals: bool = False
     late_arguments: bool = False
     unknown_event: bool = False
-    big_bytes: int = 0
     silent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole response: its steps, how it ends, how it travels; or the refusal that takes its place."""
+    """A whole response: its items, how it ends, how it travels; or the refusal that takes its place."""
 
-    steps: tuple[Step, ...] = ()
+    items: tuple[Item, ...] = ()
     ending: Ending = "completed"
     cut: Break | None = None
     delivery: Delivery = field(default_factory=Delivery)
-    refusal: Refusal | None = None
+    refusal: RefusalError | None = None
 
 
 # --- directives ---
@@ -173,25 +161,6 @@ class Directive:
     name: str
     value: Any = True
     options: dict[str, Any] = field(default_factory=dict)
-
-    def option(self, key: str, default: T) -> T:
-        """An option in the default's type."""
-        return type(default)(self.options.get(key, default))
-
-    def said(self, default: str = "") -> str:
-        """The directive's value as text; the default for a key that stands alone."""
-        return default if self.value is True else str(self.value)
-
-    def one_of(self, allowed: Any, default: str, key: str = "") -> Any:
-        """The value, or an option, that is one of a Literal's.
-
-        Raises:
-            DirectiveError: It is none of them.
-        """
-        word = self.option(key, default) if key else self.said(default)
-        if word not in get_args(allowed):
-            raise DirectiveError(f"{word!r} is none of {', '.join(get_args(allowed))}")
-        return word
 
 
 def parse(text: str) -> tuple[tuple[Directive, ...], str]:

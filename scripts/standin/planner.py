@@ -1,8 +1,8 @@
 """From a request to the plan of its answer: directives first, then what a person would expect.
 
-Owns the meaning of directives, of the ``standin/...`` model names and of natural chat ("call get_weather"),
-and what comes before what: queued directives, a summary, Open WebUI's own prompts, the directives of the
-text, natural chat. It sends nothing. The directives (syntax: ``plan``):
+Owns the meaning of directives and of natural chat ("draw a cat"), and what comes before what: queued directives,
+a summary, Open WebUI's own prompts, the directives of the text, natural chat. It sends nothing. The directives (syntax:
+``plan``):
 
     reasoning=summary|raw|encrypted   text= parts= items=     reasoning before calls and before the answer
     text="..."                                                the final answer
@@ -16,9 +16,7 @@ text, natural chat. It sends nothing. The directives (syntax: ``plan``):
                                                               that has these words, or that there is none
     cite=URL                          title=                  a url_citation on the final answer
     search=QUERY                      kind=server|native url= a web search item before the answer
-    fetch=URL                                                 a web page read before the answer
     image=PROMPT                                              an image_generation_call before the answer
-    parsed                                                    the parser's annotations of the PDFs in the input
     refusal="..."                                             a refusal part instead of text
     incomplete=max_output_tokens|content_filter               the answer stops halfway
     deltas=N                                                  the final answer has N deltas
@@ -32,39 +30,33 @@ text, natural chat. It sends nothing. The directives (syntax: ``plan``):
     wire=lf|crlf                      split=BYTES comments=N bare=1 every=N            framing
     late=seal|arguments|both                                  real values only in response.completed
     unknown=event|item|both                                   things that no client knows
-    big=BYTES                                                 a very large response.created
     nodone                                                    no "data: [DONE]"
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from .errors import documented, own_rate_limit, unsupported
-from .media import documents_of, pictures_of
+from pydantic import validate_call
+
+from . import plan as planned
+from .errors import OWN_RATE_LIMIT, Family, documented, unsupported
+from .media import pictures_of
 from .plan import (
     Break,
     BreakKind,
-    Call,
-    Citation,
     Delivery,
     Directive,
     DirectiveError,
-    Document,
     Ending,
-    Fetch,
-    Image,
-    Message,
+    Item,
     Plan,
-    Reasoning,
     ReasoningKind,
-    Search,
     SearchKind,
-    Unknown,
     bracketed,
     parse,
     plain_text,
@@ -73,31 +65,21 @@ from .prompt import ByteTokenizer, input_items, last_user, text_of
 from .summaries import KINDS, SummaryRequest, SummaryTask, task_answer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .catalogue import Model
-    from .plan import Step
     from .prompt import Tokenizer
 
 PLAIN_MODEL = "standin/plain"
-SLOW_MODEL_SECONDS = 20.0
 SLOW_DELTAS_PER_SECOND = 10
 QUOTED_OUTPUT_CHARS = 2000
 NATURAL_DRAWING = re.compile(r"\b(?:draw|paint|picture|image|make it)\b", re.IGNORECASE)
 NATURAL_SEARCH = re.compile(r"\b(?:search(?: the web)? for|look up)\s+(.+)", re.IGNORECASE)
 NATURAL_FETCH = re.compile(r"\bread\s+(https?://\S+)", re.IGNORECASE)
-NATURAL_CALL = re.compile(r"\bcall\s+`?([A-Za-z0-9_-]+)`?", re.IGNORECASE)
 SEARCH_TOOL, FETCH_TOOL = "openrouter:web_search", "openrouter:web_fetch"
 FOUND_URL, FOUND_TITLE = "https://example.org/found", "What was found"
 REFERENCE = re.compile(r"#\d{6}\b")
 INPUT_ROLES = ("user", "system", "developer")
-EXAMPLES: dict[str, Any] = {
-    "integer": 1,
-    "number": 1.5,
-    "boolean": True,
-    "array": [],
-    "object": {},
-    "null": None,
-}
-"""Arguments by the type that a tool's schema names; of any other type it is a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +90,7 @@ class ParsedRequest:
     model: Model
     items: list[dict[str, Any]]
     text: str
-    schemas: dict[str, dict[str, Any]]
-    choice: str
+    tools: tuple[str, ...]
     calls_done: int
     outputs: tuple[tuple[str, str], ...]
     modalities: tuple[str, ...]
@@ -127,8 +108,7 @@ class ParsedRequest:
             model=model,
             items=items,
             text=_last_user_text(items),
-            schemas={tool["name"]: tool["parameters"] or {} for tool in tools if "name" in tool},
-            choice=_choice(body.get("tool_choice", "auto")),
+            tools=tuple(tool["name"] for tool in tools if "name" in tool),
             calls_done=sum(item.get("type") == "function_call" for item in turn),
             outputs=tuple((names[item["call_id"]], text_of(item)) for item in outputs),
             modalities=tuple(body.get("modalities") or ["text"]),
@@ -141,6 +121,11 @@ class ParsedRequest:
         asked = self.body.get("reasoning") or {}
         off = asked.get("enabled") is False or asked.get("effort") == "none"
         return self.model.thinking is not None and self.model.id != "standin/script" and not off
+
+    @property
+    def calls_nothing(self) -> bool:
+        """Whether the request forbids all tools."""
+        return self.body.get("tool_choice") == "none"
 
     @property
     def must_search(self) -> bool:
@@ -156,10 +141,10 @@ class ParsedRequest:
         """How many input items there are, in words."""
         return f"{len(self.items)} input item{'' if len(self.items) == 1 else 's'}"
 
-    def image(self, prompt: str) -> Image:
+    def image(self, prompt: str) -> Item:
         """A drawing in the form that the request asks for, from the last picture that it holds."""
         ratio = (self.body.get("image_config") or {}).get("aspect_ratio", "1:1")
-        return Image(prompt, next(reversed([*pictures_of(self.body)]), None), ratio)
+        return planned.image(prompt, next(reversed([*pictures_of(self.body)]), None), ratio)
 
     def echo(self) -> str:
         """The answer where nothing else was ordered."""
@@ -203,9 +188,6 @@ def plan_answer(body: dict[str, Any], model: Model, options: ReplyOptions | None
     if task and draft.text is None:
         draft.text = task
         return draft.finished()
-    _by_model_name(draft)
-    if not draft.calls and draft.text is None:
-        draft.calls = _natural_calls(request)
     if draft.text is None and not draft.calls and not draft.before:
         _go_online(draft)
     if _is_to_draw(draft):
@@ -224,7 +206,7 @@ def summarizer(text: str) -> list[Directive]:
     for directive in parse(bracketed(text))[0]:
         if directive.name in KINDS:
             kind = directive
-        elif hasattr(Draft, f"_do_{directive.name}"):
+        elif directive.name in ORDERS:
             others.append(directive)
         else:
             raise DirectiveError(f"neither a kind of summarizer nor a directive: {directive.name}")
@@ -233,17 +215,16 @@ def summarizer(text: str) -> list[Directive]:
 
 def _plan_summary(draft: Draft, asked: SummaryRequest, options: ReplyOptions) -> Plan:
     *others, kind = summarizer(options.summarizer)
-    draft.fail_by_name()
     if not draft.answered:
         draft.obey(others)
     draft.think(unasked=draft.request.thinks or kind.name == "reasoning")
     if draft.answered:
         return draft.finished()
-    thought = sum(len(options.tokenizer.encode(item.text())) for item in draft.reasoning)
+    thought = sum(len(options.tokenizer.encode(planned.thought(item))) for item in draft.reasoning)
     left = draft.request.body.get("max_output_tokens") or float("inf")
-    task = SummaryTask(asked, kind, options.tokenizer, left - thought, tuple(draft.request.schemas))
+    task = SummaryTask(asked, kind, options.tokenizer, left - thought, draft.request.tools)
     plan = KINDS[kind.name](draft.plan, task)
-    return replace(plan, steps=(*draft.reasoning, *plan.steps))
+    return replace(plan, items=(*draft.reasoning, *plan.items))
 
 
 @dataclass(slots=True)
@@ -252,15 +233,14 @@ class Draft:
 
     request: ParsedRequest
     plan: Plan
-    reasoning: list[Reasoning] = field(default_factory=list)
-    before: list[Step] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    reasoning: list[Item] = field(default_factory=list)
+    before: list[Item] = field(default_factory=list)
+    calls: list[Item] = field(default_factory=list)
     rounds: int = 1
     text: str | None = None
     refused: bool = False
-    citations: list[Citation] = field(default_factory=list)
-    documents: tuple[Document, ...] = ()
-    commentary: list[Message] = field(default_factory=list)
+    citations: list[Item] = field(default_factory=list)
+    commentary: list[Item] = field(default_factory=list)
     deltas: int = 0
 
     @property
@@ -268,18 +248,18 @@ class Draft:
         """Whether a directive has said what the answer is."""
         return self.text is not None or bool(self.calls) or self.plan.refusal is not None
 
-    def obey(self, ordered: list[Directive] | tuple[Directive, ...]) -> None:
+    def obey(self, ordered: Iterable[Directive]) -> None:
         """Do what each directive says.
 
         Raises:
-            DirectiveError: There is no such directive, or its value is none of its kind.
+            DirectiveError: There is no such directive, or its value or an option is none of its kind.
         """
         for directive in ordered:
-            meaning = getattr(self, f"_do_{directive.name}", None)
-            if meaning is None:
+            if directive.name not in ORDERS:
                 raise DirectiveError(f"unknown directive: {directive.name}")
+            values = [] if directive.value is True else [directive.value]
             try:
-                meaning(directive)
+                ORDERS[directive.name](self, *values, **directive.options)
             except (TypeError, ValueError) as error:
                 raise DirectiveError(f"{directive.name}: {error}") from error
 
@@ -288,163 +268,149 @@ class Draft:
         if unasked and not self.reasoning:
             thought = f"**Reading the request**\n\nI have {self.request.count}; the last one matters most."
             kind: ReasoningKind = "raw" if self.request.model.family in {"anthropic", "raw"} else "summary"
-            self.reasoning = [Reasoning(kind, (thought,))]
-
-    def fail_by_name(self) -> None:
-        """Fail where the model's name says so, and no directive says how."""
-        fails = self.request.model.id == "standin/failing"
-        if fails and self.plan.cut is None and self.plan.refusal is None:
-            self.plan = replace(self.plan, refusal=documented(503))
+            self.reasoning = [planned.reasoning(kind, thought)]
 
     def finished(self) -> Plan:
         """The plan: the next round of calls, or the answer."""
         rounds_done = self.request.calls_done // len(self.calls) if self.calls else 0
-        if self.calls and rounds_done < self.rounds and self.request.choice != "none":
+        if self.calls and rounds_done < self.rounds and not self.request.calls_nothing:
             calls = [
                 self._numbered(call, rounds_done + 1, number) for number, call in enumerate(self.calls, 1)
             ]
-            return replace(self.plan, steps=(*self.reasoning, *self.commentary, *calls))
+            return replace(self.plan, items=(*self.reasoning, *self.commentary, *calls))
         text = self.request.echo() if self.text is None else self.text
         words = text.split() or ["word"]
         text = " ".join(words[at % len(words)] for at in range(self.deltas)) if self.deltas else text
-        message = Message(text, tuple(self.citations), self.documents, self.refused)
+        message = planned.message(text, self.citations, refused=self.refused)
         answer = [message] if "text" in self.request.modalities else []
-        return replace(self.plan, steps=(*self.reasoning, *self.before, *answer))
+        return replace(self.plan, items=(*self.reasoning, *self.before, *answer))
 
-    def _numbered(self, call: Call, now: int, number: int) -> Call:
-        arguments = call.arguments
+    def _numbered(self, call: Item, now: int, number: int) -> Item:
+        arguments = call["arguments"]
         if "$reference" in arguments:
             found = REFERENCE.search("\n".join(map(text_of, self.request.items)))
             arguments = arguments.replace("$reference", found.group() if found else "")
-        return replace(call, arguments=arguments.replace("$round", str(now)).replace("$n", str(number)))
+        return {**call, "arguments": arguments.replace("$round", str(now)).replace("$n", str(number))}
 
     def _deliver(self, **changes: Any) -> None:
         self.plan = replace(self.plan, delivery=replace(self.plan.delivery, **changes))
 
-    def _do_reasoning(self, said: Directive) -> None:
-        parts, text = said.option("parts", 1), said.option("text", "Thinking it over.")
+    def _do_reasoning(
+        self, kind: ReasoningKind = "summary", parts: int = 1, text: str = "Thinking it over.", items: int = 1
+    ) -> None:
         texts = [text if parts == 1 else f"{text} ({number})" for number in range(1, parts + 1)]
-        item = Reasoning(said.one_of(ReasoningKind, "summary"), tuple(texts))
-        self.reasoning.extend([item] * said.option("items", 1))
+        self.reasoning += [planned.reasoning(kind, *texts)] * items
 
-    def _do_call(self, said: Directive) -> None:
-        args = said.options.get("args", {})
-        call = Call(said.said(), args if isinstance(args, str) else json.dumps(args))
-        self.calls.extend([call] * said.option("times", 1))
+    def _do_call(self, name: str, args: str | dict[str, Any] | None = None, times: int = 1) -> None:
+        self.calls += [planned.call(name, args if isinstance(args, str) else json.dumps(args or {}))] * times
 
-    def _do_rounds(self, said: Directive) -> None:
-        self.rounds = int(said.value)
+    def _do_rounds(self, count: int) -> None:
+        self.rounds = count
 
-    def _do_text(self, said: Directive) -> None:
-        self.text = said.said()
+    def _do_text(self, text: str) -> None:
+        self.text = text
 
-    def _do_quote(self, said: Directive) -> None:
-        words = said.said()
+    def _do_quote(self, words: str) -> None:
         lines = (line for _, text in self.request.outputs for line in text.splitlines())
         self.text = next((line for line in lines if words in line), f"Nothing says {words}.")
 
-    def _do_say(self, said: Directive) -> None:
-        self.commentary.append(Message(said.said(), phase="commentary"))
+    def _do_say(self, text: str) -> None:
+        self.commentary.append(planned.message(text, phase="commentary"))
 
-    def _do_cite(self, said: Directive) -> None:
-        self.citations.append(Citation(said.said(), said.option("title", "A source")))
+    def _do_cite(self, url: str, title: str = "A source") -> None:
+        self.citations.append(planned.citation(url, title))
 
-    def _do_search(self, said: Directive) -> None:
-        kind = said.one_of(SearchKind, "server", "kind")
-        self.before.append(Search(said.said(), kind, said.option("url", FOUND_URL)))
+    def _do_search(self, query: str, kind: SearchKind = "server", url: str = FOUND_URL) -> None:
+        self.before.append(planned.search(query, kind, url))
 
-    def _do_fetch(self, said: Directive) -> None:
-        self.before.append(Fetch(said.said()))
+    def _do_image(self, prompt: str = "A square") -> None:
+        self.before.append(self.request.image(prompt))
 
-    def _do_image(self, said: Directive) -> None:
-        self.before.append(self.request.image(said.said("A square")))
+    def _do_refusal(self, text: str = "I cannot help with that.") -> None:
+        self.refused, self.text = True, text
 
-    def _do_parsed(self, _said: Directive) -> None:
-        self.documents = tuple(
-            Document(name, hashlib.sha256(content).hexdigest())
-            for name, content in documents_of(self.request.body)
-        )
+    def _do_incomplete(self, ending: Ending = "max_output_tokens") -> None:
+        self.plan = replace(self.plan, ending=ending)
 
-    def _do_refusal(self, said: Directive) -> None:
-        self.refused, self.text = True, said.said("I cannot help with that.")
+    def _do_deltas(self, count: int) -> None:
+        self.deltas = count
 
-    def _do_incomplete(self, said: Directive) -> None:
-        self.plan = replace(self.plan, ending=said.one_of(Ending, "max_output_tokens"))
-
-    def _do_deltas(self, said: Directive) -> None:
-        self.deltas = int(said.value)
-
-    def _do_slow(self, said: Directive) -> None:
-        self.deltas = int(float(said.value) * SLOW_DELTAS_PER_SECOND)
+    def _do_slow(self, seconds: float) -> None:
+        self.deltas = int(seconds * SLOW_DELTAS_PER_SECOND)
         self._deliver(delay_seconds=1 / SLOW_DELTAS_PER_SECOND)
 
-    def _do_error(self, said: Directive) -> None:
-        refusal = own_rate_limit() if said.options.get("own") else documented(int(said.value))
-        changes = {key: said.option(key, getattr(refusal, key)) for key in ("family", "message")}
-        if "retry_after" in said.options:
-            changes["headers"] = {**refusal.headers, "Retry-After": said.option("retry_after", "")}
-        self.plan = replace(self.plan, refusal=replace(refusal, **changes))
+    def _do_error(
+        self,
+        status: int,
+        family: Family | None = None,
+        message: str = "",
+        retry_after: str = "",
+        own: bool = False,  # noqa: FBT001, FBT002 - an option of a directive
+    ) -> None:
+        refusal = OWN_RATE_LIMIT if own else documented(status)
+        headers = {**refusal.headers, **({"Retry-After": retry_after} if retry_after else {})}
+        family, message = family or refusal.family, message or refusal.message
+        refusal = replace(refusal, headers=headers, family=family, message=message)
+        self.plan = replace(self.plan, refusal=refusal)
 
-    def _do_refuse(self, said: Directive) -> None:
-        path, values = said.said(), tuple(filter(None, said.option("values", "").split(",")))
+    def _do_refuse(self, path: str, values: str = "") -> None:
         given: Any = self.request.body
         for name in path.split("."):
             given = given.get(name) if isinstance(given, dict) else None
-        if given is not None and given not in values:
-            self.plan = replace(self.plan, refusal=unsupported(path, given, values))
+        allowed = tuple(filter(None, values.split(",")))
+        if given is not None and given not in allowed:
+            self.plan = replace(self.plan, refusal=unsupported(path, given, allowed))
 
-    def _do_fail(self, said: Directive) -> None:
-        cut = Break(said.one_of(BreakKind, "failed"))
-        names = {"after_deltas": "after", "code": "code", "message": "message", "error_type": "type"}
-        changes = {name: said.option(key, getattr(cut, name)) for name, key in names.items()}
-        self.plan = replace(self.plan, cut=replace(cut, **changes))
+    def _do_fail(
+        self,
+        kind: BreakKind = "failed",
+        after: int = Break.after_deltas,
+        code: str = Break.code,
+        message: str = Break.message,
+        type: str = Break.error_type,  # noqa: A002 - as the service's field is called
+    ) -> None:
+        self.plan = replace(self.plan, cut=Break(kind, after, code, message, type))
 
-    def _do_delay(self, said: Directive) -> None:
-        first = said.option("first", self.plan.delivery.first_delay_seconds)
-        self._deliver(delay_seconds=float(said.value), first_delay_seconds=first)
+    def _do_delay(self, seconds: float, first: float | None = None) -> None:
+        now = self.plan.delivery.first_delay_seconds
+        self._deliver(delay_seconds=seconds, first_delay_seconds=now if first is None else first)
 
-    def _do_wire(self, said: Directive) -> None:
-        now = self.plan.delivery
-        self._deliver(
-            newline={"lf": "\n", "crlf": "\r\n"}[said.one_of(Literal["lf", "crlf"], "lf")],
-            split_bytes=said.option("split", now.split_bytes),
-            comments=said.option("comments", now.comments),
-            bare_comments=bool(said.options.get("bare")),
-            comment_every=said.option("every", now.comment_every),
-        )
+    def _do_wire(
+        self,
+        ending: Literal["lf", "crlf"] = "lf",
+        split: int = 0,
+        comments: int = 2,
+        bare: bool = False,  # noqa: FBT001, FBT002 - an option of a directive
+        every: int = 0,
+    ) -> None:
+        framing = {"split_bytes": split, "comments": comments, "bare_comments": bare, "comment_every": every}
+        self._deliver(newline={"lf": "\n", "crlf": "\r\n"}[ending], **framing)
 
-    def _do_late(self, said: Directive) -> None:
-        what = said.one_of(Literal["seal", "arguments", "both"], "both")
+    def _do_late(self, what: Literal["seal", "arguments", "both"] = "both") -> None:
         self._deliver(late_seals=what != "arguments", late_arguments=what != "seal")
 
-    def _do_unknown(self, said: Directive) -> None:
-        what = said.one_of(Literal["event", "item", "both"], "both")
+    def _do_unknown(self, what: Literal["event", "item", "both"] = "both") -> None:
         self._deliver(unknown_event=what != "item")
-        if what != "event":
-            self.before.append(Unknown())
+        self.before += [planned.unknown()] * (what != "event")
 
-    def _do_big(self, said: Directive) -> None:
-        self._deliver(big_bytes=int(said.value))
-
-    def _do_nodone(self, _said: Directive) -> None:
+    def _do_nodone(self) -> None:
         self._deliver(done=False)
+
+
+ORDERS: dict[str, Callable[..., None]] = {
+    name.removeprefix("_do_"): validate_call(method)
+    for name, method in vars(Draft).items()
+    if name.startswith("_do_")
+}
+"""What each directive does; its options are read as their types say, and no others are taken."""
 
 
 # --- what happens without directives ---
 
 
-def _by_model_name(draft: Draft) -> None:
-    model = draft.request.model.id
-    if model == "standin/slow" and not draft.deltas:
-        draft.obey([Directive("slow", SLOW_MODEL_SECONDS)])
-    draft.fail_by_name()
-    if model == "standin/tools" and not draft.calls:
-        draft.calls = [_example_call(name, schema) for name, schema in draft.request.schemas.items()][:1]
-
-
 def _is_to_draw(draft: Draft) -> bool:
     """Whether the model is asked for a picture: one that only draws always is, another one in so many words."""
-    wanted, has_one = draft.request.modalities, any(isinstance(step, Image) for step in draft.before)
+    wanted, has_one = draft.request.modalities, any("result" in item for item in draft.before)
     if "image" not in wanted or has_one or draft.calls or draft.refused:
         return False
     return "text" not in wanted or bool(NATURAL_DRAWING.search(draft.request.text))
@@ -453,43 +419,19 @@ def _is_to_draw(draft: Draft) -> bool:
 def _go_online(draft: Draft) -> None:
     """Search or read where the request lets the model and its user wants it, or where it must; cite what is found."""
     request = draft.request
+    if request.calls_nothing:
+        return
     words = plain_text(request.text)
     sought, page = NATURAL_SEARCH.search(words), NATURAL_FETCH.search(words)
-    if request.choice == "none":
-        return
     if FETCH_TOOL in request.server_tools and page:
-        draft.before.append(Fetch(page[1]))
+        draft.before.append(planned.fetch(page[1]))
     can_search = SEARCH_TOOL in request.server_tools
     if not (request.must_search or (can_search and sought)):
         return
     if can_search:
-        draft.before.append(Search(sought[1] if sought else words, "server", FOUND_URL))
+        draft.before.append(planned.search(sought[1] if sought else words, "server", FOUND_URL))
     draft.text = f"{request.echo()}\n\nAs [{FOUND_TITLE}]({FOUND_URL}) says."
-    draft.citations.append(Citation(FOUND_URL, FOUND_TITLE))
-
-
-def _natural_calls(request: ParsedRequest) -> list[Call]:
-    forced = "" if request.calls_done else request.choice
-    asked = [name for name in NATURAL_CALL.findall(request.text) if name in request.schemas]
-    if forced in request.schemas:
-        asked = [forced]
-    elif forced == "required" and not asked:
-        asked = list(request.schemas)[:1]
-    return [_example_call(name, request.schemas[name]) for name in dict.fromkeys(asked)]
-
-
-def _example_call(name: str, schema: dict[str, Any]) -> Call:
-    """A call of a tool with made-up arguments that fit its schema's required properties."""
-    properties = schema.get("properties", {})
-    wanted = schema.get("required") or []
-    return Call(name, json.dumps({key: _example(properties.get(key, {})) for key in wanted}))
-
-
-def _example(schema: dict[str, Any]) -> Any:
-    if schema.get("enum"):
-        return schema["enum"][0]
-    kind = schema.get("type", "string")
-    return EXAMPLES.get(kind[0] if isinstance(kind, list) else kind, "example")
+    draft.citations.append(planned.citation(FOUND_URL, FOUND_TITLE))
 
 
 # --- reading the request ---
@@ -505,11 +447,3 @@ def _last_user_text(items: list[dict[str, Any]]) -> str:
         elif run and role not in INPUT_ROLES:
             break
     return "\n".join(reversed(run))
-
-
-def _choice(choice: Any) -> str:
-    if isinstance(choice, str):
-        return choice
-    if not any(tool.get("type") == "function" for tool in choice.get("tools", [choice])):
-        return "auto"  # a server tool, whose calls are no function's
-    return str(choice.get("name", choice.get("mode", "auto")))

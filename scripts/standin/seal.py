@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from cryptography.fernet import Fernet, InvalidToken
 
-from .errors import Refusal, RefusalError, provider_error
+from .errors import RefusalError, provider_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,7 +107,7 @@ class Sealer:
         for item in (item for item in items if item.get("type") == "reasoning"):
             if item["id"] in seals:
                 message = f"Duplicate item found with id {item['id']}."
-                raise RefusalError(provider_error(model.provider, message))
+                raise provider_error(model.provider, message)
             if sealed := self._opened(item, model):
                 _require(all(sealed.serial > other.serial for other in seals.values()), item, model)
                 seals[item["id"]] = sealed
@@ -142,7 +142,7 @@ class Sealer:
         try:
             claims = json.loads(self._fernet.decrypt(token.encode()))
         except (InvalidToken, UnicodeEncodeError) as error:
-            raise RefusalError(_unverified(item, model)) from error
+            raise _unverified(item, model) from error
         sealed = Sealed(**{**claims, "calls": tuple(claims["calls"])})
         genuine = (sealed.id, sealed.family, sealed.digest) == (item["id"], model.family, _digest(item))
         as_issued = _seal_fields(model.family, sealed.endpoint, token, item)
@@ -156,7 +156,7 @@ class Sealer:
             calls = [item["call_id"] for item in turn if item.get("type") == "function_call"]
             due = frozenset[str]().union(*(self._reasoning_of_call.get(call, frozenset()) for call in calls))
             if kept & seals.keys() and due - kept:
-                raise RefusalError(_unverified({"id": min(due - kept)}, model))
+                raise _unverified({"id": min(due - kept)}, model)
 
 
 def _seal_fields(family: str, endpoint: str, token: str, item: Item) -> Item:
@@ -183,7 +183,7 @@ def _check_followers(items: list[Item], seals: dict[str, Sealed], model: Model) 
             message = (
                 f"Item '{item['id']}' of type 'reasoning' was provided without its required following item."
             )
-            raise RefusalError(provider_error(model.provider, message))
+            raise provider_error(model.provider, message)
 
 
 def _check_positions(items: list[Item], seals: dict[str, Sealed], model: Model) -> None:
@@ -196,7 +196,7 @@ def _check_positions(items: list[Item], seals: dict[str, Sealed], model: Model) 
         if item.get("type") != "reasoning" or item["id"] not in seals:
             continue
         if following.get("role", "assistant") != "assistant" or following.get("type") == OUTPUT_TYPE:
-            raise RefusalError(provider_error(model.provider, THINKING_LAST))
+            raise provider_error(model.provider, THINKING_LAST)
         _require(seen.isdisjoint(seals[item["id"]].calls), item, model)
 
 
@@ -229,10 +229,10 @@ def _digest(item: Item) -> str:
 
 def _require(holds: bool, item: Item, model: Model) -> None:  # noqa: FBT001 - the condition is the point of the call
     if not holds:
-        raise RefusalError(_unverified(item, model))
+        raise _unverified(item, model)
 
 
-def _unverified(item: Item, model: Model) -> Refusal:
+def _unverified(item: Item, model: Model) -> RefusalError:
     if model.family == "anthropic":
         return provider_error(model.provider, "Invalid signature in thinking block")
     message = (

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.responses import Response
 
@@ -31,8 +30,7 @@ CLOCK_SECONDS = 0.05
 """How soon a pause knows that the clock was moved on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """Bytes to send in one piece, after a pause in seconds."""
 
     data: bytes

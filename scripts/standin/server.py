@@ -23,9 +23,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from . import catalogue
-from .errors import Refusal, RefusalError, bad_prompt, documented, router_error
+from .errors import RefusalError, bad_prompt, documented, router_error
 from .output import answer
-from .plan import Break, DirectiveError
+from .plan import Break, DirectiveError, bracketed
 from .planner import ReplyOptions, plan_answer, summarizer
 from .prompt import local_tokenizer
 from .sending import DeliveredResponse
@@ -61,8 +61,8 @@ def create_app(options: Options | None = None) -> Starlette:
         service.requests.append(record)
         try:
             response = REPLIES.get((record.method, request.url.path), _missing)(service, request, record)
-        except RefusalError as error:
-            response = _refused(error.refusal, record)
+        except RefusalError as refusal:
+            response = _refused(refusal, record)
         except DirectiveError as error:
             response = _refused(bad_prompt(f"stand-in directive: {error}"), record)
         if not isinstance(response, DeliveredResponse):
@@ -94,7 +94,7 @@ async def _recorded(service: Service, request: Request) -> RecordedRequest:
     )
 
 
-def _refused(refusal: Refusal, record: RecordedRequest) -> Response:
+def _refused(refusal: RefusalError, record: RecordedRequest) -> Response:
     record.error = refusal.message
     return Response(refusal.body(), refusal.status, refusal.headers, media_type=refusal.content_type())
 
@@ -106,10 +106,10 @@ def _bearer(headers: Any) -> str:
 
 def _authorize(request: Request) -> str:
     if "authorization" not in request.headers:
-        raise RefusalError(router_error(401, "Missing Authentication header"))
+        raise router_error(401, "Missing Authentication header")
     key = _bearer(request.headers)
     if not key.startswith(GOOD_KEY) or key.startswith(BAD_KEY):
-        raise RefusalError(router_error(401, "User not found."))
+        raise router_error(401, "User not found.")
     return key
 
 
@@ -118,7 +118,7 @@ def _scripted(service: Service, path: str) -> None:
     if queued:
         plan = plan_answer({"input": "x"}, catalogue.BY_ID["standin/script"], ReplyOptions(queued))
         if plan.refusal:
-            raise RefusalError(plan.refusal)
+            raise plan.refusal
 
 
 # --- the catalogue and the account ---
@@ -129,7 +129,7 @@ def _models(service: Service, request: Request, _record: RecordedRequest) -> Res
     query = request.query_params
     page = (query.get("offset", "0"), query.get("limit", str(MAX_LISTED)))
     if not all(text.isdecimal() for text in page):
-        raise RefusalError(router_error(400, "offset and limit must be whole numbers"))
+        raise router_error(400, "offset and limit must be whole numbers")
     offset, limit = (int(text) for text in page)
     required = tuple(name for name in query.get("supported_parameters", "").split(",") if name)
     outputs = tuple(query.get("output_modalities", "text").split(","))
@@ -170,16 +170,16 @@ def _key(service: Service, request: Request, record: RecordedRequest) -> Respons
 def _responses(service: Service, request: Request, record: RecordedRequest) -> Response:
     key = _authorize(request)
     if key.startswith((POOR_KEY, EXHAUSTED_KEY)):
-        raise RefusalError(documented(402))
+        raise documented(402)
     if len(record.raw) > MAX_BODY_BYTES:
-        raise RefusalError(documented(413))
+        raise documented(413)
     accepted = accept(service, record)
-    options = ReplyOptions(
-        service.queued("/responses"), service.summarizer, service.options.pace_seconds, service.tokenizer
-    )
+    orders = service.options.orders
+    queued = bracketed(orders(accepted.body)) if orders else service.queued("/responses")
+    options = ReplyOptions(queued, service.summarizer, service.options.pace_seconds, service.tokenizer)
     plan = plan_answer(accepted.body, accepted.model, options)
     if (refusal := plan.refusal) and refusal.family != "C":
-        raise RefusalError(refusal)
+        raise refusal
     if refusal:  # as what it is: a failed response with status 200
         cut = Break("failed", 0, "server_error", refusal.message, refusal.error_type)
         plan = replace(plan, refusal=None, cut=cut)
@@ -189,7 +189,7 @@ def _responses(service: Service, request: Request, record: RecordedRequest) -> R
 
 
 def _missing(_service: Service, _request: Request, _record: RecordedRequest) -> Response:
-    raise RefusalError(router_error(404, "Not Found"))
+    raise router_error(404, "Not Found")
 
 
 REPLIES: dict[tuple[str, str], Reply] = {

@@ -10,12 +10,15 @@ import hashlib
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .cache import PromptCache
 from .plan import bracketed
 from .prompt import Tokenizer
 from .seal import Sealer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 RECORDED_REQUESTS = 5000
 ACCOUNT_CHARS = 12
@@ -60,10 +63,14 @@ def account_of(bearer: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a stand-in runs; ``pace_seconds`` is the pause between the deltas of an ordinary answer."""
+    """How a stand-in runs; ``pace_seconds`` is the pause between the deltas of an ordinary answer.
+
+    ``orders`` says by a request's body what its answer is, in directives, in place of the queue.
+    """
 
     pace_seconds: float = 0.0
     tokenizer: Tokenizer | None = None
+    orders: Callable[[Any], str] | None = None
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from .plan import Call, DirectiveError, Message, plain_text
+from .plan import DirectiveError, call, message, plain_text
 from .prompt import input_items, last_user, text_of
 
 if TYPE_CHECKING:
@@ -217,11 +217,11 @@ def _json(fields: dict[str, Any]) -> str:
 
 
 def _saying(write: Callable[[SummaryTask], str], **changes: Any) -> Callable[[Plan, SummaryTask], Plan]:
-    return lambda plan, task: replace(plan, steps=(Message(write(task)),), **changes)
+    return lambda plan, task: replace(plan, items=(message(write(task)),), **changes)
 
 
 def _calling(plan: Plan, task: SummaryTask) -> Plan:
-    return replace(plan, steps=(Call(next(iter(task.tools), "save_summary"), '{"summary_text": "A talk."}'),))
+    return replace(plan, items=(call(next(iter(task.tools), "save_summary"), '{"summary_text": "A talk."}'),))
 
 
 def _hanging(plan: Plan, _task: SummaryTask) -> Plan:
@@ -233,7 +233,7 @@ def _slow(plan: Plan, task: SummaryTask) -> Plan:
         delivery = replace(plan.delivery, first_delay_seconds=float(task.kind.value))
     except ValueError as error:
         raise DirectiveError(f"slow: {error}") from error
-    return replace(plan, steps=(Message(task.honest()),), delivery=delivery)
+    return replace(plan, items=(message(task.honest()),), delivery=delivery)
 
 
 KINDS: dict[str, Callable[[Plan, SummaryTask], Plan]] = {
@@ -242,7 +242,7 @@ KINDS: dict[str, Callable[[Plan, SummaryTask], Plan]] = {
     "empty": _saying(lambda _task: ""),
     "echo": _saying(lambda task: task.asked.instruction),
     "truncated": _saying(SummaryTask.honest, ending="max_output_tokens"),
-    "reasoning": lambda plan, _task: replace(plan, steps=()),
+    "reasoning": lambda plan, _task: replace(plan, items=()),
     "calls": _calling,
     "hang": _hanging,
     "slow": _slow,

@@ -7,15 +7,15 @@ what is not text. A request that is not accepted raises ``RefusalError`` with th
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError
 
 from . import catalogue, sdk_schema
 from .cache import MAX_BREAKPOINTS
-from .errors import RefusalError, bad_prompt, invalid_request, provider_error, router_error
+from .errors import bad_prompt, invalid_request, provider_error, router_error
 from .media import check_media, parts_of
 from .prompt import PromptReader, input_items
 from .sdk_schema import issue
@@ -35,43 +35,35 @@ IMPLICIT_COMPRESSION_TOKENS = 8192
 MAX_CATEGORIES = 2
 MAX_CATEGORY_CHARS = 30
 MAX_MODELS = 3
-MAX_STOPS = 4
 MAX_ID_CHARS = 256
 MAX_CALL_ID_CHARS = 64
-MAX_METADATA_PAIRS = 16
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 SOURCE = re.compile(r"https?://|data:[^;,]+;base64,")
-METADATA_KEY = re.compile(r"[^\[\]]{0,64}", re.DOTALL)
-MAX_METADATA_VALUE_CHARS = 512
-RANGES = {
-    "temperature": (0, 2),
-    "top_p": (0, 1),
-    "top_logprobs": (0, 20),
-    "presence_penalty": (-2, 2),
-    "frequency_penalty": (-2, 2),
-    "top_k": (0, math.inf),
-    "max_output_tokens": (1, math.inf),
-    "max_tool_calls": (1, 30),
-}
-LIMITS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "previous_response_id": (
-        lambda _: True,
-        "previous_response_id is not supported: responses are not stored",
-    ),
-    "session_id": (lambda text: len(text) > MAX_ID_CHARS, "String must contain at most 256 character(s)"),
-    "user": (lambda text: len(text) > MAX_ID_CHARS, "String must contain at most 256 character(s)"),
-    "stop": (lambda stop: isinstance(stop, list) and len(stop) > MAX_STOPS, "At most 4 sequences"),
-    "stop_server_tools_when": (lambda rules: not rules, "At least one condition"),
-    "metadata": (
-        lambda pairs: (
-            len(pairs) > MAX_METADATA_PAIRS
-            or not all(map(METADATA_KEY.fullmatch, pairs))
-            or any(len(value) > MAX_METADATA_VALUE_CHARS for value in pairs.values())
-        ),
-        "At most 16 pairs of keys of 64 characters without brackets and values of 512 characters",
-    ),
-}
-"""What is wrong with a top-level field that is there, and how that is said."""
+
+Name = Annotated[str, Field(max_length=MAX_ID_CHARS)]
+Penalty = Annotated[float, Field(ge=-2, le=2)]
+MetadataKey = Annotated[str, Field(pattern=r"^[^\[\]]{0,64}$")]
+
+
+class _Limits(BaseModel):
+    """What the documentation allows of fields whose models allow more."""
+
+    previous_response_id: None = None
+    session_id: Name | None = None
+    user: Name | None = None
+    stop: Annotated[list[str], Field(max_length=4)] | str | None = None
+    stop_server_tools_when: Annotated[list[Any], Field(min_length=1)] | None = None
+    metadata: (
+        Annotated[dict[MetadataKey, Annotated[str, Field(max_length=512)]], Field(max_length=16)] | None
+    ) = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tool_calls: Annotated[int, Field(ge=1, le=30)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +98,10 @@ def accept(service: Service, record: RecordedRequest) -> Accepted:
 def _check_breakpoints(body: dict[str, Any], model: Model, count: int) -> None:
     if count > MAX_BREAKPOINTS:
         message = f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided."
-        raise RefusalError(provider_error(model.provider, message))
+        raise provider_error(model.provider, message)
     if count > 1 and (body.get("cache_control") or {}).get("ttl") == "1h":
         message = "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block."
-        raise RefusalError(provider_error(model.provider, message))
+        raise provider_error(model.provider, message)
 
 
 def check(body: Any) -> list[str]:
@@ -122,15 +114,15 @@ def check(body: Any) -> list[str]:
         RefusalError: The service would answer 400.
     """
     if not isinstance(body, dict):
-        raise RefusalError(invalid_request([issue((), "Expected object")]))
+        raise invalid_request([issue((), "Expected object")])
     if body.get("input", "") in ("", []):
-        raise RefusalError(bad_prompt("No input provided"))
+        raise bad_prompt("No input provided")
     models = body.get("models")
     if isinstance(models, list) and len(models) > MAX_MODELS:
-        raise RefusalError(router_error(400, f"'models' array must have {MAX_MODELS} items or fewer"))
+        raise router_error(400, f"'models' array must have {MAX_MODELS} items or fewer")
     issues = sdk_schema.request_issues(body) or [*_own_issues(body)]
     if issues:
-        raise RefusalError(invalid_request(issues))
+        raise invalid_request(issues)
     if isinstance(body["input"], list):
         _check_pairs(body["input"])
     return [f"unknown top-level key: {key}" for key in body if key not in sdk_schema.REQUEST_FIELDS]
@@ -140,13 +132,10 @@ def check(body: Any) -> list[str]:
 
 
 def _own_issues(body: dict[str, Any]) -> Iterator[Issue]:
-    for name, (is_fault, message) in LIMITS.items():
-        if body.get(name) is not None and is_fault(body[name]):
-            yield issue((name,), message)
-    for name, (low, high) in RANGES.items():
-        if (value := body.get(name)) is not None and not low <= value <= high:
-            code = "too_big" if value > high else "too_small"
-            yield issue((name,), f"Number must be between {low} and {high}", code=code)
+    try:
+        _Limits.model_validate(body)
+    except ValidationError as error:
+        yield from (issue(found["loc"], found["msg"], code=found["type"]) for found in error.errors())
     names: set[str] = set()
     for index, tool in enumerate(body.get("tools") or []):
         if tool["type"] == "function":
@@ -215,7 +204,7 @@ def _check_pairs(items: list[dict[str, Any]]) -> None:
             answered.add(name)
     faults += [f"No tool output found for function call {name}." for name in calls - answered]
     if faults:
-        raise RefusalError(router_error(400, faults[0], provider_name=None))
+        raise router_error(400, faults[0], provider_name=None)
 
 
 # --- headers, model and window ---
@@ -237,25 +226,23 @@ def _chosen_model(body: dict[str, Any]) -> Model:
     models = []
     for name in names:
         if (model := catalogue.find(name)) is None:
-            raise RefusalError(router_error(400, f"{name} is not a valid model ID"))
+            raise router_error(400, f"{name} is not a valid model ID")
         models.append(model)
     refusals = [model.refusal_by(body.get("provider") or {}) for model in models]
     for model, refusal in zip(models, refusals, strict=True):
         if refusal is None:
             return model
     assert refusals[0] is not None
-    raise RefusalError(refusals[0])
+    raise refusals[0]
 
 
 def _check_abilities(body: dict[str, Any], model: Model) -> None:
     if body.get("tools") and "tools" not in model.parameters:
-        raise RefusalError(router_error(404, f"No endpoints found that support tool use. {ROUTING_DOCS}"))
+        raise router_error(404, f"No endpoints found that support tool use. {ROUTING_DOCS}")
     _check_choice(body, model)
     thinking = body.get("reasoning") or {}
     if (model.thinking or {}).get("mandatory") and thinking.get("effort") == "none":
-        raise RefusalError(
-            router_error(400, "Reasoning is mandatory for this endpoint and cannot be disabled.")
-        )
+        raise router_error(400, "Reasoning is mandatory for this endpoint and cannot be disabled.")
 
 
 def _check_choice(body: dict[str, Any], model: Model) -> None:
@@ -268,11 +255,11 @@ def _check_choice(body: dict[str, Any], model: Model) -> None:
     named = choice["tools"] if choice["type"] == "allowed_tools" else [choice]
     for tool in named:
         if {key: tool.get(key) for key in keys} not in offered:
-            raise RefusalError(router_error(400, f"Tool choice {tool!r} not found in 'tools' parameter."))
+            raise router_error(400, f"Tool choice {tool!r} not found in 'tools' parameter.")
     thinks = (body.get("reasoning") or {}).get("effort") not in {None, "none"}
     if model.family == "anthropic" and thinks and choice.get("mode", "required") == "required":
         message = "Thinking may not be enabled when tool_choice forces tool use."
-        raise RefusalError(provider_error(model.provider, message))
+        raise provider_error(model.provider, message)
 
 
 def _check_window(body: dict[str, Any], model: Model, prompt: Prompt, record: RecordedRequest) -> None:
@@ -295,4 +282,4 @@ def _check_window(body: dict[str, Any], model: Model, prompt: Prompt, record: Re
         "Please reduce the length of either one, "
         "or use the context-compression plugin to compress your prompt automatically."
     )
-    raise RefusalError(router_error(400, message, provider_name=None))
+    raise router_error(400, message, provider_name=None)

@@ -8,7 +8,7 @@ import pytest
 
 from open_webui_openrouter_pipe.openrouter import catalog
 from scripts.harness.page import PATIENT_SECONDS
-from tests.app.chat import NewChat, app_on
+from tests.app.chat import LATE, NewChat, app_on
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -35,3 +35,9 @@ async def app(tmp_path: Path) -> AsyncIterator[App]:
 def new_chat(app: App, standin: StandIn) -> NewChat:
     """Begins chats in the app."""
     return NewChat(app, standin)
+
+
+@pytest.fixture
+def long_chat(app: App, standin: StandIn) -> NewChat:
+    """Begins chats in the app that soon are too long for their model."""
+    return NewChat(app, standin, LATE)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 import sqlalchemy as sa
 
+from open_webui_openrouter_pipe.openrouter.request import cache_key
+from open_webui_openrouter_pipe.ports import Failed, Notice
 from open_webui_openrouter_pipe.settings import has_proxy
-from open_webui_openrouter_pipe.words.lines import notice
-from tests.app.chat import Chat, NewChat, WithoutCatalogue, app_on, settings
+from open_webui_openrouter_pipe.store.beside import StoredCalibrations
+from tests.app.chat import MODEL, Broken, NewChat, app_on, audit_of, without_catalogue
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,15 +26,6 @@ if TYPE_CHECKING:
     from scripts.standin import StandIn
 
 pytestmark = pytest.mark.anyio
-
-SMALL = "standin/small"
-"""A model with a window of 16,384 tokens."""
-
-
-async def test_a_worker_that_never_listed_models_knows_them(new_chat: NewChat, standin: StandIn) -> None:
-    """The first question already asks for sealed reasoning, which only models that reason may be asked for."""
-    await new_chat().ask("one")
-    assert standin.responses[0].body["include"] == ["reasoning.encrypted_content"]
 
 
 async def test_a_user_sets_no_parameter_that_the_administrator_does_not_allow(
@@ -67,11 +63,9 @@ async def test_a_user_sets_no_parameter_that_the_administrator_does_not_allow(
 
 async def test_a_chat_is_not_shortened_on_a_guess(tmp_path: Path, standin: StandIn) -> None:
     """Without a catalogue the chat is sent whole; from the provider's refusal on its window is known."""
-    async with app_on(tmp_path, WithoutCatalogue()) as app:
-        chat = Chat(app, settings(standin, CONTEXT_STRATEGY="prune"), model=SMALL)
-        small = [await chat.ask("word " * 3_000) for _ in range(3)]
-        large = [await chat.ask("word " * 3_000) for _ in range(4)]
-    assert [answer.error for answer in (*small, *large)] == [None] * 7
+    async with app_on(tmp_path, without_catalogue()) as app:
+        chat = NewChat(app, standin)(CONTEXT_STRATEGY="prune", model="standin/small")
+        assert [(await chat.ask("word " * 3_000)).error for _ in range(7)] == [None] * 7
     statuses = [response.status for response in standin.responses]
     assert statuses.count(400) == 1
     whole = statuses.index(400)
@@ -81,48 +75,25 @@ async def test_a_chat_is_not_shortened_on_a_guess(tmp_path: Path, standin: Stand
     assert max(sizes[whole + 1 :]) < sizes[whole]
 
 
-async def test_a_chat_that_no_one_refused_is_never_refused_by_the_pipe(
-    tmp_path: Path, standin: StandIn
-) -> None:
-    """A single message larger than any assumed window reaches a model that nobody has listed."""
-    async with app_on(tmp_path, WithoutCatalogue()) as app:
-        answer = await Chat(app, settings(standin), model="openai/gpt-4o").ask("word " * 20_000)
-    assert (answer.error, [response.status for response in standin.responses]) == (None, [200])
-
-
 @pytest.mark.parametrize(
-    ("answer", "line"),
+    ("transport", "assumed", "said"),
     [
-        (httpx.ConnectError("refused"), notice("unreachable")),
-        (
-            httpx.Response(503),
-            "The provider is overloaded at the moment. Please wait a little and try again, or choose another model.",
-        ),
+        (without_catalogue, 0, ""),
+        (without_catalogue, 8_192, "window of 8,192"),
+        (httpx.AsyncHTTPTransport, 8_192, ""),
+        (partial(Broken, "/models", "/responses"), 0, "could not be reached"),
     ],
+    ids=["nothing is known", "the window is assumed", "the window is known", "nothing can be reached"],
 )
-async def test_a_lost_connection_is_reported_as_one(
-    tmp_path: Path, standin: StandIn, answer: httpx.Response | httpx.ConnectError, line: str
+async def test_only_a_window_that_is_known_or_assumed_refuses_a_chat(
+    tmp_path: Path, standin: StandIn, transport: Any, assumed: int, said: str
 ) -> None:
-    """Whatever the size of a chat whose model is unknown."""
-
-    def reply(_: httpx.Request) -> httpx.Response:
-        if isinstance(answer, httpx.ConnectError):
-            raise answer
-        return answer
-
-    async with app_on(tmp_path, httpx.MockTransport(reply)) as app:
-        said = await NewChat(app, standin)(RETRY_SECONDS=0).ask("word " * 20_000)
-    assert said.error == line
-
-
-async def test_an_assumed_window_holds_where_none_is_known(tmp_path: Path, standin: StandIn) -> None:
-    """It limits a model that the catalogue does not name, and no other."""
-    assuming = settings(standin, ASSUMED_CONTEXT_TOKENS=8_192)
-    async with app_on(tmp_path, WithoutCatalogue()) as app:
-        unlisted = await Chat(app, assuming).ask("word " * 10_000)
-    async with app_on(tmp_path) as app:
-        listed = await Chat(app, assuming).ask("word " * 10_000)
-    assert ("window of 8,192" in (unlisted.error or ""), listed.error) == (True, None)
+    """A large message reaches any other model; where it cannot, that is said and not the size."""
+    async with app_on(tmp_path, transport()) as app:
+        chat = NewChat(app, standin)(ASSUMED_CONTEXT_TOKENS=assumed, RETRY_SECONDS=0)
+        error = (await chat.ask("word " * 10_000)).error
+    assert (said in (error or ""), bool(error)) == (True, bool(said))
+    assert [each.status for each in standin.responses] == [200] * (not said)
 
 
 async def test_a_window_that_a_refusal_has_named_holds_for_its_user_alone(
@@ -130,7 +101,7 @@ async def test_a_window_that_a_refusal_has_named_holds_for_its_user_alone(
 ) -> None:
     """An error may quote what a user wrote, and must not close the model to the others."""
 
-    class Echo(WithoutCatalogue):
+    class Echo(Broken):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             body = {} if request.method == "GET" else json.loads(await request.aread())
             if "trace" in body:
@@ -138,10 +109,11 @@ async def test_a_window_that_a_refusal_has_named_holds_for_its_user_alone(
                 return httpx.Response(400, json={"error": {"code": 400, "message": said}})
             return await super().handle_async_request(request)
 
-    async with app_on(tmp_path, Echo()) as app:
-        quoting = Chat(app, settings(standin), user_id="eve")
-        refused = await quoting.ask("one", trace={"name": "maximum context length is 100"})
-        answer = await Chat(app, settings(standin)).ask("one")
+    async with app_on(tmp_path, Echo("/models", answer=httpx.Response(500))) as app:
+        new_chat = NewChat(app, standin)
+        named = {"name": "maximum context length is 100"}
+        refused = await new_chat(user_id="eve").ask("one", trace=named)
+        answer = await new_chat().ask("one")
     assert (refused.error is None, answer.error) == (False, None)
 
 
@@ -161,6 +133,125 @@ async def test_an_answer_writes_its_artifacts_once(tmp_path: Path, standin: Stan
     tables = [each.split("openrouter_pipe_")[1].split()[0] for each in statements]
     assert (len(answer.marked), tables.count("artifact")) == (1, 1)
     assert {*tables} == {"artifact", "audit", "calibration", "ledger", "spending"}
+
+
+async def test_each_request_is_recorded_with_its_bill(tmp_path: Path, standin: StandIn) -> None:
+    """Of an unsaved chat without its ids, and no task, which is sent whatever its size. What bills teach is kept."""
+    async with app_on(tmp_path) as app:
+        new_chat = NewChat(app, standin)
+        chat = new_chat()
+        for text in ("word " * 6000, "two"):
+            await chat.ask(text)
+        await new_chat(chat_id="temporary:1").ask("one")
+        await new_chat(model="standin/small").title("word " * 20_000)
+    async with app_on(tmp_path) as app:
+        found = await audit_of(app)
+        known = await StoredCalibrations(app.worker.host.database).find(MODEL)
+    billed = [(response.usage or {})["input_tokens"] for response in standin.responses[:3]]
+    assert ([record.input_tokens for record in found], len(standin.responses)) == (billed, 4)
+    assert [(record.user_id, record.chat_id, record.message_id) for record in found] == [
+        ("ada", chat.chat_id, "message-1"),
+        ("ada", chat.chat_id, "message-3"),
+        ("ada", "", ""),
+    ]
+    assert known
+    assert known.bills > 0
+    body, key = standin.responses[0].body, cache_key(b"secret", "ada", chat.chat_id)
+    assert (body["session_id"], body["prompt_cache_key"]) == (key, key)
+
+
+OMITTED = "Built-in tools of Open WebUI omitted to fit the model's window: 30, about "
+
+
+def functions(name: str, count: int, sentences: int) -> list[dict[str, Any]]:
+    """Tools as the host describes them, each of some 14 tokens a sentence."""
+    described = "Search the notes of the user by their words and return the best matches. " * sentences
+    parameters = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+    spec = {"description": described, "parameters": parameters}
+    return [{"name": f"{name}_{number}", **spec} for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("builtin", "chosen", "offered", "line", "error"),
+    [
+        ((30, 10), (0, 0), 30, "", ""),
+        ((30, 20), (1, 3), 1, OMITTED, ""),
+        ((30, 20), (0, 0), 0, OMITTED, ""),
+        ((0, 0), (30, 20), 0, "", "Switch off tools"),
+    ],
+    ids=["within the halved reserves", "what was chosen stays", "none is left", "chosen ones do not fit"],
+)
+async def test_built_in_tools_are_omitted_where_they_do_not_fit(
+    new_chat: NewChat, standin: StandIn, builtin: Any, chosen: Any, *, offered: int, line: str, error: str
+) -> None:
+    """The user reads how many. What was chosen may be what the question is about: it stays, or nothing is sent."""
+    specs = {"notes": functions("notes", *builtin), "weather": functions("weather", *chosen)}
+    kinds = {each["name"]: {"type": "builtin", "spec": each} for each in specs["notes"]}
+    kinds |= {each["name"]: {"tool_id": "weather", "spec": each} for each in specs["weather"]}
+    tools = [{"type": "function", "function": each} for listed in specs.values() for each in listed]
+    chat = new_chat(model="mistralai/mistral-small-8k", metadata={"tools": kinds})
+    answer = await chat.ask("Hello", tools=tools)
+    assert (error in (answer.error or ""), bool(answer.error), bool(answer.text)) == (
+        True,
+        bool(error),
+        not error,
+    )
+    assert [each.startswith(line) for each in answer.notices] == [True] * bool(line)
+    bodies = [each.body for each in standin.responses]
+    assert [len(body.get("tools", [])) for body in bodies] == [offered] * (not error)
+    if chosen[0] and bodies:
+        assert [(each["name"], "tool_choice" in bodies[0]) for each in bodies[0]["tools"]] == [
+            ("weather_0", False)
+        ]
+
+
+async def test_a_busy_provider_is_waited_for_and_shown(new_chat: NewChat, standin: StandIn) -> None:
+    """The wait is a status line, the answer comes, and no error is shown."""
+    standin.script("error=429 retry_after=1")
+    answer = await new_chat(model="standin/script").ask("one")
+    assert (answer.error, [request.status for request in standin.responses]) == (None, [429, 200])
+    assert answer.notices[0].startswith("The provider is busy; trying again in 2 s (2 of 3)")
+    assert answer.notices[-1] == "Asked again (2 of 3)."
+
+
+async def test_a_refused_parameter_and_a_refused_effort_are_said(new_chat: NewChat, standin: StandIn) -> None:
+    """The answer comes all the same."""
+    order = "[[standin: refuse=temperature]] [[standin: refuse=reasoning.effort values=minimal,low]] one"
+    answer = await new_chat(model="standin/script").ask(order, temperature=0.5, reasoning_effort="high")
+    bodies = [request.body for request in standin.responses]
+    sent = [(body.get("temperature"), body["reasoning"].get("effort")) for body in bodies]
+    assert sent == [(0.5, "high"), (0.5, "low"), (None, "low")]
+    assert (answer.error, len(answer.notices), answer.text != "") == (None, 2, True)
+
+
+async def test_an_address_that_is_down_is_named_with_the_next_try(tmp_path: Path, standin: StandIn) -> None:
+    """After some failures nothing is sent, and the user reads for how long."""
+    network = Broken("/models", "/responses")
+    async with app_on(tmp_path, network) as app:
+        new_chat = NewChat(app, standin)
+        lines = [str((await new_chat(RETRY_SECONDS=0).ask("one")).error) for _ in range(8)]
+    assert "could not be reached" in lines[0]
+    assert "The next try is in" in lines[-1]
+    assert 0 < network.asked.count("/responses") < len(lines)
+
+
+async def test_requests_of_one_user_wait_for_each_other(new_chat: NewChat, standin: StandIn) -> None:
+    """A second chat of the same user begins when the first has ended, and says that it waits."""
+    first, second = (new_chat(model="standin/script", MAX_REQUESTS_PER_USER=1) for _ in range(2))
+    running = asyncio.create_task(first.ask("[[standin: slow=30]]"))
+    await eventually(lambda: standin.responses)
+    second.messages.append({"role": "user", "content": "two"})
+    outputs = second.app.answer(second.call(), second.settings)
+    lines = [await anext(outputs)]
+    assert len(standin.responses) == 1
+    running.cancel()
+    lines += [output async for output in outputs]
+    assert [line.text for line in lines if isinstance(line, Notice)] == [
+        "Many requests are running at the moment; this one waits for its turn...",
+        "The wait is over.",
+    ]
+    assert [type(line) for line in lines if isinstance(line, Failed)] == []
+    assert len(standin.responses) == 2
 
 
 def test_a_proxy_that_the_environment_names_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,105 +4,77 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from open_webui_openrouter_pipe.permission import permit
 from open_webui_openrouter_pipe.ports import Failed
 from open_webui_openrouter_pipe.valves import UserValves
 from open_webui_openrouter_pipe.words.lines import notice
 from scripts.standin.state import account_of
 from tests.app.chat import NewChat, app_on, sent
+from tests.support.rows import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from scripts.standin import StandIn
 
 pytestmark = pytest.mark.anyio
 
 CLAUDE, GROK, MYTHOMAX = "anthropic/claude-sonnet-4.5", "x-ai/grok-4.1-fast", "gryphe/mythomax-l2-13b"
-SCHEMA = {"type": "object", "properties": {}}
-LOOK, SEARCH_WEB = (
-    {"type": "function", "function": {"name": name, "parameters": SCHEMA}} for name in ("look", "search_web")
+LOOK, SEARCH = (
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
+    for name in ("look", "search_web")
 )
-SEARCHES = ["openrouter:web_fetch", "openrouter:web_search"]
-HOST_SWITCH = {"features": {"web_search": True}, "tools": {"search_web": {"type": "builtin"}}}
-FOUND = {"files": [{"type": "web_search", "urls": []}]}
-JOINED = {
-    "user": UserValves(ZDR=True, PROVIDER_SORT="price"),
-    "PROVIDER_IGNORE": "deepseek, x",
-    "MAX_PRICE_INPUT": 5,
-    "USER_PARAMETERS": "provider",
-    "model": CLAUDE,
+NAMES = {
+    "CLAUDE": CLAUDE,
+    "LOOK": LOOK,
+    "SEARCH": SEARCH,
+    "HOST_SEARCHES": {"features": {"web_search": True}, "tools": {"search_web": {"type": "builtin"}}},
+    "WIDE": {"IMAGE_ASPECT_RATIO": "16:9", "IMAGE_SIZE": "2K"},
 }
-OWN = {"provider": {"zdr": False, "ignore": ["y"], "max_price": {"prompt": "9"}}}
-BOTH = {"sort": "price", "zdr": True, "ignore": ["deepseek", "x", "y"], "max_price": {"prompt": "5"}}
-IDS = {"session_id", "prompt_cache_key", "user", "trace"}
-MOST = UserValves(REASONING_EFFORT="max", REASONING_SUMMARY="off")
-NONE = UserValves(REASONING_EFFORT="none")
-HIDDEN = UserValves(REASONING_EFFORT="max", ZDR=True)
-
-
-def tools_of(body: Mapping[str, Any]) -> list[str]:
-    """The names of the tools in a body, those of OpenRouter by their types."""
-    return [each.get("name", each["type"]) for each in body.get("tools", [])]
+"""Values that many rows have."""
+IDS = ("prompt_cache_key", "session_id", "trace", "user")
 
 
 @pytest.mark.parametrize(
-    ("chosen", "parameters", "field", "expected"),
-    [
-        ({"WEB_SEARCH": "on", "REASONING_EFFORT": "high", "model": CLAUDE}, {}, "tools", SEARCHES),
-        ({"WEB_SEARCH": "on", "model": MYTHOMAX}, {}, "plugins", [{"id": "web", "max_results": 5}]),
-        ({"WEB_SEARCH": "on", "user": UserValves(WEB_SEARCH="off")}, {}, "tools", []),
-        ({"user": UserValves(WEB_SEARCH="auto")}, {}, "tools", SEARCHES),
-        ({"WEB_SEARCH": "on", "WEB_SEARCH_BY": "openrouter", "metadata": FOUND}, {}, "tools", []),
-        ({"WEB_SEARCH": "on", "chat_id": ""}, {}, "tools", []),
-        *(
-            ({"WEB_SEARCH": "auto", "WEB_SEARCH_BY": by, "metadata": HOST_SWITCH}, offered, "tools", names)
-            for offered in [{"tools": [LOOK, SEARCH_WEB]}]
-            for by, names in [("host", ["look", "search_web"]), ("openrouter", ["look", *SEARCHES])]
-        ),
-        ({"user": MOST, "REASONING_EFFORT": "low", "model": GROK}, {}, "reasoning", {"effort": "high"}),
-        ({"user": NONE, "model": GROK}, {}, "reasoning", {"effort": "none", "summary": "auto"}),
-        (
-            {"user": NONE, "model": "google/gemini-3-pro"},
-            {},
-            "reasoning",
-            {"effort": "minimal", "summary": "auto"},
-        ),
-        ({"user": HIDDEN, "USER_CONTROLS": "WEB_SEARCH"}, {}, "reasoning", {"summary": "auto"}),
-        ({"user": HIDDEN, "USER_CONTROLS": "WEB_SEARCH"}, {}, "provider", None),
-        (JOINED, OWN, "provider", BOTH),
-        ({"PROVIDER_ONLY": "anthropic", "FALLBACK_MODELS": f"b/unknown, {CLAUDE}"}, {}, "models", [CLAUDE]),
-        *(
-            ({"SEND_IDENTITY": level}, {}, "ids", names)
-            for level, names in [("none", set()), ("session", IDS - {"user", "trace"}), ("trace", IDS)]
-        ),
-    ],
+    ("chosen", "parameters", "part", "expected"),
+    rows(
+        Path(__file__).with_name("requests.txt"),
+        "valves and what else a chat has | parameters of the call => a part of the request | its value",
+        NAMES,
+    ),
 )
 async def test_a_request_follows_the_valves(
-    new_chat: NewChat, standin: StandIn, chosen: Any, parameters: Any, field: str, expected: Any
+    new_chat: NewChat, standin: StandIn, chosen: Any, parameters: Any, part: str, expected: Any
 ) -> None:
     """Those of the administrator and of the user, as far as it may choose; the provider takes it."""
+    chosen = {**chosen, "user": UserValves(**chosen.get("user", {}))}
     answer = await new_chat(**chosen).ask("Hello", **parameters)
-    body = sent(standin)
-    found = {**body, "tools": tools_of(body), "ids": IDS & set(body)}
-    assert (answer.error, found.get(field)) == (None, expected)
+    body, offered = sent(standin), sent(standin).get("tools", [])
+    found = {
+        **body,
+        "tools": [each.get("name", each["type"]) for each in offered],
+        "engines": [each["parameters"].get("engine") for each in offered if ":" in each["type"]],
+        "ids": [name for name in IDS if name in body],
+        "renamed": body.get("user") == "somebody else",
+        "images": [body.get("modalities"), body.get("image_config")],
+        **standin.responses[-1].headers,
+    }
+    assert (answer.error, found.get(part)) == (None, expected)
 
 
 # --- web search
 
 
-@pytest.mark.parametrize("search", ["auto", "on"])
-async def test_a_search_is_announced_and_replayed(new_chat: NewChat, standin: StandIn, search: str) -> None:
+async def test_a_search_is_announced_and_replayed(new_chat: NewChat, standin: StandIn) -> None:
     """The next turn holds the search and the page as the router sent them, and is accepted."""
-    chat = new_chat(WEB_SEARCH=search)
+    chat = new_chat(WEB_SEARCH="auto")
     first = await chat.ask("Read https://example.com/a and search the web for tall cats.")
     second = await chat.ask("Thank you.")
-    assert (first.error, second.error) == (None, None)
+    assert (first.error, second.error, "example.org/found" in first.text) == (None, None, True)
     assert first.notices == (
         "Reading a web page...",
         "Read https://example.com/a",
@@ -113,83 +85,67 @@ async def test_a_search_is_announced_and_replayed(new_chat: NewChat, standin: St
         [item for item in items if item["type"].startswith("openrouter:")]
         for items in (standin.responses[0].output, sent(standin)["input"])
     )
-    assert [item["type"] for item in replayed] == SEARCHES
     assert replayed == given
-    assert "example.org/found" in first.text
+    assert [item["type"] for item in given] == ["openrouter:web_fetch", "openrouter:web_search"]
 
 
 @pytest.mark.parametrize(
-    ("search", "model", "notices", "finds"),
-    [("on", GROK, 2, True), ("auto", GROK, 0, False), ("on", MYTHOMAX, 0, True)],
+    ("valves", "model", "notices", "finds"),
+    [
+        ({"WEB_SEARCH": "on"}, GROK, 2, True),
+        ({"WEB_SEARCH": "auto"}, GROK, 0, False),
+        ({"WEB_SEARCH": "on"}, MYTHOMAX, 0, True),
+    ],
 )
 async def test_a_model_that_must_search_does(
-    new_chat: NewChat, search: str, model: str, notices: int, *, finds: bool
+    new_chat: NewChat, valves: Any, model: str, notices: int, *, finds: bool
 ) -> None:
     """With every question, by the plugin where it has no tools; one that may does so where it wants to."""
-    answer = await new_chat(WEB_SEARCH=search, model=model).ask("Hello")
+    answer = await new_chat(**valves, model=model).ask("Hello")
     assert (answer.error, len(answer.notices), "example.org/found" in answer.text) == (None, notices, finds)
-
-
-async def test_where_nothing_may_be_kept_only_the_provider_searches(
-    new_chat: NewChat, standin: StandIn
-) -> None:
-    """A model whose provider has no search gets none, which is said; PDFs are read by the model or not at all."""
-    private = {"ZDR": True, "WEB_SEARCH": "auto", "WEB_SEARCH_ENGINE": "exa"}
-    assert (await new_chat(**private, model=CLAUDE).ask("Hello")).error is None
-    engines = {each["type"]: each["parameters"]["engine"] for each in sent(standin)["tools"]}
-    assert engines == {"openrouter:web_search": "native", "openrouter:web_fetch": "openrouter"}
-    answer = await new_chat(**private, model="deepseek/deepseek-v3.2").ask("Hello")
-    assert (answer.notices, tools_of(sent(standin))) == ((notice("search_keeps_data"),), [])
-    by_call = new_chat(model=CLAUDE, role="admin", WEB_SEARCH="auto")
-    call = by_call.call(provider={"zdr": "true"})
-    for chosen in (new_chat(**private).settings, by_call.settings):
-        permitted = await permit(new_chat.app.worker, call, chosen)
-        assert permitted is not None
-        found = permitted.settings
-        assert (found.pdf_engine, found.media.parses_pdf) == ("native", False)
-        assert found.controls.search.keeps_nothing
-    unbound = await permit(new_chat.app.worker, replace(call, parameters={}), by_call.settings)
-    assert unbound is not None
-    assert (unbound.settings.media, unbound.settings.controls) == (
-        by_call.settings.media,
-        by_call.settings.controls,
-    )
 
 
 # --- routing
 
 
 async def test_no_provider_left_is_said_before_anything_is_sent(new_chat: NewChat, standin: StandIn) -> None:
-    """In one line; where nobody keeps nothing, the request is refused, and not sent to another one."""
+    """In one line; where nobody keeps nothing, no search is offered, and the request is not sent elsewhere."""
     chat = new_chat(PROVIDER_ONLY="openai", USER_PARAMETERS="provider")
     answer = await chat.ask("Hello", provider={"only": ["azure"]})
     assert (answer.error, standin.responses) == (notice("no_provider_left"), [])
-    answer = await new_chat(user=UserValves(ZDR=True)).ask("Hello")
-    assert "provider" in (answer.error or "")
+    valves = UserValves(ZDR=True, WEB_SEARCH="auto")
+    answer = await new_chat(user=valves, model="deepseek/deepseek-v3.2").ask("Hello")
+    assert ("provider" in (answer.error or ""), answer.notices) == (True, (notice("search_keeps_data"),))
+    assert "tools" not in sent(standin)
     assert [each.status for each in standin.responses] == [404]
 
 
-async def test_a_task_goes_to_the_same_providers(new_chat: NewChat, standin: StandIn) -> None:
-    """It holds the chat's text as well; but no fallbacks, tools or effort."""
-    chat = new_chat(PROVIDER_ONLY="openai", FALLBACK_MODELS=CLAUDE, WEB_SEARCH="on")
-    assert not [output for output in await chat.title() if isinstance(output, Failed)]
-    assert sent(standin)["provider"] == {"only": ["openai"]}
-    assert not {"models", "tools", "session_id"} & set(sent(standin))
-
-
-async def test_a_summary_by_another_model_goes_to_the_same_providers(
-    new_chat: NewChat, standin: StandIn
-) -> None:
-    """In the same user's name: it holds what the user wrote. The administrator's price limit is for all models."""
-    valves = {"PROVIDER_IGNORE": "x", "PROVIDER_SORT": "price", "MAX_PRICE_INPUT": 100}
-    chat = new_chat(model="standin/small", SUMMARY_MODEL="standin/plain", SEND_IDENTITY="user", **valves)
+async def test_tasks_and_summaries_go_to_the_same_providers(new_chat: NewChat, standin: StandIn) -> None:
+    """They hold the chat's text as well, in the same user's name; but no fallbacks, tools, effort or sorting."""
+    valves = {
+        "PROVIDER_IGNORE": "x",
+        "PROVIDER_SORT": "price",
+        "MAX_PRICE_INPUT": 100,
+        "SEND_IDENTITY": "user",
+    }
+    chat = new_chat(
+        model="standin/small",
+        SUMMARY_MODEL="standin/plain",
+        FALLBACK_MODELS=CLAUDE,
+        WEB_SEARCH="on",
+        **valves,
+    )
     for turn in range(8):
         await chat.ask(f"{turn} " + "a house by the sea " * 500)
-    summaries = [response.body for response in standin.responses if response.is_summary]
     provider = {"ignore": ["x"], "max_price": {"prompt": "100"}}
-    assert {(body["user"], str(body["provider"])) for body in summaries} == {
-        (standin.responses[0].body["user"], str(provider))
-    }
+    summaries = [each.body for each in standin.responses if each.is_summary]
+    assert [(each["user"], each["provider"]) for each in summaries] == [
+        (standin.responses[0].body["user"], provider)
+    ] * len(summaries)
+    assert summaries
+    assert not [output for output in await chat.title() if isinstance(output, Failed)]
+    assert sent(standin)["provider"] == {**provider, "sort": "price"}
+    assert not {"models", "tools", "session_id"} & set(sent(standin))
 
 
 # --- the user's own key
@@ -221,62 +177,23 @@ async def test_the_user_s_own_key_pays(
     assert not key or key not in caplog.text
 
 
-# --- the cache of Anthropic, thinking, identity
-
-
-def without_marks(items: Any) -> Any:
-    """The prompt as the model reads it."""
-    if isinstance(items, list):
-        return [without_marks(item) for item in items]
-    if not isinstance(items, dict):
-        return items
-    return {key: without_marks(value) for key, value in items.items() if key != "prompt_cache_breakpoint"}
+# --- the cache of Anthropic
 
 
 @pytest.mark.parametrize(("pauses", "ttl"), [((), None), ((10.0, 20.0), None), ((900.0, 900.0), "1h")])
 async def test_the_pauses_of_a_chat_choose_the_lifetime(
     tmp_path: Path, standin: StandIn, pauses: Sequence[float], ttl: str | None
 ) -> None:
-    """What the model reads is the same, and the provider takes it; another one is never asked."""
+    """Unless the valve does; the provider takes it, and another one is never asked."""
 
     async def find(_call: Any) -> Sequence[float]:
         return pauses
 
-    bodies = []
     async with app_on(tmp_path, chat_pauses=find) as app:
         new_chat = NewChat(app, standin)
-        for valve in ("auto", "5m"):
+        for valve, expected in (("auto", ttl), ("5m", None)):
             chat = new_chat(CACHE_TTL=valve, model=CLAUDE, chat_id=valve)
             assert [(await chat.ask(text)).error for text in ("One", "Two", "Three")] == [None] * 3
-            bodies.append(sent(standin))
+            assert sent(standin)["cache_control"].get("ttl") == expected
         await new_chat().ask("Hello")
-    assert [body["cache_control"].get("ttl") for body in bodies] == [ttl, None]
-    first, second = ([item for item in body["input"] if item.get("role") == "user"] for body in bodies)
-    assert without_marks(first) == without_marks(second)
-    assert (first == second) is (ttl is None)
     assert "cache_control" not in sent(standin)
-
-
-@pytest.mark.parametrize(
-    ("valves", "parameters", "expected"),
-    [
-        ({}, {"tools": [LOOK]}, "interleaved-thinking-2025-05-14"),
-        ({}, {}, None),
-        ({"INTERLEAVED_THINKING": False}, {"tools": [LOOK]}, None),
-    ],
-)
-async def test_a_claude_with_tools_thinks_between_calls(
-    new_chat: NewChat, standin: StandIn, valves: Any, parameters: Any, expected: str | None
-) -> None:
-    """By a header of its own; without tools, or without the valve, there is none."""
-    await new_chat(model=CLAUDE, **valves).ask("Hello", **parameters)
-    assert standin.responses[-1].headers.get("x-anthropic-beta") == expected
-
-
-@pytest.mark.parametrize(("level", "is_own"), [("none", True), ("session", True), ("trace", False)])
-async def test_nobody_takes_another_name(
-    new_chat: NewChat, standin: StandIn, level: str, *, is_own: bool
-) -> None:
-    """Where the valve sends the user, it is under no other name that the user gives."""
-    await new_chat(SEND_IDENTITY=level).ask("Hello", user="somebody else")
-    assert (sent(standin)["user"] == "somebody else") is is_own

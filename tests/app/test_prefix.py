@@ -1,8 +1,7 @@
-"""The beginning of requests in the app: what changes it is in the audit and in the log, and what does not is not."""
+"""The beginning of requests in the app: what changes it is named and priced, and the system prompt stays the same."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import random
@@ -10,29 +9,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.turn.memory import MISSES_BEFORE_LOG
-from tests.support.audited import audited
+from tests.app.chat import Chat, NewChat, app_on, audit_of, sent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
+    from open_webui_openrouter_pipe.app import App
     from open_webui_openrouter_pipe.money.audit import Bill
-    from open_webui_openrouter_pipe.store.database import Database
     from scripts.standin import StandIn
-    from tests.app.chat import Chat, NewChat
 
 pytestmark = pytest.mark.anyio
 
 CLAUDE = "anthropic/claude-sonnet-4.5"
 LONG = "word " * 4000
 WATCH = "open_webui_openrouter_pipe.turn.memory"
+MEMORIES = "<memory_context>\n[User Memory]\n- Likes foxes.\n</memory_context>"
+QUESTION, VOICE = "What time is it?", "Keep it short."
 
 
-def prompt(time: str = "2026-11-22 11:40:31 PM", memory: str = "Likes Darjeeling.") -> dict[str, str]:
+def prompt(time: str = "2026-11-22 11:40:31 PM", memory: str = "Likes Darjeeling.") -> str:
     """A system prompt that holds the time and a memory, as the host writes them."""
-    text = f"You help.\nIt is {time}.\n<memory_context>\n1. [2026-01-01] {memory}\n</memory_context>"
-    return {"role": "system", "content": text}
+    return f"You help.\nIt is {time}.\n<memory_context>\n1. [2026-01-01] {memory}\n</memory_context>"
 
 
 def tools(*names: str) -> list[dict[str, Any]]:
@@ -43,23 +43,16 @@ def tools(*names: str) -> list[dict[str, Any]]:
 
 @dataclass
 class Observed:
-    """A chat, its audit and the administrator's log."""
+    """A chat, and the administrator's log."""
 
     chat: Chat
-    database: Database
     log: pytest.LogCaptureFixture
-    asked: int = 0
 
-    async def ask(self, text: str, system: dict[str, str] | None = None, **parameters: Any) -> Bill:
+    async def ask(self, text: str, system: str = "", **parameters: Any) -> Bill:
         """Ask with this system prompt, and return the audit's row of the request."""
-        messages = [each for each in self.chat.messages if each["role"] != "system"]
-        self.chat.messages = [*([system] if system else []), *messages]
-        answer = await self.chat.ask(text, **parameters)
-        assert answer.error is None
-        self.asked += 1
-        while len(records := await audited(self.database)) < self.asked:  # noqa: ASYNC110 - written beside the answer
-            await asyncio.sleep(0.01)
-        return records[0]
+        self.chat.instruct(system)
+        assert (await self.chat.ask(text, **parameters)).error is None
+        return (await audit_of(self.chat.app))[-1]
 
     @property
     def lines(self) -> Sequence[str]:
@@ -71,8 +64,7 @@ class Observed:
 def observed(new_chat: NewChat, caplog: pytest.LogCaptureFixture) -> Observed:
     """A chat with Claude, whose system prompt is sent as Open WebUI has it."""
     caplog.set_level(logging.INFO)
-    chat = new_chat(STEADY_SYSTEM_PROMPT=False, model=CLAUDE)
-    return Observed(chat, new_chat.app.worker.host.database, caplog)
+    return Observed(new_chat(STEADY_SYSTEM_PROMPT=False, model=CLAUDE), caplog)
 
 
 def broken(row: Bill) -> tuple[str, str]:
@@ -113,20 +105,24 @@ async def test_a_clock_in_the_system_prompt_is_named_and_priced(observed: Observ
 
 
 @pytest.mark.parametrize(
-    ("system", "parameters", "expected"),
+    ("system", "parameters", "answer", "expected"),
     [
-        (prompt(memory="Has a cat."), {}, ("instructions", "prompt")),
-        ({"role": "system", "content": "Be brief."}, {}, ("instructions", "prompt")),
-        (prompt(), {"tools": tools("ask", "look")}, ("tools", "tools")),
-        (prompt(), {"tools": tools("look"), "reasoning_effort": "high"}, ("settings", "settings")),
-        (prompt(), {"tools": tools("look"), "temperature": 0.5}, ("", "")),
+        (prompt(memory="Has a cat."), {}, None, ("instructions", "prompt")),
+        ("Be brief.", {}, None, ("instructions", "prompt")),
+        (prompt(), {"tools": tools("ask", "look")}, None, ("tools", "tools")),
+        (prompt(), {"tools": tools("look"), "reasoning_effort": "high"}, None, ("settings", "settings")),
+        (prompt(), {"tools": tools("look"), "temperature": 0.5}, None, ("", "")),
+        (prompt(), {}, "Something else.", ("turn 1", "edit")),
     ],
 )
 async def test_every_cause_is_named(
-    observed: Observed, system: dict[str, str], parameters: dict[str, Any], expected: tuple[str, str]
+    observed: Observed, system: str, parameters: Any, answer: str | None, expected: tuple[str, str]
 ) -> None:
-    """Another memory, another prompt, a tool that comes, another effort; a temperature breaks nothing."""
-    await observed.ask(LONG, prompt(), tools=tools("look"))
+    """Another memory, prompt, effort or answer, and a tool that comes; a temperature breaks nothing."""
+    for _ in range(2):
+        await observed.ask(LONG, prompt(), tools=tools("look"))
+    if answer:
+        observed.chat.messages[2]["content"] = answer
     row = await observed.ask("two", system, **{"tools": tools("look"), **parameters})
     assert broken(row) == expected
     assert bool(observed.lines) == bool(row.lost_cost) == (expected != ("", ""))
@@ -137,42 +133,131 @@ async def test_presets_of_one_model_have_prompts_of_their_own(observed: Observed
     for number in range(4):
         name = f"preset-{number % 2}"
         observed.chat.metadata = {"model": {"id": name}}
-        system = {"role": "system", "content": f"You are {name}."}
-        assert broken(await observed.ask(f"{number} {LONG}", system)) == ("", "")
-
-
-async def test_an_edited_answer_is_named(observed: Observed) -> None:
-    """The user, or a filter, has rewritten what the model said."""
-    await observed.ask(LONG)
-    await observed.ask(LONG)
-    observed.chat.messages[1]["content"] = "Something else."
-    assert broken(await observed.ask("three")) == ("turn 1", "edit")
-
-
-async def test_a_cache_that_is_not_kept_is_logged(observed: Observed, standin: StandIn) -> None:
-    """The provider forgets each request at once, though its beginning stays the same."""
-    await observed.ask(LONG)
-    for number in range(MISSES_BEFORE_LOG):
-        assert observed.lines == []
-        standin.service.cache.clear()
-        row = await observed.ask(f"again {number}")
-        assert broken(row) == ("", "")
-        assert (row.cached_tokens, row.expected_cached_tokens > 3000) == (0, True)
-    (line,) = observed.lines
-    assert f"The last 3 requests to '{CLAUDE}'" in line
+        assert broken(await observed.ask(f"{number} {LONG}", f"You are {name}.")) == ("", "")
 
 
 async def test_a_comparison_that_fails_costs_no_answer(
     observed: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its bill names no change, and the administrator's log has the error."""
-
-    def fail(*_arguments: object) -> None:
-        raise RuntimeError
-
     await observed.ask(LONG, prompt())
-    monkeypatch.setattr("open_webui_openrouter_pipe.turn.memory.nearest", fail)
+    monkeypatch.setattr("open_webui_openrouter_pipe.turn.memory.nearest", None)
     assert broken(await observed.ask("Go on.", prompt("2026-11-22 11:41:00 PM"))) == ("", "")
-    assert "the beginning of a request is not compared" in [
-        each.getMessage() for each in observed.log.records
+    assert "the beginning of a request is not compared" in observed.log.text
+
+
+# --- the system prompt: the same for all workers, kept for saved chats alone
+
+
+async def asked(chat: Chat, standin: StandIn, prompt: str, text: str = QUESTION) -> list[str]:
+    """The texts of what is sent where the host writes this system prompt."""
+    chat.instruct(prompt)
+    assert (await chat.ask(text)).error is None
+    items = [item for item in sent(standin)["input"] if item.get("role") != "assistant" and "content" in item]
+    return ["\n".join(part["text"] for part in item["content"]) for item in items]
+
+
+async def stored_prompts(app: App) -> int:
+    """How many prompts are kept."""
+    database = app.worker.host.database
+    rows = await database.fetch(sa.select(sa.func.count()).select_from(database.tables.prompt))
+    return int(rows[0][0])
+
+
+async def test_every_worker_sends_the_first_prompt(tmp_path: Path, standin: StandIn) -> None:
+    """Whichever one answers; and each model that the chat asks keeps its own."""
+    async with app_on(tmp_path) as one, app_on(tmp_path) as other:
+        chat = NewChat(one, standin)()
+        texts = []
+        for app, preset, prompt in (
+            (one, "preset", f"It is ten.\n{MEMORIES}"),
+            (other, "preset", f"It is noon.\n{MEMORIES}"),
+            (other, "another", "It is noon."),
+            (one, "preset", "It is ten."),
+        ):
+            chat.app, chat.metadata = app, {"model": {"id": preset}}
+            texts.append(await asked(chat, standin, prompt))
+        assert await stored_prompts(one) == 2
+    note = texts[1][2]
+    assert (note.startswith("Your instructions stand"), note.endswith("It now reads:\n> It is noon.")) == (
+        True,
+        True,
+    )
+    assert texts == [
+        ["It is ten.", MEMORIES, QUESTION],
+        ["It is ten.", QUESTION, note, MEMORIES, QUESTION],
+        ["It is noon.", *[QUESTION] * 3],
+        ["It is ten.", *[QUESTION] * 4],
     ]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ({"chat_id": "temporary:1"}, ["It is noon.", QUESTION, MEMORIES, QUESTION]),
+        ({"STEADY_SYSTEM_PROMPT": False}, [f"It is noon.\n{MEMORIES}", QUESTION, QUESTION]),
+    ],
+)
+async def test_no_prompt_is_kept_of_an_unsaved_chat_or_switched_off(
+    new_chat: NewChat, standin: StandIn, chosen: Any, expected: list[str]
+) -> None:
+    """The memories of an unsaved one are sent behind it all the same."""
+    chat = new_chat(**chosen)
+    await asked(chat, standin, f"It is ten.\n{MEMORIES}")
+    assert await asked(chat, standin, f"It is noon.\n{MEMORIES}") == expected
+    assert await stored_prompts(chat.app) == 0
+
+
+async def cached_share(new_chat: NewChat, *, moves: bool, **valves: Any) -> tuple[float, float]:
+    """The share of all input that was read from the cache, and the last request's cost, in a chat of some length."""
+    chat, standin = new_chat(**valves), new_chat.standin
+    chat.messages = [{"role": "user", "content": "word " * 20_000}, {"role": "assistant", "content": "Long."}]
+    standin.reset()
+    for minute in range(8):
+        now = minute if moves else 0
+        memories = MEMORIES.replace("foxes", f"{now} foxes")
+        await asked(chat, standin, f"You are kind.\nIt is 10:0{now}.\nBe brief.\n{memories}")
+    usages = [request.usage or {} for request in standin.responses]
+    cached = sum(usage["input_tokens_details"]["cached_tokens"] for usage in usages)
+    return cached / sum(usage["input_tokens"] for usage in usages), usages[-1]["cost"]
+
+
+@pytest.mark.parametrize("lifetime", ["5m", "1h"])
+@pytest.mark.parametrize("model", ["openai/gpt-5.2", "anthropic/claude-sonnet-4.5"])
+async def test_a_clock_costs_no_cache(new_chat: NewChat, model: str, lifetime: str) -> None:
+    """With a clock and memories that move, as much is read from the cache as with ones that stand still.
+
+    Switched off, nothing is; where the provider looks for blocks, these are marked in front of what moves.
+    """
+    off = {"model": model, "STEADY_SYSTEM_PROMPT": False}
+    still, still_cost = await cached_share(new_chat, moves=False, **off)
+    moving, cost = await cached_share(new_chat, moves=True, model=model, CACHE_TTL=lifetime)
+    lost, lost_cost = await cached_share(new_chat, moves=True, **off)
+    assert still > 0.85
+    assert moving > 0.97 * still
+    assert lost == 0
+    assert cost < 1.15 * still_cost < 0.3 * lost_cost
+
+
+async def voice_prompt() -> str:
+    """What the administrator has set."""
+    return VOICE
+
+
+@pytest.mark.parametrize(
+    ("steady", "expected"),
+    [
+        (True, [["hi"], ["hi", VOICE, "hi"], ["hi", "hi", "hi"]]),
+        (False, [["hi"], [VOICE, "hi", "hi"], ["hi", "hi", "hi"]]),
+    ],
+)
+async def test_instructions_for_speech_stand_before_the_spoken_question(
+    tmp_path: Path, standin: StandIn, *, steady: bool, expected: list[list[str]]
+) -> None:
+    """And leave no trace in the next request; switched off they stay in front, where the host wrote them."""
+    async with app_on(tmp_path, voice_prompt=voice_prompt) as app:
+        chat, texts = NewChat(app, standin)(STEADY_SYSTEM_PROMPT=steady), []
+        for spoken in (False, True, False):
+            chat.metadata = {"features": {"voice": spoken}}
+            texts.append(await asked(chat, standin, VOICE if spoken else "", "hi"))
+    assert texts == expected

@@ -5,35 +5,33 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import AsyncMock
 
 import pytest
 import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.money.audit import Bill
+from open_webui_openrouter_pipe.money.audit import Bill, ChatSpending
 from open_webui_openrouter_pipe.money.limits import Group, limits_of, read_limits
-from open_webui_openrouter_pipe.ports import ChatSpending
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, TextDelta
 from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.turn import bill
 from open_webui_openrouter_pipe.turn.bill import time_text
 from open_webui_openrouter_pipe.valves import UserValves
-from open_webui_openrouter_pipe.worker import Host
 from scripts.benchmarks._chats import agent_chat, plain_chat
-from scripts.benchmarks.prices import forecast_errors, within_share
-from scripts.harness.database import open_database
-from scripts.harness.page import FakeRecords, Page, PipeInProcess
-from tests.app.chat import MODEL, Chat, settings
+from scripts.benchmarks.long_chats import forecast_errors, within_share
+from scripts.harness.page import Page, PipeInProcess
+from tests.app.chat import MODEL, Chat, app_on, settings
+from tests.support.rows import rows
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
 
     from scripts.standin import StandIn
 
@@ -44,6 +42,7 @@ LINE = re.compile(
     r"\$(\d[\d.]*) · (next message from .+ · )?([\d,]+) tokens in( \([\d,]+ cached\))? · ([\d,]+) out · [\d.]+ s"
     r"( · [\d,]+ tok/s)?"
 )
+CASES = Path(__file__).with_name("limits.txt")
 CLAUDE = "anthropic/claude-sonnet-4.5"
 LONG = "word " * 4000
 ASKING = {"CONFIRM_ABOVE_DOLLARS": 0.005}
@@ -51,15 +50,14 @@ LIMITED = {"SPENDING_LIMITS": "user: 9/day"}
 
 
 @dataclass
-class Asked:
-    """A page that is asked, and answers the same each time."""
+class World:
+    """What time it is, and which groups the user is in."""
 
-    answer: bool | None
-    questions: list[tuple[str, str]] = field(default_factory=list)
+    seconds: float = NOON
+    groups: list[Group] = field(default_factory=list)
 
-    async def __call__(self, title: str, text: str) -> bool | None:
-        self.questions.append((title, text))
-        return self.answer
+    async def groups_of(self, _user_id: str) -> Sequence[Group]:
+        return self.groups
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +66,7 @@ class User(Chat):
 
     standin: StandIn
     ledger: SpendingLedger
+    world: World
 
     async def lines(self, text: str, *, ask: Any = None, **valves: Any) -> list[str]:
         """The status lines of an answer, and its error at the end."""
@@ -80,22 +79,13 @@ class User(Chat):
         self.metadata = {"variables": {"{{CURRENT_TIMEZONE}}": zone}}
 
     def begin(self, chat_id: str) -> None:
-        """Begin another chat."""
         self.chat_id, self.messages = chat_id, []
 
-    async def spend(self, dollars: float, *accounts: str) -> None:
-        """Spend what was not sent by this app."""
-        accounts = accounts or (f"user:{self.user_id}", "all")
-        self.ledger.write(Bill(user_id="eve", chat_id="other", accounts=accounts, cost=dollars))
-        await self.ledger.idle()
-
-    async def total(self, requests: int) -> ChatSpending:
-        """What the chat has cost, once so many requests are billed."""
-        while (  # noqa: ASYNC110 - written by a task that is the app's own
-            found := await self.ledger.of_chat(self.user_id, self.chat_id)
-        ).requests < requests:
-            await asyncio.sleep(0.01)
-        return found
+    async def settled(self) -> ChatSpending:
+        """What the chat has cost, once all that ran beside the answers is over."""
+        await self.app.idle()
+        await self.app.worker.own.ledger.idle()
+        return await self.ledger.of_chat(self.user_id, self.chat_id)
 
     async def held(self) -> float:
         """What is held for the user's requests."""
@@ -103,41 +93,25 @@ class User(Chat):
         return sums["user:ada"].held if sums else 0
 
 
-@dataclass
-class World:
-    """What the apps of a test share."""
-
-    folder: Path
-    standin: StandIn
-    groups: list[Group] = field(default_factory=list)
-    seconds: float = NOON
-
-    def clock(self) -> float:
-        return self.seconds
-
-    async def groups_of(self, user_id: str) -> Sequence[Group]:
-        return self.groups
-
-    @asynccontextmanager
-    async def worker(self) -> AsyncIterator[User]:
-        """A user in a worker of their own."""
-        database = open_database(f"sqlite:///{self.folder}/rows.db")
-        host = Host(database, FakeRecords(), "secret", groups=self.groups_of)
-        ledger = SpendingLedger(database, clock=lambda: int(self.seconds))
-        async with aclosing(App(host, clock=self.clock)) as app:
-            yield User(app, settings(self.standin), chat_id="chat-1", standin=self.standin, ledger=ledger)
-            await app.idle()
+@pytest.fixture
+async def user(tmp_path: Path, standin: StandIn) -> AsyncIterator[User]:
+    world = World()
+    async with app_on(tmp_path, clock=lambda: world.seconds, groups=world.groups_of) as app:
+        ledger = SpendingLedger(app.worker.host.database, clock=lambda: int(world.seconds))
+        yield User(app, settings(standin), chat_id="chat-1", standin=standin, ledger=ledger, world=world)
 
 
 @pytest.fixture
-def world(tmp_path: Path, standin: StandIn) -> World:
-    return World(tmp_path, standin)
+def tries(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What was to be held for requests, at each try."""
+    amounts, hold = list[float](), SpendingLedger.hold
 
+    async def note(ledger: SpendingLedger, name: str, amount: float, under: Any) -> bool:
+        amounts.append(amount)
+        return await hold(ledger, name, amount, under)
 
-@pytest.fixture
-async def user(world: World) -> AsyncIterator[User]:
-    async with world.worker() as found:
-        yield found
+    monkeypatch.setattr(SpendingLedger, "hold", note)
+    return amounts
 
 
 def billed(standin: StandIn) -> float:
@@ -161,14 +135,16 @@ async def test_the_last_line_says_what_the_answer_has_cost(user: User, standin: 
 async def test_the_forecast_says_until_when_the_cache_is_warm(user: User) -> None:
     """By the clock of the user's zone, or in UTC, marked; where it makes no difference, only one price."""
     user.model = CLAUDE
-    (line,) = await user.lines(LONG, COST_LINE="forecast")
-    assert re.search(r"· next message from \$[\d.]+ \(\$[\d.]+ after 12:05 UTC\) ·", line)
-    user.in_zone("Europe/Berlin")
-    (line,) = await user.lines("two", COST_LINE="forecast")
-    assert "after 13:05)" in line
-    user.begin("chat-2")
-    (line,) = await user.lines("short", COST_LINE="forecast")
-    assert re.search(r"· next message from \$[\d.]+ ·", line)
+    for chat_id, zone, text, after in (
+        ("one", "", LONG, r" \(\$[\d.]+ after 12:05 UTC\)"),
+        ("one", "Europe/Berlin", "two", r" \(\$[\d.]+ after 13:05\)"),
+        ("two", "Europe/Berlin", "short", ""),
+    ):
+        if chat_id != user.chat_id:
+            user.begin(chat_id)
+        user.in_zone(zone)
+        (line,) = await user.lines(text, COST_LINE="forecast")
+        assert re.search(rf"· next message from \$[\d.]+{after} ·", line)
 
 
 @pytest.mark.parametrize("valves", [UserValves(), UserValves(CONTEXT_AIM="thrifty")])
@@ -189,11 +165,11 @@ async def test_rounds_are_one_answer(tmp_path: Path, standin: StandIn, valves: U
 
 
 async def test_everything_is_in_the_ledger(user: User, standin: StandIn) -> None:
-    """Answers and tasks, with what was read from the cache and what that saved."""
+    """Answers, tasks and summaries, with what was read from the cache and what that saved."""
     await user.lines(LONG)
     await user.lines("two")
     await user.title()
-    total = await user.total(3)
+    total = await user.settled()
     assert total.cost == pytest.approx(billed(standin))
     usages = [each.usage for each in standin.responses if each.usage]
     assert total.cached_tokens == sum(each["input_tokens_details"]["cached_tokens"] for each in usages) > 0
@@ -203,16 +179,11 @@ async def test_everything_is_in_the_ledger(user: User, standin: StandIn) -> None
     assert total.saved == pytest.approx(total.cached_tokens * (1.75 - 0.175) / 1e6, rel=0.01)
     sums = await user.ledger.sums(["user:ada", "all"])
     assert [sums[name].day for name in ("user:ada", "all")] == [pytest.approx(total.cost)] * 2
-
-
-async def test_summaries_are_in_the_ledger(user: User, standin: StandIn) -> None:
-    """Whoever waits for them."""
     user.model = "standin/small"
-    for text in ("hello", *["word " * 900] * 10):
+    for text in ["word " * 900] * 10:
         await user.lines(text)
-    await user.app.idle()
     assert any(each.is_summary for each in standin.responses)
-    assert (await user.total(len(standin.responses))).cost == pytest.approx(billed(standin))
+    assert (await user.settled()).cost == pytest.approx(billed(standin))
 
 
 async def test_an_answer_that_is_stopped_is_billed_by_our_own_count(user: User, standin: StandIn) -> None:
@@ -222,7 +193,7 @@ async def test_an_answer_that_is_stopped_is_billed_by_our_own_count(user: User, 
         async for output in outputs:
             if isinstance(output, TextDelta):
                 break
-    total = await user.total(1)
+    total = await user.settled()
     assert total.input_tokens == pytest.approx(4020, rel=0.1)
     assert total.cost > 0.006
     assert await user.held() == 0
@@ -239,10 +210,7 @@ async def test_a_request_that_fails_at_once_costs_nothing(user: User, failure: s
     """Whether its stream has begun or not; and what was held for it is given back."""
     lines = await user.lines(f"[[standin: {failure}]]", **LIMITED, COST_LINE="cost")
     assert len(lines) == 1
-    await user.app.idle()
-    while await user.held():  # noqa: ASYNC110 - given back by a task that is the app's own
-        await asyncio.sleep(0.01)
-    assert await user.ledger.of_chat("ada", "chat-1") == ChatSpending()
+    assert (await user.settled(), await user.held()) == (ChatSpending(), 0)
 
 
 # --- the question
@@ -250,9 +218,9 @@ async def test_a_request_that_fails_at_once_costs_nothing(user: User, failure: s
 
 async def test_an_expensive_message_is_asked_about(user: User, standin: StandIn) -> None:
     """A yes sends it; below the threshold, and where nobody can be asked, nothing is asked."""
-    yes, absent = Asked(answer=True), Asked(answer=None)
+    yes, absent = AsyncMock(return_value=True), AsyncMock(return_value=None)
     assert await user.lines(f'{LONG} [[standin: text="Read."]]', ask=yes, **ASKING) == []
-    ((title, text),) = yes.questions
+    title, text = yes.call_args.args
     assert re.fullmatch(r"Send this for about \$0\.00[67]\d?\?", title)
     assert re.match(
         r"The model reads about [34],\d\d0 tokens for this message, none of them from the provider's", text
@@ -261,12 +229,21 @@ async def test_an_expensive_message_is_asked_about(user: User, standin: StandIn)
     user.begin("chat-2")
     await user.lines(LONG, ask=absent, **ASKING)
     await user.lines(LONG, **ASKING)
-    assert (len(yes.questions), len(absent.questions), len(standin.responses)) == (1, 1, 4)
+    assert (yes.call_count, absent.call_count, len(standin.responses)) == (1, 1, 4)
 
 
-async def test_a_no_costs_nothing(user: User, standin: StandIn) -> None:
-    """Nothing is sent, neither the message nor a title; the next message is another matter."""
-    no = Asked(answer=False)
+async def think(_title: str, _text: str) -> bool | None:
+    """Never answer."""
+    await asyncio.Event().wait()
+    return True
+
+
+@pytest.mark.parametrize("no", [AsyncMock(return_value=False), think])
+async def test_a_no_costs_nothing(
+    user: User, standin: StandIn, monkeypatch: pytest.MonkeyPatch, no: Any
+) -> None:
+    """Nor does a question left open. Neither message nor title is sent; the next message is another matter."""
+    monkeypatch.setattr(bill, "ANSWER_SECONDS", 0.01 if no is think else bill.ANSWER_SECONDS)
     (line,) = await user.lines(LONG, ask=no, **ASKING, **LIMITED)
     assert re.fullmatch(r"Not sent: you did not agree to about \$0\.00[67]\d?\. Nothing was charged\.", line)
     await user.title()
@@ -278,51 +255,18 @@ async def test_a_no_costs_nothing(user: User, standin: StandIn) -> None:
     assert len(standin.responses) == 2
 
 
-async def test_nobody_waits_for_ever_for_an_answer(
-    user: User, standin: StandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A question that is left open counts as a no."""
-
-    async def wait(_title: str, _text: str) -> bool | None:
-        await asyncio.Event().wait()
-        return True
-
-    monkeypatch.setattr(bill, "ANSWER_SECONDS", 0.01)
-    (line,) = await user.lines(LONG, ask=wait, **ASKING)
-    assert ("Nothing was charged." in line, standin.responses) == (True, [])
-
-
-async def test_whoever_is_asked_keeps_nobody_waiting(user: User, standin: StandIn) -> None:
-    """Its place among the running requests is others' until the answer is there."""
-    asked, may_answer = asyncio.Event(), asyncio.Event()
-
-    async def think(_title: str, _text: str) -> bool | None:
-        asked.set()
-        return await may_answer.wait()
-
-    first = asyncio.create_task(user.lines(LONG, ask=think, **ASKING, MAX_REQUESTS=1))
-    await asked.wait()
-    other = replace(user, user_id="eve", chat_id="chat-2", messages=[])
-    assert await other.lines("short", MAX_REQUESTS=1) == []
-    may_answer.set()
-    await first
-    assert len(standin.responses) == 2
-
-
 async def test_what_is_held_after_the_user_has_left_is_released(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A database that is slow holds it only then."""
-    asked, may_hold, held = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    hold, ledgers = SpendingLedger.hold, list[SpendingLedger]()
+    asked, may_hold = asyncio.Event(), asyncio.Event()
+    hold, holds = SpendingLedger.hold, list[tuple[SpendingLedger, float]]()
 
     async def hold_late(ledger: SpendingLedger, *given: Any) -> bool:
-        ledgers.append(ledger)
         asked.set()
         await may_hold.wait()
         found = await hold(ledger, *given)
-        assert await user.held() > 0
-        held.set()
+        holds.append((ledger, await user.held()))
         return found
 
     monkeypatch.setattr(SpendingLedger, "hold", hold_late)
@@ -330,140 +274,99 @@ async def test_what_is_held_after_the_user_has_left_is_released(
     await asked.wait()
     answer.cancel()
     await asyncio.wait({answer})
-    await ledgers[0].idle()
     may_hold.set()
-    await held.wait()
+    await eventually(lambda: holds)
+    ((ledger, held),) = holds
     await asyncio.sleep(0)
-    await ledgers[0].idle()
-    assert await user.held() == 0
+    await ledger.idle()
+    assert (held > 0, await user.held()) == (True, 0)
 
 
-async def test_giving_up_a_warm_cache_is_asked_about(user: User, world: World, standin: StandIn) -> None:
+async def test_giving_up_a_warm_cache_is_asked_about(user: User, standin: StandIn) -> None:
     """A switch of model that costs more than the threshold, as long as the other model has the chat in its cache."""
-    yes = Asked(answer=True)
+    yes = AsyncMock(return_value=True)
     await user.lines(f'{LONG} [[standin: text="Read."]]')
     user.model = CLAUDE
     await user.lines("switched", ask=yes, CONFIRM_ABOVE_DOLLARS=0.012)
-    ((title, text),) = yes.questions
+    title, text = yes.call_args.args
     assert title.startswith("Send this for about $0.01")
     assert f"{MODEL} still has this chat in its cache" in text
     await user.lines("again", ask=yes, CONFIRM_ABOVE_DOLLARS=0.012)
-    world.seconds += 301
+    user.world.seconds += 301
     user.model = "openai/gpt-5.6-sol"
     await user.lines("both are cold", ask=yes, CONFIRM_ABOVE_DOLLARS=0.02)
-    assert (len(yes.questions), len(standin.responses)) == (1, 4)
+    assert (yes.call_count, len(standin.responses)) == (1, 4)
 
 
 # --- the limits
 
 
-async def test_at_a_limit_nothing_is_sent(user: User, world: World, standin: StandIn) -> None:
-    """The line says whose limit it is and until when; a task gets nothing; the next day all goes on."""
-    limits = {"SPENDING_LIMITS": "user: 2/day 20/month; all: 3/day"}
-    await user.spend(1.99)
-    await user.spend(0.02)
-    user.in_zone("Europe/Berlin")
-    assert await user.lines("one", **limits) == [
-        "Your spending limit of $2.00 a day is used up, until tomorrow at 01:00. Nothing was sent."
-    ]
-    assert [type(each) for each in await user.title()] == [ResponseFinished]
-    assert standin.responses == []
-    world.seconds += 12 * 3600
-    user.messages.clear()
-    assert await user.lines("one", **limits) == []
-
-
-async def test_the_limits_of_groups_and_of_all(user: User, world: World) -> None:
-    """What others spend counts there; administrators are only under the limit of all."""
-    world.groups = [Group("g1", "Students")]
-    await user.spend(5, "group:g1")
-    limits = {"SPENDING_LIMITS": "group Students: 5/month; all: 30/month"}
-    (line,) = await user.lines("one", **limits)
-    assert line.startswith(
-        "The spending limit of the group Students of $5.00 a month is used up, until on 1 Dec"
-    ) or ("1 December" in line)
-    user.role = "admin"
-    assert await user.lines("one", **limits) == []
-    await user.spend(30, "all")
-    (line,) = await user.lines("one", **limits)
-    assert line.startswith("The spending limit of all users of $30.00 a month is used up")
-
-
-async def test_near_a_limit_the_cheaper_path_is_taken_and_said(user: User, standin: StandIn) -> None:
-    """Said once; the service tier or the provider only where the valve has it."""
-    await user.spend(1.7)
-    lines = []
-    for count, ways in enumerate(({}, {"NEAR_LIMIT": "flex"}, {"NEAR_LIMIT": "floor"}), start=1):
-        lines += await user.lines(f"question {count}", SPENDING_LIMITS="user: 2/day", **ways)
-        await user.total(count)  # what is held until then may be all that is left
-    (line,) = lines
-    assert line.startswith(
-        "Your spending limit of $2.00 a day is nearly used up, until tomorrow at 00:00 UTC"
-    )
-    taken = [(each.body.get("service_tier"), each.body.get("provider")) for each in standin.responses]
-    assert taken == [(None, None), ("flex", None), (None, {"sort": "price"})]
-
-
-async def test_a_limit_that_cannot_be_read_lets_no_user_chat(user: User, standin: StandIn) -> None:
-    """Rather than let them spend without one; an administrator reads the part that is wrong, and can chat."""
-    lines = []
-    for role in ("user", "admin"):
-        user.role = role
-        lines += await user.lines("one", SPENDING_LIMITS="user: 2/week")
-        assert len(standin.responses) == (role == "admin")
-    assert "SPENDING_LIMITS" in lines[0]
-    assert "user: 2/week" in lines[0]
-    assert "Users cannot chat" in lines[1]
-    assert len(lines) == 2
-
-
-@pytest.mark.parametrize("missing", ["database", "groups"])
-async def test_limits_that_cannot_be_checked_let_nobody_chat(
-    user: User, standin: StandIn, missing: str
+@pytest.mark.parametrize(
+    ("spent", "role", "valves", "line", "sent"),
+    rows(
+        CASES,
+        "what accounts have spent | role | valves => what the line begins with"
+        " | service tier and provider of what is sent",
+    ),
+)
+async def test_limits_are_kept_and_said_once(
+    user: User, standin: StandIn, *, spent: dict[str, float], role: str, valves: Any, line: str, sent: Any
 ) -> None:
-    """Without the database nobody knows what was spent, without the groups not who is in those that limits name."""
+    """At one nothing is sent, and a task gets nothing; near it there may be a cheaper path. Later all goes on."""
+    user.world.groups, user.role = [Group("g1", "Students")], role
+    user.in_zone("Europe/Berlin")
+    for account, dollars in spent.items():
+        user.ledger.write(Bill(user_id="eve", chat_id="other", accounts=(account,), cost=dollars))
+    await user.ledger.idle()
+    lines = await user.lines("one", **valves)
+    assert [each.startswith(line) for each in lines] == [True] * bool(line)
+    bodies = [each.body for each in standin.responses]
+    assert [[body.get("service_tier"), body.get("provider")] for body in bodies] == ([sent] if sent else [])
+    if sent:
+        await user.settled()  # what is held until then may be all that is left
+    else:
+        assert [type(each) for each in await user.title()] == [ResponseFinished]
+        assert standin.responses == []
+        user.world.seconds += 3 * 86_400
+        user.messages.clear()
+    assert await user.lines("two", **valves) == []
+
+
+@pytest.mark.parametrize("wrong", ["a valve", "the database", "the groups"])
+async def test_limits_that_are_not_known_let_no_user_chat(user: User, standin: StandIn, wrong: str) -> None:
+    """Rather than let them spend without; where nothing that is missing is needed, all goes on."""
 
     async def fail(user_id: str) -> Sequence[Group]:
         raise StoreUnavailable("The groups of a user cannot be read.", detail=user_id)
 
-    await user.spend(0.1)
-    if missing == "database":
+    limits, said, others = "user: 2/day", ["cannot be checked"], ""
+    if wrong == "a valve":
+        limits = others = "user: 2/week"
+        said = ["SPENDING_LIMITS", limits]
+    elif wrong == "the database":
         await user.ledger._database.change(sa.text("DROP TABLE openrouter_pipe_spending"))
-        limits, unlimited = "user: 2/day", ""
     else:
         user.app.worker.spending = replace(user.app.worker.spending, groups=fail)
-        limits, unlimited = "each of Students: 2/day", "user: 2/day"
+        limits, others = "each of Students: 2/day", limits
     (line,) = await user.lines("one", SPENDING_LIMITS=limits)
-    assert ("cannot be checked" in line, standin.responses) == (True, [])
-    assert await user.lines("two", SPENDING_LIMITS=unlimited) == []
+    assert ([part in line for part in said], standin.responses) == ([True] * len(said), [])
+    user.role = "admin" if wrong == "a valve" else "user"
+    lines = await user.lines("two", SPENDING_LIMITS=others)
+    assert ["Users cannot chat" in line for line in lines] == [True] * (wrong == "a valve")
+    assert len(standin.responses) == 1
 
 
 @pytest.mark.parametrize(
     ("model", "valves", "least", "most"),
-    [
-        (MODEL, {}, 0.2, 0.3),
-        (MODEL, {"WEB_SEARCH": "auto", "WEB_SEARCH_MAX_SEARCHES": 7}, 0.27, 0.37),
-        (f"{MODEL}:online", {}, 0.21, 0.31),
-        ("openai/gpt-4.1-mini", {"FALLBACK_MODELS": MODEL}, 0.2, 0.3),
-        ("nobody/unknown", {"MODELS": f"{MODEL}, openai/gpt-4.1-mini"}, 0.2, 0.3),
-    ],
-    ids=["prices", "searches", "variant", "fallbacks", "unknown prices"],
+    rows(CASES, "a model | valves => the least and the most that is held for a request"),
 )
 async def test_what_is_held_is_the_most_that_a_request_may_cost(
-    user: User, monkeypatch: pytest.MonkeyPatch, model: str, valves: dict[str, Any], least: float, most: float
+    user: User, tries: list[float], model: str, valves: dict[str, Any], least: float, most: float
 ) -> None:
     """With every search that it may do, by the dearest model that may answer; without a price, by that of all."""
-    held: list[float] = []
-    hold = SpendingLedger.hold
-
-    async def note(ledger: SpendingLedger, name: str, amount: float, under: Any) -> bool:
-        held.append(amount)
-        return await hold(ledger, name, amount, under)
-
-    monkeypatch.setattr(SpendingLedger, "hold", note)
     user.model = model
     await user.lines("one", SPENDING_LIMITS="user: 20/day", **valves)
-    assert least <= held[0] < most
+    assert least <= tries[0] < most
 
 
 async def test_an_own_key_is_under_no_limit(user: User) -> None:
@@ -471,62 +374,36 @@ async def test_an_own_key_is_under_no_limit(user: User) -> None:
     chosen = settings(user.standin, SPENDING_LIMITS="user: 0/day")
     user.settings = replace(chosen, spending=replace(chosen.spending, own_key=True))
     assert (await user.ask("hi")).error is None
-    assert (await user.total(1)).cost > 0
+    assert (await user.settled()).cost > 0
     assert await user.ledger.sums(["user:ada", "all"]) == {}
 
 
 async def test_near_a_limit_requests_wait_for_each_other(
-    user: User, standin: StandIn, monkeypatch: pytest.MonkeyPatch
+    user: User, standin: StandIn, monkeypatch: pytest.MonkeyPatch, tries: list[float]
 ) -> None:
     """What is held by one that runs may be all that is left: the other waits, and then says why it was not sent."""
     limits = "user: 0.2/day"
     under = limits_of("ada", (), read_limits(limits), is_admin=False)
-    assert await user.ledger.hold("other", 0.19, under)
     monkeypatch.setattr(bill, "_POLL_SECONDS", 0.01)
     monkeypatch.setattr(bill, "WAIT_SECONDS", 0.05)
-    await user.ledger.hold("more", 0.05, under)
+    for name, amount in (("other", 0.19), ("more", 0.05)):
+        await user.ledger.hold(name, amount, under)
     waiting, over, refused = await user.lines("one", SPENDING_LIMITS=limits)
     assert waiting.startswith("Waiting for other answers")
     assert (over, refused.startswith("Nothing was sent")) == ("The wait is over.", True)
     monkeypatch.setattr(bill, "WAIT_SECONDS", 60.0)
-    tries, hold = list[str](), SpendingLedger.hold
-
-    async def counted(ledger: SpendingLedger, name: str, *given: Any) -> bool:
-        tries.append(name)
-        return await hold(ledger, name, *given)
-
-    monkeypatch.setattr(SpendingLedger, "hold", counted)
+    tries.clear()
     second = asyncio.create_task(user.lines("two", SPENDING_LIMITS=limits))
     await eventually(lambda: len(tries) > 1)
-    user.ledger.release("other", ["user:ada"])
-    user.ledger.release("more", ["user:ada"])
+    for name in ("other", "more"):
+        user.ledger.release(name, ["user:ada"])
     assert (await second)[:2] == [waiting, over]
     assert len(standin.responses) == 1
 
 
-async def test_two_workers_refuse_together(world: World, standin: StandIn) -> None:
-    """Twelve chats at once in two workers on one database: no more than one request goes beyond the limit."""
-    limits = {"SPENDING_LIMITS": "user: 0.05/day"}
-    async with world.worker() as first, world.worker() as second:
-        users = [
-            replace(each, chat_id=f"chat-{at}", messages=[]) for at in range(6) for each in (first, second)
-        ]
-        for _ in range(4):
-            await asyncio.gather(*(each.lines(LONG, **limits) for each in users))
-        costs = [each.usage["cost"] for each in standin.responses if each.usage]
-        assert 0.05 <= sum(costs) < 0.05 + max(costs)
-        (line,) = await users[0].lines(LONG, **limits)
-        assert "is used up" in line
-
-
 @pytest.mark.parametrize(
     ("later_seconds", "zone", "text"),
-    [
-        (0, "Europe/Berlin", "1 December at 01:00"),
-        (86_400, "Asia/Tokyo", "tomorrow at 09:00"),
-        (129_599, "nowhere", "tomorrow at 00:00 UTC"),
-        (129_600, "", "00:00 UTC"),
-    ],
+    rows(CASES, "seconds after noon | a time zone => what the beginning of December is called"),
 )
 def test_times_are_those_of_the_user(later_seconds: float, zone: str, text: str) -> None:
     """A day that is neither today nor tomorrow is named; an unknown zone is UTC, marked."""

@@ -10,14 +10,12 @@ import weakref
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-import psycopg
 import pytest
 import sqlalchemy as sa
 from redis.asyncio import Redis
 
 from open_webui_openrouter_pipe.app import App
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
-from open_webui_openrouter_pipe.store.sealing import Keyring
 from open_webui_openrouter_pipe.worker import Host
 from scripts.harness.database import open_database
 from scripts.harness.page import FakeRecords
@@ -25,8 +23,7 @@ from tests.app.chat import Chat, NewChat, app_on, received_reasoning_ids, sent_r
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from scripts.harness.servers import PostgresServer, RedisServer
@@ -37,12 +34,12 @@ pytestmark = pytest.mark.anyio
 UNAVAILABLE = "Stored items that could not be reloaded: 1. The database is unavailable."
 KEPT = 1
 """What an answer of the stand-in leaves in the store: its reasoning."""
+UNSAVED = "Parts of this answer could not be saved; later turns continue without its reasoning."
 UNREADABLE = "Stored items that could not be reloaded: 1 (1 encrypted with another key, or damaged)."
 NO_KEY = (
     "Reasoning and tool results are not kept, because there is no key to encrypt them with. An administrator can set "
     "the function's valve ARTIFACT_ENCRYPTION_KEY."
 )
-DAY_SECONDS = 24 * 60 * 60
 
 
 @pytest.fixture
@@ -63,93 +60,70 @@ async def served(
         yield app
 
 
-def stored(url: str, schema: str) -> list[str]:
-    """The ids in the table."""
-    with psycopg.connect(url) as connection:
-        return [row[0] for row in connection.execute(f'SELECT id FROM "{schema}".openrouter_pipe_artifact')]
+async def stored_ids(app: App) -> list[str]:
+    """The ids in the table of artifacts."""
+    database = app.worker.host.database
+    return [row[0] for row in await database.fetch(sa.select(database.tables.artifact.c.id))]
 
 
 @pytest.mark.servers
-async def test_without_any_store_the_answer_goes_on(
-    served: App, standin: StandIn, postgres_server: PostgresServer, redis_server: RedisServer
+@pytest.mark.parametrize(("is_redis_there", "notice"), [(False, UNAVAILABLE), (True, UNSAVED)])
+async def test_without_a_database_the_answer_goes_on(
+    served: App,
+    standin: StandIn,
+    postgres_server: PostgresServer,
+    redis_server: RedisServer,
+    *,
+    is_redis_there: bool,
+    notice: str,
 ) -> None:
-    """No marker, and one line about the outage; later all works again."""
+    """With one line about the outage, and no marker; Redis still serves what was used. Later all works again."""
     chat = Chat(served, settings(standin))
     first = await chat.ask("one")
     await asyncio.to_thread(postgres_server.stop)
-    redis_server.stop()
+    if not is_redis_there:
+        redis_server.stop()
     outage = [await chat.ask("two"), await chat.ask("three")]
+    assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:is_redis_there]
     postgres_server.start()
     redis_server.start()
     last = await chat.ask("four")
-    assert (len(first.marked), first.notices) == (KEPT, ())
-    assert [(answer.marked, answer.notices, answer.error) for answer in outage] == [
-        ((), (UNAVAILABLE,), None),
-        ((), (), None),
+    assert [(len(answer.marked), answer.notices, answer.error) for answer in (first, *outage, last)] == [
+        (KEPT, (), None),
+        (0, (notice,), None),
+        (0, (), None),
+        (KEPT, (), None),
     ]
     assert all(answer.text.startswith("You said") for answer in outage)
-    assert (len(last.marked), last.notices) == (KEPT, ())
+    assert sorted(await stored_ids(served)) == sorted([*first.marked, *last.marked])
     assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:1]
     assert {request.status for request in standin.responses} == {200}
 
 
-@pytest.mark.servers
-async def test_without_a_database_nothing_is_kept(
-    served: App, standin: StandIn, postgres_server: PostgresServer, postgres_schema: str
-) -> None:
-    """Redis alone still serves what was used before, and no marker is shown."""
-    chat = Chat(served, settings(standin))
-    first = await chat.ask("one")
-    await asyncio.to_thread(postgres_server.stop)
-    outage = [await chat.ask("two"), await chat.ask("three")]
-    assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:1]
-    postgres_server.start()
-    last = await chat.ask("four")
-    assert [(answer.marked, answer.notices, answer.error) for answer in outage] == [
-        ((), ("Parts of this answer could not be saved; later turns continue without its reasoning.",), None),
-        ((), (), None),
-    ]
-    assert (len(last.marked), last.notices) == (KEPT, ())
-    assert sorted(stored(postgres_server.url, postgres_schema)) == sorted([*first.marked, *last.marked])
-
-
-async def change_keys(folder: Path, standin: StandIn, *keys: str) -> list[tuple[str, ...]]:
-    """Ask one question with each value of the valve, in one chat; the status lines of each answer."""
-    async with app_on(folder) as app:
-        chat = Chat(app, settings(standin))
-        notices = []
-        for number, key in enumerate(keys):
-            chat.settings = settings(standin, ARTIFACT_ENCRYPTION_KEY=key)
-            notices.append((await chat.ask(f"question {number}")).notices)
-    return notices
-
-
-@pytest.mark.parametrize("keys", [["", ""], ["", "a", "b,a"], ["a", "a"], ["a", "b,a", "c\nb, a", "d,c,a,b"]])
+@pytest.mark.parametrize(
+    ("keys", "missing", "replayed"),
+    [
+        (["", ""], [], 1),
+        (["", "a", "b,a"], [], 2),
+        (["a", "a"], [], 1),
+        (["a", "b,a", "c\nb, a", "d,c,a,b"], [], 3),
+        (["a", "b", "b", "b,a"], [1], 3),
+        (["a", "", "", ",a"], [1], 3),
+    ],
+)
 async def test_keys_are_replaced_without_losing_what_is_stored(
-    tmp_path: Path, standin: StandIn, keys: list[str]
+    new_chat: NewChat, standin: StandIn, keys: list[str], missing: list[int], replayed: int
 ) -> None:
-    """Every key that is still listed opens what it sealed, and the host's secret always does."""
-    assert await change_keys(tmp_path, standin, *keys) == [()] * len(keys)
-    assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:-1]
+    """Every key that is listed opens what it sealed, and the host's secret always does.
 
-
-@pytest.mark.parametrize("other", ["b", ""])
-async def test_a_missing_key_is_reported_once_until_it_is_back(
-    tmp_path: Path, standin: StandIn, other: str
-) -> None:
-    """The chat goes on without what the key sealed; listed again, it opens everything."""
-    notices = await change_keys(tmp_path, standin, "a", other, other, f"{other},a")
-    assert notices == [(), (UNREADABLE,), (), ()]
-    assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:3]
-
-
-async def test_the_first_passphrase_seals(tmp_path: Path, standin: StandIn) -> None:
-    """A new one before the old one is the key of the next row; spaces belong to it."""
-    await change_keys(tmp_path, standin, "the old passphrase", "the new passphrase, the old passphrase")
-    async with aclosing(open_database(url_in(tmp_path))) as database:
-        found = await database.fetch(sa.select(database.tables.artifact.c.key_id).distinct())
-    expected = [Keyring([], passphrases=[f"the {age} passphrase"]).first_id for age in ("new", "old")]
-    assert sorted(key_id for (key_id,) in found) == sorted(expected)
+    One that is missing is reported once; the chat goes on without what it sealed, until it is listed again.
+    """
+    chat, notices = new_chat(), []
+    for number, key in enumerate(keys):
+        chat.settings = settings(standin, ARTIFACT_ENCRYPTION_KEY=key)
+        notices.append((await chat.ask(f"question {number}")).notices)
+    assert notices == [(UNREADABLE,) * (number in missing) for number in range(len(keys))]
+    assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:replayed]
 
 
 async def test_keys_are_derived_once_and_in_a_thread(
@@ -185,14 +159,6 @@ async def test_a_host_with_an_odd_secret_answers(
     assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[: bool(kept)]
 
 
-async def age(app: App, days: float) -> None:
-    """Make all rows older, and the next sweep due."""
-    database = app.worker.host.database
-    table = database.tables.artifact
-    await database.change(sa.update(table).values(last_used=table.c.last_used - int(days * DAY_SECONDS)))
-    await database.change(sa.delete(database.tables.lease))
-
-
 @pytest.mark.parametrize(("days", "kept"), [(30, 0), (0, 1)])
 async def test_a_request_starts_the_sweep_with_its_settings(
     tmp_path: Path, standin: StandIn, days: int, kept: int
@@ -202,49 +168,14 @@ async def test_a_request_starts_the_sweep_with_its_settings(
         chat = NewChat(one, standin)(ARTIFACT_CLEANUP_DAYS=days)
         await chat.ask("one")
         await one.idle()
-        await age(one, 31)
+        database = one.worker.host.database
+        table, month = database.tables.artifact, 31 * 24 * 60 * 60
+        await database.change(sa.update(table).values(last_used=table.c.last_used - month))
+        await database.change(sa.delete(database.tables.lease))
         await Chat(two, chat.settings).ask("elsewhere")
         await two.idle()
         await chat.ask("two")
     assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:kept]
-
-
-async def test_workers_sweep_once_a_day_together(tmp_path: Path, standin: StandIn) -> None:
-    """Of three workers with two questions each, one looks through the rows."""
-    async with app_on(tmp_path) as app:
-        await Chat(app, settings(standin)).ask("zero")
-        await app.idle()
-        await age(app, 0)
-    records = FakeRecords()
-    for _ in range(3):
-        async with app_on(tmp_path, records=records) as app:
-            chat = Chat(app, settings(standin))
-            for text in ("one", "two"):
-                await chat.ask(text)
-                await app.idle()
-    assert records.lookups == 3  # of the users in artifacts, audit and ledger
-
-
-class UnreachableRecords(FakeRecords):
-    """A host that cannot say who exists."""
-
-    async def existing_users(self, user_ids: Sequence[str]) -> AbstractSet[str]:
-        raise ConnectionError("unreachable")
-
-
-async def test_a_sweep_that_fails_harms_no_answer(
-    tmp_path: Path, standin: StandIn, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It is written to the log, and the chat goes on."""
-    async with app_on(tmp_path) as app:
-        chat = Chat(app, settings(standin))
-        await chat.ask("one")
-        await app.idle()
-        await age(app, 0)
-    async with app_on(tmp_path, records=UnreachableRecords()) as chat.app:
-        answer = await chat.ask("two")
-    assert (answer.error, answer.notices) == (None, ())
-    assert [record.message for record in caplog.records] == ["the sweep of stored items ended early"]
 
 
 @pytest.mark.servers
@@ -262,3 +193,50 @@ async def test_a_dropped_app_ends_all_that_it_started(
     gc.collect()
     assert reference() is None
     await eventually(lambda: http.is_closed and asyncio.all_tasks() == before)
+
+
+# --- chats that the host does not save: their reasoning is kept while the worker lives, and never in the database
+
+
+@pytest.mark.parametrize("chat_id", ["temporary:1", "local:1", "channel:1"])
+async def test_an_unsaved_chat_has_its_reasoning_back(
+    new_chat: NewChat, standin: StandIn, chat_id: str
+) -> None:
+    """As the provider sent it, on each later turn."""
+    chat = new_chat(chat_id=chat_id)
+    answers = [await chat.ask(text) for text in ("one", "two", "three")]
+    assert await stored_ids(chat.app) == []
+    assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:2]
+    assert [answer.notices for answer in answers] == [()] * 3
+
+
+async def test_another_worker_goes_on_without_it(tmp_path: Path, new_chat: NewChat, standin: StandIn) -> None:
+    """And without a word; only of a chat that was saved meanwhile, a line says so."""
+    chat = new_chat(chat_id="temporary:1")
+    await chat.ask("one")
+    async with app_on(tmp_path) as other:
+        chat.app = other
+        assert (await chat.ask("two")).notices == ()
+    assert sent_reasoning_ids(standin) == []
+    chat.chat_id, chat.app = "saved", new_chat.app
+    assert (await chat.ask("three")).notices != ()
+    assert sent_reasoning_ids(standin) == received_reasoning_ids(standin)[:1]
+    assert len(await stored_ids(chat.app)) == 2  # that of the first answer, and that of the third
+
+
+async def test_a_task_makes_nothing_durable(new_chat: NewChat) -> None:
+    """Open WebUI has temporary chats summarized too, and sends them with all that refers to their reasoning."""
+    chat = new_chat(chat_id="temporary:1")
+    await chat.ask("one")
+    chat.messages.append(chat.messages[0])
+    for task, chat_id in (("context_compaction", chat.chat_id), (None, "")):  # a bare call has no task
+        chat.chat_id = chat_id
+        assert [output async for output in chat.app.answer(chat.call(task=task, stream=True), chat.settings)]
+        assert await stored_ids(chat.app) == []
+
+
+async def test_what_is_switched_off_is_not_kept_in_memory_either(new_chat: NewChat, standin: StandIn) -> None:
+    """By the valve for reasoning."""
+    chat = new_chat(PERSIST_REASONING_TOKENS="disabled", chat_id="temporary:1")
+    assert [(await chat.ask(text)).marked for text in ("one", "two")] == [(), ()]
+    assert sent_reasoning_ids(standin) == []

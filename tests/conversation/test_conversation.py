@@ -1,9 +1,10 @@
-"""Conversations: turns, rounds, and names derived from content."""
+"""Conversations: turns, rounds, names derived from content, and the bounded cache by these names."""
 
 from __future__ import annotations
 
 from open_webui_openrouter_pipe.conversation.conversation import (
     LONG_CHARACTERS,
+    ContentCache,
     build_conversation,
     content_digest,
     digest_item,
@@ -29,38 +30,24 @@ def test_a_turn_is_divided_into_the_question_and_the_rounds_of_the_answer() -> N
 def test_an_item_is_named_by_its_content_alone() -> None:
     """The id does not count; each text, name and order does."""
     assert digest_item(answer("a", "msg_1")).digest == digest_item(answer("a", "msg_2")).digest
-    values = [
-        ["ab"],
-        ["a", "b"],
-        {"a": "b"},
-        {"b": "a"},
-        {"a": 1, "b": 2},
-        {"b": 2, "a": 1},
-        1,
-        True,
-        1.0,
-        None,
-        "1",
-    ]
+    objects = [{"a": "b"}, {"b": "a"}, {"a": 1, "b": 2}, {"b": 2, "a": 1}]
+    values = [["ab"], ["a", "b"], *objects, 1, True, 1.0, None, "1"]
     assert len({content_digest(value) for value in values}) == len(values)
 
 
 def test_chain_digests_name_a_prefix() -> None:
     """Chats with the same beginning share its digests; a change alters all that follow; reasoning does not count."""
     first, second, other = [user("a"), answer("b")], [user("c"), answer("d")], [user("c"), answer("e")]
-    chains = []
-    for turns in (
-        [first, second],
-        [first, other],
-        [other, second],
-        [[user("a"), reasoning(), answer("b")], second],
-    ):
-        chat = history(*turns)
-        chains.append([turn.chain for turn in build_conversation(chat.items, chat.turn_of_item).turns])
-    assert chains[0][0] == chains[1][0]
-    assert chains[0][1] != chains[1][1]
-    assert chains[0][1] != chains[2][1]
-    assert chains[0] == chains[3]
+    reasoned = [user("a"), reasoning(), answer("b")]
+    chats = [
+        history(*turns) for turns in ([first, second], [first, other], [other, second], [reasoned, second])
+    ]
+    one, edited_end, edited_start, same = (
+        [turn.chain for turn in build_conversation(chat.items, chat.turn_of_item).turns] for chat in chats
+    )
+    assert one == same
+    assert one[0] == edited_end[0]
+    assert len({one[1], edited_end[1], edited_start[1]}) == 3
 
 
 def test_a_long_text_is_named_by_all_of_it() -> None:
@@ -70,3 +57,33 @@ def test_a_long_text_is_named_by_all_of_it() -> None:
     names = [content_digest(each) for each in (text, text[:-1], *others)]
     assert len(set(names)) == len(names)
     assert content_digest(text[:5] + text[5:]) == names[0]
+
+
+def test_a_cached_value_is_not_computed_again() -> None:
+    """Asking again returns the first value."""
+    cache: ContentCache[int] = ContentCache(4)
+    assert [cache.get_or_compute(b"a", lambda: 1), cache.get_or_compute(b"a", lambda: 2)] == [1, 1]
+
+
+def test_values_in_use_stay_and_others_are_evicted() -> None:
+    """However much passes through, at most the limit is held, and what is used again and again is kept."""
+    cache: ContentCache[int] = ContentCache(10)
+    for number in range(1000):
+        cache.put(b"%d" % number, number)
+        assert cache.get_or_compute(b"used", lambda: -1) == -1
+        assert len(cache) <= 10
+    assert cache.get(b"0") is None
+    assert cache.get(b"999") == 999
+
+
+def test_values_may_count_by_their_size() -> None:
+    """At most so much of them is held; one that is larger than half of it displaces the others."""
+    cache: ContentCache[str] = ContentCache(100, len)
+    for number in range(100):
+        cache.put(b"%d" % number, "x" * 20)
+    assert len(cache) <= 5
+    assert cache.get(b"99") == "x" * 20
+    cache.put(b"large", "x" * 90)
+    assert cache.get(b"large") == "x" * 90
+    cache.put(b"next", "x")
+    assert len(cache) <= 3

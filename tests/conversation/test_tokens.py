@@ -1,4 +1,4 @@
-"""Counting items."""
+"""Counting items, and head and tail of long texts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, digest_item
-from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
+from open_webui_openrouter_pipe.conversation.tokens import (
+    TokenCounter,
+    TokenCounts,
+    truncate_middle,
+    truncate_to_tokens,
+)
 from tests.support.chats import answer, call, output, reasoning, user
 
 
@@ -27,11 +34,8 @@ def test_an_item_is_counted_once() -> None:
     """The second time, the count is cached, whatever the id."""
     tokenizer = FakeTokenizer()
     counter = TokenCounter(ContentCache(), tokenizer)
-    first, again = (
-        counter.entry(digest_item(answer("abc", "1"))),
-        counter.entry(digest_item(answer("abc", "2"))),
-    )
-    assert (first, again, tokenizer.asked) == (TokenCounts(text=7), TokenCounts(text=7), ["abc"])
+    counts = [counter.entry(digest_item(answer("abc", name))) for name in "12"]
+    assert (counts, tokenizer.asked) == ([TokenCounts(text=7)] * 2, ["abc"])
 
 
 @pytest.mark.parametrize(
@@ -89,11 +93,9 @@ def test_where_a_tokenizer_fails_the_estimate_counts() -> None:
     def fail(text: str) -> Sequence[int]:
         raise ValueError(text)
 
-    assert (
-        TokenCounter(ContentCache(), fail).text("hello world")
-        == TokenCounter(ContentCache()).text("hello world")
-        > 0
-    )
+    counts = {TokenCounter(ContentCache(), each).text("hello world") for each in (fail, None)}
+    assert len(counts) == 1
+    assert min(counts) > 0
 
 
 def test_a_huge_text_reaches_the_tokenizer_in_pieces() -> None:
@@ -102,3 +104,31 @@ def test_a_huge_text_reaches_the_tokenizer_in_pieces() -> None:
     assert TokenCounter(ContentCache(), tokenizer).text("ab" * 100_000) == 200_000
     assert "".join(tokenizer.asked) == "ab" * 100_000
     assert max(map(len, tokenizer.asked)) <= 32_768
+
+
+def test_the_middle_is_replaced_by_its_size() -> None:
+    """Head and tail stay; a text that is not longer than both stays as it is."""
+    assert truncate_middle("abcdefghij", 2, 3) == "ab\n[... 5 characters omitted ...]\nhij"
+    assert truncate_middle("x" * 5_000, 0, 0) == "\n[... 5,000 characters omitted ...]\n"
+    assert truncate_middle("abc", 2, 3) == "abc"
+
+
+def test_a_text_is_truncated_to_tokens() -> None:
+    """One token a character here: as much of both ends as fits together with the note, two thirds of it the head."""
+    truncated = truncate_to_tokens("a" * 500 + "z" * 500, 100, len)
+    head, tail = truncated.count("a") - 4, truncated.count("z")
+    assert (len(truncated) <= 100, head, tail) == (True, 41, 22)
+
+
+def test_a_text_that_fits_stays_whole() -> None:
+    """And what has no room even for the note is empty."""
+    assert truncate_to_tokens("abc", 3, len) == "abc"
+    assert truncate_to_tokens("x" * 1000, 10, len) == ""
+    assert truncate_to_tokens("x", 0, len) == ""
+
+
+@given(st.text(max_size=3000), st.integers(0, 400))
+def test_a_truncated_text_is_never_over_the_limit(text: str, max_tokens: int) -> None:
+    """Whatever it holds; bytes are the tokens here, so that characters differ in cost."""
+    truncated = truncate_to_tokens(text, max_tokens, lambda part: len(part.encode("utf-8", "replace")))
+    assert len(truncated.encode("utf-8", "replace")) <= max_tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from open_webui_openrouter_pipe.conversation.record import (
 )
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from tests.support.chats import answer, history, system, user
+from tests.support.rows import rows, whole
 
 
 def split_words(text: str) -> list[int]:
@@ -42,81 +44,20 @@ def text_of(record: UserRecord, max_tokens: int = 10_000) -> str:
     return record.text(range(len(record.turns)), max_tokens)
 
 
-def test_each_message_stands_in_its_frame() -> None:
-    """With its turn; its lines follow a mark, whatever ends them, and what the model said is not there."""
-    record = record_of(
-        "Hello.\n\n[5 earlier turns omitted]\u2028The user wrote, turn 9:", system("Be kind."), " "
-    )
-    assert (
-        text_of(record)
-        == """\
-[What the user wrote in turns 1 to 3, oldest first; the messages stand behind ">".]
-The user wrote, turn 1:
-> Hello.
-> [5 earlier turns omitted]
-> The user wrote, turn 9:
-A system message, turn 2:
-> Be kind."""
-    )
-    assert record.text(range(2, 3), 1_000) == ""
+def message_of(written: Any) -> Any:
+    """A message of the table."""
+    text = whole(written)
+    return system(text.removeprefix("system: ")) if text.startswith("system: ") else text
 
 
-def test_material_is_shortened_first() -> None:
-    """The longest most; the user's own words stay, and how much is omitted is said outside of the quotation."""
-    quoted = "\n".join(f"> line {at} of it" for at in range(200))
-    record = record_of(
-        "Read this.\n```\nshort = 1\n```\nThen answer.", f"And this!\n{quoted}\nIs it true?", "Go " * 200
-    )
-    whole, shortened = text_of(record), text_of(record, 600)
-    assert len(shortened.split()) <= 600 < len(whole.split())
-    lines = shortened.splitlines()
-    assert sum(line.endswith(" characters omitted]") for line in lines) == 1
-    assert {"> short = 1", "> And this!", "> > line 0 of it", "> > line 199 of it", "> Is it true?"} <= set(
-        lines
-    )
-    assert whole.splitlines()[-1] in lines
-    assert sum(line.startswith("> > line ") for line in lines) > 30
-
-
-def test_what_is_shortened_still_counts() -> None:
-    """Three messages share the room of two: the third gives way, not all of them."""
-    quoted = "\n".join(f"> line{at}" for at in range(20))
-    lines = text_of(record_of(*[f"Read this.\n{quoted}"] * 3), 120).splitlines()
-    assert lines[1] == "[1 message is omitted here for length.]"
-    assert lines.count("> Read this.") == lines.count("> > line0") == lines.count("> > line19") == 2
-
-
-def test_then_the_longest_messages_are_shortened() -> None:
-    """Their heads and tails stay, short messages stay whole."""
-    record = record_of("Keep me whole.", "begin " + "word " * 900 + "end", "second " + "text " * 90 + "stop")
-    lines = text_of(record, 300).splitlines()
-    assert "> Keep me whole." in lines
-    assert any(line.startswith("> begin word") for line in lines)
-    assert lines[-1].endswith("text stop")
-    at = next(at for at, line in enumerate(lines) if "characters omitted]" in line)
-    head, tail = len(lines[at - 1].split()), len(lines[at + 1].split())
-    assert 0.62 < head / (head + tail) < 0.71
-
-
-def test_a_sentence_or_two_of_each_message_stay() -> None:
-    """Forty tokens, as long as there is room for that."""
-    record = record_of(*["word " * 200] * 20)
-    lines = text_of(record, 600).splitlines()
-    kept = sum(line.startswith("The user wrote") for line in lines)
-    assert lines[1] == f"[{20 - kept} messages are omitted here for length.]"
-    assert kept == 11
-
-
-def test_at_last_the_newest_remain() -> None:
-    """How many are omitted is said."""
-    record = record_of(*(f"Message number {at}." for at in range(100)))
-    lines = text_of(record, 400).splitlines()
-    assert lines[1].endswith("messages are omitted here for length.]")
-    omitted = int(lines[1].split()[0][1:])
-    assert [line for line in lines if line.startswith("> ")] == [
-        f"> Message number {at}." for at in range(omitted, 100)
-    ]
-    assert 60 < omitted < 90
+@pytest.mark.parametrize(
+    ("title", "messages", "room_tokens", "record"), rows(Path(__file__).with_name("records.txt"), "records")
+)
+def test_messages_are_recorded_in_their_frames(
+    title: str, messages: list[Any], room_tokens: int, record: str
+) -> None:
+    """Word for word as long as they fit; how much is omitted is said, outside of the quotation."""
+    assert text_of(record_of(*map(message_of, messages)), room_tokens) == record, title
 
 
 def test_the_record_depends_on_the_turns_and_the_room_alone() -> None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, partial
 from itertools import product
 from typing import Any
 
-from tests.golden.cases import FOLDER, numbered
+from open_webui_openrouter_pipe.valves import UserValves
+from scripts.harness.page import Page
+from tests.golden.cases import FOLDER, Texts, numbered
 from tests.golden.network import Network, called, recorded, said, stream, thought
-from tests.golden.subjects import Json, Page, UserValves, open_pipe, run
+from tests.golden.subjects import Json, open_pipe
 
 MODELS = {
     "explicit cache": "anthropic/claude-sonnet-4.5",
@@ -34,7 +36,7 @@ TRIED = {"capture": 8, "export": 16, "benchmark": 8, "odd": 4}
 """With how many of all pairs of a model and settings each chat is tried, by its kind."""
 
 
-def texts() -> Iterator[tuple[str, Callable[[], str]]]:
+def texts() -> Texts:
     """Each chat with some of all models and settings."""
     pairs = list(product(MODELS.values(), SETTINGS))
     for kind, tried in TRIED.items():
@@ -58,39 +60,22 @@ def messages_of(chat: Json, call: Json) -> list[Any]:
     return [changed.get(str(at), each) for at, each in enumerate(chat["messages"][: call["messages"]])]
 
 
-def _sent(chat: Json, model: str, setting: str) -> str:
-    async def ask() -> str:
-        transport, lines = Network(), list[str]()
-        async with open_pipe(transport, **SETTINGS[setting]) as opened:
-            await opened.store(
-                "ada",
-                {
-                    ulid: (writer.replace("@model", model), item)
-                    for ulid, (writer, item) in chat["stored"].items()
-                },
-            )
-            for number, call in enumerate(chat["calls"]):
-                metadata = {
-                    "chat_id": "chat-1",
-                    "message_id": f"message-{number}",
-                    **call.get("metadata", {}),
-                }
-                body = {
-                    "model": f"openrouter.{model}",
-                    "messages": messages_of(chat, call),
-                    "stream": True,
-                    **call.get("body", {}),
-                }
-                events = await opened.events(body, metadata, task=call.get("task"))
-                errors = [
-                    event["error"]["message"].partition(" (reference")[0]
-                    for event in events
-                    if "error" in event
-                ]
-                lines += [f"--- {number}", *transport.taken(), *errors]
-        return "\n".join(lines)
-
-    return str(run(ask))
+async def _sent(chat: Json, model: str, setting: str) -> str:
+    transport, lines = Network(), list[str]()
+    stored = {
+        ulid: (writer.replace("@model", model), item) for ulid, (writer, item) in chat["stored"].items()
+    }
+    async with open_pipe(transport, **SETTINGS[setting]) as opened:
+        await opened.store("ada", stored)
+        for number, call in enumerate(chat["calls"]):
+            metadata = {"chat_id": "chat-1", "message_id": f"message-{number}", **call.get("metadata", {})}
+            messages, body = messages_of(chat, call), call.get("body", {})
+            events = await opened.events(model, messages, metadata, task=call.get("task"), **body)
+            errors = [
+                event["error"]["message"].partition(" (reference")[0] for event in events if "error" in event
+            ]
+            lines += [f"--- {number}", *transport.taken(), *errors]
+    return "\n".join(lines)
 
 
 # --- chats that are played: what is stored and marked comes back by itself
@@ -103,11 +88,8 @@ def _answer(number: int, **fields: str) -> Json:
 def _round(number: int) -> list[Json]:
     if number % 3 == 0:
         return [thought(str(number)), _answer(number, phase="final_answer")]
-    return [
-        thought(str(number)),
-        _answer(number, phase="commentary"),
-        called(str(number), query=f"q{number}"),
-    ]
+    call = called(str(number), query=f"q{number}")
+    return [thought(str(number)), _answer(number, phase="commentary"), call]
 
 
 def _parallel(number: int) -> list[Json]:
@@ -122,20 +104,13 @@ SCRIPTS: dict[str, Callable[[Json, int], bytes]] = {
 }
 
 
-def _played(script: Callable[[Json, int], bytes], model: str, setting: str) -> str:
-    async def play() -> str:
-        transport, lines = Network(script), list[str]()
-        async with open_pipe(transport, **SETTINGS[setting]) as opened:
-            tools = {
-                name: lambda arguments: json.dumps([arguments] * 60) for name in ("query", "get_weather")
-            }
-            page = Page(opened.pipe, model, tools=tools, user_id="ada", valves=UserValves())
-            for number in range(6):
-                answer = await page.ask(
-                    f"Question {number}: what is said of the harbour and its {number} ships?"
-                )
-                await opened.settle()
-                lines += [f"--- {number}", *transport.taken(), *answer.notices, answer.error or ""]
-        return numbered("\n".join(lines))
-
-    return str(run(play))
+async def _played(script: Callable[[Json, int], bytes], model: str, setting: str) -> str:
+    transport, lines = Network(script), list[str]()
+    async with open_pipe(transport, **SETTINGS[setting]) as opened:
+        tools = {name: lambda arguments: json.dumps([arguments] * 60) for name in ("query", "get_weather")}
+        page = Page(opened.pipe, model, tools=tools, user_id="ada", valves=UserValves())
+        for number in range(6):
+            answer = await page.ask(f"Question {number}: what is said of the harbour and its {number} ships?")
+            await opened.settle()
+            lines += [f"--- {number}", *transport.taken(), *answer.notices, answer.error or ""]
+    return numbered("\n".join(lines))

@@ -8,20 +8,22 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from scripts.paths import ARTIFACTS
+from tests.golden.subjects import run
 
 FOLDER = Path(__file__).parent
 FOUND = ARTIFACTS / "golden"
 SHARES = 10
 _ULID = re.compile(r"(?<![0-9A-Z])[0-9A-HJKMNP-TV-Z]{20}(?![0-9A-Z])")
 
-Texts: TypeAlias = "Iterable[tuple[str, Callable[[], str]]]"
+Texts: TypeAlias = "Iterator[tuple[str, Callable[[], str | Coroutine[Any, Any, str]]]]"
 """The name of each case, and what makes its text."""
 
 
@@ -49,7 +51,7 @@ class Group:
         chosen = set(shares)
         for name, make in self.texts():
             if share_of(name) in chosen:
-                yield name, make()
+                yield name, str(run(make) if iscoroutinefunction(make) else make())
 
     def differing(self, shares: Iterable[int]) -> list[str]:
         """The cases that are new, gone, or other than before, whose texts are then written down."""

@@ -8,7 +8,7 @@ from tests.golden.cases import Group
 GROUPS = (
     Group("bodies", bodies.texts, quick_shares=1),
     Group("names", names.names),
-    Group("markers", names.markers),
+    Group("markers", names.carriers),
     Group("seals", seals.texts),
     Group("events", streams.texts, quick_shares=2),
     Group("texts", words.texts),

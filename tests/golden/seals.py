@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from open_webui_openrouter_pipe.history.markers import item_id
 from tests.golden import bodies, subjects
 from tests.golden.cases import FOLDER, as_json
 from tests.golden.network import Network, called, thought
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
+
+    from tests.golden.cases import Texts
 
 ROWS = FOLDER / "rows.sql"
 MODEL = "anthropic/claude-small"
@@ -35,7 +39,7 @@ created, last_used FROM openrouter_pipe_artifact;
 """Somebody has given all rows to another user, for whom they must not open."""
 
 
-def texts() -> Iterator[tuple[str, Callable[[], str]]]:
+def texts() -> Texts:
     """What is sent of stored rows, by their user and settings."""
     for user in ("ada", "bob"):
         for name, valves in (("plain", {}), ("signing", SIGNING), ("passphrase", PASSPHRASE)):
@@ -44,35 +48,26 @@ def texts() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "own keys", _own_keys
 
 
-def _items(user: str, valves: Mapping[str, Any]) -> str:
-    async def ask() -> str:
-        transport = Network()
-        text = "\n".join(f"[{subjects.item_id(number, 0)}]: #\n\nText {number}." for number in range(1, 9))
-        names = [item["call_id"] for _, items in KEPT for item in items.values() if "call_id" in item]
-        calls = [
-            {"id": name, "type": "function", "function": {"name": "query", "arguments": "{}"}}
-            for name in names
-        ]
-        results = [{"role": "tool", "tool_call_id": name, "content": "out"} for name in names]
-        answer = {"role": "assistant", "content": text, "tool_calls": calls}
-        messages = [{"role": "user", "content": "A?"}, answer, *results, {"role": "user", "content": "B?"}]
-        async with subjects.open_pipe(transport, _rows() + _MOVE, **valves) as opened:
-            events = await _asked_of(opened, "chat-1", "openai/gpt-5.2", messages, user)
-        return "\n".join([*transport.taken(), *events])
-
-    return str(subjects.run(ask))
+async def _items(user: str, valves: Mapping[str, Any]) -> str:
+    transport = Network()
+    text = "\n".join(f"[{item_id(number, 0)}]: #\n\nText {number}." for number in range(1, 9))
+    names = [item["call_id"] for _, items in KEPT for item in items.values() if "call_id" in item]
+    query = {"type": "function", "function": {"name": "query", "arguments": "{}"}}
+    calls = [{"id": name, **query} for name in names]
+    results = [{"role": "tool", "tool_call_id": name, "content": "out"} for name in names]
+    answer = {"role": "assistant", "content": text, "tool_calls": calls}
+    messages = [{"role": "user", "content": "A?"}, answer, *results, {"role": "user", "content": "B?"}]
+    async with subjects.open_pipe(transport, _rows() + _MOVE, **valves) as opened:
+        events = await _asked_of(opened, "chat-1", "openai/gpt-5.2", messages, user)
+    return "\n".join([*transport.taken(), *events])
 
 
-def _continued() -> str:
+async def _continued() -> str:
     """The chat's next request: it has its summaries, and its first system prompt."""
-
-    async def ask() -> str:
-        transport = Network()
-        async with subjects.open_pipe(transport, _rows()) as opened:
-            await _asked_of(opened, "plain", MODEL, _messages("It is noon."))
-        return "\n".join(transport.taken())
-
-    return str(subjects.run(ask))
+    transport = Network()
+    async with subjects.open_pipe(transport, _rows()) as opened:
+        await _asked_of(opened, "plain", MODEL, _messages("It is noon."))
+    return "\n".join(transport.taken())
 
 
 def _messages(prompt: str) -> list[Any]:
@@ -83,24 +78,16 @@ async def _asked_of(
     opened: subjects.Opened, chat_id: str, model: str, messages: list[Any], user: str = "ada"
 ) -> list[str]:
     """Ask, and return the status lines."""
-    body = {"model": f"openrouter.{model}", "messages": messages, "stream": True}
     prompt = messages[0]["content"] if messages[0]["role"] == "system" else ""
-    events = await opened.events(
-        body, {"chat_id": chat_id, "message_id": "message", "base_system_prompt": prompt}, user=user
-    )
-    return [
-        each["event"]["data"]["description"]
-        for each in events
-        if each.get("event", {}).get("type") == "status"
-    ]
+    metadata = {"chat_id": chat_id, "message_id": "message", "base_system_prompt": prompt}
+    shown = [each.get("event", {}) for each in await opened.events(model, messages, metadata, user=user)]
+    return [each["data"]["description"] for each in shown if each.get("type") == "status"]
 
 
 def _own_keys() -> str:
-    lines = (
-        line.removeprefix(_OWN_KEY).split(": ") for line in _rows().splitlines() if line.startswith(_OWN_KEY)
-    )
+    keys = re.findall(rf"^{_OWN_KEY}(.*?): (.*)$", _rows(), re.MULTILINE)
     return as_json(
-        {name: [subjects.opened_key(sealed, owner) for owner in ("", "ada", "bob")] for name, sealed in lines}
+        {name: [subjects.opened_key(key, owner) for owner in ("", "ada", "bob")] for name, key in keys}
     )
 
 
@@ -120,10 +107,8 @@ async def _sealed() -> str:
     rows = ""
     for valves, items in KEPT:
         async with subjects.open_pipe(Network(), rows, **valves) as opened:
-            await opened.store(
-                "ada",
-                {subjects.item_id(number, 0): ("openai/gpt-5.2", item) for number, item in items.items()},
-            )
+            stored = {item_id(number, 0): ("openai/gpt-5.2", item) for number, item in items.items()}
+            await opened.store("ada", stored)
             if not valves:
                 await _asked_of(opened, "plain", MODEL, _messages("It is ten."))
             await opened.close()

@@ -11,7 +11,9 @@ from tests.golden.cases import numbered
 from tests.golden.network import Network
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
+
+    from tests.golden.cases import Texts
 
 CALLERS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "page": ({"stream": True}, {"chat_id": "chat-1", "message_id": "message"}),
@@ -22,16 +24,12 @@ CALLERS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 }
 """What each of the four writers is for, by the body and the metadata of a call."""
 COMMANDS = (
-    ("/context", "en"),
-    ("/help", "en"),
-    ("/restore 1-2", "en"),
-    ("/aim thrifty", "en"),
-    ("/context", "de"),
-    ("/context", "ja"),
+    *((command, "en") for command in ("/context", "/help", "/restore 1-2", "/aim thrifty")),
+    *(("/context", language) for language in ("de", "ja")),
 )
 
 
-def texts() -> Iterator[tuple[str, Callable[[], str]]]:
+def texts() -> Texts:
     """The streams, then the commands."""
     for name, content in network.recorded():
         yield f"stream {name}", partial(_rendered, content)
@@ -39,26 +37,22 @@ def texts() -> Iterator[tuple[str, Callable[[], str]]]:
         yield f"command {command} {language}", partial(_commanded, command, language)
 
 
-def _rendered(content: bytes) -> str:
-    async def ask() -> str:
-        lines: list[str] = []
-        async with subjects.open_pipe(Network(lambda *_: content), RETRY_SECONDS=0.0) as opened:
-            for name, (body, metadata) in CALLERS.items():
-                lines += [f"--- {name}", *await _received(opened, body, metadata)]
-        async with subjects.open_pipe(
-            Network(lambda *_: content), RETRY_SECONDS=0.0, MARKER_CARRIER="text"
-        ) as opened:
-            lines += ["--- page, markers in text", *await _received(opened, *CALLERS["page"])]
-        return numbered("\n".join(lines))
-
-    return str(subjects.run(ask))
+async def _rendered(content: bytes) -> str:
+    lines: list[str] = []
+    for carrier, callers in (("", CALLERS), ("markers in text", {"page": CALLERS["page"]})):
+        valves: dict[str, Any] = {"RETRY_SECONDS": 0.0, **({"MARKER_CARRIER": "text"} if carrier else {})}
+        async with subjects.open_pipe(Network(lambda *_: content), **valves) as opened:
+            for name, (body, metadata) in callers.items():
+                title = ", ".join(filter(None, (name, carrier)))
+                lines += [f"--- {title}", *await _received(opened, body, metadata)]
+    return numbered("\n".join(lines))
 
 
 async def _received(
     opened: subjects.Opened, body: Mapping[str, Any], metadata: Mapping[str, Any]
 ) -> list[str]:
-    whole = {"model": "openrouter.openai/gpt-5.2", "messages": [{"role": "user", "content": "What?"}], **body}
-    return [as_line(event) for event in await opened.events(whole, dict(metadata))]
+    messages = [{"role": "user", "content": "What?"}]
+    return list(map(as_line, await opened.events("openai/gpt-5.2", messages, metadata, **body)))
 
 
 def as_line(event: Any) -> str:
@@ -66,24 +60,13 @@ def as_line(event: Any) -> str:
     return json.dumps(event, ensure_ascii=False) if isinstance(event, dict) else str(event)
 
 
-def _commanded(command: str, language: str) -> str:
-    async def ask() -> str:
-        chat = bodies.chats("benchmark")["plain"]
-        after = [
-            *chat["messages"],
-            {"role": "assistant", "content": "So it is."},
-            {"role": "user", "content": command},
-        ]
-        async with subjects.open_pipe(Network()) as opened:
-            for message_id, messages in (("first", chat["messages"]), ("second", after)):
-                body = {"model": "openrouter.anthropic/claude-small", "messages": messages, "stream": True}
-                named = {
-                    "chat_id": "chat-1",
-                    "message_id": message_id,
-                    "variables": {"{{USER_LANGUAGE}}": language},
-                }
-                events = await opened.events(body, named)
-                await opened.written()
-        return numbered("\n".join(map(as_line, events)))
-
-    return str(subjects.run(ask))
+async def _commanded(command: str, language: str) -> str:
+    chat = bodies.chats("benchmark")["plain"]
+    said, asked = {"role": "assistant", "content": "So it is."}, {"role": "user", "content": command}
+    named = {"chat_id": "chat-1", "variables": {"{{USER_LANGUAGE}}": language}}
+    async with subjects.open_pipe(Network()) as opened:
+        for message_id, more in (("first", []), ("second", [said, asked])):
+            messages, metadata = [*chat["messages"], *more], {**named, "message_id": message_id}
+            events = await opened.events("anthropic/claude-small", messages, metadata)
+            await opened.written()
+    return numbered("\n".join(map(as_line, events)))

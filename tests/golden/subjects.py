@@ -1,7 +1,4 @@
-"""Everything that golden cases know of the package: a module that moves, or a name that changes, is changed here alone.
-
-Most cases go through `open_pipe`, the way of Open WebUI itself; the functions below are what no request shows.
-"""
+"""A pipe behind a network that cases control, called as Open WebUI calls it, and what no request shows."""
 
 from __future__ import annotations
 
@@ -9,84 +6,26 @@ import asyncio
 import sqlite3
 import tempfile
 from contextlib import asynccontextmanager
-from dataclasses import fields
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
-
-import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from open_webui_openrouter_pipe import Pipe, transform_messages_to_input
 from open_webui_openrouter_pipe.app import App
-from open_webui_openrouter_pipe.conversation import media
-from open_webui_openrouter_pipe.conversation.budget import ContextSettings
-from open_webui_openrouter_pipe.conversation.conversation import (
-    ContentCache,
-    build_conversation,
-    content_digest,
-)
-from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
-from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
 from open_webui_openrouter_pipe.history.artifacts import LoadedArtifact
-from open_webui_openrouter_pipe.history.markers import (
-    REFERENCE_TYPE,
-    Reference,
-    code_ulids,
-    erase_markers,
-    item_id,
-    leading_markers,
-    name_call,
-    read_call_name,
-    read_references,
-    split_text_by_markers,
-    standalone_markers,
-    write_reference,
-)
-from open_webui_openrouter_pipe.host.model_rows import _digest as row_digest
-from open_webui_openrouter_pipe.openrouter.request import identity_parameters
-from open_webui_openrouter_pipe.ports import Artifact, RequestOrigin
+from open_webui_openrouter_pipe.ports import Artifact
 from open_webui_openrouter_pipe.settings import read_settings
-from open_webui_openrouter_pipe.store.cache import GuardedRedis
-from open_webui_openrouter_pipe.store.kept import _lease_name
-from open_webui_openrouter_pipe.store.schema import define_tables
 from open_webui_openrouter_pipe.store.sealing import open_text, seal_text
-from open_webui_openrouter_pipe.summaries.segments import Segment, SegmentSizes, segment_ends
-from open_webui_openrouter_pipe.valves import OWN_KEY_PURPOSE, UserValves
-from open_webui_openrouter_pipe.words.lines import LANGUAGES, in_language, notice
+from open_webui_openrouter_pipe.valves import OWN_KEY_PURPOSE
 from open_webui_openrouter_pipe.worker import Host
 from scripts.harness.database import open_database
-from scripts.harness.page import FakeRecords, Page
+from scripts.harness.page import FakeRecords
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     import httpx
-
-__all__ = [
-    "LANGUAGES",
-    "REFERENCE_TYPE",
-    "Page",
-    "Pipe",
-    "Reference",
-    "UserValves",
-    "code_ulids",
-    "content_digest",
-    "erase_markers",
-    "estimate_tokens",
-    "in_language",
-    "item_id",
-    "leading_markers",
-    "name_call",
-    "notice",
-    "read_call_name",
-    "read_references",
-    "row_digest",
-    "split_text_by_markers",
-    "standalone_markers",
-    "write_reference",
-]
 
 SECRET = "the host's secret, of a host that does not exist"
 NOW_SECONDS = 1_790_000_000.0
@@ -109,10 +48,18 @@ class Opened:
         self.pipe.valves = Pipe.Valves(**{**fixed, **valves})
 
     async def events(
-        self, body: Json, metadata: Json, *, user: str = "ada", task: str | None = None
+        self,
+        model: str,
+        messages: Sequence[Any],
+        metadata: Mapping[str, Any],
+        *,
+        user: str = "ada",
+        task: str | None = None,
+        **body: Any,
     ) -> list[Any]:
         """What a call gives: events, parts of a streamed response, or one object; then nothing runs beside it."""
-        answer = await self.pipe.pipe(body, {"id": user}, metadata, task)
+        whole = {"model": f"openrouter.{model}", "messages": messages, "stream": True, **body}
+        answer = await self.pipe.pipe(whole, {"id": user}, dict(metadata), task)
         answer = getattr(answer, "body_iterator", answer)
         events = [answer] if isinstance(answer, dict) else [event async for event in answer]
         await self.settle()
@@ -171,34 +118,6 @@ async def transformed(messages: Sequence[Any], artifacts: Mapping[str, Any]) -> 
     return list((await transform_messages_to_input(messages, artifact_loader=loaded)).items)
 
 
-def chains(items: Sequence[Any], turn_of_item: Sequence[int]) -> list[str]:
-    """The chain digest at the end of each turn."""
-    return [turn.chain.hex() for turn in build_conversation(items, turn_of_item).turns]
-
-
-def ends(sources_tokens: Sequence[int], window_tokens: int, max_turns: int) -> tuple[int, ...]:
-    """Where segments end in a window."""
-    settings = ContextSettings(summary_turn_trigger=max_turns)
-    return segment_ends(sources_tokens, SegmentSizes.of(settings, window_tokens))
-
-
-def identity(user_id: str, chat_id: str, message_id: str, task: str | None) -> Json:
-    """What names a chat, its user and a message."""
-    return identity_parameters(
-        "trace", RequestOrigin(user_id, chat_id, message_id, ""), SECRET.encode(), task=task
-    )
-
-
-def lease_name(user_id: str, start: bytes, end: bytes, turns: int) -> str:
-    """The name of the claim to make a summary."""
-    return _lease_name(user_id, Segment(start, end, turns))
-
-
-def redis_keys(user_id: str, ids: Sequence[str]) -> list[str]:
-    """The names of rows in Redis."""
-    return GuardedRedis(None, prefix="open-webui").row_keys(user_id, ids)
-
-
 def sealed_key(key: str, owner: str) -> str:
     """A user's own API key as it is stored."""
     return seal_text(key, SECRET, purpose=OWN_KEY_PURPOSE, owner=owner)
@@ -210,39 +129,6 @@ def opened_key(sealed: str, owner: str) -> str:
         return open_text(sealed, SECRET, purpose=OWN_KEY_PURPOSE, owner=owner)
     except Exception as error:  # noqa: BLE001 - any refusal is one
         return type(error).__name__
-
-
-def counted(item: Any, vendor: str) -> tuple[int, ...]:
-    """The tokens of an item under the rules of a vendor, by kind."""
-    return tuple(TokenCounter(ContentCache(), family=media.family_of(vendor)).item(item))
-
-
-def schemas() -> Iterator[tuple[str, Any]]:
-    """The JSON schemas of the forms, for administrators and for users under four settings."""
-    yield "admin", Pipe.Valves.model_json_schema()
-    for name, valves in (
-        ("plain", {}),
-        ("overriding", {"ENABLE_USER_OVERRIDE": True, "CONTEXT_AIM": "thrifty"}),
-        ("few", {"USER_CONTROLS": "WEB_SEARCH, ZDR"}),
-        ("strict", {"ZDR": True, "WEB_SEARCH": "on", "COST_LINE": "forecast", "RECALL": False}),
-    ):
-        pipe = Pipe()
-        pipe.valves = Pipe.Valves(**cast("Any", valves))
-        yield f"user, {name}", pipe.UserValves.model_json_schema()
-
-
-def statements(dialect: str) -> list[str]:
-    """The statements that create all tables."""
-    tables, found = define_tables("chat" if dialect == "postgresql" else None), list[str]()
-    compiler = cast("Any", postgresql if dialect == "postgresql" else sqlite).dialect()
-
-    def keep(statement: Any, *_: Any, **__: Any) -> None:
-        found.append(str(statement.compile(dialect=compiler)).strip())
-
-    engine = sa.create_mock_engine(f"{dialect}://", keep)
-    metadata = getattr(tables, fields(tables)[0].name).metadata
-    metadata.create_all(cast("Any", engine), checkfirst=False)
-    return sorted(found)
 
 
 def run(work: Callable[[], Any], *, days_later: int = 1) -> Any:

@@ -3,42 +3,54 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from datetime import date
 from functools import partial
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from tests.golden import subjects
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from open_webui_openrouter_pipe import Pipe
+from open_webui_openrouter_pipe.conversation.conversation import ContentCache
+from open_webui_openrouter_pipe.conversation.estimate import estimate_tokens
+from open_webui_openrouter_pipe.conversation.media import family_of
+from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
+from open_webui_openrouter_pipe.store.schema import define_tables
+from open_webui_openrouter_pipe.words.lines import LANGUAGES, in_language, notice
 from tests.golden.cases import FOLDER, as_json
 from tests.golden.names import ODD_TEXTS
 from tests.golden.network import called, thought
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+
+    from tests.golden.cases import Texts
 
 SAMPLES = Path(__file__).parents[1] / "conversation" / "samples"
 VENDORS = ("openai/gpt", "anthropic/claude", "google/gemini", "x-ai/grok")
 
 
-def texts() -> Iterator[tuple[str, Callable[[], str]]]:
+def texts() -> Texts:
     """Every line in every language by its first letters, the forms of settings, and the tables."""
-    for code, language in subjects.LANGUAGES.items():
-        for letters, names in groupby(sorted(subjects.LANGUAGES["en"].lines), key=lambda name: name[:3]):
+    for code, language in LANGUAGES.items():
+        for letters, names in groupby(sorted(LANGUAGES["en"].lines), key=lambda name: name[:3]):
             yield f"{code} {letters}", partial(_lines, language, tuple(names))
-    for name, schema in subjects.schemas():
+    for name, schema in _schemas():
         yield f"valves {name}", partial(as_json, schema)
     for dialect in ("sqlite", "postgresql"):
-        yield f"tables {dialect}", partial(as_json, subjects.statements(dialect))
+        yield f"tables {dialect}", partial(as_json, _statements(dialect))
 
 
 def _lines(language: Any, names: tuple[str, ...]) -> str:
-    english, found = subjects.LANGUAGES["en"].lines, list[str]()
+    english, found = LANGUAGES["en"].lines, list[str]()
     for name in names:
         for count in (1, 2) if f"{name}.one" in english else (2,):
-            line = subjects.notice(name, **{**_values(english[name]), "count": count})
-            found.append(f"{name} = {subjects.in_language(line, language)}")
+            line = notice(name, **{**_values(english[name]), "count": count})
+            found.append(f"{name} = {in_language(line, language)}")
     return "\n".join(found)
 
 
@@ -56,21 +68,45 @@ def _values(template: str) -> dict[str, Any]:
     return values
 
 
+def _schemas() -> Iterator[tuple[str, Any]]:
+    """The JSON schemas of the forms, for administrators and for users under four settings."""
+    yield "admin", Pipe.Valves.model_json_schema()
+    for name, valves in (
+        ("plain", {}),
+        ("overriding", {"ENABLE_USER_OVERRIDE": True, "CONTEXT_AIM": "thrifty"}),
+        ("few", {"USER_CONTROLS": "WEB_SEARCH, ZDR"}),
+        ("strict", {"ZDR": True, "WEB_SEARCH": "on", "COST_LINE": "forecast", "RECALL": False}),
+    ):
+        pipe = Pipe()
+        pipe.valves = Pipe.Valves(**cast("Any", valves))
+        yield f"user, {name}", pipe.UserValves.model_json_schema()
+
+
+def _statements(dialect: str) -> list[str]:
+    """The statements that create all tables."""
+    tables, found = define_tables("chat" if dialect == "postgresql" else None), list[str]()
+    compiler = cast("Any", postgresql if dialect == "postgresql" else sqlite).dialect()
+
+    def keep(statement: Any, *_: Any, **__: Any) -> None:
+        found.append(str(statement.compile(dialect=compiler)).strip())
+
+    engine = sa.create_mock_engine(f"{dialect}://", keep)
+    metadata = getattr(tables, fields(tables)[0].name).metadata
+    metadata.create_all(cast("Any", engine), checkfirst=False)
+    return sorted(found)
+
+
 # --- counts
 
 
-def counts() -> Iterator[tuple[str, Callable[[], str]]]:
+def counts() -> Texts:
     """The tokens of texts of many kinds, of files, and of items."""
     for path in sorted(SAMPLES.iterdir()):
         for number, part in enumerate(path.read_text("utf-8").split("\n# ")):
             yield f"{path.name} {number:02}", partial(_estimates, part)
-    yield "odd texts", lambda: as_json(list(map(subjects.estimate_tokens, ODD_TEXTS)))
-    yield (
-        "items",
-        lambda: as_json(
-            [subjects.counted(item, vendor) for item in (thought("1"), called("1")) for vendor in VENDORS]
-        ),
-    )
+    yield "odd texts", lambda: as_json(list(map(estimate_tokens, ODD_TEXTS)))
+    items = product((thought("1"), called("1")), VENDORS)
+    yield "items", lambda: as_json([_counted(*each) for each in items])
     files = json.loads((FOLDER / "files.json").read_text("utf-8"))
     for kind, zeros in (("wav", 80_000), ("mp3", 64_000)):
         data = "UklGR" + "A" * 32 + "QB8A" + "A" * zeros if kind == "wav" else "A" * zeros
@@ -82,7 +118,7 @@ def counts() -> Iterator[tuple[str, Callable[[], str]]]:
 
 def _estimates(text: str) -> str:
     """Of whole texts alone: a few short lines count for one more token in Python 3.12, whose `sum` is finer."""
-    return json.dumps([subjects.estimate_tokens(each) for each in (text, text * 3, text[::-1], text.upper())])
+    return json.dumps([estimate_tokens(each) for each in (text, text * 3, text[::-1], text.upper())])
 
 
 def _file_tokens(part: dict[str, Any]) -> str:
@@ -93,4 +129,9 @@ def _file_tokens(part: dict[str, Any]) -> str:
         *({"type": "message", "role": "user", "content": [each]} for each in parts),
         {"type": "function_call_output", "call_id": "c", "output": parts},
     ]
-    return as_json([[subjects.counted(item, vendor) for item in items] for vendor in VENDORS])
+    return as_json([[_counted(item, vendor) for item in items] for vendor in VENDORS])
+
+
+def _counted(item: Any, vendor: str) -> tuple[int, ...]:
+    """The tokens of an item under the rules of a vendor, by kind."""
+    return tuple(TokenCounter(ContentCache(), family=family_of(vendor)).item(item))

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 OPENAI = "openai/gpt-5"
 CLAUDE = "anthropic/claude-sonnet-4.5"
+DEEP: list[Any] = []
+"""Lists in lists, deeper than Python can follow."""
+for _ in range(100_000):
+    DEEP = [DEEP]
 
 
 def ulid(number: int) -> str:
@@ -84,7 +88,7 @@ def thinking(name: str, signature: str | None = "signed") -> Any:
     }
 
 
-def call(call_id: str, arguments: str = "{}", name: str = "search", **fields: Any) -> Any:
+def call(call_id: str, arguments: Any = "{}", name: str = "search", **fields: Any) -> Any:
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments, **fields}
 
 
@@ -96,10 +100,14 @@ def text(value: str) -> dict[str, Any]:
     return {"type": "input_text", "text": value}
 
 
+def as_parts(parts: Iterable[Any]) -> list[Any]:
+    """Parts in which strings stand for text parts."""
+    return [text(part) if isinstance(part, str) else part for part in parts]
+
+
 def said(role: str, *parts: Any) -> dict[str, Any]:
     """An input message as it is expected; strings stand for text parts."""
-    content = [text(part) if isinstance(part, str) else part for part in parts]
-    return {"type": "message", "role": role, "content": content}
+    return {"type": "message", "role": role, "content": as_parts(parts)}
 
 
 def build(
@@ -107,14 +115,19 @@ def build(
 ) -> BuiltHistory:
     """Build the input, with artifacts by the number of their marker."""
     loaded = {ulid(number): artifact for number, artifact in (artifacts or {}).items()}
-    return build_input(read_history(messages), loaded, Options(**options))
+    read = reading(options)
+    others = {name: value for name, value in options.items() if name not in read}
+    return build_input(read_history(messages, **read), loaded, Options(**others))
 
 
-def items(messages: Sequence[Any], artifacts: Mapping[int, Any] | None = None, **options: Any) -> list[Any]:
-    """The items alone, valid, and without the ids of assistant messages, which `test_turn` covers."""
-    built = build(messages, artifacts, **options).items
-    assert_valid(built)
-    return [_without_message_id(item) for item in built]
+def reading(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that say how a chat is read."""
+    return {name: options[name] for name in ("prompt", "quoted_calls") if name in options}
+
+
+def plain(items: Iterable[Any]) -> list[Any]:
+    """The items without the ids of assistant messages."""
+    return [_without_message_id(item) for item in items]
 
 
 def answered(value: str, **fields: Any) -> dict[str, Any]:

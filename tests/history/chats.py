@@ -148,18 +148,6 @@ def _answers(draw: st.DrawFn) -> dict[str, Any]:
 _outputs = st.builds(tool, _call_id, st.one_of(_wild_text, st.lists(_parts, max_size=2), _json))
 
 
-@st.composite
-def _rounds(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """A round as the host shows it: markers, text, calls, and their outputs."""
-    ids = draw(st.lists(st.sampled_from(["c1", "c2", "c3", *_named]), min_size=1, max_size=2, unique=True))
-    message = {
-        "role": "assistant",
-        "content": draw(st.one_of(assistant_texts, _markers.map(lambda markers: f"{markers}\nLet me look."))),
-        "tool_calls": [tool_call(call_id, '{"a":1}') for call_id in ids],
-    }
-    return [message, *(tool(call_id, draw(_wild_text)) for call_id in ids)]
-
-
 _marked_answers = st.builds(
     lambda markers, text: {"role": "assistant", "content": f"{markers}\n{text}"}, _markers, _lines
 )
@@ -206,7 +194,7 @@ def rounds(draw: st.DrawFn) -> Callable[[int], tuple[list[Any], dict[int, Any]]]
 
 
 _replies = st.one_of(
-    _rounds(),
+    rounds().map(lambda written: written(0)[0]),
     _marked_answers.map(lambda message: [message]),
     _answers().map(lambda message: [message]),
     _outputs.map(lambda message: [message]),

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.history.build import Options, build_input
-from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.history.turn import take_images
 from open_webui_openrouter_pipe.responses.values import reference_of
+from tests.history.builders import assistant, build, user
 
 PATH = "/api/v1/files/f1/content"
 DATA = "data:image/png;base64,iVBORw0KGgo="
@@ -54,48 +53,11 @@ def test_all_else_is_text(text: str) -> None:
     assert take_images(text) == (text, [])
 
 
-def built(*messages: tuple[str, str]) -> list[Any]:
-    """The items of these messages."""
-    history = read_history([{"role": role, "content": content} for role, content in messages])
-    return build_input(history, {}, Options()).items
-
-
-def test_images_stand_behind_their_turn() -> None:
-    """Once a turn follows, and at the same place ever after; the same one is not sent twice."""
-    chat = [
-        ("user", "Draw."),
-        ("assistant", f"![a]({DATA}) ![b]({PATH})"),
-        ("user", "And now?"),
-        ("assistant", f"Again ![b]({PATH})"),
-        ("user", "Thanks."),
-    ]
-    requests = [built(*chat[:count]) for count in (1, 2, 3, 5)]
+def test_images_stand_at_the_same_place_ever_after() -> None:
+    """A request begins as the one before."""
+    answers = [assistant(f"![a]({DATA}) ![b]({PATH})"), assistant(f"Again ![b]({PATH})")]
+    chat = [user("Draw."), answers[0], user("And now?"), answers[1], user("Thanks.")]
+    requests = [build(chat[:count]).items for count in (1, 2, 3, 5)]
     for earlier, later in pairwise(requests):
         assert later[: len(earlier)] == earlier
-    contents = [item["content"] for item in requests[-1]]
-    assert contents[2] == [image(DATA), image(PATH)]
-    assert [item["role"] for item in requests[-1]] == [
-        "user",
-        "assistant",
-        "user",
-        "user",
-        "assistant",
-        "user",
-    ]
-    assert DATA not in str(contents[1])
     assert DATA not in str(requests[1])
-
-
-def test_a_drawn_picture_is_not_sent_twice() -> None:
-    """The page may show by Markdown what the answer holds as an item."""
-    marker = "[0ABCDEFGHJKMNPQRSTVW]: #"
-    history = read_history(
-        [
-            {"role": "user", "content": "Draw."},
-            {"role": "assistant", "content": f"{marker}\n![a]({PATH})"},
-            {"role": "user", "content": "Thanks."},
-        ]
-    )
-    drawn: Any = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": PATH}
-    items = build_input(history, {"0ABCDEFGHJKMNPQRSTVW": drawn}, Options()).items
-    assert [item["type"] for item in items] == ["message", "image_generation_call", "message", "message"]

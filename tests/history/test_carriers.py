@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from open_webui_openrouter_pipe.history.artifacts import LoadedArtifact, MissingArtifact
 from open_webui_openrouter_pipe.history.markers import (
     PHASE_TYPE,
     REFERENCE_TYPE,
@@ -21,18 +20,7 @@ from open_webui_openrouter_pipe.history.markers import (
     visible_chars,
     write_reference,
 )
-from tests.history.builders import (
-    CLAUDE,
-    OPENAI,
-    assistant,
-    build,
-    call,
-    output,
-    tool,
-    tool_call,
-    ulid,
-    user,
-)
+from tests.history.builders import ulid
 from tests.support.cases import CHATS
 
 law = settings(max_examples=CHATS, deadline=None)
@@ -105,7 +93,7 @@ def test_what_is_not_ours_is_no_reference(detail: Any) -> None:
 
 @pytest.mark.parametrize("after", [-1, None, "3", True, 2**60, 1.5])
 def test_a_reference_that_points_nowhere_stands_before_the_text(after: Any) -> None:
-    """So does one of an earlier release, which did not say where it stands."""
+    """Whatever is said in the place of a number."""
     assert read_references([{**ref(1), "after": after}]) == [Reference(0, ulid=ulid(1))]
 
 
@@ -128,27 +116,3 @@ def test_a_calls_id_names_its_artifact_and_the_phase_before_it(phase: str) -> No
 def test_a_providers_id_names_nothing(call_id: str) -> None:
     """It is no reason to look for anything."""
     assert read_call_name(call_id) is None
-
-
-NAMED = name_call(ulid(2))
-CHAT = [user("q"), assistant("Let me look.", tool_call(NAMED, '{"a":1}')), tool(NAMED, "out")]
-STORED = call("call_0", '{"a": 1}', id="fc_1")
-
-
-@pytest.mark.parametrize(
-    "artifact", [None, MissingArtifact(), MissingArtifact("function_call", "unreadable")]
-)
-def test_without_its_artifact_a_named_call_is_what_the_host_shows(artifact: Any) -> None:
-    """Nothing of it is missing then, and nobody is bothered."""
-    built = build(CHAT, {2: artifact} if artifact else {}, model_id=OPENAI)
-    assert built.items[2:] == [call(NAMED, '{"a":1}'), output(NAMED, "out")]
-    assert not built.missing
-
-
-def test_a_named_call_goes_to_every_family() -> None:
-    """Without the reasoning of another family, as the model wrote it."""
-    stored = LoadedArtifact(STORED, OPENAI)
-    assert build(CHAT, {2: stored}, model_id=CLAUDE).items[2:] == [
-        call("call_0", '{"a": 1}'),
-        output("call_0", "out"),
-    ]

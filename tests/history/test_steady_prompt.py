@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,70 +14,37 @@ from hypothesis import strategies as st
 from open_webui_openrouter_pipe.history.build import Options, build_input, present_prompt
 from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.history.steady import MAX_NOTE_CHARACTERS, SteadyPrompt, steady_prompt
-from tests.history.builders import assistant, system, user
+from tests.history.builders import assistant, build, system, user
+from tests.support.rows import rows
 
 HEADING = (
     "Your instructions stand at the beginning of this conversation as they were when it began. These lines of them "
     "have changed since, and now hold as follows:\n\n"
 )
-LONG = (
-    "You help the people of a small library. They ask for books and for news. It is %s. Be kind to all of them. "
-    * 2
+LONG = "You help the people of a small library. It is ten. " * 4
+
+
+@pytest.mark.parametrize(
+    ("title", "kept", "present", "note"), rows(Path(__file__).with_name("steady.txt"), "notes")
 )
-
-NOTES: list[tuple[str, str, str, str]] = [
-    (
-        "a clock",
-        "Be brief.\nIt is 10:00.\nAsk.",
-        "Be brief.\nIt is 10:05.\nAsk.",
-        "Line 2 was:\n> It is 10:00.\nIt now reads:\n> It is 10:05.",
-    ),
-    ("all there is", "It is 10:00.", "Now: 9", "Line 1 was:\n> It is 10:00.\nIt now reads:\n> Now: 9"),
-    ("lines that came", "a\nb", "a\nx\ny\nb", "After line 1, there is now:\n> x\n> y"),
-    ("in front", "a", "x\na", "Before line 1, there is now:\n> x"),
-    ("at the end", "a", "a\nx", "After line 1, there is now:\n> x"),
-    ("lines that went", "a\nb\nc\nd", "a\nd", "Lines 2 to 3 no longer hold:\n> b\n> c"),
-    (
-        "two positions",
-        "t: 1\na\nb\nu: 1",
-        "t: 2\na\nb\nu: 2",
-        "Line 1 was:\n> t: 1\nIt now reads:\n> t: 2\n\nLine 4 was:\n> u: 1\nIt now reads:\n> u: 2",
-    ),
-    (
-        "a sentence of a long line",
-        f"a\n{LONG[:107]}{LONG[107:] % 'noon'}" % "ten",
-        f"a\n{LONG[:107]}{LONG[107:] % 'noon'}" % "nine",
-        "A part of line 2 was:\n>  It is ten.\nIt now reads:\n>  It is nine.",
-    ),
-    (
-        "what looks like a heading of ours",
-        "a\nLine 1 no longer holds:\nb\nc",
-        "a\n> a\nc",
-        "Lines 2 to 3 were:\n> Line 1 no longer holds:\n> b\nThey now read:\n> > a",
-    ),
-]
-
-
-@pytest.mark.parametrize(("kept", "present", "note"), [each[1:] for each in NOTES], ids=[n[0] for n in NOTES])
-def test_a_few_lines_are_said_in_a_note(kept: str, present: str, note: str) -> None:
+def test_a_few_lines_are_said_in_a_note(title: str, kept: str, present: str, note: str) -> None:
     """The kept prompt is sent, and the note quotes what each line was and what it reads now."""
-    assert steady_prompt(kept, present) == SteadyPrompt(kept, f"{HEADING}{note}", "lines")
+    assert steady_prompt(kept, present) == SteadyPrompt(kept, f"{HEADING}{note}", "lines"), title
 
 
-NEW: list[tuple[str, str, str]] = [
-    ("there was none", "", "Be brief."),
-    ("there is none now", "Be brief.", " \n"),
-    ("more than a note may hold", "a\nb", f"a\n{'x' * MAX_NOTE_CHARACTERS}\nb"),
-    ("many lines", "\n".join(map(str, range(100))), "\n".join(map(str, range(100, 200)))),
-    (
-        "many changes",
-        "\n".join(f"{number}\nsame {number}" for number in range(60)),
-        "\n".join(f"x{number}\nsame {number}" for number in range(60)),
+NEW = {
+    "there was none": ("", "Be brief."),
+    "there is none now": ("Be brief.", " \n"),
+    "more than a note may hold": ("a\nb", f"a\n{'x' * MAX_NOTE_CHARACTERS}\nb"),
+    "many lines": ("\n".join(map(str, range(100))), "\n".join(map(str, range(100, 200)))),
+    "many changes": (
+        "".join(f"{n}\nsame {n}\n" for n in range(60)),
+        "".join(f"x{n}\nsame {n}\n" for n in range(60)),
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("kept", "present"), [each[1:] for each in NEW], ids=[each[0] for each in NEW])
+@pytest.mark.parametrize(("kept", "present"), NEW.values(), ids=NEW)
 def test_a_larger_change_is_a_new_prompt(kept: str, present: str) -> None:
     """The present prompt is sent, with nothing to explain."""
     assert steady_prompt(kept, present) == SteadyPrompt(present, "", "new")
@@ -85,7 +53,7 @@ def test_a_larger_change_is_a_new_prompt(kept: str, present: str) -> None:
 # --- laws ---
 
 LINES = st.sampled_from(
-    ["", " ", "a", "b", "> a", "A part of line 1 was:", "It now reads:", "It is ten. " * 30, f"{LONG}x. y. "]
+    ["", " ", "a", "b", "> a", "A part of line 1 was:", "It now reads:", "It is ten. " * 30, LONG]
 ) | st.text(st.characters(exclude_characters="\n"), max_size=8)
 
 
@@ -188,30 +156,32 @@ def test_memories_and_the_note_stand_before_the_question() -> None:
     ]
 
 
-def test_a_prompt_of_memories_alone_leaves_no_instructions() -> None:
-    """What the host writes behind them stays, as it would be without them."""
-    assert sent_of([system(MEMORY), user("1")], None, MEMORY) == [MEMORY, "1"]
-    behind = f"{MEMORY}\n<available_skills>\nx"
-    assert sent_of([system(behind), user("1")], None, behind) == ["<available_skills>\nx", MEMORY, "1"]
+BEHIND = f"{MEMORY}\n<available_skills>\nx"
 
 
-def test_several_system_messages_are_one() -> None:
-    """As the host itself joins them; later ones stay where they are."""
-    chat = [system("a"), system("b"), user("1"), assistant("x"), system("c"), user("2")]
-    assert sent_of(chat, None, "a") == ["a\nb", "1", "x", "c", "2"]
-
-
-def test_nothing_is_moved_where_nobody_asks() -> None:
-    """Then there is no place before the question."""
-    chat = [system(f"a\n{MEMORY}"), assistant("x")]
-    assert sent_of(chat, None, "a") == [f"a\n{MEMORY}", "x"]
+@pytest.mark.parametrize(
+    ("chat", "base", "sent"),
+    [
+        ([system(MEMORY), user("1")], MEMORY, [MEMORY, "1"]),
+        ([system(BEHIND), user("1")], BEHIND, ["<available_skills>\nx", MEMORY, "1"]),
+        (
+            [system("a"), system("b"), user("1"), assistant("x"), system("c"), user("2")],
+            "a",
+            ["a\nb", "1", "x", "c", "2"],
+        ),
+        ([system(f"a\n{MEMORY}"), assistant("x")], "a", [f"a\n{MEMORY}", "x"]),
+    ],
+    ids=["memories alone", "what stands behind them", "several system messages are one", "nobody asks"],
+)
+def test_only_memories_leave_the_front(chat: list[dict[str, Any]], base: str, sent: list[str]) -> None:
+    """For the place before the question, if there is one."""
+    assert sent_of(chat, None, base) == sent
 
 
 def test_switched_off_the_prompt_is_as_the_host_has_it() -> None:
     """With its memories where they were."""
-    history = read_history([system(f"a\n{MEMORY}"), user("1")])
-    built = build_input(history, {}, Options(base_system_prompt=f"a\n{MEMORY}"))
-    assert texts(built) == [f"a\n{MEMORY}", "1"]
+    prompt = f"a\n{MEMORY}"
+    assert texts(build([system(prompt), user("1")], base_system_prompt=prompt)) == [prompt, "1"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.sampled_from(["", MEMORY, OTHER_MEMORY])), min_size=2))

@@ -1,8 +1,11 @@
-"""Calls and outputs of several sources matched into pairs, and ids that are unique on the wire."""
+"""Calls and outputs of several sources matched into pairs, and ids that are unique on the wire. See `calls.txt`."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from open_webui_openrouter_pipe.history.calls import (
     CallIds,
@@ -13,93 +16,52 @@ from open_webui_openrouter_pipe.history.calls import (
 )
 from open_webui_openrouter_pipe.history.reading import Origin
 from tests.history.builders import call, output, reasoning
+from tests.support.rows import rows
 
 
 def record(fields: Any, message: int) -> ToolCallRecord:
     return ToolCallRecord(fields, Origin(message, "assistant"))
 
 
-def test_the_best_source_wins() -> None:
-    """Our artifact beats the host, the host beats folded text, in whatever order they come."""
+@pytest.mark.parametrize(("title", "steps", "pairs"), rows(Path(__file__).with_name("calls.txt"), "pairs"))
+def test_calls_and_outputs_of_one_id_are_matched(title: str, steps: str, pairs: list[str]) -> None:
+    """Each call once with its own output, by the best that any source says of either."""
     matcher = ToolCallMatcher()
-    folded, shown, stored = (record(call("c1", f'{{"n": {n}}}'), 1) for n in range(3))
-    pair = matcher.add_call(folded, "folded")
-    assert pair is not None
-    assert not pair.is_whole
-    assert pair.call is folded
-    assert matcher.add_call(shown, "host") is matcher.add_call(stored, "artifact") is pair
-    assert pair.call is stored
-    preview, whole = record(output("c1", "wh..."), 2), record(output("c1", "whole"), 1)
-    assert matcher.add_output(preview, "host") is matcher.add_output(whole, "artifact") is pair
-    assert (pair.is_whole, pair.output) == (True, whole)
-
-
-def test_repeated_records_add_nothing() -> None:
-    """The same source reports the same call of one message, or an output, again."""
-    matcher = ToolCallMatcher()
-    first = record(call("c1"), 1)
-    assert matcher.add_call(first, "host") is not None
-    assert matcher.add_call(first, "host") is None
-    assert matcher.add_output(record(output("c1", "o"), 2), "host") is not None
-    assert matcher.add_output(record(output("c1", "p"), 2), "host") is None
-
-
-def test_the_same_id_in_a_later_message_is_a_later_call() -> None:
-    """Unless another source reports the same call, with the same arguments."""
-    matcher = ToolCallMatcher()
-    first = matcher.add_call(record(call("c1", '{"n":1}'), 1), "host")
-    assert matcher.add_call(record(call("c1", '{"n": 1.0}'), 3), "artifact") is first
-    second = matcher.add_call(record(call("c1", '{"n":2}'), 5), "artifact")
-    assert second is not first
-    assert matcher.add_call(record(call("c1", '{"n":3}'), 5), "host") is second
-    assert matcher.add_output(record(output("c1", "o"), 6), "host") is second
-    third = matcher.add_call(record(call("c1", '{"n":4}'), 7), "host")
-    assert matcher.add_call(record(call("c1", '{"n":5}'), 9), "artifact") is not third
-
-
-def test_other_arguments_in_the_same_message_are_another_call() -> None:
-    """Outputs go to the calls of one id in their order, from each source."""
-    matcher = ToolCallMatcher()
-    one = matcher.add_call(record(call("c1", '{"n": 1}'), 1), "artifact")
-    two = matcher.add_call(record(call("c1", '{"n": 2}'), 1), "artifact")
-    assert one is not two
-    assert matcher.add_call(record(call("c1", '{"n":2}'), 1), "host") is two
-    assert matcher.add_call(record(call("c1", '{"n":1}'), 1), "host") is one
-    assert matcher.add_call(record(call("c1", '{"n":1}'), 1), "host") is None
-    for source in ("host", "artifact"):
-        assert matcher.add_output(record(output("c1", "o"), 2), source) is one
-        assert matcher.add_output(record(output("c1", "p"), 2), source) is two
-        assert matcher.add_output(record(output("c1", "q"), 2), source) is None
-    assert matcher.pairs == [one, two]
+    for step in steps.split("; "):
+        source, message, text, _, number = step.split(" ")
+        given: Any = source
+        if text.startswith("o:"):
+            pair = matcher.add_output(record(output("c1", text[2:]), int(message)), given)
+        else:
+            pair = matcher.add_call(record(call("c1", text), int(message)), given)
+        assert pair is (matcher.pairs[int(number) - 1] if number != "0" else None), f"{title}: {step}"
+    found = []
+    for each in matcher.pairs:
+        result = each.output.fields["output"] if each.is_whole else None
+        found.append(f"{each.call.fields['arguments']} {result}")
+    assert found == pairs
 
 
 def test_kinds_do_not_mix() -> None:
     """A custom tool's call and a function's call may share an id."""
     matcher = ToolCallMatcher()
+    matcher.add_call(record(call("c1"), 1), "artifact")
     custom = {"type": "custom_tool_call", "call_id": "c1", "input": "x", "name": "f"}
-    one, other = (
-        matcher.add_call(record(call("c1"), 1), "artifact"),
-        matcher.add_call(record(custom, 1), "artifact"),
-    )
-    assert one is not other
+    matcher.add_call(record(custom, 1), "artifact")
+    assert len(matcher.pairs) == 2
 
 
-def test_call_ids() -> None:
+def test_ids_are_unique_on_the_wire() -> None:
     """The first use keeps its id, later uses are numbered past what is taken, and none is too long."""
     ids = CallIds()
-    assert [ids.reserve("c"), ids.reserve("c_2"), ids.reserve("c"), ids.reserve("c")] == [
-        "c",
-        "c_2",
-        "c_3",
-        "c_4",
-    ]
-    long = [ids.reserve("x" * 64), ids.reserve("x" * 64), ids.reserve("x" * 65), ids.reserve("x" * 65)]
+    assert [ids.reserve(each) for each in ("c", "c_2", "c", "c")] == ["c", "c_2", "c_3", "c_4"]
+    long = [ids.reserve("x" * size) for size in (64, 64, 65, 65)]
     assert len(set(long)) == 4
     assert max(map(len, long)) == 64
 
 
-def test_classify() -> None:
-    """Calls and outputs are sorted by whether their other half is there."""
+def test_calls_and_outputs_are_sorted_by_whether_their_other_half_is_there() -> None:
+    """Reasoning is neither."""
     items: Any = [call("a"), call("b"), output("a", "o"), output("c", "o"), reasoning("rs_1")]
     assert classify_function_call_artifacts(items) == ClassifiedCalls(
         paired=frozenset("a"), calls_without_output=frozenset("b"), outputs_without_call=frozenset("c")

@@ -1,38 +1,177 @@
-"""What the host shares: its database, its secret, and its Redis in each of the three kinds."""
+"""What the host shares: its database, its secret and its Redis, the groups of a user, and the valves that it stores."""
 
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import time
-from contextlib import contextmanager
+import logging
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 from redis import Redis
-from redis.exceptions import RedisError
 
-from open_webui_openrouter_pipe.host.platform import SharedRedis, platform, shared_redis
+from open_webui_openrouter_pipe.errors import StoreUnavailable
+from open_webui_openrouter_pipe.host.platform import (
+    SECRET_FILE,
+    SharedRedis,
+    groups_of,
+    own_secret,
+    platform,
+    replace_user_valve,
+    shared_redis,
+    stored_user_valves,
+)
+from open_webui_openrouter_pipe.settings import bound_key, read_settings
 from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
-from scripts import machine
-from scripts.harness.servers import unused_port
+from open_webui_openrouter_pipe.valves import UserValves, Valves
+from scripts.harness.servers import RedisServer, unused_port
 from tests.store.contract import row
 from tests.store.fakes import MemoryRows
 from tests.support.inside import inside_open_webui
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from scripts.harness.servers import RedisServer
+KEY = "sk-or-v1-0123456789abcdef"
 
-pytestmark = pytest.mark.live
 
-NO_REDIS = {"REDIS_URL": "", "REDIS_CLUSTER": False, "REDIS_SENTINEL_HOSTS": "", "REDIS_SENTINEL_PORT": ""}
+# --- a user's valves and groups
+
+
+def user(stored: Any) -> dict[str, Any]:
+    """What the host passes of a user who has valves of two functions."""
+    return {"id": "ada", "settings": {"ui": {}, "functions": {"valves": {"other": {}, "openrouter": stored}}}}
+
+
+def key_of(user_id: str, valves: UserValves, **fields: Any) -> str | None:
+    return read_settings(Valves(**fields), valves, user_id=user_id).controls.own_api_key
+
+
+def test_a_function_finds_its_own_valves() -> None:
+    """Where nothing is stored, there is nothing to read."""
+    assert stored_user_valves(user({"ZDR": True}), "openrouter") == {"ZDR": True}
+    without: list[dict[str, Any]] = [{}, {"settings": None}, {"settings": {"functions": []}}]
+    for nothing in (user(None), user({}), user(""), *without):
+        assert stored_user_valves(nothing, "openrouter") == {}
+
+
+async def look() -> dict[str, Any]:
+    """The groups of two users; ada's key after her first request, and what it is for others."""
+    from open_webui.models.functions import Functions
+    from open_webui.models.groups import GroupForm, Groups
+
+    group = await Groups.insert_new_group("admin", GroupForm(name="Students", description=""))
+    assert group
+    await Groups.add_users_to_group(group.id, ["ada"])
+    groups = [[each.name for each in await groups_of(user_id)] for user_id in ("ada", "eve")]
+    with patch.object(Groups, "get_groups_by_member_id", side_effect=RuntimeError):
+        try:
+            groups.append([str(await groups_of("ada"))])
+        except StoreUnavailable as error:
+            groups.append([error.detail or ""])
+    form = UserValves(API_KEY=KEY, ZDR=True)
+    valves = form.model_dump(exclude_unset=True)
+    await Functions.update_user_valves_by_id_and_user_id("openrouter", "ada", valves)
+    bound = bound_key(form.API_KEY, "ada")
+    await replace_user_valve("openrouter", "ada", "API_KEY", ("another", "x"))
+    await replace_user_valve("openrouter", "ada", "API_KEY", (form.API_KEY, bound))
+    await replace_user_valve("openrouter", "nobody", "API_KEY", (form.API_KEY, bound))
+    stored = UserValves(**await Functions.get_user_valves_by_id_and_user_id("openrouter", "ada"))
+    return {
+        "groups": groups,
+        "stored": (bound == stored.API_KEY, stored.ZDR),
+        "keys": [key_of("ada", stored), key_of("bob", stored), key_of("bob", form)],
+        "bound again": [bound_key(*each) for each in ((bound, "ada"), (bound, "bob"), ("", "ada"))],
+        "bound to nobody": [bound_key(form.API_KEY, ""), bound_key("sealed:x:y", "ada")],
+    }
+
+
+@pytest.mark.live
+def test_a_key_is_bound_to_its_user(seen: dict[str, Any]) -> None:
+    """With the first request. Copied into another user's valves it opens nothing; one that is not bound still opens."""
+    assert seen[__name__] == {
+        "groups": [["Students"], [], ["RuntimeError()"]],
+        "stored": (True, True),
+        "keys": [KEY, "", KEY],
+        "bound again": ["", "", ""],
+        "bound to nobody": ["", ""],
+    }
+
+
+def visit(key: str, encrypted: str) -> dict[str, Any]:
+    """What is stored of a key, also when it is sent back; what requests use; and what is read of encrypted valves."""
+    from open_webui.utils.valves import encrypt_valves
+
+    first = UserValves(API_KEY=key).model_dump(exclude_unset=True)
+    second = UserValves(**first)
+    whole = [encrypt_valves({"ZDR": True}), encrypt_valves({}), encrypted]
+    return {
+        "stored": first["API_KEY"],
+        "again": second.model_dump(exclude_unset=True)["API_KEY"],
+        "used": [
+            key_of("", second),
+            key_of("", second, USER_CONTROLS="WEB_SEARCH"),
+            UserValves(API_KEY="").API_KEY,
+        ],
+        "encrypted": whole[0],
+        "read": [stored_user_valves(user(each), "openrouter") for each in whole],
+    }
+
+
+@pytest.mark.live
+def test_another_secret_opens_nothing(tmp_path: Path) -> None:
+    """A key is stored sealed; valves that cannot be decrypted are not taken for empty, as the host takes them."""
+    encrypting = {"ENABLE_VALVE_ENCRYPTION": "true"}
+    found = inside_open_webui(tmp_path, encrypting, visit, f" {KEY}\n", "x")
+    stored = found["stored"]
+    assert stored.startswith("sealed:")
+    assert KEY[:12] not in stored
+    assert (found["again"], found["used"]) == (stored, [KEY, None, ""])
+    other = {**encrypting, "WEBUI_SECRET_KEY": "another"}
+    elsewhere = inside_open_webui(tmp_path, other, visit, stored, found["encrypted"])
+    assert (elsewhere["stored"], elsewhere["used"][0]) == (stored, "")
+    assert found["read"] == elsewhere["read"] == [{"ZDR": True}, {}, None]
+
+
+@pytest.mark.parametrize("key", [[KEY], KEY.encode() + b"\xff"])
+def test_no_error_of_the_form_repeats_a_key(key: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """The host writes them to its log."""
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(ValueError, match="API_KEY") as refused:
+        UserValves(API_KEY=key)
+    assert KEY not in f"{refused.value!r} {refused.value}"
+
+
+# --- a secret of our own
+
+
+def test_a_secret_is_made_once(tmp_path: Path) -> None:
+    """By one of the workers that start at once; nobody else may read it, and nothing else is left in the folder."""
+    for number in range(20):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with ThreadPoolExecutor(8) as workers:
+            (secret,) = set(workers.map(own_secret, [folder] * 8))
+        assert len(secret) >= 43
+        assert [path.name for path in folder.iterdir()] == [SECRET_FILE]
+        assert stat.S_IMODE((folder / SECRET_FILE).stat().st_mode) == 0o600
+
+
+def test_without_a_folder_there_is_no_secret(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing raises; the log says once why nothing is sealed."""
+    assert own_secret(tmp_path / "missing") == ""
+    (tmp_path / SECRET_FILE).write_bytes(b"\xff")
+    assert own_secret(tmp_path) == ""
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
 
 
 def visit_platform() -> dict[str, Any]:
-    """Everything that is shared where nothing but the data directory was configured."""
+    """Everything that is shared where there are no accounts and nothing but the data directory was configured."""
     shared = platform()
     return {
         "database": str(shared.engine.url),
@@ -41,6 +180,22 @@ def visit_platform() -> dict[str, Any]:
         "secret": shared.secret_key,
         "folder": str(shared.cache_folder),
     }
+
+
+@pytest.mark.live
+def test_without_configuration_there_is_only_a_database(tmp_path: Path) -> None:
+    """SQLite in the data directory, no schema, no Redis, and in place of the host's secret one of ours."""
+    found = inside_open_webui(tmp_path, {"WEBUI_SECRET_KEY": "", "WEBUI_AUTH": "False"}, visit_platform)
+    assert found == {
+        "database": f"sqlite+aiosqlite:///{tmp_path}/webui.db",
+        "schema": None,
+        "redis": None,
+        "secret": (tmp_path / SECRET_FILE).read_text("utf-8"),
+        "folder": f"{tmp_path}/cache",
+    }
+
+
+# --- the host's Redis
 
 
 async def use(shared: SharedRedis) -> None:
@@ -59,7 +214,8 @@ def visit_redis(settings: list[Mapping[str, Any]]) -> list[str | None]:
     from open_webui import env
 
     async def look(setting: Mapping[str, Any]) -> str | None:
-        for name, value in setting.items():
+        none = dict.fromkeys(("REDIS_URL", "REDIS_SENTINEL_HOSTS", "REDIS_SENTINEL_PORT"), "")
+        for name, value in {**none, "REDIS_CLUSTER": False, **setting}.items():
             setattr(env, name, value)
         shared, again = shared_redis(), shared_redis()
         if shared is None or again is None:
@@ -69,78 +225,53 @@ def visit_redis(settings: list[Mapping[str, Any]]) -> list[str | None]:
         return shared.prefix
 
     async def look_at_all() -> list[str | None]:
-        return [await look({**NO_REDIS, **setting}) for setting in settings]
+        return [await look(setting) for setting in settings]
 
     return asyncio.run(look_at_all())
 
 
-@contextmanager
-def running(directory: Path, lines: list[str]) -> Iterator[int]:
-    """A redis-server of another kind, on a loopback port, until the block ends."""
-    directory.mkdir()
-    port = unused_port()
-    configuration = directory / "redis.conf"
-    lines = [f"port {port}", "bind 127.0.0.1", f"dir {directory}", *lines]
-    configuration.write_text("\n".join(lines), "utf-8")
-    sentinel = ["--sentinel"] if any(line.startswith("sentinel") for line in lines) else []
-    command = [str(machine.find("redis-server")), str(configuration), *sentinel]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        with Redis(port=port) as client:
-            wait_for(lambda: bool(client.ping()))
-        yield port
-    finally:
-        process.terminate()
-        process.wait(15)
+class Sentinel(RedisServer):
+    """One that watches a Redis."""
+
+    watched_port = 0
+
+    def command(self) -> list[str]:
+        configuration = self._directory / "sentinel.conf"
+        configuration.write_text(f"sentinel monitor mymaster 127.0.0.1 {self.watched_port} 1", "utf-8")
+        program, *words = super().command()
+        return [program, str(configuration), "--sentinel", *words[:-4]]
 
 
-@contextmanager
-def cluster(directory: Path) -> Iterator[int]:
+class ClusterNode(RedisServer):
     """A cluster of one node that holds all slots."""
-    lines = ["cluster-enabled yes", f"cluster-port {unused_port()}", 'save ""']
-    with running(directory, lines) as port, Redis(port=port) as client:
-        client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        wait_for(lambda: b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO"))
-        yield port
+
+    def command(self) -> list[str]:
+        return [*super().command(), "--cluster-enabled", "yes", "--cluster-port", str(unused_port())]
+
+    def start(self) -> None:
+        super().start()
+        with Redis(port=self._port) as client:
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            wait_until(lambda: b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO"))
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    for _ in range(400):
-        try:
-            if condition():
-                return
-        except RedisError:
-            pass
-        time.sleep(0.05)
-    raise TimeoutError("the server did not start")
-
-
-def test_without_configuration_there_is_only_a_database(tmp_path: Path) -> None:
-    """SQLite in the data directory, no schema, no Redis."""
-    assert inside_open_webui(tmp_path, {}, visit_platform) == {
-        "database": f"sqlite+aiosqlite:///{tmp_path}/webui.db",
-        "schema": None,
-        "redis": None,
-        "secret": "secret",
-        "folder": f"{tmp_path}/cache",
-    }
-
-
+@pytest.mark.live
 @pytest.mark.servers
 def test_redis_of_each_kind_serves_the_store(tmp_path: Path, redis_server: RedisServer) -> None:
     """Plain, behind Sentinel, or a cluster; the client is created once, and a wrong address means no Redis."""
-    port = redis_server.url.partition("127.0.0.1:")[2].partition("/")[0]
-    monitor = [f"sentinel monitor mymaster 127.0.0.1 {port} 1"]
-    with running(tmp_path / "sentinel", monitor) as sentinel, cluster(tmp_path / "cluster") as node:
+    folders = [tmp_path / "sentinel", tmp_path / "cluster"]
+    for folder in folders:
+        folder.mkdir()
+    with ExitStack() as running:
+        Sentinel.watched_port = redis_server._port
+        sentinel, node = Sentinel(folders[0]), ClusterNode(folders[1])
+        running.callback(sentinel.stop)
+        running.callback(node.stop)
+        behind = {"REDIS_SENTINEL_HOSTS": "127.0.0.1", "REDIS_SENTINEL_PORT": str(sentinel._port)}
         settings: list[dict[str, Any]] = [
             {"REDIS_URL": redis_server.url},
-            {
-                "REDIS_URL": "redis://mymaster:6379/0",
-                "REDIS_SENTINEL_HOSTS": "127.0.0.1",
-                "REDIS_SENTINEL_PORT": str(sentinel),
-                "REDIS_KEY_PREFIX": "elsewhere",
-            },
-            {"REDIS_URL": f"redis://127.0.0.1:{node}/0", "REDIS_CLUSTER": True},
+            {"REDIS_URL": "redis://mymaster:6379/0", **behind, "REDIS_KEY_PREFIX": "elsewhere"},
+            {"REDIS_URL": node.url, "REDIS_CLUSTER": True},
             {"REDIS_URL": "http://127.0.0.1"},
             {},
         ]

@@ -1,133 +1,136 @@
-"""The language of a user, as the host's page and other clients tell it, and the lines that a user gets."""
+"""How one user is addressed: lines in their language, questions on the page, spoken answers; cases in `wording.txt`."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from open_webui_openrouter_pipe.host.call import Call, read_call
-from open_webui_openrouter_pipe.host.wording import Wording, may_continue, user_language
-from open_webui_openrouter_pipe.ports import Failed, Notice, Output
+from open_webui_openrouter_pipe.host.wording import (
+    Wording,
+    may_continue,
+    page_question,
+    user_language,
+    with_voice_prompt_last,
+)
+from open_webui_openrouter_pipe.ports import Failed, Notice
 from open_webui_openrouter_pipe.responses.effects import TextDelta
-from open_webui_openrouter_pipe.words.lines import LANGUAGES, notice, without_button
+from open_webui_openrouter_pipe.words.lines import LANGUAGES, notice
+from tests.support.rows import rows
 
 pytestmark = pytest.mark.anyio
 
-GERMAN = LANGUAGES["de"]
-CUT = notice("lacking_clipped", count=3)
-WAIT = notice("searching")
-BUTTON = notice("answer_at_output_limit")
+CASES = Path(__file__).with_name("wording.txt")
+PRICE = notice("joined", lines=("1¢", notice("cost_seconds", seconds=1.5)), separator=" · ")
+COST = notice("cost_line", line=PRICE)
+CUT, STOP = notice("lacking_clipped", count=3), notice("answer_at_output_limit")
+LINES = [notice("searching"), CUT, STOP, CUT, COST, COST, "Look out."]
+VOICE = "Speak.\n\nKeep it short."
+QUESTION = {"role": "user", "content": "hi"}
 
 
-def request(header: str | None) -> Any:
-    return SimpleNamespace(headers={} if header is None else {"accept-language": header})
-
-
-@pytest.mark.parametrize(
-    ("chosen", "header", "code"),
-    [
-        pytest.param("ja-JP", "de", "ja", id="the page's own language counts first"),
-        pytest.param("pl-PL", "de", "en", id="one that we do not have is not replaced by another"),
-        pytest.param(None, "fr-FR,fr;q=0.9,en;q=0.8", "fr", id="a channel has the header alone"),
-        pytest.param(None, "en;q=0.3, es;q=0.7, pl", "es", id="the header's weights count"),
-        pytest.param(None, "de;q=0, it", "en", id="a language that is refused"),
-        pytest.param(None, "de;q=high, pt", "pt", id="a weight that is not a number"),
-        pytest.param(None, None, None, id="a program says nothing"),
-        pytest.param(7, "", None, id="nothing readable"),
-    ],
-)
+@pytest.mark.parametrize(("chosen", "header", "code"), rows(CASES, "Languages"))
 def test_the_users_language(chosen: Any, header: str | None, code: str | None) -> None:
     """What the page sends as a variable, otherwise what the client accepts."""
-    metadata = {"variables": {"{{USER_LANGUAGE}}": chosen}} if chosen else {}
-    found = user_language(metadata, request(header))
+    metadata = {"variables": {"{{USER_LANGUAGE}}": chosen}} if chosen else None
+    request = SimpleNamespace(headers={"accept-language": header}) if header is not None else None
+    found = user_language(metadata, request)
     assert (found and found.code) == code
 
 
-def test_an_automation_says_nothing_of_a_language() -> None:
-    """It has neither variables nor a request."""
-    assert user_language(None, None) is None
+@pytest.mark.parametrize(("language", "shown", "button", "expected"), rows(CASES, "Lines"))
+async def test_what_a_user_reads(
+    language: str, shown: Any, *, button: bool | None, expected: list[str]
+) -> None:
+    """Whether there is a button is a question to the host's database: it is asked for the line that names it alone."""
+    asked: list[str] = []
+
+    async def has() -> bool:
+        asked.append(line)
+        return bool(button)
+
+    wording = Wording(LANGUAGES[language], shown, None if button is None else has)
+    said = []
+    for line in LINES:
+        output = await wording.say(Notice(line))
+        said += [output.text] if isinstance(output, Notice) else []
+    assert (said, asked) == (expected, [STOP] if expected and button is not None else [])
 
 
-@pytest.mark.parametrize(
-    ("shown", "seen"),
-    [
-        (
-            "all",
-            [
-                "Das Web wird durchsucht...",
-                "Nur die letzten 3 Nachrichten dieses Chats werden an das Modell gesendet.",
-            ],
-        ),
-        ("important", ["Nur die letzten 3 Nachrichten dieses Chats werden an das Modell gesendet."]),
-        ("none", []),
-    ],
-)
-async def test_a_quiet_user_reads_less(shown: Any, seen: list[str]) -> None:
-    """Of status lines those about cuts, or none; the answer and an error always arrive."""
-    wording, text, failed = (
-        Wording(GERMAN, shown),
+async def test_answers_and_errors_always_arrive() -> None:
+    """The error in the user's language."""
+    quiet, text, failed = (
+        Wording(LANGUAGES["de"], "none"),
         TextDelta(0, 0, "Hello"),
-        Failed(notice("model_not_found")),
+        notice("model_not_found"),
     )
-    outputs: list[Output] = [Notice(WAIT, done=False), Notice(CUT), text, failed]
-    said = [each for output in outputs if (each := await wording.say(output))]
-    assert [each.text for each in said if isinstance(each, Notice)] == seen
-    assert said[-2:] == [text, Failed("OpenRouter kennt dieses Modell nicht. Bitte wählen Sie ein anderes.")]
-
-
-PRICE = notice("joined", lines=("$0.01", notice("cost_seconds", seconds=1.5)), separator=" · ")
-COST = notice("cost_line", line=PRICE)
-
-
-@pytest.mark.parametrize(("has_button", "cut"), [(True, BUTTON), (False, without_button(BUTTON))])
-async def test_what_an_answer_lacks_stays_in_sight(has_button: bool, cut: str) -> None:  # noqa: FBT001 - the case
-    """The page shows the last line alone, so it begins with them, once each; waits stay behind it."""
-
-    async def has() -> bool:
-        return has_button
-
-    wording = Wording(may_continue=has)
-    said = [await wording.say(Notice(line)) for line in (WAIT, CUT, BUTTON, CUT, COST)]
-    assert said[-1] == Notice(f"{CUT} · {cut} · $0.01 · 1.5 s")
-    assert [each.text for each in said[:-1] if isinstance(each, Notice)] == [WAIT, CUT, cut, CUT]
-    assert await Wording().say(Notice(COST)) == Notice(COST)
-
-
-async def test_a_line_of_nobody_is_important() -> None:
-    """What is not known to be routine is shown."""
-    assert await Wording(shown="important").say(Notice("Look out.")) == Notice("Look out.")
-
-
-@pytest.mark.parametrize("has_button", [True, False])
-async def test_only_who_has_the_button_reads_of_it(has_button: bool) -> None:  # noqa: FBT001 - the case
-    """Others read what they can do."""
-
-    async def has() -> bool:
-        return has_button
-
-    said = await Wording(GERMAN, may_continue=has).say(Notice(BUTTON))
-    assert isinstance(said, Notice)
-    assert ("„Antwort fortsetzen“" in said.text) == has_button
-
-
-async def test_other_lines_do_not_ask_for_the_permission() -> None:
-    """It costs the host's database a question."""
-
-    async def has() -> bool:
-        raise AssertionError
-
-    assert await Wording(may_continue=has).say(Notice(CUT)) == Notice(CUT)
-
-
-def a_call(**more: Any) -> Call:
-    call = read_call({"model": "x.m", "messages": []}, user={"id": "u"}, metadata={}, task=None)
-    return replace(call, **more)
+    said = [await quiet.say(text), await quiet.say(Failed(failed))]
+    assert said == [text, Failed("OpenRouter kennt dieses Modell nicht. Bitte wählen Sie ein anderes.")]
 
 
 async def test_channels_have_no_button_and_administrators_have_it() -> None:
     """Neither needs a look at the host's permissions."""
-    assert await may_continue(a_call(chat_id="chat", is_admin=True))
-    assert not await may_continue(a_call(chat_id="channel:1", is_admin=True))
+    call = read_call(
+        {"model": "x.m", "messages": []}, user={"id": "u", "role": "admin"}, metadata={}, task=None
+    )
+    chats = ("chat", "channel:1")
+    assert [await may_continue(replace(call, chat_id=chat)) for chat in chats] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [(True, True), (False, False), (None, False), ({"error": "Client session disconnected."}, None)],
+)
+async def test_a_question_is_a_confirmation_of_the_page(reply: Any, answer: Any) -> None:
+    """Its answer says whether the user agrees (one that is closed says no), and None that nobody was there."""
+    events = list[dict[str, Any]]()
+
+    async def event_call(event: dict[str, Any]) -> Any:
+        events.append(event)
+        return reply
+
+    ask = page_question(event_call)
+    assert ask
+    assert await ask("Title", "Text") is answer
+    assert events == [{"type": "confirmation", "data": {"title": "Title", "message": "Text"}}]
+    assert page_question(None) is None
+
+
+def spoken(messages: list[Any], base: str | None) -> tuple[Call, Call]:
+    """A call, and the same with the instructions for spoken answers behind its base prompt."""
+    body, metadata = {"model": "f.a/m", "messages": messages}, {"base_system_prompt": base}
+    call = read_call(body, user={}, metadata=metadata, task=None)
+    return call, with_voice_prompt_last(call, VOICE)
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "expected"),
+    [
+        (VOICE, VOICE, (VOICE, "")),
+        (f"{VOICE}\nMine.", f"{VOICE}\nMine.", (f"Mine.\n{VOICE}", "Mine.")),
+        (f"Ours.\n{VOICE}\nMine.", f"Ours.\n{VOICE}\nMine.", (f"Ours.\nMine.\n{VOICE}", "Ours.\nMine.")),
+        (f"{VOICE}\nA.\n<source>", f"{VOICE}\nA.", (f"A.\n<source>\n{VOICE}", "A.")),
+        (f"It said: {VOICE}", f"It said: {VOICE}", (f"It said: {VOICE}", f"It said: {VOICE}")),
+        ("Be kind.", "Be kind.", ("Be kind.", "Be kind.")),
+        (VOICE, None, (VOICE, "")),
+        ([{"type": "text", "text": VOICE}], VOICE, ([{"type": "text", "text": VOICE}], VOICE)),
+    ],
+)
+def test_spoken_instructions_stand_behind_the_base_prompt(
+    text: Any, base: str | None, expected: tuple[Any, str]
+) -> None:
+    """Everything else keeps its order; what only quotes them, or is not known, stays as it is."""
+    call, moved = spoken([{"role": "system", "content": text}, QUESTION], base)
+    system = {"role": "system", "content": expected[0]}
+    assert moved == replace(call, messages=[system, QUESTION], base_system_prompt=expected[1])
+
+
+@pytest.mark.parametrize("messages", [[], ["x"], [None, QUESTION], [QUESTION]])
+def test_a_call_without_a_system_prompt_stays_as_it_is(messages: list[Any]) -> None:
+    """Also one with messages of an odd shape."""
+    call, moved = spoken(messages, VOICE)
+    assert moved == call

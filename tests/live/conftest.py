@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from scripts.harness.openwebui import Account, OpenWebUI
+from scripts.standin import StandIn
+from tests.live.models import TOOL, WEATHER, Valves
+from tests.support.browser import Browser
 
-    from scripts.harness.openwebui import OpenWebUI
-    from scripts.standin import StandIn
-    from tests.support.browser import Browser
+
+@pytest.fixture(scope="session")
+def admin(open_webui: OpenWebUI, live_pipe: list[str]) -> Account:
+    """The administrator of the session's Open WebUI, with our pipe and a tool that tells the weather."""
+    assert live_pipe
+    open_webui.add_tool(TOOL, WEATHER)
+    return open_webui.admin
 
 
 @pytest.fixture
-def valves(open_webui: OpenWebUI, live_pipe: list[str]) -> Iterator[Callable[..., None]]:
-    """Sets valves of the pipe; other tests find them as they were."""
-    assert live_pipe
-    api = open_webui.admin.api
+def valves(admin: Account) -> Iterator[Valves]:
+    """Sets valves of the pipe; other tests find them as they were, and the administrator's own empty."""
+    api = admin.api
     stored = api.valves("openrouter")
     before = {**stored, **json.loads(stored.get("ADVANCED") or "{}")}
     changed: set[str] = set()
@@ -30,6 +36,8 @@ def valves(open_webui: OpenWebUI, live_pipe: list[str]) -> Iterator[Callable[...
 
     yield change
     api.set_valves("openrouter", {name: before.get(name) for name in changed})
+    api.set_user_valves("openrouter", {})
+    api.models()
 
 
 @pytest.fixture
@@ -41,7 +49,7 @@ def accepted(standin: StandIn) -> Iterator[None]:
 
 
 @pytest.fixture
-def page(open_webui: OpenWebUI, browser: Browser) -> Browser:
+def page(admin: Account, browser: Browser) -> Browser:
     """The browser, with the administrator at the chat."""
-    browser.log_in(open_webui.admin)
+    browser.log_in(admin)
     return browser

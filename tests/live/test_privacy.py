@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from scripts.harness.openwebui import Account
 from scripts.pages import PAGES, explained
 from scripts.privacy_session import PDF, PNG, fields_of, headers_of, kind_of
-
-if TYPE_CHECKING:
-    from scripts.harness.openwebui import OpenWebUI
-    from scripts.standin import StandIn
+from scripts.standin import StandIn
 
 pytestmark = pytest.mark.live
 
@@ -23,10 +21,8 @@ TASKS = {"title_generation": True, "tags_generation": True, "follow_up_generatio
 FILES = {"a.png": (PNG, "image/png"), "b.pdf": (PDF, "application/pdf"), "c.txt": (b"A heron.", "text/plain")}
 
 
-@pytest.mark.usefixtures("live_pipe")
-def test_a_session_sends_what_the_page_names(open_webui: OpenWebUI, standin: StandIn) -> None:
+def test_a_session_sends_what_the_page_names(admin: Account, standin: StandIn) -> None:
     """Two turns with files, built-in tools and thinking, their tasks, and the list of models; no name and no id."""
-    admin = open_webui.admin
     files = [admin.upload(name, *content) for name, content in FILES.items()]
     with admin.session() as tab:
         fields: dict[str, Any] = {"session_id": tab.id, "background_tasks": TASKS}

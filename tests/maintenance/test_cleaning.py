@@ -36,50 +36,45 @@ def test_texts(text: str, cleaned: str) -> None:
     assert clean_text(text, {OURS}) == cleaned
 
 
+SEALED = {"type": "reasoning.encrypted", "data": "x"}
+
+
 def message(text: str) -> dict[str, Any]:
     """An answer as the host stores it: reasoning with a reference, an item of markers alone, and the text."""
     reference = {"type": REFERENCE_TYPE, "id": OURS}
-    sealed = {"type": "reasoning.encrypted", "data": "x"}
-    return {
-        "role": "assistant",
-        "content": text,
-        "output": [
-            {"type": "reasoning", "id": "r", "summary": [], "reasoning_details": [sealed, reference]},
-            {"type": "reasoning", "id": "r2", "summary": [], "reasoning_details": [reference]},
-            {"type": "message", "id": "m", "content": [{"type": "output_text", "text": f"\n[{OURS}]: #\n"}]},
-            {"type": "message", "id": "m2", "content": [{"type": "output_text", "text": text}]},
-        ],
-    }
+    output = [
+        {"type": "reasoning", "id": "r", "summary": [], "reasoning_details": [SEALED, reference]},
+        {"type": "reasoning", "id": "r2", "summary": [], "reasoning_details": [reference]},
+        {"type": "message", "id": "m", "content": [{"type": "output_text", "text": f"\n[{OURS}]: #\n"}]},
+        {"type": "message", "id": "m2", "content": [{"type": "output_text", "text": text}]},
+    ]
+    return {"role": "assistant", "content": text, "output": output}
 
 
 def test_messages() -> None:
     """Text, items and references are cleaned; an item that held only markers is gone."""
     marked = message(f"{leading_markers([OURS])}Hello")
     before = repr(marked)
-    sealed = {"type": "reasoning.encrypted", "data": "x"}
     assert without_markers(marked, {OURS}, is_our_answer=False) == {
         "role": "assistant",
         "content": "Hello",
         "output": [
-            {"type": "reasoning", "id": "r", "summary": [], "reasoning_details": [sealed]},
+            {"type": "reasoning", "id": "r", "summary": [], "reasoning_details": [SEALED]},
             {"type": "reasoning", "id": "r2", "summary": []},
             {"type": "message", "id": "m2", "content": [{"type": "output_text", "text": "Hello"}]},
         ],
     }
-    assert repr(marked) == before
-    assert set(marker_ids(marked)) == {OURS}
+    assert (repr(marked), {*marker_ids(marked)}) == (before, {OURS})
 
 
 def test_a_message_without_our_markers_is_left_alone() -> None:
     """Nothing is written for it."""
     assert without_markers(message("Hello"), {THEIRS}, is_our_answer=False) is None
-    assert without_markers({"content": None, "output": None}, set(), is_our_answer=True) is None
-    assert (
-        without_markers(
-            {"content": [{"text": 1}], "output": ["x", {"content": 1}]}, set(), is_our_answer=True
-        )
-        is None
-    )
+    for odd in (
+        {"content": None, "output": None},
+        {"content": [{"text": 1}], "output": ["x", {"content": 1}]},
+    ):
+        assert without_markers(odd, set(), is_our_answer=True) is None
 
 
 def test_a_phase_goes_with_the_markers() -> None:

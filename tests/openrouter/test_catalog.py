@@ -1,16 +1,23 @@
-"""What OpenRouter says of its models and of a key: see `tables.txt`."""
+"""What OpenRouter says of its models and of a key, when that is fetched, and what is kept of it."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from open_webui_openrouter_pipe.errors import ConnectionFailed
+from open_webui_openrouter_pipe.openrouter import catalog
 from open_webui_openrouter_pipe.openrouter.catalog import (
     MODELS_PATH,
+    KeptFile,
     KeyFacts,
+    LastGood,
     ModelCatalog,
     read_key,
     read_models,
@@ -23,91 +30,164 @@ from tests.support.rows import rows
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROW = {
-    "id": "a/m",
-    "name": "A: M",
-    "context_length": 200_000,
-    "architecture": {"input_modalities": ["text", "image"], "output_modalities": ["text"]},
-    "pricing": {
-        "prompt": "0.000003",
-        "completion": "0.000015",
-        "input_cache_read": "0.0000003",
-        "input_cache_write_1h": "0.000006",
-        "web_search": "0.01",
-    },
-    "canonical_slug": "a/m-2026",
-    "description": "Writes.",
-    "created": 1_750_000_000,
-    "expiration_date": "2027-03-01T00:00:00Z",
-    "top_provider": {"context_length": 180_000, "max_completion_tokens": 64_000},
-    "supported_parameters": ["tools", "reasoning"],
-    "reasoning": {"mandatory": True, "supported_efforts": ["low", "high"]},
-}
-READ = Model(
-    id="a/m",
-    name="A: M",
-    context_tokens=180_000,
-    max_output_tokens=64_000,
-    input_modalities=frozenset({"text", "image"}),
-    output_modalities=frozenset({"text"}),
-    supported_parameters=frozenset({"tools", "reasoning"}),
-    price_input=0.000003,
-    price_output=0.000015,
-    price_cache_read=0.0000003,
-    reasons=True,
-    supported_efforts=("low", "high"),
-    description="Writes.",
-    created=1_750_000_000,
-    expires="2027-03-01",
-    price_cache_write_1h=0.000006,
-    price_search=0.01,
-    reasoning_is_mandatory=True,
-    canonical_id="a/m-2026",
-)
-WIRE = {"data": [ROW]}
+NOON = datetime(2026, 11, 22, 12, 4, tzinfo=UTC)
 DOWN = ConnectionFailed("down")
+OLD, NEW = {"data": "old"}, {"data": "new"}
 
 
 class FakeSource:
-    """Returns the same response to every GET of a path; what is an exception is raised."""
+    """Returns one response after the other, then the last one again; those of a path by itself; can be held up."""
 
-    def __init__(self, models: Any = WIRE, zdr: Any = None) -> None:
-        self.models, self.zdr = models, zdr
+    def __init__(self, *answers: Any, zdr: Any = None) -> None:
+        self.answers, self.zdr = list(answers), zdr
         self.paths: list[str] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
 
-    async def __call__(self, path: str) -> Any:
+    async def __call__(self, path: str = "") -> Any:
         self.paths.append(path)
-        answer = self.zdr if path.endswith("zdr") else self.models
+        await self.gate.wait()
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        answer = self.zdr if path.endswith("zdr") else answer
         if isinstance(answer, Exception):
             raise answer
         return answer
 
 
+class FakeClock:
+    """A time that stands still until it is moved."""
+
+    now = 0.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    """The time that the catalogue goes by."""
+    found = FakeClock()
+    day = SimpleNamespace(now=lambda _zone: NOON + timedelta(seconds=found.now))
+    monkeypatch.setattr(catalog, "monotonic", lambda: found.now)
+    monkeypatch.setattr(catalog, "datetime", day)
+    return found
+
+
+def last_good(source: FakeSource, file: KeptFile | None = None) -> LastGood[str]:
+    """One that reads the answer's text."""
+
+    def read(wire: Any) -> str | None:
+        return wire.get("data") if isinstance(wire, dict) else None
+
+    return LastGood(source, read, start=asyncio.create_task, file=file)
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.anyio
+async def test_only_the_first_callers_wait_and_not_for_long(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Knowing nothing, they wait for the one fetch; a stale answer is returned at once while the next is fetched."""
+    source = FakeSource(OLD, NEW)
+    answers = last_good(source)
+    source.gate.clear()
+    monkeypatch.setattr(catalog, "FIRST_WAIT_SECONDS", 0.01)
+    first = await answers.current()
+    clock.now = 0.02
+    monkeypatch.setattr(catalog, "FIRST_WAIT_SECONDS", 1e6)
+    second = await asyncio.wait_for(answers.current(), timeout=10)
+    source.gate.set()
+    await (answers.refresh() or pytest.fail("nothing is fetched"))
+    assert (first, second, await answers.current(), len(source.paths)) == (None, None, "old", 1)
+    clock.now = 4000.0
+    source.gate.clear()
+    stale = await answers.current()
+    source.gate.set()
+    await (answers.refresh() or pytest.fail("nothing is fetched"))
+    assert (stale, await answers.current(), len(source.paths)) == ("old", "new", 2)
+
+
+@pytest.mark.anyio
+async def test_many_callers_at_once_make_one_fetch() -> None:
+    """All wait for it, and a fresh answer is not fetched again."""
+    source = FakeSource(OLD)
+    answers = last_good(source)
+    assert await asyncio.gather(*(answers.current() for _ in range(20))) == ["old"] * 20
+    assert (await answers.current(), len(source.paths)) == ("old", 1)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("answers", "max_age_seconds", "attempts"), rows(TABLES, "attempts", {"OLD": OLD, "DOWN": DOWN})
+)
+async def test_an_answer_is_fetched_when_it_is_due(
+    clock: FakeClock, answers: list[Any], max_age_seconds: float | None, attempts: dict[str, Any]
+) -> None:
+    """Attempts that fail grow rarer until one succeeds; the last good answer stays, and the failure says since when."""
+    kept = last_good(FakeSource(*answers))
+    made: dict[str, Any] = {}
+    for seconds in range(0, int([*attempts][-1]) + 1, 10):
+        clock.now = float(seconds)
+        if task := kept.refresh(max_age_seconds=max_age_seconds):
+            await task
+            failure = kept.failure
+            since = [type(failure.error).__name__, (failure.since - NOON).seconds] if failure else None
+            made[str(seconds)] = since
+    assert (made, kept.value) == (attempts, "old")
+
+
+@pytest.mark.anyio
+async def test_the_answer_survives_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last good one is on disk, and is there at once even if OpenRouter is unavailable."""
+    file = KeptFile(tmp_path / "very" / "deep" / "models-a.json", "a")
+    await last_good(FakeSource(OLD), file=file).current()
+    source = FakeSource(DOWN)
+    source.gate.clear()
+    monkeypatch.setattr(catalog, "FIRST_WAIT_SECONDS", 1e6)
+    assert await asyncio.wait_for(last_good(source, file=file).current(), timeout=10) == "old"
+    source.gate.set()
+    assert names_in(file.path.parent) == ["models-a.json"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "kept",
+    [b"", b"{", b"[]", b"\xff", json.dumps({"owner": "b", "answer": OLD}).encode(), b'{"owner":"a"}'],
+)
+async def test_an_unusable_file_is_ignored(tmp_path: Path, kept: bytes) -> None:
+    """A corrupt file, or another owner's, is as good as none."""
+    file = KeptFile(tmp_path / "models-a.json", "a")
+    file.path.write_bytes(kept)
+    assert await last_good(FakeSource(DOWN), file=file).current() is None
+
+
+@pytest.mark.anyio
+async def test_an_unwritable_disk_does_no_harm(tmp_path: Path) -> None:
+    """An answer that cannot be kept is still used."""
+    (tmp_path / "file").write_text("")
+    answers = last_good(FakeSource(OLD), file=KeptFile(tmp_path / "file" / "models-a.json", "a"))
+    assert await answers.current() == "old"
+
+
+@pytest.mark.anyio
+async def test_only_so_many_files_are_kept(tmp_path: Path) -> None:
+    """Of one kind the four that were written last; other files stay."""
+    (tmp_path / "zdr-x.json").write_text("")
+    for number, name in enumerate("abcde"):
+        path = tmp_path / f"models-{name}.json"
+        path.write_text("")
+        os.utime(path, (number, number))
+    answers = last_good(FakeSource(OLD), file=KeptFile(tmp_path / "models-f.json", "f"))
+    await (answers.refresh() or pytest.fail("nothing is fetched"))
+    assert names_in(tmp_path) == [*(f"models-{name}.json" for name in "cdef"), "zdr-x.json"]
+
+
+# --- the catalogue
+
+
 def catalog_of(source: FakeSource, base_url: str = "https://a.example", **options: Any) -> ModelCatalog:
     """A catalogue that fetches from the source, in tasks of the running loop."""
     return ModelCatalog(source, start=asyncio.create_task, base_url=base_url, **options)
-
-
-def test_rows_are_read_with_tolerance() -> None:
-    """Nulls, missing fields and wrong types leave a value unknown; only a row without an id is skipped."""
-    pricing = {"prompt": "-1", "completion": "x"}
-    odd: dict[str, Any] = {"id": "b", "name": None, "pricing": pricing, "top_provider": None}
-    absent = {"supported_parameters": None, "reasoning": None}
-    wrong = {
-        "architecture": [],
-        "context_length": True,
-        "created": "x",
-        "expiration_date": "?",
-        "description": 3,
-    }
-    wire = {"data": [None, 7, {"id": None}, {"id": ""}, {**odd, **absent, **wrong}, odd]}
-    assert read_models(wire) == {"b": Model("b", "b")}
-
-
-@pytest.mark.parametrize(("fields", "reasons"), rows(TABLES, "reasoning models"))
-def test_a_model_reasons_if_its_row_says_so_in_any_way(fields: dict[str, Any], *, reasons: bool) -> None:
-    """Older rows only list the parameter."""
-    assert (read_models({"data": [{"id": "a/m", **fields}]}) or {})["a/m"].reasons is reasons
 
 
 @pytest.mark.parametrize("wire", [None, [], {"data": None}, {"data": {}}, "x", {"data": {"a/m": 1}}])
@@ -122,14 +202,14 @@ async def test_the_lists_survive_a_restart_and_belong_to_their_address(tmp_path:
     """Each is fetched once, when it is wanted, and kept; another address has its own, or knows nothing."""
     zdr = [{"model_id": "a/m"}, {"model_id": "a/m", "tag": "other"}, {"model_id": "b/n-2026"}]
     both = frozenset({"a/m", "b/n-2026"})
-    source, down = FakeSource(zdr={"data": zdr}), FakeSource(models=DOWN, zdr=DOWN)
+    source, down = FakeSource({"data": [{"id": "a/m"}]}, zdr={"data": zdr}), FakeSource(DOWN, zdr=DOWN)
     first = catalog_of(source, folder=tmp_path)
-    assert (await first.rows.current(), source.paths) == ({"a/m": READ}, [MODELS_PATH])
+    assert (await first.rows.current(), source.paths) == ({"a/m": Model("a/m", "a/m")}, [MODELS_PATH])
     assert (first.zdr_ids.value, await first.zdr_ids.current()) == (None, both)
     elsewhere = catalog_of(down, "https://b.example", folder=tmp_path)
     again = catalog_of(down, folder=tmp_path)
     assert (await elsewhere.rows.current(), await elsewhere.zdr_ids.current()) == (None, None)
-    assert (await again.rows.current(), await again.zdr_ids.current()) == ({"a/m": READ}, both)
+    assert (await again.rows.current(), await again.zdr_ids.current()) == ({"a/m": Model("a/m", "a/m")}, both)
     assert (first.rows.fetches, again.rows.fetches, elsewhere.zdr_ids.failure is None) == (1, 0, False)
 
 
@@ -137,9 +217,9 @@ async def test_the_lists_survive_a_restart_and_belong_to_their_address(tmp_path:
 @pytest.mark.parametrize(("asked", "found"), rows(TABLES, "found models"))
 async def test_models_are_found_by_variants_presets_and_aliases(asked: str, found: str | None) -> None:
     """A model is found by its own id, and by its variants, presets and aliases."""
-    catalog = catalog_of(FakeSource({"data": [{"id": "a/m"}, {"id": "a/m:free"}, {"id": "~a/latest"}]}))
-    await catalog.rows.current()
-    model = catalog.find(asked)
+    listed = catalog_of(FakeSource({"data": [{"id": "a/m"}, {"id": "a/m:free"}, {"id": "~a/latest"}]}))
+    await listed.rows.current()
+    model = listed.find(asked)
     assert (model and model.id) == found
 
 
@@ -156,12 +236,6 @@ DATA = {
     "is_free_tier": False,
     "expires_at": "2027-01-01T00:00:00Z",
 }
-
-
-@pytest.mark.parametrize(("wire", "amounts", "more"), rows(TABLES, "keys", {"DATA": DATA}))
-def test_a_key_is_read(wire: Any, amounts: list[Any] | None, more: dict[str, Any]) -> None:
-    """What is missing or of another type is not known; an answer that says nothing of a key is none."""
-    assert read_key(wire) == (None if amounts is None else KeyFacts(*amounts, **more))
 
 
 def test_a_key_is_used_up_when_nothing_is_left() -> None:

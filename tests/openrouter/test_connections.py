@@ -5,20 +5,17 @@ from __future__ import annotations
 import asyncio
 import ssl
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from open_webui_openrouter_pipe.errors import AddressPaused, ConnectionFailed
+from open_webui_openrouter_pipe.openrouter import connections as module
 from open_webui_openrouter_pipe.openrouter.client import ClientSettings, OpenRouterClient
 from open_webui_openrouter_pipe.openrouter.connections import FAILURES_TO_OPEN, AddressBreaker, Connections
 from tests.openrouter.test_errors import TABLES
+from tests.support.network import new_certificates
 from tests.support.rows import rows
 
 if TYPE_CHECKING:
@@ -67,13 +64,13 @@ class Server:
 
 @asynccontextmanager
 async def serving(
-    answer: bytes = WHOLE, *, together: int = 1, tls: ssl.SSLContext | None = None, **options: Any
+    answer: bytes = WHOLE, *, together: int = 1, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
-    """A running server, and a client with connections of these options."""
+    """A running server, and a client."""
     server = Server(answer, together)
     running = await asyncio.start_server(server.serve, "127.0.0.1", 0, backlog=1024, ssl=tls)
     server.url = f"http{'s' if tls else ''}://localhost:{running.sockets[0].getsockname()[1]}/"
-    async with httpx.AsyncClient(transport=Connections(**options), timeout=None) as client:
+    async with httpx.AsyncClient(transport=Connections(), timeout=None) as client:
         yield server, client
     running.close()
     for writer in server.writers:
@@ -81,20 +78,22 @@ async def serving(
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("options", "connections"), [({}, 1), ({"idle_seconds": 0.0}, 3)])
+@pytest.mark.parametrize(("idle_seconds", "connections"), [(60.0, 1), (0.0, 3)])
 async def test_requests_one_after_the_other_share_a_connection(
-    options: dict[str, Any], connections: int
+    monkeypatch: pytest.MonkeyPatch, idle_seconds: float, connections: int
 ) -> None:
     """Unless it was idle for longer than one is kept: then it is closed and replaced."""
-    async with serving(**options) as (server, client):
+    monkeypatch.setattr(module, "IDLE_SECONDS", idle_seconds)
+    async with serving() as (server, client):
         assert [(await client.get(server.url)).text for _ in range(3)] == ["OK"] * 3
         assert server.connections == connections
 
 
 @pytest.mark.anyio
-async def test_no_request_waits_for_the_end_of_another() -> None:
+async def test_no_request_waits_for_the_end_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds run at once, each over a connection of its own; of these, some are kept."""
-    async with serving(together=250, max_idle=10) as (server, client):
+    monkeypatch.setattr(module, "MAX_IDLE", 10)
+    async with serving(together=250) as (server, client):
         async with asyncio.timeout(PATIENT_SECONDS):
             answers = await asyncio.gather(*(client.get(server.url) for _ in range(250)))
         assert ({answer.text for answer in answers}, server.connections) == ({"OK"}, 250)
@@ -160,33 +159,13 @@ async def test_closing_closes_what_is_kept() -> None:
         await server.until_open(0)
 
 
-def certificate_of_localhost(folder: Path) -> Path:
-    """A file with a certificate that signs itself, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    plain = serialization.NoEncryption()
-    secret = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-    path = folder / "localhost.pem"
-    path.write_bytes(secret + certificate.public_bytes(serialization.Encoding.PEM))
-    return path
-
-
 @pytest.mark.anyio
 async def test_certificates_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An unknown one is refused; one that the machine trusts serves all requests of a connection."""
-    path = certificate_of_localhost(tmp_path)
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(path)
-    async with serving(tls=tls) as (server, client):
+    certificates, path = new_certificates(tmp_path), tmp_path / "authority.pem"
+    (authority,) = certificates.client.get_ca_certs(binary_form=True)
+    path.write_text(ssl.DER_cert_to_PEM_cert(authority))
+    async with serving(tls=certificates.server) as (server, client):
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
             await client.get(server.url)
         monkeypatch.setenv("SSL_CERT_FILE", str(path))
@@ -281,7 +260,7 @@ async def test_each_request_asks_first_whether_its_address_is_left_alone() -> No
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(refuse)) as http:
         breaker = AddressBreaker(clock=lambda: 0.0)
-        client = OpenRouterClient(http, ClientSettings(api_key="sk-or-x"), breaker=breaker)
+        client = OpenRouterClient(http, ClientSettings(api_key="sk-or-x"), breaker)
         for error in [*[ConnectionFailed] * FAILURES_TO_OPEN, AddressPaused]:
             with pytest.raises(error):
                 await client.create({"model": "m"})

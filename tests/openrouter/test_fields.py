@@ -54,19 +54,20 @@ NAMES: Final = {
     "EMPTY": {"type": "function", "name": "bare", "parameters": {"type": "object", "properties": {}}},
     "ODD": {"type": "function", "function": {"name": "look", "description": 5, "parameters": SCHEMA}},
     "UNDESCRIBED": {"type": "function", "name": "look", "parameters": SCHEMA},
+    "OWN": {"type": "function", "name": "recall", "parameters": {"type": "object", "properties": {}}},
+    "SEARCH": {"type": "openrouter:web_search", "parameters": {"max_results": 5, "max_uses": 5}},
+    "NATIVE": {
+        "type": "openrouter:web_search",
+        "parameters": {"engine": "native", "max_results": 5, "max_uses": 5},
+    },
+    "FETCH": {"type": "openrouter:web_fetch", "parameters": {"max_uses": 5}},
+    "MUST": {"type": "allowed_tools", "mode": "required", "tools": [{"type": "openrouter:web_search"}]},
 }
 
 
 def read(host: dict[str, Any], model: Model | None = None) -> dict[str, Any]:
     """The body for the host's parameters, its input empty."""
     return dict(read_parameters(host, model=model, model_id="a/m").body)
-
-
-@pytest.mark.parametrize(("host", "model", "expected"), rows(BODIES, "parameters", NAMES))
-def test_parameters(host: dict[str, Any], model: str, expected: dict[str, Any]) -> None:
-    """Each is renamed, coerced, clamped or dropped as its field and the model demand; reasoning comes sealed."""
-    sealed = {"include": ["reasoning.encrypted_content"]} if "think" in model else {}
-    assert read(host, MODELS[model]) == {"model": "a/m", "input": ()} | sealed | expected
 
 
 def test_long_values_are_cut() -> None:
@@ -203,17 +204,3 @@ def test_a_model_reads_required_properties_first_and_as_their_list_names_them() 
     required = ["reasons", "answer", "absent"]
     ordered = in_order_of_keys({"type": "object", "required": required, "properties": properties})
     assert list(ordered["properties"]) == ["reasons", "answer", "a", "required", "z"]
-
-
-def test_server_tools_stand_behind_the_functions() -> None:
-    """They have a fixed place, so that a search that is switched on leaves the functions before it as they were."""
-    tools = read({"tools": [SEARCH, function("look"), FETCH, function("ask")]})["tools"]
-    kinds = [tool.get("name", tool["type"]) for tool in tools]
-    assert kinds == ["ask", "look", "openrouter:web_fetch", "openrouter:web_search"]
-
-
-def test_of_two_functions_of_one_name_the_same_is_sent() -> None:
-    """Whichever the host names first."""
-    first, second = function("look", type="object", title="1"), function("look", type="object", title="2")
-    assert read({"tools": [first, second]}) == read({"tools": [second, first]})
-    assert len(read({"tools": [first, second]})["tools"]) == 1

@@ -1,4 +1,4 @@
-"""Parameters of one call, joined with the input of each of its requests; and what a request says of who asks."""
+"""Requests: parameters joined with an input, cache breakpoints in it, and what it says of who asks."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
 
-from open_webui_openrouter_pipe.openrouter.request import Composer, IdentityLevel, identity_parameters
+from open_webui_openrouter_pipe.conversation.budget import ContextSettings
+from open_webui_openrouter_pipe.openrouter.request import Composer, identity_parameters, with_breakpoints
+from open_webui_openrouter_pipe.openrouter.search import SearchSettings, with_search
 from open_webui_openrouter_pipe.planning.plan import CacheMarks
+from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.ports import Request, RequestOrigin
-from tests.openrouter.test_errors import TABLES
-from tests.openrouter.test_fields import MODEL
-from tests.support.rows import rows
+from tests.openrouter.test_fields import MODEL, NAMES
+from tests.support import chats
+from tests.support.chats import SYSTEM, History, answer, call, histories, output, planned, system, user
 
 MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+LOOK, OWN, SEARCH, MUST = (NAMES[name] for name in ("LOOK", "OWN", "SEARCH", "MUST"))
 PARAMETERS: dict[str, Any] = {
     "temperature": 0.5,
-    "tools": [{"type": "function", "function": {"name": "look"}}],
+    "tools": [LOOK],
     "tool_choice": "required",
     "max_tokens": 50,
     "plugins": [{"id": "web"}],
@@ -32,7 +37,7 @@ PARAMETERS: dict[str, Any] = {
 }
 
 
-def text(role: str, words: str, **fields: Any) -> dict[str, Any]:
+def text(role: str, words: str, **fields: Any) -> Any:
     return {"type": "message", "role": role, "content": [{"type": "input_text", "text": words, **fields}]}
 
 
@@ -46,46 +51,45 @@ def names(body: Mapping[str, Any]) -> list[str]:
 
 def test_what_a_planner_needs_is_read_from_the_parameters() -> None:
     """The models that may answer, the tools, the output limit and the plugins, in the form in which they are sent."""
-    given = composer({**PARAMETERS, "models": ["a/n"], "max_tokens": "50"}, "a/m")
-    body = given.build([]).body
-    needed = (given.model_ids, given.tools, given.max_output_tokens, given.has_added_input)
-    assert needed == (("a/m", "a/n"), tuple(body["tools"]), 50, True)
-    none = composer({}, "a/m")
-    assert (none.model_ids, none.tools, none.max_output_tokens, none.has_added_input) == (
-        ("a/m",),
-        (),
-        None,
-        False,
-    )
-    searching = {"tools": [{"type": "openrouter:web_search"}]}
+
+    def needed(given: Composer) -> tuple[Any, ...]:
+        return given.model_ids, given.tools, given.max_output_tokens, given.has_added_input
+
+    full = composer({**PARAMETERS, "models": ["a/n"], "max_tokens": "50"}, "a/m")
+    assert needed(full) == (("a/m", "a/n"), tuple(full.build([]).body["tools"]), 50, True)
+    assert needed(composer({}, "a/m")) == (("a/m",), (), None, False)
+    searching = composer({"tools": [{"type": "openrouter:web_search"}]}, "a/m")
     assert composer({}, "a/m:online").has_added_input
-    assert composer(searching, "a/m").has_added_input
+    assert searching.has_added_input
 
 
-def test_explicit_caches_get_breakpoints() -> None:
+BRIEF, NOON, ONE = text("system", "brief"), text("system", "it is noon"), text("user", "one")
+MARKED = text("system", "brief", **MARK)
+
+
+@pytest.mark.parametrize("model_id", ["anthropic/m", "~anthropic/m", "qwen/m", "openai/m", "google/m"])
+def test_explicit_caches_get_breakpoints(model_id: str) -> None:
     """Only where the provider needs them, and only when it is known where the stable blocks end."""
-    items: Any = [text("system", "brief"), text("user", "one")]
-    marked = [text("system", "brief", **MARK), text("user", "one")]
+    asked = composer({}, model_id)
     two, none = CacheMarks(1, 1, 1, 1), CacheMarks(0, 0, 0, 0)
-    claude = composer({}, "anthropic/claude")
-    requests = [
-        *(claude.build(items, marks) for marks in (two, none, None)),
-        composer({}).build(items, two),
+    requests = [asked.build([BRIEF, ONE], marks) for marks in (two, none, None)]
+    is_marked = model_id not in {"openai/m", "google/m"}
+    assert [request.body["input"][0] for request in requests] == [
+        MARKED if is_marked else BRIEF,
+        BRIEF,
+        BRIEF,
     ]
-    assert [request.body["input"] for request in requests] == [marked, items, items, items]
-    assert [request.breakpoints for request in requests] == [[2], [], [], []]
+    assert [request.breakpoints for request in requests] == [[2] if is_marked else [], [], []]
 
 
 def test_what_is_kept_an_hour_gets_breakpoints_where_text_changes() -> None:
     """Then it is kept five minutes: without them nothing would be found again, with them no longer time is taken."""
-    items: Any = [text("system", "brief"), text("system", "it is noon"), text("user", "one")]
-    marked = [text("system", "brief", **MARK), *items[1:]]
     hour = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
     claude = composer(hour, "anthropic/claude")
-    requests = [claude.build(items, CacheMarks(1, 1, 1, 1, current)) for current in (1, 2)]
+    requests = [claude.build([BRIEF, NOON, ONE], CacheMarks(1, 1, 1, 1, current)) for current in (1, 2)]
     bodies = [request.body for request in requests]
     assert [body["cache_control"] for body in bodies] == [hour["cache_control"], {"type": "ephemeral"}]
-    assert [body["input"] for body in bodies] == [items, marked]
+    assert [body["input"] for body in bodies] == [[BRIEF, NOON, ONE], [MARKED, NOON, ONE]]
     assert [(request.is_kept_long, request.breakpoints) for request in requests] == [
         (True, [4]),
         (False, [2, 4]),
@@ -101,37 +105,28 @@ def test_pdfs_name_the_engine_that_reads_them() -> None:
     """Unless the parameters do; behind other plugins, and only where there is one."""
     pdf: Any = {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,AA"}
     items: Any = [{"type": "message", "role": "user", "content": [pdf]}]
-    parser = {"id": "file-parser", "pdf": {"engine": "native"}}
-    given = composer({"plugins": [{"id": "web"}]}, pdf_engine="native")
-    assert given.build(items).body["plugins"] == [{"id": "web"}, parser]
-    assert given.build([]).body["plugins"] == [{"id": "web"}]
-    own = {"plugins": [{"id": "file-parser"}]}
-    assert composer(own, pdf_engine="native").build(items).body["plugins"] == own["plugins"]
-    assert "plugins" not in composer({}).build(items).body
+    web, parser = {"id": "web"}, {"id": "file-parser", "pdf": {"engine": "native"}}
+    own = {"id": "file-parser"}
+    plugins = [
+        composer(given, pdf_engine=engine).build(read).body.get("plugins")
+        for given, engine, read in (
+            ({"plugins": [web]}, "native", items),
+            ({"plugins": [web]}, "native", []),
+            ({"plugins": [own]}, "native", items),
+            ({}, None, items),
+        )
+    ]
+    assert plugins == [[web, parser], [web], [own], None]
 
 
 def test_a_summary_request_keeps_what_the_cache_depends_on() -> None:
     """Nothing that would force a call, search the web, ask for a form, or cut the answer short."""
-    items: Any = [text("user", "one")]
     given = composer(PARAMETERS)
-    live, summary = given.build(items).body, given.build_summary_request(items, output_tokens=900)
+    live, summary = given.build([ONE]).body, given.build_summary_request([ONE], output_tokens=900)
     changed = {"tool_choice": "none", "max_output_tokens": 900, "text": {"verbosity": "low"}}
     omitted = {"plugins", "stop", "modalities", "image_config"}
     assert omitted <= set(live)
     assert summary == {**{name: value for name, value in live.items() if name not in omitted}, **changed}
-
-
-@pytest.mark.parametrize(("effort", "limit"), rows(TABLES, "budgets of summaries"))
-def test_anthropic_is_asked_with_the_same_choice_and_budget(
-    effort: dict[str, Any], limit: int | None
-) -> None:
-    """Both belong to what its cache is found by, where an effort is a share of the output limit."""
-    items: Any = [text("system", "brief"), text("user", "one")]
-    kept = {name: value for name, value in PARAMETERS.items() if name not in {"max_tokens", "tool_choice"}}
-    claude = composer({**kept, **effort}, "anthropic/claude")
-    summary = claude.build_summary_request(items, CacheMarks(1, 1, 1, 1), output_tokens=900)
-    assert (summary.get("tool_choice"), summary.get("max_output_tokens")) == (None, limit)
-    assert summary["input"] == [text("system", "brief", **MARK), text("user", "one")]
 
 
 def test_a_question_of_its_own_has_what_was_asked_for_such() -> None:
@@ -141,18 +136,6 @@ def test_a_question_of_its_own_has_what_was_asked_for_such() -> None:
     body = asked.build_summary_request([], output_tokens=900)
     assert (body["text"], body["max_output_tokens"]) == (form["text"], 900)
     assert "text" not in asked.build([]).body
-
-
-@pytest.mark.parametrize(("choice", "omitted", "kept"), rows(TABLES, "omitted tools"))
-def test_a_tool_that_is_omitted_is_not_the_choice(choice: Any, omitted: list[str], kept: Any) -> None:
-    """A provider refuses a choice of a tool that the request does not have; any other choice stays."""
-    tools = [{"type": "function", "function": {"name": name}} for name in "bac"]
-    body = composer({"tools": tools, "tool_choice": choice}).build([], omitted_tools={*omitted}).body
-    assert (names(body), body.get("tool_choice")) == ([each for each in "abc" if each not in omitted], kept)
-
-
-LOOK = {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {}}}
-OWN = {**LOOK, "name": "recall"}
 
 
 def test_tools_of_ours_stand_behind_all_others() -> None:
@@ -167,8 +150,8 @@ def test_tools_of_ours_stand_behind_all_others() -> None:
     assert without == plain.build_summary_request([], output_tokens=9)
 
 
-def test_a_chat_without_tools_is_the_same_until_ours_comes() -> None:
-    """A choice that was meant for other tools does not force a call of ours."""
+def test_a_choice_that_was_meant_for_other_tools_does_not_force_a_call_of_ours() -> None:
+    """A chat without tools is the same until ours comes."""
     parameters = {"tool_choice": "required", "temperature": 0.5}
     plain = composer(parameters, model=MODEL)
     with_own = composer(parameters, model=MODEL, own_tools=[OWN])
@@ -187,15 +170,86 @@ def test_ours_are_sent_like_any_other(tools: list[Any]) -> None:
     assert json.dumps(with_own.build([]).body) == json.dumps(of_host.build([]).body)
 
 
+# --- where the provider caches
+
+ITEMS = [
+    SYSTEM,
+    *(user("Q1"), call("1"), output("1", "fact"), answer("A1")),
+    *(user("Q2"), call("2"), output("2", "whole"), answer("A2")),
+    *(user("Q3"), call("3"), output("3", "new")),
+]
+
+
+def marked(items: Any) -> list[int]:
+    """The indexes of the items with a breakpoint."""
+    return [at for at, item in enumerate(items) if "prompt_cache_breakpoint" in json.dumps(item)]
+
+
 @pytest.mark.parametrize(
-    ("supported", "tools", "offers"), rows(TABLES, "own tools", {"LOOK": LOOK, "OWN": OWN})
+    ("items", "marks", "expected"),
+    [
+        (ITEMS, CacheMarks(1, 5, 5, 9), [0, 5, 9]),
+        # when the prefix changes, the first one stands where the change begins, not after the instructions
+        (ITEMS, CacheMarks(1, 2, 5, 9), [1, 5, 9]),
+        # behind what changes nothing is marked, as little as in a question that the host has added to
+        ([*ITEMS[:9], system("it is noon"), *ITEMS[9:]], CacheMarks(1, 5, 5, 9, 10), [0, 1, 5]),
+        ([SYSTEM, system("it is noon"), user("Q1")], CacheMarks(1, 1, 1, 1, 2), [0]),
+        ([system("it is noon"), user("Q1")], CacheMarks(0, 0, 0, 0, 1), []),
+        (ITEMS, CacheMarks(1, 5, 5, 9, 9, has_additions=True), [0, 1, 5]),
+    ],
 )
-def test_ours_are_offered_to_models_that_call_tools(
-    supported: list[str], tools: list[Any], *, offers: bool
-) -> None:
-    """And not beside another tool of the same name."""
-    served = replace(MODEL, supported_parameters=frozenset(supported))
-    assert composer({"tools": tools}, model=served, own_tools=[OWN]).offers_own_tools is offers
+def test_breakpoints_end_the_stable_blocks(items: Any, marks: CacheMarks, expected: list[int]) -> None:
+    """After the instructions, the frontier and the last completed turn, on the next message that can."""
+    sent: Any = with_breakpoints(items, marks)
+    assert marked(sent) == expected
+    assert all(sent[at]["content"][-1] == {**items[at]["content"][-1], **MARK} for at in expected)
+
+
+def test_a_request_finds_what_the_one_before_has_marked() -> None:
+    """Also where both have something before the question that the other has not."""
+    earlier = with_breakpoints([*ITEMS[:5], system("it is ten"), ITEMS[5]], CacheMarks(1, 1, 1, 5, 6))
+    later = with_breakpoints([*ITEMS[:9], system("it is noon"), ITEMS[9]], CacheMarks(1, 1, 1, 9, 10))
+    left = marked(earlier)[-1]
+    assert left in marked(later)
+    assert json.dumps(earlier[: left + 1]) == json.dumps(later[: left + 1])
+
+
+@given(histories(most_turns=5))
+def test_breakpoints_change_nothing_that_the_model_reads(chat: History) -> None:
+    """At most three, as the end of the request is the provider's; without them the items are the same."""
+    settings = ContextSettings(tool_output_pruning="every_turn")
+    fitted = planned(chat, settings, ModelTerms("anthropic/m", 900_000))
+    items: Any = json.loads(json.dumps(with_breakpoints(fitted.items, fitted.marks)))
+    assert len(marked(items)) <= 3
+    for item in items:
+        for part in item.get("content", []):
+            part.pop("prompt_cache_breakpoint", None)
+    assert items == json.loads(json.dumps(fitted.items))
+
+
+# --- web search
+
+
+def test_the_tools_of_the_host_make_room() -> None:
+    """Where OpenRouter searches in its place; its other tools stay."""
+    host = [{"type": "function", "function": {"name": name}} for name in ("search_web", "fetch_url")]
+    given = {"tools": [host[0], LOOK, host[1]]}
+    by_openrouter = SearchSettings(host_switch_by="openrouter", fetches=False)
+    sent = with_search(given, by_openrouter, "offered", model=MODEL, model_id="openai/gpt")
+    assert sent == {"tools": [LOOK, SEARCH]}
+    assert with_search(given, SearchSettings("on"), "offered", model=MODEL, model_id="openai/gpt") == given
+
+
+def test_a_model_has_to_search_once_a_turn() -> None:
+    """A request that goes on after a tool's result would be forced again and again; any other choice stays."""
+    question, output, said = ONE, chats.output("1", ""), answer("")
+    picture: Any = {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "x"}]}
+    inputs: list[list[Any]] = [
+        *([question], [question, output], [said], [question, output, picture], [said, question], []),
+    ]
+    for choice, kept in ((MUST, [MUST, None, None, None, MUST, None]), ("required", ["required"] * 6)):
+        given = composer({"tools": [SEARCH, LOOK], "tool_choice": choice}, model=MODEL)
+        assert [given.build(items).body.get("tool_choice") for items in inputs] == kept
 
 
 # --- who asks
@@ -204,26 +258,22 @@ ADA = RequestOrigin("ada-1", "chat-1", "message-1", "a/m")
 SECRET = b"secret"
 
 
-@pytest.mark.parametrize(("level", "sent"), rows(TABLES, "identity"))
-def test_each_level_adds_a_name(level: IdentityLevel, sent: list[str]) -> None:
-    """And none shows an id of the host."""
-    named = identity_parameters(level, ADA, SECRET)
-    assert sorted(named) == sorted(sent)
-    assert not any(each in str(named) for each in ("ada", "chat-1", "message-1"))
-
-
 def test_names_are_stable_and_differ() -> None:
-    """By user, chat, message and secret; nothing else changes them."""
+    """By user, chat, message and secret; nothing else changes them, and each is short enough for all providers."""
     first = identity_parameters("trace", ADA, SECRET)
     assert first == identity_parameters("trace", replace(ADA), SECRET)
-    others: dict[str, Any] = {
-        "session_id": {"chat_id": "chat-2"},
-        "user": {"user_id": "ada-2"},
-        "trace": {"message_id": "message-2"},
-    }
-    for name, changes in others.items():
-        assert identity_parameters("trace", replace(ADA, **changes), SECRET)[name] != first[name]
-    assert identity_parameters("user", ADA, b"other")["user"] != first["user"]
+    assert len(first["prompt_cache_key"]) == len(first["user"]) == len(first["trace"]["trace_id"]) == 48
+    apart = RequestOrigin("ada-1chat", "-1", "message-1", "a/m")
+    others: list[tuple[str, RequestOrigin, bytes]] = [
+        ("session_id", replace(ADA, chat_id="chat-2"), SECRET),
+        ("session_id", apart, SECRET),
+        ("session_id", ADA, b"other"),
+        ("user", replace(ADA, user_id="ada-2"), SECRET),
+        ("user", ADA, b"other"),
+        ("trace", replace(ADA, message_id="message-2"), SECRET),
+    ]
+    for name, origin, secret in others:
+        assert identity_parameters("trace", origin, secret)[name] != first[name]
     assert identity_parameters("user", replace(ADA, chat_id="chat-2"), SECRET)["user"] == first["user"]
 
 

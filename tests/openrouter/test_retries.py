@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -18,12 +18,15 @@ from open_webui_openrouter_pipe.errors import (
     RateLimited,
     StreamBroken,
 )
+from open_webui_openrouter_pipe.openrouter import retries
 from open_webui_openrouter_pipe.openrouter.errors import to_error
-from open_webui_openrouter_pipe.openrouter.retries import Chance, RetryingResponses
+from open_webui_openrouter_pipe.openrouter.retries import RetryingResponses
 from open_webui_openrouter_pipe.ports import Event, Notice, RequestBody
+from tests.openrouter.test_errors import TABLES
+from tests.support.rows import rows
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 pytestmark = pytest.mark.anyio
 
@@ -54,10 +57,27 @@ def ending(code: int, **usage: float) -> Event:
     return {"type": "response.failed", "response": {"error": {"code": code, "message": "m"}, "usage": usage}}
 
 
-GOOD: list[Event | PipeError] = [CREATED, DELTA, DONE]
-LOST, AWAY = passing(StreamBroken("lost")), passing(ProviderUnavailable("away"))
-UNREACHABLE = passing(ConnectionFailed("no"))
 REJECTED = passing(ParameterRejected("no"), passes=False, parameter="temperature")
+OUTCOMES: Final[dict[str, PipeError | list[Event | PipeError]]] = {
+    "an answer": [CREATED, DELTA, DONE],
+    "busy": limited(),
+    **{f"busy for {seconds} s": limited(seconds) for seconds in (0, 3, 4, 12, 16, 31)},
+    "away": passing(ProviderUnavailable("away")),
+    "unreachable": passing(ConnectionFailed("no")),
+    "silent": ConnectionFailed("silent"),
+    "no credits": PaymentRequired("no"),
+    "refused": REJECTED,
+    "refused effort": rejected_effort("low", "high"),
+    "refused effort without another": rejected_effort(),
+    "nothing": [],
+    "nothing but its beginning": [CREATED],
+    "lost": [CREATED, passing(StreamBroken("lost"))],
+    "lost behind text": [CREATED, DELTA, passing(StreamBroken("lost"))],
+    "failed": [CREATED, ending(503)],
+    "failed behind text": [CREATED, DELTA, ending(503)],
+    "failed for good": [CREATED, ending(402, cost=1)],
+    "failed with a bill": [CREATED, ending(503, input_tokens=9, output_tokens=0, cost=0.25)],
+}
 
 
 @dataclass
@@ -109,132 +129,67 @@ class World:
     async def show(self, line: Notice) -> None:
         self.shown.append(line.text)
 
-    def responses(self) -> RetryingResponses:
-        chance = Chance(self.sleep, lambda: self.now, lambda: self.chance)
-        return RetryingResponses(self, limit_seconds=self.limit_seconds, show=self.show, chance=chance)
+    @contextmanager
+    def responses(self) -> Iterator[RetryingResponses]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(retries, "sleep", self.sleep)
+            patch.setattr(retries, "monotonic", lambda: self.now)
+            patch.setattr(retries, "random", lambda: self.chance)
+            yield RetryingResponses(self, limit_seconds=self.limit_seconds, show=self.show)
 
-    async def ask(self) -> list[Event | PipeError]:
+    async def ask(self, body: RequestBody = BODY) -> list[Event | PipeError]:
         """What comes, with the error that ends it."""
         received: list[Event | PipeError] = []
         try:
-            async with self.responses().stream(BODY) as events:
-                async for event in events:
-                    received.append(event)  # noqa: PERF401 - what came before the error counts
+            with self.responses() as responses:
+                async with responses.stream(body) as events:
+                    async for event in events:
+                        received.append(event)  # noqa: PERF401 - what came before the error counts
         except PipeError as error:
             received.append(error)
         return received
 
 
-@pytest.mark.parametrize(
-    ("failures", "waits"),
-    [
-        ([UNREACHABLE] * 2, [0.5, 1.0]),
-        ([limited()] * 2, [2.0, 4.0]),
-        ([limited(0.0)], [0.0]),
-        ([limited(3.0)], [3.0]),
-        ([AWAY], [2.0]),
-        ([[CREATED, ending(503)]], [2.0]),
-        ([[CREATED, LOST]], [0.5]),
-        ([[CREATED]], [0.5]),
-        ([[]], [0.5]),
-    ],
-)
-async def test_what_passes_is_asked_again(failures: list[Any], waits: list[float]) -> None:
-    """Also inside a stream, as long as nothing of the answer has come; then the whole answer is handed on."""
-    world = World([*failures, GOOD])
-    assert (await world.ask(), world.waits) == (GOOD, waits)
-
-
-@pytest.mark.parametrize(
-    ("outcome", "options", "attempts"),
-    [
-        (limited(), {}, 3),
-        (limited(31.0), {}, 1),
-        (limited(16.0), {}, 2),
-        (limited(), {"attempt_seconds": 29.0}, 1),
-        (limited(0.0), {"limit_seconds": 0.0}, 1),
-        (PaymentRequired("no"), {}, 1),
-        (ConnectionFailed("silent"), {}, 1),
-        (REJECTED, {}, 2),
-        (rejected_effort("low", "high"), {}, 2),
-        ([CREATED, DELTA, ending(503)], {}, 1),
-        ([CREATED, DELTA, LOST], {}, 1),
-        ([CREATED, ending(402, cost=1)], {}, 1),
-        ([CREATED, ending(503, input_tokens=9, output_tokens=0, cost=0.25)], {}, 1),
-    ],
-)
-async def test_what_is_not_asked_again_is_handed_on_as_it_is(
-    outcome: Any, options: dict[str, Any], attempts: int
+@pytest.mark.parametrize(("outcomes", "options", "attempts", "waits", "lines"), rows(TABLES, "retries"))
+async def test_what_passes_is_asked_again(
+    outcomes: str, options: dict[str, Any], attempts: int, waits: list[float], lines: list[str]
 ) -> None:
-    """Attempts, changes and the whole time are limited; what was read, or has a bill, is not paid for twice."""
-    world = World([outcome], **options)
-    assert await world.ask() == (outcome if isinstance(outcome, list) else [outcome])
-    assert len(world.bodies) == attempts
-
-
-async def test_chance_only_adds_to_a_wait() -> None:
-    """The server's word is a minimum."""
-    world = World([limited(4.0), GOOD], chance=1.0)
-    await world.ask()
-    assert sum(world.waits) == 5.0
-
-
-async def test_a_wait_counts_down() -> None:
-    """Every few seconds, and the last line says that it is over."""
-    world = World([limited(12.0), GOOD])
-    await world.ask()
-    lines = [f"The provider is busy; trying again in {seconds} s (2 of 3)..." for seconds in (12, 7, 2)]
-    assert (world.shown, world.waits) == ([*lines, "Asked again (2 of 3)."], [5.0, 5.0, 2.0])
+    """Then the last outcome is handed on as it is; what was read, or has a bill, is not paid for twice."""
+    expected = [OUTCOMES[name] for name in outcomes.split(", ")]
+    world = World([*expected], **options)
+    received = await world.ask()
+    assert received == (expected[-1] if isinstance(expected[-1], list) else [expected[-1]])
+    assert (len(world.bodies), world.waits, world.shown) == (attempts, waits, lines)
 
 
 @pytest.mark.parametrize(
-    ("failure", "line"),
+    ("refusal", "changed"),
     [
-        (AWAY, "The provider is not available;"),
-        ([CREATED, LOST], "OpenRouter's answer broke off;"),
-        (UNREACHABLE, "OpenRouter cannot be reached;"),
+        ("refused effort", {"reasoning": {**REASONING, "effort": "high"}}),
+        ("refused effort without another", {"reasoning": {"summary": "auto"}}),
+        ("refused", {"temperature": None}),
     ],
 )
-async def test_each_reason_has_its_words(failure: Any, line: str) -> None:
-    """And what is hardly noticed is not shown."""
-    world = World([failure, failure, GOOD])
-    await world.ask()
-    assert world.shown[-2].startswith(line)
-    assert len(world.shown) == 2 * sum(wait >= 1 for wait in world.waits)
-
-
-OF_EFFORT = "The model does not know the reasoning effort `xhigh`; asked again"
-
-
-@pytest.mark.parametrize(
-    ("refusal", "changed", "line"),
-    [
-        (
-            rejected_effort("low", "high"),
-            {"reasoning": {**REASONING, "effort": "high"}},
-            f"{OF_EFFORT} with `high`.",
-        ),
-        (rejected_effort(), {"reasoning": {"summary": "auto"}}, f"{OF_EFFORT} without it."),
-        (
-            REJECTED,
-            {"temperature": None},
-            "The model does not take the parameter temperature; asked again without it.",
-        ),
-    ],
-)
-async def test_what_a_model_refuses_is_changed_or_omitted(
-    refusal: PipeError, changed: dict[str, Any], line: str
-) -> None:
-    """At once, in the same place of the body, and said; the nearest effort takes the place of a refused one."""
-    world = World([refusal, GOOD])
-    assert await world.ask() == GOOD
+async def test_what_a_model_refuses_is_changed_or_omitted(refusal: str, changed: dict[str, Any]) -> None:
+    """At once, in the same place of the body; the nearest effort takes the place of a refused one."""
+    world = World([OUTCOMES[refusal], OUTCOMES["an answer"]])
+    assert await world.ask() == OUTCOMES["an answer"]
     expected = [(name, value) for name, value in {**BODY, **changed}.items() if value is not None]
     assert [*world.bodies[1].items()] == expected
-    assert (world.shown, sum(world.waits)) == ([line], 0)
+
+
+async def test_three_parameters_of_a_request_are_omitted_and_no_more() -> None:
+    """The fourth refusal is handed on."""
+    names = ["temperature", "top_p", "stop", "metadata"]
+    refusals = [passing(ParameterRejected("no"), passes=False, parameter=name) for name in names]
+    world = World([*refusals, OUTCOMES["an answer"]])
+    assert await world.ask(dict.fromkeys(names, 1)) == [refusals[3]]
+    assert [[*body] for body in world.bodies] == [names, names[1:], names[2:], names[3:]]
 
 
 async def test_an_answer_without_streaming_is_asked_for_again_too() -> None:
     """By the same rules."""
     world = World([limited(1.0), rejected_effort("low"), [DELTA]])
-    assert await world.responses().create(BODY) == {"output": [DELTA]}
+    with world.responses() as responses:
+        assert await responses.create(BODY) == {"output": [DELTA]}
     assert [body["reasoning"].get("effort") for body in world.bodies] == ["xhigh", "xhigh", "low"]

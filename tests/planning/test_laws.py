@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
@@ -30,8 +31,20 @@ from open_webui_openrouter_pipe.responses.items import (
     is_message,
     is_reasoning,
 )
-from tests.support.cases import HISTORIES, SHARES
-from tests.support.chats import SYSTEM, History, Memory, histories, summarized
+from tests.planning.language import Case, new_memory
+from tests.support.cases import CHATS, HISTORIES, SHARES
+from tests.support.chats import (
+    SYSTEM,
+    History,
+    Memory,
+    answer,
+    call,
+    histories,
+    history,
+    output,
+    summarized,
+    user,
+)
 
 OMISSION_LINE = re.compile(r"\[\d+ earlier turns? omitted to fit the model's context window\.\]")
 CUT_LINE = re.compile(r"\n\[\.\.\. ([\d,]+) characters omitted \.\.\.\]\n")
@@ -44,6 +57,7 @@ _policies = st.builds(
     context_strategy=st.sampled_from(["summarize", "summarize", "prune", "clip", "refuse"]),
     context_aim=st.sampled_from(["faithful", "thrifty"]),
     summary_turn_trigger=st.sampled_from([0, 0, 2]),
+    summary_trigger_ratio=st.sampled_from([0.02, 0.3, 0.7, 0.7]),
     protected_recent_turns=st.integers(1, 4),
     clip_last_messages=st.integers(1, 6),
     recall=st.booleans(),
@@ -51,9 +65,29 @@ _policies = st.builds(
 _models = st.builds(
     ModelTerms,
     id=st.just("vendor/model"),
-    window_tokens=st.sampled_from([2500, 4000, 8000, 30_000, 1_000_000]),
+    window_tokens=st.sampled_from([2_500, 4_000, 8_000, 30_000, 200_000, 1_000_000]),
     prices=st.sampled_from([CachePrices(), CachePrices(0.1, 1.25), CachePrices(0.5, 1.0)]),
 )
+_NOUNS = "boat harbor invoice garden ticket engine budget letter window bridge doctor recipe server camera"
+
+
+@st.composite
+def _inquiries(draw: st.DrawFn) -> History:
+    """A chat whose questions are about things that answers and results have spoken of."""
+    noun = st.sampled_from(_NOUNS.split())
+
+    def said(number: int) -> str:
+        facts = [f"The {draw(noun)} of the {draw(noun)} has the number {number}{at}." for at in range(6)]
+        return " ".join(facts) + f" {draw(noun)} " * draw(st.sampled_from([1, 60, 200]))
+
+    turns: list[list[Item]] = []
+    for number in range(draw(st.integers(4, 9))):
+        items: list[Item] = [user(f"Which number has the {draw(noun)} of the {draw(noun)}?")]
+        for at in range(draw(st.integers(0, 2))):
+            items += [call(f"c{number}_{at}"), output(f"c{number}_{at}", said(number * 10 + at))]
+        turns.append([*items, answer(said(number), f"m{number}")])
+    turns[-1].pop()
+    return history(*turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +95,22 @@ class Sent:
     """A chat with the plan of its last request, and that of the request before."""
 
     chat: History
+    policy: ContextSettings
     plan: Plan
     before: Plan | None
     """None for a chat of one request, and when that one was refused."""
-    opens_turn: bool = False
+    opens_turn: bool
     """Whether the request before belongs to an earlier turn."""
 
     @property
     def items(self) -> tuple[Item, ...]:
         """What is sent."""
         return self.plan.items
+
+    @property
+    def current(self) -> list[Item]:
+        """What the current turn has."""
+        return [item for item, turn in self.chat.numbered if turn == self.chat.turn_of_item[-1]]
 
 
 def attempted(
@@ -83,7 +123,7 @@ def attempted(
         return overflow
 
 
-def dumped(items: Sequence[Item]) -> list[str]:
+def dumped(items: Iterable[Item]) -> list[str]:
     """The bytes of each item."""
     return [json.dumps(item) for item in items]
 
@@ -99,34 +139,24 @@ def request_before(chat: History) -> History | None:
 
 @pytest.mark.parametrize("share", SHARES)
 @thorough
-@given(histories(), _policies, _models)
+@given(st.one_of(histories(), histories(), _inquiries()), _policies, _models)
 def test_every_law_holds(share: int, chat: History, policy: ContextSettings, model: ModelTerms) -> None:
     """For each history, each policy and each window: the plan obeys every law, or is a refusal with reasons."""
-    memory = Memory()
-    earlier = request_before(chat)
+    memory, earlier = Memory(), request_before(chat)
     before = attempted(earlier, policy, model, memory) if earlier else None
     fitted = attempted(chat, policy, model, memory)
-    again = Memory(summaries=memory.summaries)
-    the_same_history_gives_the_same_bytes(fitted, attempted(chat, policy, model, again))
+    again = attempted(chat, policy, model, Memory(summaries=memory.summaries))
     if isinstance(fitted, ContextOverflow):
-        assert fitted.code == "context_budget_exceeded"
+        assert str(fitted) == str(again)
         assert fitted.needed_tokens > fitted.limit_tokens
         return
+    assert isinstance(again, Plan)
+    assert (dumped(fitted.items), fitted) == (dumped(again.items), again)
     assert fitted.required_summaries == ()
     opens_turn = earlier is None or earlier.turn_of_item[-1] != chat.turn_of_item[-1]
-    sent = Sent(chat, fitted, before if isinstance(before, Plan) else None, opens_turn)
+    sent = Sent(chat, policy, fitted, before if isinstance(before, Plan) else None, opens_turn)
     for law in LAWS:
         law(sent)
-
-
-def the_same_history_gives_the_same_bytes(
-    first: Plan | ContextOverflow, second: Plan | ContextOverflow
-) -> None:
-    """A second plan, made with another memory, is the same to the byte."""
-    if isinstance(first, Plan) and isinstance(second, Plan):
-        assert (dumped(first.items), first) == (dumped(second.items), second)
-    else:
-        assert (type(first), str(first)) == (type(second), str(second))
 
 
 def what_is_sent_is_within_the_limit(sent: Sent) -> None:
@@ -137,33 +167,33 @@ def what_is_sent_is_within_the_limit(sent: Sent) -> None:
     assert fitted.tokens_before == sum(counter.item(item).tokens for item in (SYSTEM, *sent.chat.items))
 
 
-def the_current_turn_is_whole(sent: Sent) -> None:
-    """All that the model wrote in the current turn is sent as it is; nothing but outputs is ever shortened in it."""
-    current = [item for item, turn in sent.chat.numbered if turn == sent.chat.turn_of_item[-1]]
-    written = [item for item in current if not is_function_call_output(item)]
-    assert all(item in sent.items for item in written)
+def no_word_is_lost_below_the_trigger(sent: Sent) -> None:
+    """In a window in which no single output is cut on arrival, what fits is sent to a faithful chat as it came."""
+    policy, budget = sent.policy, sent.plan.budget
+    is_faithful = (policy.context_aim, policy.summary_turn_trigger) == ("faithful", 0)
+    is_faithful &= policy.context_strategy != "clip" and policy.tool_output_pruning != "every_turn"
+    share = min(policy.summary_trigger_ratio, policy.prune_trigger_ratio)
+    is_below = sent.plan.tokens_before < share * budget.input_tokens
+    if is_faithful and is_below and budget.window_tokens >= 200_000:
+        assert (sent.items, sent.plan.prefix_breaks) == ((SYSTEM, *sent.chat.items), ())
+
+
+def what_must_not_be_dropped_is_there(sent: Sent) -> None:
+    """The instructions, and all of the current turn: nothing but outputs is ever shortened in it."""
+    assert sent.items[0] == SYSTEM
+    assert all(item in sent.items for item in sent.current if not is_function_call_output(item))
 
 
 def no_call_is_without_its_output(sent: Sent) -> None:
     """Calls and outputs are sent in pairs, each output after its call, each once."""
     calls = [item["call_id"] for item in sent.items if is_function_call(item)]
     outputs = [item["call_id"] for item in sent.items if is_function_call_output(item)]
-    assert sorted(calls) == sorted(outputs)
-    assert len(set(calls)) == len(calls)
-    order = [
-        item["call_id"] for item in sent.items if is_function_call(item) or is_function_call_output(item)
-    ]
-    kinds = [item["type"] for item in sent.items if "call_id" in item]
-    assert all(kinds[order.index(call_id)] == "function_call" for call_id in calls)
-
-
-def what_must_not_be_dropped_is_there(sent: Sent) -> None:
-    """The system prompt, the latest user message and every call of the current turn are always sent."""
-    current = [item for item, turn in sent.chat.numbered if turn == sent.chat.turn_of_item[-1]]
-    sent_calls = {item["call_id"] for item in sent.items if is_function_call_output(item)}
-    assert sent.items[0] == SYSTEM
-    assert current[0] in sent.items
-    assert {item["call_id"] for item in current if is_function_call(item)} <= sent_calls
+    assert sorted(calls) == sorted(set(outputs)) == sorted(outputs)
+    first: dict[str, str] = {}
+    for item in sent.items:
+        if is_function_call(item) or is_function_call_output(item):
+            first.setdefault(item["call_id"], item["type"])
+    assert set(first.values()) <= {"function_call"}
 
 
 def the_newest_are_kept(sent: Sent) -> None:
@@ -201,28 +231,23 @@ def a_request_continues_the_one_before_unless_it_says_so(sent: Sent) -> None:
     after, before = sent.plan, sent.before
     if before is None:
         return
-    assert after.prefix_breaks[: len(before.prefix_breaks)] == before.prefix_breaks
-    assert after.prefix_breaks[len(before.prefix_breaks) :] == after.new_breaks
+    assert after.prefix_breaks == (*before.prefix_breaks, *after.new_breaks)
     if after.new_breaks or gave_up_excerpts(sent):
         return
-    assert dumped(without_excerpts(after))[: len(without_excerpts(before))] == dumped(
-        without_excerpts(before)
-    )
-    same = before.marks.completed if sent.opens_turn and before.recalled.entries else len(before.items)
-    assert dumped(after.items)[:same] == dumped(before.items)[:same]
+    same = dumped(without_excerpts(before))
+    assert dumped(without_excerpts(after))[: len(same)] == same
+    end = before.marks.completed if sent.opens_turn and before.recalled.entries else len(before.items)
+    assert dumped(after.items)[:end] == dumped(before.items)[:end]
 
 
 def excerpts_stand_directly_before_the_current_turn(sent: Sent) -> None:
     """In one message of the user, which takes no more than its share; everything before it stays from turn to turn."""
     fitted, excerpts = sent.plan, excerpts_of(sent.plan)
     assert len(excerpts) == len(fitted.recalled.entries) <= 1
-    if not excerpts:
-        return
-    current = [item for item, turn in sent.chat.numbered if turn == sent.chat.turn_of_item[-1]]
-    assert fitted.items[fitted.marks.completed : fitted.marks.completed + 2] == (excerpts[0], current[0])
-    assert TokenCounter(ContentCache()).item(excerpts[0]).tokens <= max_excerpts_tokens(
-        fitted.budget.input_tokens
-    )
+    if excerpts:
+        at, most = fitted.marks.completed, max_excerpts_tokens(fitted.budget.input_tokens)
+        assert fitted.items[at : at + 2] == (excerpts[0], sent.current[0])
+        assert TokenCounter(ContentCache()).item(excerpts[0]).tokens <= most
 
 
 def all_requests_of_a_turn_quote_the_same(sent: Sent) -> None:
@@ -239,9 +264,10 @@ def what_is_quoted_is_what_earlier_turns_say(sent: Sent) -> None:
         heading, *lines = _text(excerpts).splitlines()
         assert heading == HEADING
         for line in lines:
-            assert line.startswith("> ") or re.fullmatch(r"Turn \d+, (user|assistant|system|tool \w+):", line)
-        quoted = [line[2:] for line in lines if line.startswith("> ")]
-        assert all(any(" ".join(line.split()) in text for text in said) for line in quoted)
+            if line.startswith("> "):
+                assert any(" ".join(line[2:].split()) in text for text in said)
+            else:
+                assert re.fullmatch(r"Turn \d+, (user|assistant|system|tool \w+):", line)
 
 
 def excerpts_of(fitted: Plan) -> list[Item]:
@@ -280,18 +306,17 @@ def what_is_lacking_is_said(sent: Sent) -> None:
     assert bool(lacking) == bool(reductions)
     if "clipped" in reductions:
         return
-    added_tokens = TokenCounter(ContentCache()).entries(sent.plan.recalled.entries).tokens
-    lost_tokens = sent.plan.tokens_before - (sent.plan.tokens - added_tokens)
+    lost_tokens = sent.plan.tokens_before - (sent.plan.tokens - sent.plan.recalled.tokens)
     assert sum(each.tokens for each in reductions.values()) >= lost_tokens
     counted = sum(each.count for kind, each in reductions.items() if kind not in {"facts", "capped"})
     asked = [item for item in sent.chat.items if is_message(item) and item["role"] == "user"]
     assert counted >= sum((Counter(dumped(asked)) & lacking).values())
 
 
-LAWS: tuple[Callable[[Sent], None], ...] = (
+LAWS: Sequence[Callable[[Sent], None]] = (
     what_is_sent_is_within_the_limit,
+    no_word_is_lost_below_the_trigger,
     no_call_is_without_its_output,
-    the_current_turn_is_whole,
     what_must_not_be_dropped_is_there,
     the_newest_are_kept,
     reasoning_is_sent_for_a_whole_turn_or_not_at_all,
@@ -307,3 +332,31 @@ LAWS: tuple[Callable[[Sent], None], ...] = (
 def _text(item: Item) -> str:
     assert is_message(item)
     return str(item["content"][0].get("text", ""))
+
+
+_numbers = st.tuples(st.integers(1, 40), st.integers(0, 9)).map(lambda pair: f"{pair[0]}-{sum(pair)}")
+_turns = st.lists(_numbers, max_size=2).map(", ".join)
+_commands = st.one_of(
+    st.sampled_from(["/compact", "/aim thrifty", "/aim faithful", "/help"]),
+    st.builds("/{} {}".format, st.sampled_from(["restore", "discard"]), _turns),
+)
+
+
+@settings(max_examples=CHATS, deadline=None)
+@example([(3, "/compact"), (3, "/restore"), (4, "/compact")], "faithful")  # restored before it is written
+@given(
+    st.lists(st.tuples(st.integers(0, 30), _commands), max_size=5), st.sampled_from(["faithful", "thrifty"])
+)
+def test_commands_change_a_prefix_only_where_that_is_announced(told: list[tuple[int, str]], aim: str) -> None:
+    """Each request begins like the one before, or its own plan names the break; earlier plans stay as they were."""
+    memory, plans = new_memory(), list[Plan]()
+    told = sorted(told, key=lambda each: each[0])
+    for turns in range(0, 34, 3):
+        known = "".join(f"; {turn} {command}" for turn, command in told if turn <= turns)
+        plans.append(Case.read(f"{turns} turns context_aim={aim}{known}").plan_written(memory))
+    for before, after in pairwise(plans):
+        turn = before.parts.parts[-1].turn
+        assert tuple(each for each in after.prefix_breaks if each.turn <= turn) == before.prefix_breaks
+        if after.prefix_breaks == before.prefix_breaks:
+            assert after.items[: len(before.items)] == before.items
+        assert after.tokens <= after.limit_tokens

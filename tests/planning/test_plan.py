@@ -1,161 +1,243 @@
-"""The plan as a whole: order, limit, volatile text, steps, and how much work it is."""
+"""What the table of plans does not show: the items of a request, their order, and how it goes on from turn to turn."""
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from itertools import pairwise
 
 import pytest
 
-from open_webui_openrouter_pipe.conversation.budget import ContextOverflow, ContextSettings
-from open_webui_openrouter_pipe.conversation.conversation import (
-    ContentCache,
-    Conversation,
-    build_conversation,
-)
-from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.planning.plan import CacheMarks, Plan, Step
-from open_webui_openrouter_pipe.planning.planner import ModelTerms, PlanCaches, may_need_summaries, plan
+from open_webui_openrouter_pipe.conversation.budget import ContextOverflow
+from open_webui_openrouter_pipe.conversation.conversation import build_conversation, reference_of
+from open_webui_openrouter_pipe.money.prefix import digests_of
+from open_webui_openrouter_pipe.planning.plan import STEPS, CacheMarks, Plan, Step
+from open_webui_openrouter_pipe.planning.planner import PlanCaches, plan
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
-from tests.planning.exact import MODEL, new_memory, split_words, talk, words
-from tests.support.chats import (
-    SYSTEM,
-    History,
-    answer,
-    call,
-    history,
-    output,
-    plan_with,
-    planned,
-    system,
-    user,
-)
-
-if TYPE_CHECKING:
-    pass
-
-SOURCES = system("Source 1: the ship was late.")
-
-
-def whole(chat: History, *volatile: str) -> Conversation:
-    """The conversation of a chat with retrieved text."""
-    return build_conversation(
-        chat.items, chat.turn_of_item, instructions=[SYSTEM], volatile=[system(text) for text in volatile]
-    )
-
-
-def plan_of(chat: Conversation, settings: ContextSettings | None = None, model: ModelTerms = MODEL) -> Plan:
-    """The plan of a conversation."""
-    counter = TokenCounter(ContentCache(), split_words)
-    return plan(chat, settings or ContextSettings(), model=model, counter=counter, caches=PlanCaches())
+from open_webui_openrouter_pipe.responses.items import is_function_call_output
+from open_webui_openrouter_pipe.summaries.segments import Segment
+from tests.planning.language import COUNTER, MODEL, Case, new_memory, planned, words
+from tests.support.chats import SYSTEM, History, summary_of, system, user
 
 
 def test_a_chat_that_fits_is_sent_as_it_is() -> None:
     """Instructions, then every item in its order; nothing is announced."""
-    chat = talk(3)
-    fits = planned(chat)
+    chat, fits = Case.read("3 turns").chat, planned("3 turns")
     assert fits.items == (SYSTEM, *chat.items)
-    assert (fits.prefix_breaks, fits.new_breaks, fits.required_summaries, fits.prefetch_summaries) == (
-        (),
-    ) * 4
-    assert fits.tokens == fits.tokens_before == fits.counts.tokens
     assert fits.marks == CacheMarks(instructions=1, unchanged=1, frontier=1, completed=7, current=7)
-    assert fits.steps == tuple(
-        Step(name, fits.tokens, triggered=False) for name in ("cap", "retention", "summary", "prune", "evict")
-    )
-
-
-def test_volatile_text_stands_before_the_current_turn() -> None:
-    """What changes from request to request comes after all that does not."""
-    chat = talk(2)
-    conversation = build_conversation(
-        chat.items, chat.turn_of_item, instructions=[SYSTEM], volatile=[SOURCES]
-    )
-    assert plan_of(conversation).items == (SYSTEM, *chat.items[:-1], SOURCES, chat.items[-1])
-
-
-PRUNE = ContextSettings(context_strategy="prune")
-
-
-NOTED = "Your instructions have changed: it is noon."
-NOTE = system(NOTED)
-
-
-def test_what_the_instructions_now_read_is_never_omitted() -> None:
-    """Retrieved text goes, and the note stays: without it the model would go by a stale date."""
-    filled = History((user(words(89_000)),), (0,))
-    noted = build_conversation(
-        filled.items, filled.turn_of_item, instructions=[SYSTEM], volatile=[NOTE, system(words(30_000))]
-    )
-    sent = plan_of(replace(noted, corrections=1), PRUNE)
-    assert sent.items == (SYSTEM, NOTE, *filled.items)
-    assert [each.kind for each in sent.reductions] == ["retrieved_omitted"]
-
-
-def test_the_head_of_retrieved_text_stands_behind_what_the_instructions_now_read() -> None:
-    """The note is not counted as retrieved text, and not cut with it."""
-    chat = history([user("now?")])
-    noted = replace(whole(chat, NOTED, words(105_000, "first")), corrections=1)
-    sent, without = plan_of(noted), plan_of(whole(chat, words(105_000, "first")))
-    assert (sent.items[1], sent.items[3:]) == (NOTE, chat.items)
-    assert [each.kind for each in sent.reductions] == ["retrieved_cut"]
-    assert (sent.items[2], sent.reductions) == (without.items[1], without.reductions)
+    assert fits.steps == tuple(Step(name, fits.tokens, triggered=False) for name in STEPS)
 
 
 def test_an_empty_conversation_is_planned() -> None:
     """Nothing in, nothing out."""
-    assert plan_of(build_conversation([], [])).items == ()
+    empty = build_conversation([], [])
+    sent = plan(empty, Case.read("now").settings, model=MODEL, counter=COUNTER, caches=PlanCaches())
+    assert sent.items == ()
+
+
+def test_what_changes_stands_before_the_question() -> None:
+    """What the instructions now read is never omitted, and comes first; retrieved text is cut, then goes."""
+    note, sources = system(words(7)), system(words(30_000))
+    chat = Case.read("2 turns").chat.items
+    assert planned("2 turns sources 30000 note 7").items == (SYSTEM, *chat[:-1], note, sources, chat[-1])
+    cut, alone = planned("2 turns sources 105000 note 7").items, planned("2 turns sources 105000").items
+    assert cut == (*alone[:5], note, *alone[5:])
+    line = "now ask 89000 {} context_strategy=prune"
+    assert planned(line.format("sources 30000 note 7")).items == planned(line.format("note 7")).items
+
+
+def test_summaries_stand_between_the_instructions_and_the_other_turns() -> None:
+    """One message holds them all; what follows is as it was."""
+    memory, case = new_memory(), Case.read("70 turns")
+    sent = case.plan_written(memory)
+    assert len(memory.summaries) == 2
+    assert all(each.by_model.summary_text in json.dumps(sent.items[1]) for each in memory.summaries.values())
+    assert (sent.items[0], *sent.items[2:]) == (SYSTEM, *case.chat.items[2 * 18 :])
+
+
+def test_an_edit_keeps_what_lies_before_it() -> None:
+    """Of the summaries that the edited chat requires, those of the turns before the edit are available."""
+    memory, case = new_memory(), Case.read("70 turns")
+    case.plan_written(memory)
+    items = list(case.chat.items)
+    items[2 * 15] = user("Another question 15?")
+    edited = replace(case, chat=History(tuple(items), case.chat.turn_of_item))
+    assert [target.segment.turns for target in edited.plan(memory).required_summaries] == [9]
+
+
+def test_of_missing_summaries_only_those_are_skipped() -> None:
+    """Where the summaries of the oldest segments are available, these are used."""
+    memory = new_memory()
+    for target in planned("70 turns tool_output_retention_turns=40").required_summaries[:2]:
+        memory.summaries[target.segment] = summary_of(target)
+    fitted = Case.read("70 turns tool_output_retention_turns=40 skip").plan(memory)
+    assert (fitted.summarized_turns, fitted.required_summaries) == (18, ())
+
+
+def test_summaries_are_requested_after_what_was_sent_before() -> None:
+    """The chat up to the current turn, which the provider has in its cache, without what changes with the question."""
+    chat = Case.read("70 turns").chat
+    assert planned("69 turns").cached_prefix is None
+    for line in ("70 turns", "70 turns sources 30 note 7"):
+        before = planned(line).cached_prefix
+        assert before is not None
+        assert before.items == (SYSTEM, *chat.items[:-1])
+        assert before.marks.has_volatile == ("note" in line)
 
 
 @pytest.mark.parametrize(
-    ("settings", "turns", "needed"),
+    ("line", "counts"),
     [
-        (ContextSettings(), 59, False),
-        (ContextSettings(), 60, True),
-        (ContextSettings(summary_ahead_ratio=1.0), 69, False),
-        (ContextSettings(summary_ahead_ratio=1.0), 70, True),
-        (ContextSettings(summary_turn_trigger=5), 4, False),
-        (ContextSettings(summary_turn_trigger=5), 5, True),
-        (ContextSettings(context_strategy="prune"), 99, False),
+        ("{} turns of 4000", range(1, 60)),
+        ("{} turns context_aim=thrifty", range(1, 50)),
+        ("{} turns context_aim=thrifty cache=1/1", range(1, 40)),
+        ("{} turns context_strategy=prune recall_tool=True", range(90, 130, 3)),
+        ("{} turns of 200 window=8000 writes=1600 builtin 6050 skip", range(1, 20)),
     ],
 )
-def test_summaries_are_looked_up_for_large_chats_only(
-    settings: ContextSettings,
-    turns: int,
-    needed: bool,  # noqa: FBT001 - the expected verdict
+def test_a_longer_chat_goes_on_as_the_shorter_one_was_sent(line: str, counts: range) -> None:
+    """Or says where its prefix changes; each summary was to be made ahead of time, and hardly any is made in vain."""
+    memory = new_memory()
+    ahead, plans = set[Segment](), list[Plan]()
+    for count in counts:
+        known = set(memory.summaries)
+        plans.append(Case.read(line.format(count)).plan_written(memory))
+        assert ahead >= memory.summaries.keys() - known
+        ahead |= {target.segment for target in plans[-1].prefetch_summaries}
+    assert len(ahead - memory.summaries.keys()) <= 2
+    for before, after in pairwise(plans):
+        assert after.prefix_breaks == (*before.prefix_breaks, *after.new_breaks) or counts.step > 1
+        assert after.prefix_breaks[: len(before.prefix_breaks)] == before.prefix_breaks
+        assert after.new_breaks or counts.step > 1 or after.items[: len(before.items)] == before.items
+
+
+def test_reductions_are_equal_when_the_same_is_lacking() -> None:
+    """However long the chat has become; the next batch is another reduction."""
+    first, same, more = (planned(f"{turns} turns skip").reductions for turns in (100, 101, 150))
+    assert first == same != more
+
+
+# --- commands ---
+
+
+def test_a_command_changes_nothing_that_was_decided_before_it() -> None:
+    """Not even where the segment that it ends would have paid a turn earlier."""
+    for turns in range(8, 34):
+        before = planned(f"{turns - 1} turns context_aim=thrifty").prefix_breaks
+        after = planned(f"{turns} turns context_aim=thrifty; {turns} /compact").prefix_breaks
+        assert tuple(each for each in after if each.turn < turns) == before
+
+
+def test_what_is_to_be_kept_reaches_the_writer_of_the_summary() -> None:
+    """It is about the turns before the command alone."""
+    required = planned("30 turns; 20 /compact the names; 30 /compact").required_summaries
+    assert [(each.first_turn, each.keep) for each in required] == [
+        (1, "the names"),
+        (10, "the names"),
+        (19, ""),
+    ]
+
+
+def test_the_guardian_of_the_prefix_finds_a_commanded_break_announced() -> None:
+    """The numbers that it compares go by the plan's breaks."""
+    lines = ("20 turns; 20 /compact", "21 turns; 20 /compact; 21 /restore 2-3")
+    plans = [Case.read(line).plan_written() for line in lines]
+    assert [len(digests_of({}, each, (), answer="").breaks) for each in plans] == [1, 2]
+
+
+# --- the tool that looks things up ---
+
+OFFERED = (
+    "context_strategy=prune tool_output_pruning=every_turn tool_output_retention_turns=2 recall_tool=True"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        (f"4 turns results 600 {OFFERED}", [True, True, True, False]),
+        (f"now rounds 1 each 60000 {OFFERED}", [True]),
+        (
+            f"3 turns ask 1 rounds 1 each 900 say 1 + now ask 1 window=8000 writes=1600 {OFFERED}",
+            [True, True, False],
+        ),
+        ("4 turns results 600 context_strategy=prune tool_output_pruning=every_turn", [False] * 4),
+        ("now rounds 1 each 60000", [False]),
+    ],
+)
+def test_what_stands_for_a_result_names_it(line: str, named: list[bool]) -> None:
+    """Facts and cut texts bear the name of the whole item, where it can be asked for."""
+    case = Case.read(line)
+    whole = [
+        each.digest
+        for turn in case.conversation.turns
+        for each in turn.entries
+        if is_function_call_output(each.item)
+    ]
+    sent = [str(item["output"]) for item in case.plan().items if is_function_call_output(item)]
+    names = [[reference_of(digest)] * is_named for digest, is_named in zip(whole, named, strict=True)]
+    assert [[*dict.fromkeys(re.findall(r"#\d{6}", text))] for text in sent] == names
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"), [("", "[13 earlier turns"), (" recall_tool=True", "[13 earlier turns (1 to 13)")]
+)
+def test_a_note_says_which_turns_it_is_for(tool: str, said: str) -> None:
+    """Before all turns that are sent, with what the user wrote; by their numbers where they can be asked for."""
+    note = str(planned(f"101 turns context_strategy=prune{tool}").items[1])
+    assert f"{said} omitted to fit the model" in note
+    assert "The user wrote, turn 1:\\n> Q0 word" in note
+
+
+# --- prices, and how much work a plan is ---
+
+
+@pytest.mark.parametrize(
+    ("row", "read", "write"),
+    [
+        ((3e-6, 3e-7, 3.75e-6), 0.1, 1.25),
+        ((3.0, 0.303, 3.762), 0.1, 1.25),
+        ((2e-6, 5e-7, None), 0.25, 1.0),
+        ((2e-6, None, None), 1.0, 1.0),
+        ((0.0, 0.0, 0.0), 1.0, 1.0),
+        ((None, None, None), 1.0, 1.0),
+    ],
+)
+def test_prices_are_relative_to_plain_input(row: tuple[float | None, ...], read: float, write: float) -> None:
+    """Rounded to hundredths of it; without a price for reads there is no cache."""
+    assert CachePrices.of(*row) == CachePrices(read, write)
+
+
+@pytest.mark.parametrize(
+    ("read", "write", "accrued_cost", "coming_tokens", "pays"),
+    [
+        (1.0, 1.0, 0, 10, True),
+        (0.1, 1.25, 57_499, 0, False),
+        (0.1, 1.25, 57_500, 0, True),
+        (0.1, 1.25, 27_500, 299_999, False),
+        (0.1, 1.25, 27_500, 300_000, True),
+    ],
+)
+def test_with_a_cheap_cache_a_change_waits(
+    read: float,
+    write: float,
+    accrued_cost: float,
+    coming_tokens: int,
+    pays: bool,  # noqa: FBT001 - the expected verdict
 ) -> None:
-    """From the size or the number of turns at which a summary may be due or made ahead of time."""
-    counter = TokenCounter(ContentCache(), split_words)
-    assert may_need_summaries(whole(talk(turns)), settings, model=MODEL, counter=counter) is needed
+    """Until what was paid, and will be until there is more to change, is what writing the rest anew costs more."""
+    assert CachePrices(read, write).pays(accrued_cost, coming_tokens, 50_000) is pays
 
 
-def test_external_summaries_count_for_the_look_up() -> None:
-    """They are sent before all turns."""
-    counter = TokenCounter(ContentCache(), split_words)
-    chat = replace(whole(talk(50)), external_summaries=(words(12_000),))
-    assert may_need_summaries(chat, ContextSettings(), model=MODEL, counter=counter)
-
-
-@pytest.mark.parametrize(
-    ("message_tokens", "tool_tokens", "advice"),
-    [
-        (30_000, 98_000, "Shorten your message or its attachments, or send them in parts."),
-        (10, 120_000, "Choose a model with a larger window."),
-    ],
-)
-def test_a_refusal_names_what_the_user_can_change(message_tokens: int, tool_tokens: int, advice: str) -> None:
-    """Not the built-in tools, though they are the largest: the user did not choose them, and they were called."""
-    called = [user("q"), call("c1", name="clock"), output("c1", "noon"), answer("It is noon.")]
-    chat = history(called, [user(words(message_tokens))])
-    tools = ({"name": "clock", "description": words(tool_tokens)},)
-    crowded = replace(whole(chat), tools=tools, optional_tools=frozenset({"clock"}))
-    with pytest.raises(ContextOverflow) as refused:
-        plan_of(crowded, PRUNE)
-    assert refused.value.shares[0].name == "built-in tools"
-    line = refused.value.user_message
-    assert line.endswith(f" {advice}")
-    assert ("The largest part that you can change is: latest message" in line) == (message_tokens > 10)
-    assert "tools" not in line
+def test_a_cheap_cache_is_shared_with_summary_requests() -> None:
+    """Up to a quarter of the input price, reading the whole chat costs less than reading its old turns alone."""
+    assert [CachePrices(read, 1.0).shares_cache for read in (0.1, 0.25, 0.26, 1.0)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,38 +246,33 @@ class CountingPrices(CachePrices):
 
     priced: list[int] = field(default_factory=list)
 
-    def waiting_cost(self, prunable_tokens: int) -> float:
+    def waiting_cost(self, tokens: int) -> float:
         """Count."""
-        self.priced.append(prunable_tokens)
+        self.priced.append(tokens)
         return 0.0
 
 
 @pytest.mark.parametrize(
-    ("turns", "last_tokens", "settings", "simulations"),
+    ("line", "simulations"),
     [
-        (10, 0, ContextSettings(), 0),
-        (69, 0, ContextSettings(), 1),
-        (70, 0, ContextSettings(), 1),
-        (100, 0, ContextSettings(context_strategy="prune"), 1),
-        (10, 120_000, ContextSettings(context_strategy="refuse"), 1),
-        (10, 120_000, ContextSettings(context_strategy="prune"), 2),
-        (10, 120_000, ContextSettings(), 3),
+        ("10 turns", 0),
+        ("69 turns", 1),
+        ("70 turns", 1),
+        ("100 turns context_strategy=prune", 1),
+        ("10 turns + now ask 120000 context_strategy=refuse", 1),
+        ("10 turns + now ask 120000 context_strategy=prune", 2),
+        ("10 turns + now ask 120000", 3),
     ],
-    ids=["fits", "prefetches", "requires", "evicts", "refused", "refused prune", "refused summarize"],
 )
-def test_a_plan_simulates_the_chat_at_most_once(
-    turns: int, last_tokens: int, settings: ContextSettings, simulations: int
-) -> None:
+def test_a_plan_simulates_the_chat_at_most_once(line: str, simulations: int) -> None:
     """Not at all far below any trigger; again only where it does not fit, for each thing that may give way.
 
     That is here: summaries and the record.
     """
-    prices = CountingPrices(0.1, 1.25)
-    chat = talk(turns)
-    if last_tokens:
-        chat = History((*chat.items[:-1], user(words(last_tokens))), chat.turn_of_item)
+    case, prices = Case.read(line), CountingPrices(0.1, 1.25)
+    model = replace(MODEL, prices=prices)
     try:
-        plan_with(chat, settings, replace(MODEL, prices=prices), new_memory(), missing="request")
+        plan(case.conversation, case.settings, model=model, counter=COUNTER, caches=PlanCaches())
     except ContextOverflow:
-        assert last_tokens
-    assert len(prices.priced) == simulations * (turns + 1)
+        assert "120000" in line
+    assert len(prices.priced) == simulations * (case.chat.turn_of_item[-1] + 1)

@@ -1,19 +1,84 @@
-"""Which passages a query finds, and in which order."""
+"""The texts of items, the passages that they are cut into, and which of these a query finds, in which order."""
 
 from __future__ import annotations
 
+import base64
+import json
 import math
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.recall.search import (
+    PASSAGE_CHARACTERS,
     UNIQUE_TERM_BONUS,
     SourceText,
+    item_text,
     make_query,
     new_index,
+    passage_bounds,
     rarity,
     search,
+    texts_of_turns,
 )
+from open_webui_openrouter_pipe.responses.items import Item
+from tests.support.chats import answer, call, output, reasoning, system, user
+from tests.support.rows import rows
+
+CASES = Path(__file__).with_name("searches.txt")
+
+
+def passages(text: str) -> list[str]:
+    """The passages of a text."""
+    return [text[start:end] for start, end in pairwise(passage_bounds(text))]
+
+
+@given(st.text(st.sampled_from("ab \n.。"), max_size=5_000))
+def test_passages_are_all_of_a_text_and_none_is_too_long(text: str) -> None:
+    """Without a gap."""
+    assert "".join(passages(text)) == text
+    assert all(0 < len(passage) <= PASSAGE_CHARACTERS for passage in passages(text))
+
+
+@pytest.mark.parametrize(("mark", "length"), rows(CASES, "marks"))
+def test_a_text_is_cut_at_the_best_mark(mark: str, length: int) -> None:
+    """A paragraph before a line, a line before a sentence, a sentence before a blank."""
+    text = f"{'w ' * 100}w{mark}{'w ' * 200}"
+    assert passages(text)[0] == text[:length]
+
+
+def test_each_item_has_its_author_and_its_text() -> None:
+    """Messages, attached text files, calls with readable arguments, results; no reasoning and no media."""
+    data = base64.b64encode(b"port: 8443").decode()
+    attached = {"type": "input_file", "filename": "a.yaml", "file_data": f"data:text/plain;base64,{data}"}
+    image = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AAAA"}
+    asked: Any = user("Read it.")
+    asked["content"] += [attached, image]
+    arguments = json.dumps({"path": "a.py", "lines": [1, 2], "text": "one\ntwo"})
+    calls = [call("c1", arguments, name="write\nfile"), output("c1", "Done.")]
+    items = [asked, system("Be brief."), reasoning(), *calls, answer("It is done.")]
+    conversation = build_conversation([user("Hello"), *cast("list[Item]", items)], [0, *[1] * len(items)])
+    found = [(each.turn, each.author, each.text) for each in texts_of_turns(conversation.turns)]
+    assert found == [
+        (0, "user", "Hello"),
+        (1, "user", "Read it.\nport: 8443"),
+        (1, "system", "Be brief."),
+        (1, "tool write file", "path: a.py\nlines: [1, 2]\ntext: one\ntwo"),
+        (1, "tool write file", "Done."),
+        (1, "assistant", "It is done."),
+    ]
+
+
+@pytest.mark.parametrize("arguments", ["not JSON", "[1, 2]", '{"a": ', "[" * 100_000], ids=range(4))
+def test_arguments_that_are_no_object_stay_as_they_are(arguments: str) -> None:
+    """Whatever a model wrote."""
+    assert item_text(call("c1", arguments)) == arguments
 
 
 def sources(*texts: str) -> list[SourceText]:
@@ -21,20 +86,22 @@ def sources(*texts: str) -> list[SourceText]:
     return [SourceText(turn, "user", text, text.encode()) for turn, text in enumerate(texts)]
 
 
-def found(query: str, *texts: str, context: tuple[str, ...] = ()) -> list[int]:
-    """The turns whose texts are found, best first."""
-    return [passage.turn for passage, _ in search(sources(*texts), make_query(query, context), new_index())]
+@pytest.mark.parametrize(("asked", "texts", "context", "turns"), rows(CASES, "searches"))
+def test_what_fits_best_is_found_first(
+    asked: str, texts: Sequence[str], context: Sequence[str], turns: Sequence[int]
+) -> None:
+    """Among passages of the conversation alone."""
+    found = search(sources(*texts), make_query(asked, context), new_index())
+    assert [passage.turn for passage, _ in found] == turns
 
 
 def test_the_score_is_the_share_of_the_querys_terms() -> None:
     """Weighted by how rare they are; a word of its own makes a passage worth more, a repeated one does not."""
     texts = ("red boat red", "blue boat", "green boat boat green", "blue red")
-    scores = {
-        passage.text: score for passage, score in search(sources(*texts), make_query("red boat"), new_index())
-    }
+    found = search(sources(*texts), make_query("red boat"), new_index())
     red, boat = math.log(1 + 2.5 / 2.5), math.log(1 + 1.5 / 3.5)
     assert rarity(2, 4) == pytest.approx(red)
-    assert scores == pytest.approx(
+    assert {passage.text: score for passage, score in found} == pytest.approx(
         {
             "red boat red": 1,
             "blue red": red / (red + boat),
@@ -42,57 +109,26 @@ def test_the_score_is_the_share_of_the_querys_terms() -> None:
             "blue boat": boat / (red + boat),
         }
     )
-
-
-def test_passages_are_numbered_over_all_texts() -> None:
-    """Of which some have one, and others several."""
-    long = f"{'filler words. ' * 60}The boat sank."
-    texts = sources("no", "no", long, "no", "a boat")
-    found = [passage for passage, _ in search(texts, make_query("boat"), new_index())]
-    assert sorted((passage.turn, passage.text[-14:]) for passage in found) == [
-        (2, "The boat sank."),
-        (4, "a boat"),
-    ]
-    assert all(texts[each.turn].text[each.start : each.end] == each.text for each in found)
-
-
-def test_a_rare_term_counts_more_than_a_common_one() -> None:
-    """Whatever comes first."""
-    assert found("common rare", "common word here", "common thing here", "rare thing here")[0] == 2
-
-
-def test_equal_ones_come_in_the_order_of_the_conversation() -> None:
-    """And nothing comes that has no term of the question."""
-    assert found("boat", "the boat", "the boat", "the car", "the boat") == [0, 1, 3]
-
-
-def test_the_context_decides_between_equals_and_finds_nothing_alone() -> None:
-    """A passage has a term of the question itself."""
-    texts = ("cost of the boat", "cost of the house", "house of the boat")
-    assert found("cost?", *texts) == [0, 1]
-    assert found("cost?", *texts, context=("the house",)) == [1, 0]
-
-
-def test_a_passage_with_words_of_its_own_comes_first() -> None:
-    """Of lines that repeat each other, the one that differs."""
-    assert found("status", "status all is well", "status all is well", "status grid F28 failed, well")[0] == 2
+    many = sources(*(f"boat number{number}" for number in range(100)))
+    assert len(search(many, make_query("boat"), new_index(), limit=7)) == 7
 
 
 def test_a_long_text_is_found_by_its_passage() -> None:
-    """With the offset at which it starts."""
-    text = f"{'filler words and more. ' * 100}The password is marmalade. {'other words and more. ' * 100}"
-    ((passage, _), *_) = search(sources(text), make_query("Which password?"), new_index())
-    assert "marmalade" in passage.text
-    assert text[passage.start : passage.end] == passage.text
+    """With the offset at which it starts; passages are numbered over all texts."""
+    long = f"{'filler words. ' * 60}The boat sank.{' other words and more' * 60}"
+    texts = sources("no", "no", long, "no", "a boat")
+    found = [passage for passage, _ in search(texts, make_query("boat"), new_index())]
+    assert sorted((passage.turn, "boat" in passage.text) for passage in found) == [(2, True), (4, True)]
+    assert all(texts[each.turn].text[each.start : each.end] == each.text for each in found)
 
 
-def test_nothing_is_found_in_nothing() -> None:
-    """Without texts, without a question."""
-    assert search([], make_query("boat"), new_index()) == []
-    assert search(sources("the boat"), make_query(""), new_index()) == []
-
-
-def test_as_many_are_returned_as_are_wanted() -> None:
-    """The best of all."""
-    texts = [f"boat number{number}" for number in range(100)]
-    assert len(search(sources(*texts), make_query("boat"), new_index(), limit=7)) == 7
+def test_a_text_is_indexed_once() -> None:
+    """A new turn costs its new text only, and an index is bounded by its terms, however many texts pass through."""
+    index, asked = new_index(1_000), make_query("w1x1")
+    for number in range(100):
+        texts = sources(" ".join(f"w{number}x{at}" for at in range(100)))
+        first = search(texts, asked, index)
+        kept = index.texts.get(texts[0].digest)
+        assert search(texts, asked, index) == first
+        assert index.texts.get(texts[0].digest) is kept is not None
+    assert (len(index.texts), len(index.postings)) == (8, 4)

@@ -85,45 +85,35 @@ def test_nothing_else_is_taken_from_a_provider(value: Any) -> None:
     assert without_unusable(drawn(result=value)) == drawn()
 
 
-@pytest.mark.parametrize("value", [None, ""])
-def test_a_picture_that_is_missing_is_nothing_unusable(value: Any) -> None:
-    """As in an item that has failed."""
-    item = drawn(result=value)
+@pytest.mark.parametrize(
+    ("item", "address"),
+    [
+        (drawn(result=None), ""),
+        (drawn(result=""), ""),
+        (drawn(imageUrl="HTTPS://a.example/b.png"), "HTTPS://a.example/b.png"),
+        (cast("Item", {"type": "openrouter:files", "status": "completed", "result": BARE}), ""),
+    ],
+    ids=["missing", "empty", "of the web", "of another kind"],
+)
+def test_an_item_has_an_address_only_for_what_it_draws(item: Item, address: str) -> None:
+    """What is missing is nothing unusable; what a server tool names is drawn from where it is."""
     assert without_unusable(item) is item
-    assert picture_address(item) == ""
-
-
-def test_a_web_address_is_drawn_from_where_it_is() -> None:
-    """It is what a server tool names; nothing is stored of it."""
-    item = drawn(imageUrl="HTTPS://a.example/b.png")
-    assert (without_unusable(item), inline_picture(item)) == (item, "")
-    assert picture_address(item) == "HTTPS://a.example/b.png"
-
-
-def test_a_stored_picture_is_drawn_from_the_host() -> None:
-    """Its path names the file."""
-    assert picture_address(drawn(result=PATH)) == PATH
-    assert host_file_id(PATH) == "0a-1B_2"
-    assert host_file_id(host_file_path("7f")) == "7f"
+    assert (picture_address(item), inline_picture(item)) == (address, "")
 
 
 @pytest.mark.parametrize(
-    "address",
+    ("path", "file_id", "address"),
     [
-        "/api/v1/files/../content",
-        "/api/v1/files/a/b/content",
-        "/api/v1/files//content",
-        f"https://x{PATH}",
-        f"{PATH}?a",
+        (PATH, "0a-1B_2", PATH),
+        (host_file_path("7f"), "7f", "/api/v1/files/7f/content"),
+        ("/api/v1/files/../content", None, ""),
+        ("/api/v1/files/a/b/content", None, ""),
+        ("/api/v1/files//content", None, ""),
+        (f"https://x{PATH}", None, f"https://x{PATH}"),
+        (f"{PATH}?a", None, ""),
     ],
 )
-def test_only_the_path_of_a_file_names_one(address: str) -> None:
-    """Nothing that only looks like it."""
-    assert host_file_id(address) is None
-    assert picture_address(drawn(result=address)) in {"", address if address.startswith("https:") else ""}
-
-
-def test_other_items_hold_no_picture() -> None:
-    """Their fields of these names are something else."""
-    item = cast("Item", {"type": "openrouter:files", "status": "completed", "result": BARE})
-    assert (inline_picture(item), picture_address(item)) == ("", "")
+def test_only_the_path_of_a_file_of_the_host_names_one(path: str, file_id: str | None, address: str) -> None:
+    """A stored picture is drawn from there; nothing else that only looks like it."""
+    assert host_file_id(path) == file_id
+    assert picture_address(drawn(result=path)) == address

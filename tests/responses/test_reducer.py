@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from open_webui_openrouter_pipe.responses.drafts import flat_annotation
 from open_webui_openrouter_pipe.responses.effects import (
     Effect,
     ItemAmended,
@@ -23,6 +23,7 @@ from open_webui_openrouter_pipe.responses.effects import (
 from open_webui_openrouter_pipe.responses.failure import Failure
 from open_webui_openrouter_pipe.responses.reducer import Reducer, reduce_response
 from tests.responses.streams import event, events, message, short
+from tests.support.growth import MAX_GROWTH, growth
 from tests.support.rows import rows
 from tests.support.wire import RECORDINGS, events_of, recording, reduce
 
@@ -64,26 +65,26 @@ def test_a_repeated_call_stays_one(title: str, steps: str) -> None:
     assert [type(each) for each in reduce(events(steps))].count(ItemStarted) == 1, title
 
 
-def seconds_to_end(items: int, output_type: str) -> float:
-    """The processor time of a terminal event in which so many items have other ids, the best of three."""
-    best = float("inf")
-    for _ in range(3):
-        reducer = Reducer()
-        for number in range(items):
-            reducer.feed(event(f"done m#a{number}:{number}/{number}"))
-        end = event(f"completed {' '.join(f'm#b{number}:{number}' for number in reversed(range(items)))}")
-        for each in end["response"]["output"]:
-            each["type"] = output_type
-        started_at = time.process_time()
-        reducer.feed(end)
-        best = min(best, time.process_time() - started_at)
-    return best
-
-
 @pytest.mark.parametrize("output_type", ["message", "novelty"])
 def test_matching_many_items_takes_linear_time(output_type: str) -> None:
-    """Eight times the items take about eight times as long, not the 64 times of comparing each with each."""
-    assert seconds_to_end(1200, output_type) < 24 * seconds_to_end(150, output_type)
+    """A terminal event may give other ids to all of them; each is not compared with each."""
+
+    def end(text: str) -> None:
+        reducer, numbers = Reducer(), range(len(text) // 32)
+        for number in numbers:
+            reducer.feed(event(f"done m#a{number}:{number}/{number}"))
+        ended = event(f"completed {' '.join(f'm#b{number}:{number}' for number in reversed(numbers))}")
+        for each in ended["response"]["output"]:
+            each["type"] = output_type
+        reducer.feed(ended)
+
+    assert growth(end, "x".__mul__) < MAX_GROWTH
+
+
+@pytest.mark.parametrize(("annotation", "flat"), rows(STREAMS.with_name("frames.txt"), "annotations"))
+def test_annotations_are_brought_into_one_form(annotation: Any, flat: dict[str, Any] | None) -> None:
+    """Nested and flat citations become flat ones with a title; what cannot be one is omitted."""
+    assert flat_annotation(annotation) == flat
 
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "//a.test", "file:///a"])

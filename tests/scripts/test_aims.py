@@ -19,9 +19,10 @@ from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, Mode
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.summaries.segments import Segment
 from open_webui_openrouter_pipe.summaries.summary import Summary
-from scripts.benchmarks._aims import LISTS, THRIFTY
 from scripts.benchmarks._chats import Chat, Shape, message, text_of, write_chat
-from scripts.benchmarks._ways import (
+from scripts.benchmarks.aims import (
+    LISTS,
+    THRIFTY,
     Stage,
     fixed_threshold,
     own_policies,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scripts import budgets, carriers
+from scripts import budgets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,7 +119,7 @@ def test_a_function_takes_two_values_of_a_turn_at_most(tmp_path: Path) -> None:
     for name, source in sources.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(source, "utf-8")
-    assert list(carriers.findings(tmp_path, owners)) == [
+    assert list(budgets.carriers(tmp_path, owners)) == [
         ("turn has no class Answer yet", False),
         ("app.py:1: far takes Call, Plan, Request; 2 are allowed", True),
     ]

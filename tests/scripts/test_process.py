@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scripts.launch.process import LaunchError, Program, require_free_port
+from scripts.launch.process import LaunchError, Program
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -60,16 +60,9 @@ def test_stopping_takes_the_children_along(tmp_path: Path, manner: str) -> None:
     with start(tmp_path, PARENT, manner) as program:
         child = child_of(program)
         assert (program.running, lives(child)) == (True, True)
+    program.stop()  # twice does no harm
     assert not program.running
     wait_until(lambda: not lives(child))  # it ends a moment after it is told to
-
-
-def test_stopping_twice_does_no_harm(tmp_path: Path) -> None:
-    """A program that has ended may be stopped again."""
-    program = start(tmp_path, "")
-    program.stop()
-    program.stop()
-    assert not program.running
 
 
 def test_waiting_for_a_port_ends_when_the_program_listens(tmp_path: Path, free_port: int) -> None:
@@ -93,13 +86,3 @@ def test_waiting_for_a_port_says_why_it_was_in_vain(
     message = said.format(port=free_port)
     with start(tmp_path, code) as program, pytest.raises(LaunchError, match=message):
         program.wait_for_port(free_port, seconds)
-
-
-def test_a_port_in_use_is_refused_with_the_remedy(free_port: int) -> None:
-    """The message names the port and what to do; the same port is fine once it is free."""
-    with (
-        socket.create_server(("127.0.0.1", free_port)),
-        pytest.raises(LaunchError, match=rf"port {free_port} .*; choose another with --port"),
-    ):
-        require_free_port("127.0.0.1", free_port, "choose another with --port")
-    require_free_port("127.0.0.1", free_port, "choose another with --port")

@@ -13,7 +13,7 @@ from tests.support.sizes import ALWAYS, THOROUGH, is_thorough
     ("test", "markers", "expected"),
     [
         ("tests/history/test_build.py::test_a", [], False),
-        ("tests/store/test_ledger.py::test_a[postgres]", ["servers"], True),
+        ("tests/store/test_bills.py::test_a[postgres]", ["servers"], True),
         (f"{ALWAYS[0]}test_a", ["servers"], False),
         ("tests/live/test_page.py::test_a", ["live", "browser"], True),
         ("tests/live/test_chat.py::test_a", ["live"], False),

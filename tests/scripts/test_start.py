@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from scripts.launch import openwebui
+from scripts.launch.process import require_free_port
 from scripts.paths import ROOT
 from tests.support.waiting import LIMIT_SECONDS
 
@@ -40,6 +41,7 @@ def test_a_taken_port_is_refused_before_anything_starts(tmp_path: Path, free_por
     assert done.returncode == 1
     assert f"error: port {free_port} on 127.0.0.1 cannot be used" in done.stderr
     assert not data.exists()
+    require_free_port("127.0.0.1", free_port, "it is free again")
 
 
 def test_an_open_address_is_shown_as_this_machine() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import secrets
-import subprocess
 import threading
 import time
 from contextlib import aclosing
@@ -14,20 +13,19 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from redis import Redis as Client
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from open_webui_openrouter_pipe.store.cache import GuardedRedis
 from open_webui_openrouter_pipe.store.database import Database
 from scripts.harness.database import open_database
-from scripts.harness.servers import unused_port
+from scripts.harness.servers import RedisServer, unused_port
 from tests.store.workers import PATIENT_SECONDS, Servers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
     from multiprocessing.context import ForkServerContext
     from pathlib import Path
 
-    from scripts.harness.servers import PostgresServer, RedisServer
+    from scripts.harness.servers import PostgresServer
 
 
 @pytest.fixture(scope="session")
@@ -102,29 +100,21 @@ def guarded_redis(redis_client: Redis, redis_prefix: str) -> GuardedRedis:
     return GuardedRedis(cast("Any", redis_client), prefix=redis_prefix, timeout_seconds=PATIENT_SECONDS)
 
 
+class RedisNode(RedisServer):
+    """The only node of a cluster."""
+
+    def command(self) -> list[str]:
+        """With a port for other nodes, of which there are none."""
+        return [*super().command(), "--cluster-enabled", "yes", "--cluster-port", str(unused_port())]
+
+
 @pytest.fixture(scope="session")
 def redis_cluster_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A cluster of a single node that holds all slots: enough to refuse what a cluster refuses."""
-    port, bus = unused_port(), unused_port()
-    words = ["--port", str(port), "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--save", ""]
-    words += ["--cluster-port", str(bus), "--dir", str(tmp_path_factory.mktemp("cluster"))]
-    process = subprocess.Popen(["redis-server", *words], stdout=subprocess.DEVNULL)
-    with Client(port=port) as client:
-        _wait_for(process, lambda: bool(client.ping()))
+    server = RedisNode(tmp_path_factory.mktemp("cluster"))
+    with Client.from_url(server.url) as client:
         client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        _wait_for(process, lambda: b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO"))
-    yield f"redis://127.0.0.1:{port}/0"
-    process.terminate()
-    process.wait(15)
-
-
-def _wait_for(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
-    """Wait until a server that has just been started is ready."""
-    while process.poll() is None:
-        try:
-            if condition():
-                return
-        except RedisError:
-            pass
-        time.sleep(0.05)
-    raise RuntimeError("the cluster does not start")
+        while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
+            time.sleep(0.05)
+    yield server.url
+    server.stop()

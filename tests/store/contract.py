@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ import sqlalchemy as sa
 from open_webui_openrouter_pipe.errors import StoreError
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact
 from open_webui_openrouter_pipe.ports import Artifact, LoadedArtifacts
-from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts, seal
+from open_webui_openrouter_pipe.store.artifacts import MAX_ITEM_BYTES, SealedArtifacts, seal
 from open_webui_openrouter_pipe.store.database import Database
 from open_webui_openrouter_pipe.store.schema import SealedRow
 from open_webui_openrouter_pipe.store.sealing import Keyring, encode_item
@@ -80,84 +79,54 @@ class StoreContract:
     @pytest.fixture
     def store(self, rows: RowStore) -> SealedArtifacts:
         """The engine's store over the rows under test."""
-        return SealedArtifacts(rows, KEYRING, ArtifactLimits(item_bytes=1_000_000), clock=lambda: NOW)
+        return SealedArtifacts(rows, KEYRING)
 
     async def test_what_is_put_is_loaded_byte_for_byte(self, store: SealedArtifacts) -> None:
-        """Key order, numbers, lone surrogates and control characters survive."""
+        """In the order of the ids, of which each counts once; what was never put is missing."""
         put = [artifact(number) for number in range(len(ITEMS))]
         await store.put(put)
-        loaded = await store.load("ada", [each.id for each in put])
-        assert loaded == LoadedArtifacts({each.id: each for each in put})
-        written = [json.dumps(each.item) for each in put]
-        assert [json.dumps(each.item) for each in loaded.artifacts.values()] == written
-
-    async def test_artifacts_are_loaded_in_the_order_of_the_ids(self, store: SealedArtifacts) -> None:
-        """The database's order never shows; an id that is named twice counts once."""
-        await store.put([artifact(1), artifact(2), artifact(3)])
-        ids = [artifact(number).id for number in (3, 1, 3, 2)]
-        loaded = await store.load("ada", ids)
-        assert list(loaded.artifacts) == [ids[0], ids[1], ids[3]]
-
-    async def test_an_unknown_id_is_missing(self, store: SealedArtifacts) -> None:
-        """What was never put is missing, and does not hide what is stored."""
-        await store.put([artifact(1)])
-        loaded = await store.load("ada", [artifact(1).id, artifact(2).id])
-        assert loaded == LoadedArtifacts({artifact(1).id: artifact(1)}, {artifact(2).id: MissingArtifact()})
-
-    async def test_another_user_finds_nothing(self, store: SealedArtifacts) -> None:
-        """A copied marker finds nothing, also after its owner has just used it."""
-        await store.put([artifact(1)])
-        await store.load("ada", [artifact(1).id])
-        assert await store.load("eve", [artifact(1).id]) == LoadedArtifacts(
-            {}, {artifact(1).id: MissingArtifact()}
+        loaded = await store.load("ada", [artifact(number).id for number in (3, 1, 9, 3, 2, 0, 4)])
+        found = [put[number] for number in (3, 1, 2, 0, 4)]
+        assert loaded == LoadedArtifacts(
+            {each.id: each for each in found}, {artifact(9).id: MissingArtifact()}
         )
+        assert [json.dumps(each.item) for each in loaded.artifacts.values()] == [
+            json.dumps(each.item) for each in found
+        ]
+        assert list(loaded.artifacts) == [each.id for each in found]
 
-    async def test_another_user_deletes_nothing(self, store: SealedArtifacts) -> None:
-        """Only the owner's rows are deleted."""
-        await store.put([artifact(1)])
-        await store.delete("eve", [artifact(1).id])
-        assert (await store.load("ada", [artifact(1).id])).artifacts == {artifact(1).id: artifact(1)}
-
-    async def test_another_user_replaces_nothing(self, store: SealedArtifacts) -> None:
-        """The same id of two users names two artifacts."""
-        mine, other = artifact(1), artifact(1, ITEMS[2], user_id="eve")
-        await store.put([mine, other])
+    async def test_another_user_neither_finds_nor_replaces_nor_deletes(self, store: SealedArtifacts) -> None:
+        """Also after the owner has just used it; the same id of two users names two artifacts."""
+        mine, hers = artifact(1), artifact(1, ITEMS[2], user_id="eve")
+        await store.put([mine])
+        await store.load("ada", [mine.id])
+        missing = LoadedArtifacts({}, {mine.id: MissingArtifact()})
+        assert await store.load("eve", [mine.id]) == missing
+        await store.put([hers])
+        assert (await store.load("eve", [mine.id])).artifacts == {mine.id: hers}
+        await store.delete("eve", [mine.id])
+        assert await store.load("eve", [mine.id]) == missing
         assert (await store.load("ada", [mine.id])).artifacts == {mine.id: mine}
-        assert (await store.load("eve", [mine.id])).artifacts == {mine.id: other}
 
-    async def test_a_later_put_replaces_an_earlier_one(self, store: SealedArtifacts) -> None:
-        """Also when the earlier one was loaded in between."""
-        await store.put([artifact(1)])
-        await store.load("ada", [artifact(1).id])
-        await store.put([artifact(1, ITEMS[3])])
-        assert (await store.load("ada", [artifact(1).id])).artifacts == {
-            artifact(1).id: artifact(1, ITEMS[3])
-        }
-
-    async def test_a_deleted_artifact_is_missing(self, store: SealedArtifacts) -> None:
-        """Deleting works at once, may be repeated, and leaves the other artifacts."""
-        await store.put([artifact(1), artifact(2)])
-        await store.load("ada", [artifact(1).id])
+    async def test_the_last_put_or_deletion_counts(self, store: SealedArtifacts) -> None:
+        """At once, also when the artifact was loaded in between; a deletion may be repeated, and leaves the others."""
+        first, later, second = artifact(1), artifact(1, ITEMS[3]), artifact(2)
+        await store.put([first, second])
+        for put in (first, later):
+            await store.put([put])
+            assert (await store.load("ada", [put.id])).artifacts == {put.id: put}
         for _ in range(2):
-            await store.delete("ada", [artifact(1).id, artifact(9).id])
-        loaded = await store.load("ada", [artifact(1).id, artifact(2).id])
-        assert loaded == LoadedArtifacts({artifact(2).id: artifact(2)}, {artifact(1).id: MissingArtifact()})
+            await store.delete("ada", [first.id, artifact(9).id])
+        remaining = LoadedArtifacts({second.id: second}, {first.id: MissingArtifact()})
+        assert await store.load("ada", [first.id, second.id]) == remaining
+        await store.put([first])
+        assert (await store.load("ada", [first.id])).artifacts == {first.id: first}
 
-    async def test_a_deleted_id_may_be_put_again(self, store: SealedArtifacts) -> None:
-        """A deletion does not outlive a later put."""
-        await store.put([artifact(1)])
-        await store.delete("ada", [artifact(1).id])
-        await store.put([artifact(1)])
-        assert (await store.load("ada", [artifact(1).id])).artifacts == {artifact(1).id: artifact(1)}
-
-    async def test_empty_lists_do_nothing(self, store: SealedArtifacts) -> None:
-        """An empty put, load or delete is not an error."""
+    async def test_a_list_may_be_empty_or_longer_than_parameter_limits(self, store: SealedArtifacts) -> None:
+        """A list of ids may be longer than a statement's parameters (SQLite 32,766, PostgreSQL 65,535)."""
         await store.put([])
         await store.delete("ada", [])
         assert await store.load("ada", []) == LoadedArtifacts()
-
-    async def test_a_list_may_be_longer_than_parameter_limits(self, store: SealedArtifacts) -> None:
-        """A list of ids may be longer than a statement's parameters (SQLite 32,766, PostgreSQL 65,535)."""
         await store.put([artifact(1)])
         ids = [artifact(number).id for number in range(70_000)]
         loaded = await store.load("ada", ids)
@@ -167,18 +136,7 @@ class StoreContract:
 
     async def test_one_bad_artifact_stores_none(self, store: SealedArtifacts) -> None:
         """All or nothing: an item over the limit, or one that is not JSON, rejects the whole put."""
-        for bad in ({"type": "x", "text": "y" * 1_000_000}, {"type": "x", "text": object()}):
+        for bad in ({"type": "x", "text": "y" * MAX_ITEM_BYTES}, {"type": "x", "text": object()}):
             with pytest.raises(StoreError):
                 await store.put([artifact(1), artifact(2, bad)])
         assert (await store.load("ada", [artifact(1).id])).artifacts == {}
-
-    async def test_many_puts_and_loads_at_once(self, store: SealedArtifacts) -> None:
-        """Requests of several chats do not affect each other."""
-
-        async def chat(number: int) -> None:
-            mine = [artifact(number * 100 + each, user_id=f"user{number}") for each in range(20)]
-            await store.put(mine)
-            loaded = await store.load(f"user{number}", [each.id for each in mine])
-            assert loaded == LoadedArtifacts({each.id: each for each in mine})
-
-        await asyncio.gather(*(chat(number) for number in range(10)))

@@ -65,19 +65,28 @@ class FakeRedis:
         self.values: dict[str, bytes] = {}
         self.commands = 0
         self.down = self.silent = False
+        self._new: dict[str, bytes] = {}
 
     async def mget(self, keys: Sequence[str]) -> list[bytes | None]:
         await self._answer()
         return [self.values.get(key) for key in keys]
 
-    def pipeline(self, *, transaction: bool) -> FakePipeline:
+    def pipeline(self, *, transaction: bool) -> FakeRedis:
+        """Itself: what is set is there when the pipeline is executed."""
         assert not transaction
-        return FakePipeline(self)
+        self._new = {}
+        return self
 
-    async def take(self, values: Sequence[tuple[str, bytes]]) -> None:
-        """Set all the values of a pipeline."""
+    def set(self, name: str, value: bytes, *, ex: int, nx: bool) -> FakeRedis:
+        assert ex > 0
+        if not (nx and name in self.values):
+            self._new[name] = value
+        return self
+
+    async def execute(self) -> list[bool]:
         await self._answer()
-        self.values.update(values)
+        self.values |= self._new
+        return [True] * len(self._new)
 
     async def _answer(self) -> None:
         self.commands += 1
@@ -85,21 +94,3 @@ class FakeRedis:
             raise ConnectionError("down")
         if self.silent:
             await asyncio.Event().wait()
-
-
-class FakePipeline:
-    """Sets all its values at once."""
-
-    def __init__(self, redis: FakeRedis) -> None:
-        self._redis = redis
-        self._new: list[tuple[str, bytes]] = []
-
-    def set(self, name: str, value: bytes, *, ex: int, nx: bool) -> FakePipeline:
-        assert ex > 0
-        if not (nx and name in self._redis.values):
-            self._new.append((name, value))
-        return self
-
-    async def execute(self) -> list[bool]:
-        await self._redis.take(self._new)
-        return [True] * len(self._new)

@@ -113,16 +113,6 @@ class SummariesContract:
         found = [await store.find(user, chains(0, 5), chat_id="chat-1") for user in ("ada", "eve")]
         assert found == [{segment(0, 5): summary("again")}, {segment(0, 5): summary("hers")}]
 
-    async def test_conversations_of_any_length(self, store: Summaries) -> None:
-        """Five thousand turns; the database's limit of parameters does not count."""
-        kept = [stored(start, start + 50) for start in range(0, 5000, 50)]
-        for each in kept:
-            await store.keep(each)
-        found = await store.find("ada", chains(*range(5001)), chat_id="chat-1")
-        assert found.keys() == {each.segment for each in kept}
-        many = [*chains(*range(70_000, 140_000)), *chains(0, 50)]
-        assert (await store.find("ada", many, chat_id="chat-1")).keys() == {segment(0, 50)}
-
     async def test_one_of_many_callers_may_make_it(self, store: Summaries, clock: Clock) -> None:
         """Until the claim ends by itself, or is given back; other segments, and other users', are other claims."""
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
-from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
 from open_webui_openrouter_pipe.store.sealing import Keyring
 from scripts.harness.database import open_database
-from tests.store.contract import KEYRING, NOW, artifact, sql_rows
+from tests.store.contract import KEYRING, artifact, sql_rows
 from tests.support.pages import blocks
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from open_webui_openrouter_pipe.ports import Artifact
 
 pytestmark = pytest.mark.anyio
@@ -25,26 +27,20 @@ pytestmark = pytest.mark.anyio
 STORED = [artifact(number) for number in range(5)]
 
 
-def store(database: Database, keyring: Keyring = KEYRING) -> SealedArtifacts:
+@asynccontextmanager
+async def opened(url: str, keyring: Keyring = KEYRING) -> AsyncIterator[SealedArtifacts]:
     """The engine's store on a database."""
-    return SealedArtifacts(
-        sql_rows(database), keyring, ArtifactLimits(item_bytes=1_000_000), clock=lambda: NOW
-    )
-
-
-async def write(url: str, number: int) -> None:
-    """Store so many artifacts."""
     database = open_database(url)
-    await store(database).put(STORED[:number])
+    yield SealedArtifacts(sql_rows(database), keyring)
     await database.aclose()
 
 
-async def readable(url: str, keyring: Keyring = KEYRING) -> list[Artifact]:
-    """The artifacts that are in a database, and open."""
-    database = open_database(url)
-    loaded = await store(database, keyring).load("ada", [each.id for each in STORED])
-    await database.aclose()
-    return list(loaded.artifacts.values())
+async def readable(url: str) -> list[Artifact]:
+    """The artifacts that are in a database, and open; with another key none does."""
+    ids = [each.id for each in STORED]
+    async with opened(url) as store, opened(url, Keyring(["another secret"])) as other:
+        assert (await other.load("ada", ids)).artifacts == {}
+        return list((await store.load("ada", ids)).artifacts.values())
 
 
 def run(beginning: str, folder: Path, **variables: str) -> None:
@@ -65,23 +61,21 @@ def restore(folder: Path) -> None:
 @pytest.mark.servers
 async def test_a_backup_of_postgresql_is_restored(postgres_url: str, tmp_path: Path) -> None:
     """Over what has been written since."""
-    await write(postgres_url, 3)
-    run("pg_dump", tmp_path, DATABASE_URL=postgres_url)
-    await write(postgres_url, 5)
+    async with opened(postgres_url) as store:
+        await store.put(STORED[:3])
+        run("pg_dump", tmp_path, DATABASE_URL=postgres_url)
+        await store.put(STORED)
     assert await readable(postgres_url) == STORED
     run("pg_restore", tmp_path, DATABASE_URL=postgres_url)
     assert await readable(postgres_url) == STORED[:3]
-    assert await readable(postgres_url, Keyring(["another secret"])) == []
 
 
 async def test_a_backup_of_sqlite_is_restored(tmp_path: Path) -> None:
     """Made while the server has the file open, and what it wrote is not yet in the file alone."""
     url = f"sqlite:///{tmp_path}/webui.db"
-    database = open_database(url)
-    await store(database).put(STORED[:3])
-    run("python -c", tmp_path)
-    await database.aclose()
-    await write(url, 5)
+    async with opened(url) as store:
+        await store.put(STORED[:3])
+        run("python -c", tmp_path)
+        await store.put(STORED)
     restore(tmp_path)
     assert await readable(url) == STORED[:3]
-    assert await readable(url, Keyring(["another secret"])) == []

@@ -37,24 +37,6 @@ async def test_what_was_learned_survives_a_restart(
     assert learned.constant_tokens > 0 or counts is COUNTS
 
 
-async def test_mostly_media_teaches_nothing(sqlite_database: Database) -> None:
-    """Nothing is known, and nothing is written."""
-    calibrations = StoredCalibrations(sqlite_database)
-    assert await calibrations.find("vendor/model") is None
-    calibrations.learn("vendor/model", TokenCounts(text=20, media=900), 60)
-    await calibrations.aclose()
-    assert await StoredCalibrations(sqlite_database).find("vendor/model") is None
-
-
-async def test_nothing_is_learned_while_the_database_is_unavailable(unavailable_database: Database) -> None:
-    """What little a worker could learn by itself must not replace what is stored."""
-    calibrations = StoredCalibrations(unavailable_database)
-    assert await calibrations.find("vendor/model") is None
-    calibrations.learn("vendor/model", COUNTS, 15_000)
-    await calibrations.aclose()
-    assert await calibrations.find("vendor/model") is None
-
-
 async def test_whatever_the_database_raises_nothing_is_known(
     sqlite_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from open_webui_openrouter_pipe.store.artifacts import ArtifactLimits, SealedArtifacts
-from open_webui_openrouter_pipe.store.kept import SealedSummaries, SummaryRows
+from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
 from scripts.harness.database import open_database
 from tests.store.contract import KEYRING, sql_rows
-from tests.store.summary_contract import chains, segment
 from tests.store.workers import (
     ARTIFACTS_OF_A_TURN,
     Servers,
-    claim_segments,
     live_through_outages,
     run_workers,
     write_until_killed,
@@ -41,7 +38,7 @@ async def test_no_marker_without_its_artifact(
     """A process that is killed at any of fifty points leaves no marker whose artifact is not in the database."""
     chance, markers = random.Random(50), tmp_path / "markers"
     database = open_database(servers.database_url, schema=servers.schema)
-    store = SealedArtifacts(sql_rows(database), KEYRING, ArtifactLimits(load_bytes=1 << 40))
+    store = SealedArtifacts(sql_rows(database), KEYRING)
     await store.load("ada", ["any"])
     for point in range(50):
         first, seen_bytes = point * 1_000_000, _size(markers)
@@ -72,21 +69,6 @@ def _wait_for_lines(path: Path, seen_bytes: int, writer: ForkServerProcess) -> N
     while _size(path) <= seen_bytes:
         assert writer.is_alive(), "the writer does not write"
         time.sleep(0.002)
-
-
-async def test_workers_make_each_summary_once(
-    processes: ForkServerContext, tmp_path: Path, servers: Servers
-) -> None:
-    """Four workers ask for the same forty segments at once: each is made once."""
-    journal = tmp_path / "claims"
-    database = open_database(servers.database_url, schema=servers.schema)
-    store = SealedSummaries(SummaryRows(database), KEYRING)
-    await store.find("ada", chains(0, 1), chat_id="chat-1")
-    await run_workers(processes, claim_segments, [(servers, journal, number, 40) for number in range(4)])
-    assert sorted(map(int, _lines(journal))) == list(range(40))
-    found = await store.find("ada", chains(*range(41)), chat_id="chat-1")
-    assert found.keys() == {segment(0, number + 1) for number in range(40)}
-    await database.aclose()
 
 
 @pytest.mark.servers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +12,6 @@ from open_webui_openrouter_pipe.store.kept import MAX_PROMPT_BYTES, PromptRows, 
 from open_webui_openrouter_pipe.store.sealing import ItemTooLarge, Keyring
 from open_webui_openrouter_pipe.store.table import STAMP_INTERVAL_SECONDS
 from tests.store.contract import KEYRING, NOW, Clock, statements_of
-
-if TYPE_CHECKING:
-    from open_webui_openrouter_pipe.store.database import Database
 
 pytestmark = pytest.mark.anyio
 
@@ -37,9 +33,12 @@ def prompts(rows: PromptRows) -> SealedPrompts:
     return SealedPrompts(rows, KEYRING)
 
 
-async def test_a_prompt_takes_the_place_of_the_one_that_was_known(prompts: SealedPrompts) -> None:
-    """And of no other: whoever comes later, or knew an older one, gets what is kept."""
+async def test_a_prompt_takes_the_place_of_the_one_that_was_known(
+    database: Database, prompts: SealedPrompts
+) -> None:
+    """And of no other: whoever comes later, or knew an older one, gets what is kept; the first, in one statement."""
     assert await prompts.find(OWNER) is None
+    seen = statements_of(database)
     for prompt, known, kept in (
         (FIRST, None, FIRST),
         (OTHER, None, FIRST),
@@ -48,24 +47,20 @@ async def test_a_prompt_takes_the_place_of_the_one_that_was_known(prompts: Seale
     ):
         assert await prompts.keep(OWNER, prompt, instead_of=known) == kept
         assert await prompts.find(OWNER) == kept
+    assert [statement.split()[0] for statement in seen[:2]] == ["INSERT", "SELECT"]
 
 
 async def test_of_workers_that_keep_at_once_one_wins(database: Database) -> None:
     """All of them get the same."""
     workers = [SealedPrompts(PromptRows(database), KEYRING) for _ in range(8)]
-
-    async def keep_all(text: str, known: KeptPrompt | None) -> KeptPrompt:
-        kept = await asyncio.gather(
-            *(
-                worker.keep(OWNER, KeptPrompt(f"{text} {number}"), instead_of=known)
-                for number, worker in enumerate(workers)
-            )
-        )
-        assert len(set(kept)) == 1
-        return kept[0]
-
-    first = await keep_all("old", None)
-    assert (await keep_all("new", first)).text.startswith("new")
+    known = None
+    for text in ("old", "new"):
+        given = [KeptPrompt(f"{text} {number}") for number in range(8)]
+        works = [
+            worker.keep(OWNER, new, instead_of=known) for worker, new in zip(workers, given, strict=True)
+        ]
+        (known,) = set(await asyncio.gather(*works))
+        assert known in given
 
 
 @pytest.mark.parametrize("moved", [{"user_id": "eve"}, {"chat_id": "chat-2"}, {"model": "preset"}])
@@ -85,14 +80,18 @@ async def test_only_its_owner_finds_it(
     assert await prompts.find(other) == OTHER
 
 
-async def test_a_row_shows_nothing_of_the_prompt(prompts: SealedPrompts, rows: PromptRows) -> None:
-    """And one of another key counts as none."""
-    await prompts.keep(OWNER, FIRST, instead_of=None)
+async def test_a_row_shows_nothing_of_the_prompt_and_its_use_is_stamped(database: Database) -> None:
+    """So that the prompt of a chat in use is not swept; one of another key counts as none."""
+    rows = PromptRows(database, clock=(clock := Clock()))
+    await SealedPrompts(rows, KEYRING).keep(OWNER, FIRST, instead_of=None)
     row = await rows.get(KEY)
     assert row is not None
-    assert b"ten" not in row.payload
-    assert (row.key_id, row.created, row.last_used) == (KEYRING.first_id, NOW, NOW)
+    assert (b"ten" in row.payload, row.key_id) == (False, KEYRING.first_id)
+    assert (row.created, row.last_used) == (NOW, NOW)
+    clock.now += STAMP_INTERVAL_SECONDS
     assert await SealedPrompts(rows, Keyring(["another"])).find(OWNER) is None
+    await rows.idle()
+    assert (await rows.get(KEY) or row).last_used == clock.now
 
 
 async def test_a_long_prompt_is_kept_whole(prompts: SealedPrompts) -> None:
@@ -102,25 +101,3 @@ async def test_a_long_prompt_is_kept_whole(prompts: SealedPrompts) -> None:
     assert await prompts.find(OWNER) == long
     with pytest.raises(ItemTooLarge):
         await prompts.keep(OWNER, KeptPrompt("x" * MAX_PROMPT_BYTES), instead_of=long)
-
-
-async def test_a_find_is_one_query_and_the_first_keep_one_statement(
-    database: Database, prompts: SealedPrompts
-) -> None:
-    """A request pays for no more."""
-    await prompts.find(OWNER)
-    seen = statements_of(database)
-    await prompts.keep(OWNER, FIRST, instead_of=None)
-    await prompts.find(OWNER)
-    assert [statement.split()[0] for statement in seen] == ["INSERT", "SELECT"]
-
-
-async def test_a_use_is_stamped(sqlite_database: Database) -> None:
-    """So that the prompt of a chat in use is not swept."""
-    rows = PromptRows(sqlite_database, clock=(clock := Clock()))
-    prompts = SealedPrompts(rows, KEYRING)
-    await prompts.keep(OWNER, FIRST, instead_of=None)
-    clock.now += STAMP_INTERVAL_SECONDS
-    await prompts.find(OWNER)
-    await rows.idle()
-    assert [row.last_used for row in await rows.find("ada", KEY[1:])] == [clock.now]

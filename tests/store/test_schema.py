@@ -7,7 +7,6 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -25,20 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 VERSION = define_tables(None).count()
-
-
-NAMES = (
-    "artifact",
-    "summary",
-    "audit",
-    "calibration",
-    "lease",
-    "schema",
-    "ledger",
-    "spending",
-    "hold",
-    "prompt",
-)
 
 
 async def found_in(database: Database) -> dict[str, tuple[list[str], list[str]]]:
@@ -70,13 +55,6 @@ def expected() -> dict[str, tuple[list[str], list[str]]]:
 async def versions(database: Database) -> list[int]:
     """What the version table holds."""
     return [version for (version,) in await database.fetch(sa.select(database.tables.version.c.version))]
-
-
-def test_names_are_fixed() -> None:
-    """Nobody else's table in the host's database has our prefix, and a later release can name the indexes."""
-    assert expected().keys() == {f"openrouter_pipe_{name}" for name in NAMES}
-    indexes = [f"ix_openrouter_pipe_artifact_{column}" for column in ("chat_id", "last_used")]
-    assert expected()["openrouter_pipe_artifact"][1] == indexes
 
 
 async def test_the_tables_are_created_at_first_use(database: Database) -> None:
@@ -205,17 +183,3 @@ async def test_workers_may_start_at_once(servers: Servers) -> None:
     assert [len((await sql_rows(each).load("ada", ids)).rows) for each in workers] == [8] * 8
     for each in workers:
         await each.aclose()
-
-
-@pytest.mark.servers
-async def test_the_hosts_schema_is_respected(postgres_url: str) -> None:
-    """Nothing is created outside the schema that the host uses."""
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("CREATE SCHEMA open_webui")
-    database = open_database(postgres_url, schema="open_webui")
-    await sql_rows(database).put([row(1)])
-    schemas = "SELECT DISTINCT schemaname FROM pg_tables WHERE tablename LIKE 'openrouter%'"
-    [(schema,)] = await database.fetch(sa.text(schemas))
-    assert schema == "open_webui"
-    assert await found_in(database) == expected()
-    await database.aclose()

@@ -43,7 +43,8 @@ class FakeTable:
 
 def writing(table: FakeTable, values: Iterable[int] = (), seconds: float = 3600) -> BatchWriter[int]:
     """A writer of numbers that has these."""
-    writer = BatchWriter[int]("numbers", table.write, gathering_seconds=seconds)
+    writer = BatchWriter[int]("numbers", table.write)
+    writer.gathering_seconds = seconds
     for number in values:
         writer.write(number)
     return writer
@@ -53,18 +54,15 @@ async def test_values_gather_until_their_time_is_over_or_a_batch_is_full() -> No
     """In their order; whoever closes the writer has what waits written without the wait."""
     writer = writing(table := FakeTable())
     await writer.aclose()
-    for number in range(7):
+    for number in range(101):
         writer.write(number)
-        await asyncio.sleep(0)
-    assert table.batches == []
-    await writer.aclose()
-    assert table.batches == [list(range(7))]
-    writer = writing(table := FakeTable(), range(100))
+        if number < 7:
+            await asyncio.sleep(0)
+            assert table.batches == []
     await eventually(lambda: table.batches)
-    writer.write(100)
     await asyncio.sleep(0.05)
     assert table.batches == [list(range(100))]
-    await writer.idle()
+    await writer.aclose()
     assert table.batches == [list(range(100)), [100]]
     writing(table := FakeTable(), [1], seconds=0.01)
     await eventually(lambda: table.batches)
@@ -123,30 +121,22 @@ def test_an_event_loop_that_ends_waits_for_what_gathers() -> None:
     assert asyncio.run(serve()).batches == [[1]]
 
 
-async def test_background_tasks_are_bounded() -> None:
-    """What is started when sixty-four are under way is dropped."""
+async def test_background_tasks_are_bounded_and_their_failures_no_errors(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What is started when sixty-four are under way is dropped; the log mentions a failure for whoever looks for it."""
     gate, ended, tasks = asyncio.Event(), list[int](), BackgroundTasks()
 
     async def work(number: int) -> None:
         await gate.wait()
         ended.append(number)
-
-    for number in range(65):
-        tasks.start(partial(work, number))
-    gate.set()
-    await tasks.idle()
-    assert sorted(ended) == list(range(64))
-    await tasks.aclose()
-
-
-async def test_background_work_that_fails_is_not_an_error(caplog: pytest.LogCaptureFixture) -> None:
-    """The log mentions it for whoever looks for it."""
-
-    async def fail() -> None:
         raise LOST
 
-    tasks = BackgroundTasks()
     with caplog.at_level(logging.DEBUG, "open_webui_openrouter_pipe"):
-        tasks.start(fail)
-        await tasks.aclose()
-    assert [record.levelname for record in caplog.records] == ["DEBUG"]
+        for number in range(65):
+            tasks.start(partial(work, number))
+        gate.set()
+        await tasks.idle()
+    assert sorted(ended) == list(range(64))
+    assert {record.levelname for record in caplog.records} == {"DEBUG"}
+    await tasks.aclose()

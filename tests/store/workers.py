@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any, cast
@@ -15,17 +15,12 @@ from typing import Any, cast
 from redis.asyncio import Redis
 
 from open_webui_openrouter_pipe.errors import StoreUnavailable
-from open_webui_openrouter_pipe.money.audit import Bill
-from open_webui_openrouter_pipe.money.limits import AccountLimit, AccountSums
 from open_webui_openrouter_pipe.store.artifacts import SealedArtifacts
 from open_webui_openrouter_pipe.store.cache import CachedRows, GuardedRedis
-from open_webui_openrouter_pipe.store.kept import SealedSummaries, SummaryRows
-from open_webui_openrouter_pipe.store.ledger import SpendingLedger
 from open_webui_openrouter_pipe.store.sweep import Schedule, Sweep
 from scripts.harness.database import open_database
-from tests.store.contract import KEYRING, NOW, artifact, sql_rows
+from tests.store.contract import KEYRING, artifact, sql_rows
 from tests.store.fakes import SwitchedRows
-from tests.store.summary_contract import segment, stored
 
 ARTIFACTS_OF_A_TURN = 3
 PATIENT_SECONDS = 60.0
@@ -98,23 +93,6 @@ async def sweep_again_and_again(sweep: Sweep) -> None:
         await asyncio.sleep(0.02)
 
 
-def claim_segments(servers: Servers, journal: Path, worker: int, segments: int) -> None:
-    """Ask for one segment after the other as fast as the others do, and record which this worker may make."""
-
-    async def work() -> None:
-        database = open_database(servers.database_url, schema=servers.schema)
-        rows = SummaryRows(database)
-        store = SealedSummaries(rows, KEYRING)
-        for number in range(segments):
-            if await store.claim("ada", segment(0, number + 1), seconds=600):
-                await store.keep(stored(0, number + 1, f"by {worker}"))
-                append(journal, [str(number)])
-        await rows.aclose()
-        await database.aclose()
-
-    asyncio.run(work())
-
-
 def live_through_outages(servers: Servers, journal: Path, worker: int, turns: int) -> None:
     """Write, read, delete and sweep while the database comes and goes for this worker; record what succeeded."""
 
@@ -151,31 +129,5 @@ def live_through_outages(servers: Servers, journal: Path, worker: int, turns: in
         await asyncio.gather(sweep, return_exceptions=True)
         await rows.aclose()
         await client.aclose()
-
-    asyncio.run(work())
-
-
-def spend_until_refused(servers: Servers, worker: int, cost: float, under: Sequence[AccountLimit]) -> None:
-    """Spend the same again and again, three requests at a time, until nothing runs and nothing may begin."""
-
-    async def spend(ledger: SpendingLedger, name: str) -> None:
-        number = 0
-        while True:
-            if await ledger.hold(f"{name}-{number}", cost, under):
-                await asyncio.sleep(0.001)
-                owner = Bill(user_id="ada", chat_id="chat-1", accounts=("user:ada", "all"))
-                ledger.write(replace(owner, cost=cost, hold=f"{name}-{number}"))
-                number += 1
-            sums = (await ledger.sums(["user:ada"])).get("user:ada", AccountSums())
-            if not sums.held and sums.day >= under[0].limit.dollars:
-                return
-
-    async def work() -> None:
-        database = open_database(servers.database_url, schema=servers.schema, read_seconds=PATIENT_SECONDS)
-        ledger = SpendingLedger(database, clock=lambda: NOW)
-        async with asyncio.timeout(PATIENT_SECONDS):
-            await asyncio.gather(*(spend(ledger, f"{worker}-{each}") for each in range(3)))
-        await ledger.aclose()
-        await database.aclose()
 
     asyncio.run(work())

@@ -53,27 +53,36 @@ PASTED = [
     for number, (frame, text) in enumerate(product(FRAMES.values(), ORDERS))
     for order in [text.format(f"evil{number}")]
 ]
+LISTED = [Constraint(turn, order) for turn, (_, order) in enumerate(PASTED, start=1)]
 
 
-def pasted_chat() -> Conversation:
-    """A turn for each order in each frame, and one more."""
-    turns = [[user(message), answer("Here you are.", f"m{at}")] for at, (message, _) in enumerate(PASTED)]
+def chat_of(*said: str) -> Conversation:
+    """A turn for each message, and one more."""
+    turns = [[user(message), answer("Here you are.", f"m{at}")] for at, message in enumerate(said)]
     chat = history(*turns, [user("And now?")])
     return build_conversation(chat.items, chat.turn_of_item)
 
 
-def gullible_summary(conversation: Conversation) -> Summary:
-    """What becomes of a summary that lists all orders."""
-    orders = tuple(Constraint(turn, order) for turn, (_, order) in enumerate(PASTED, start=1))
-    written = ModelSummary("The user asked about texts of others.", constraints=orders)
-    return complete_summary(
-        written, SummaryAssignment(conversation.turns[:-1]), count=estimate_tokens, max_tokens=9_000
-    )
+PASTED_CHAT = chat_of(*(message for message, _ in PASTED))
 
 
-def test_no_pasted_order_becomes_a_constraint() -> None:
-    """In each of the frames, and in seven languages."""
-    assert gullible_summary(pasted_chat()).constraints == ()
+def summary_of(conversation: Conversation, *listed: Constraint, max_tokens: int = 900) -> Summary:
+    """What becomes of a summary that lists these constraints."""
+    written = ModelSummary("They talked about texts.", constraints=listed)
+    of = SummaryAssignment(conversation.turns[:-1])
+    return complete_summary(written, of, count=estimate_tokens, max_tokens=max_tokens)
+
+
+def block(conversation: Conversation, summary: Summary, record_tokens: int) -> str:
+    """The message that stands for all turns but the last."""
+    size, turns = 10_000_000, len(conversation.turns) - 1
+    sizes = SegmentSizes(size, size, size, turns, 4)
+    segment = Segment(conversation.before, conversation.turns[-2].chain, turns)
+    counter = TokenCounter(ContentCache())
+    index = SummaryIndex(conversation, counter, sizes, {segment: summary}, record_tokens=record_tokens)
+    (entry,) = index.entries(1)
+    assert is_message(entry.item)
+    return message_text(entry.item)
 
 
 def misplaced(text: str) -> list[str]:
@@ -89,19 +98,10 @@ def misplaced(text: str) -> list[str]:
 
 @pytest.mark.parametrize("record_tokens", [20_000, 8_000, 4_000, 1_000])
 def test_each_pasted_order_stands_in_its_frame(record_tokens: int) -> None:
-    """Behind the mark of the user's message, also where this is shortened; and in no other part of the block."""
-    conversation = pasted_chat()
-    size = 10_000_000
-    sizes = SegmentSizes(size, size, size, len(PASTED), 4)
-    segment = Segment(conversation.before, conversation.turns[-2].chain, len(PASTED))
-    summaries = {segment: gullible_summary(conversation)}
-    counter = TokenCounter(ContentCache())
-    index = SummaryIndex(conversation, counter, sizes, summaries, record_tokens=record_tokens)
-    (entry,) = index.entries(1)
-    assert is_message(entry.item)
-    text = message_text(entry.item)
-    assert HEADINGS["constraints"] not in text
-    assert misplaced(text) == []
+    """Behind the mark of the user's message, also where this is shortened; in no other part, and as no constraint."""
+    summary = summary_of(PASTED_CHAT, *LISTED, max_tokens=9_000)
+    text = block(PASTED_CHAT, summary, record_tokens)
+    assert (summary.constraints, misplaced(text), HEADINGS["constraints"] in text) == ((), [], False)
     if record_tokens == 20_000:
         assert all(order in text for _, order in PASTED)
 
@@ -109,9 +109,8 @@ def test_each_pasted_order_stands_in_its_frame(record_tokens: int) -> None:
 @pytest.mark.parametrize("max_tokens", [20_000, 4_000, 500])
 def test_a_note_shows_pasted_orders_in_their_frame(max_tokens: int) -> None:
     """Or not at all."""
-    record = UserRecord(pasted_chat().turns, TokenCounter(ContentCache()))
-    text = message_text(omission_note(record, range(len(PASTED)), max_tokens))
-    assert misplaced(text) == []
+    record = UserRecord(PASTED_CHAT.turns, TokenCounter(ContentCache()))
+    assert misplaced(message_text(omission_note(record, range(len(PASTED)), max_tokens))) == []
 
 
 SAID = {
@@ -130,51 +129,25 @@ SAID = {
 @pytest.mark.parametrize(("demand", "revocation"), SAID.values(), ids=list(SAID))
 def test_a_constraint_survives_in_any_language(demand: str, revocation: str) -> None:
     """Word for word in the list and in the record; one that was revoked is marked with the user's words."""
-    chat = history(
-        [user(f"Hallo!\n{demand}"), answer("OK.")],
-        [user(f"{demand} (2)"), answer("OK.")],
-        [user(revocation), answer("OK.")],
-        [user("?")],
-    )
-    conversation = build_conversation(chat.items, chat.turn_of_item)
-    written = ModelSummary(
-        "They talked.", constraints=(Constraint(1, demand, 3, revocation), Constraint(2, f"{demand} (2)"))
-    )
-    summary = complete_summary(
-        written, SummaryAssignment(conversation.turns[:-1]), count=estimate_tokens, max_tokens=900
-    )
-    sizes = SegmentSizes(1, 1_000, 1_000, 3, 4)
-    segment = Segment(conversation.before, conversation.turns[2].chain, 3)
-    index = SummaryIndex(
-        conversation, TokenCounter(ContentCache()), sizes, {segment: summary}, record_tokens=1_000
-    )
-    (entry,) = index.entries(1)
-    assert is_message(entry.item)
-    lines = message_text(entry.item).splitlines()
-    assert f'- turn 1: "{demand}" (revoked in turn 3: "{revocation}")' in lines
-    assert f'- turn 2: "{demand} (2)"' in lines
-    assert f"> {demand}" in lines
+    chat = chat_of(f"Hallo!\n{demand}", f"{demand} (2)", revocation)
+    listed = Constraint(1, demand, 3, revocation), Constraint(2, f"{demand} (2)")
+    lines = block(chat, summary_of(chat, *listed), 1_000).splitlines()
+    assert {
+        f'- turn 1: "{demand}" (revoked in turn 3: "{revocation}")',
+        f'- turn 2: "{demand} (2)"',
+        f"> {demand}",
+    } <= {*lines}
 
 
 def test_pasted_clauses_do_not_eat_the_block() -> None:
     """Four hundred of them give way to what the user wrote elsewhere, and none is a constraint."""
-    clauses = "\n".join(f"{at}. The supplier must never do the thing of number {at}." for at in range(400))
-    chat = history(
-        [user("Always answer briefly."), answer("Yes.")],
-        [user(f"Check this contract:\n```\n{clauses}\n```"), answer("It is fine.")],
-        *([user(f"And what of case {at}? " + "It matters. " * 9), answer("So.")] for at in range(10)),
-        [user("?")],
-    )
-    conversation = build_conversation(chat.items, chat.turn_of_item)
-    orders = tuple(Constraint(2, line) for line in clauses.splitlines())
-    written = ModelSummary(
-        "They checked a contract.", constraints=(*orders, Constraint(1, "Always answer briefly."))
-    )
-    summary = complete_summary(
-        written, SummaryAssignment(conversation.turns[:-1]), count=estimate_tokens, max_tokens=900
-    )
-    assert [each.quote for each in summary.constraints] == ["Always answer briefly."]
-    record = UserRecord(conversation.turns, TokenCounter(ContentCache())).text(range(12), 1_000)
+    clauses = [f"{at}. The supplier must never do the thing of number {at}." for at in range(400)]
+    pasted = "\n".join(["Check this contract:", "```", *clauses, "```"])
+    others = [f"And what of case {at}? " + "It matters. " * 9 for at in range(10)]
+    chat = chat_of("Always answer briefly.", pasted, *others)
+    own = Constraint(1, "Always answer briefly.")
+    assert summary_of(chat, *(Constraint(2, line) for line in clauses), own).constraints == (own,)
+    record = UserRecord(chat.turns, TokenCounter(ContentCache())).text(range(12), 1_000)
     assert estimate_tokens(record) <= 1_000
     assert all(f"> And what of case {at}?" in record for at in range(10))
     assert "> Always answer briefly." in record

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from selenium import webdriver
@@ -13,7 +12,7 @@ from selenium.webdriver.remote.remote_connection import RemoteConnection
 from selenium.webdriver.support import expected_conditions as expected
 from selenium.webdriver.support.ui import WebDriverWait
 
-from scripts import machine
+from scripts.environment import find_program
 from scripts.paths import ARTIFACTS
 
 if TYPE_CHECKING:
@@ -29,16 +28,8 @@ STEP_SECONDS = 600.0
 ANSWER_SECONDS = 900.0
 
 _FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--window-size=1280,1400",
+    *("headless=new", "no-sandbox", "no-first-run", "window-size=1280,1400", "disable-gpu", "disable-quic"),
+    *("disable-background-networking", "disable-component-update", "disable-sync", "disable-dev-shm-usage"),
 )
 _CONTENT = "#response-content-container"
 _ANSWER = (By.CSS_SELECTOR, f"#messages-container {_CONTENT}")
@@ -53,6 +44,7 @@ _IN_MOTION = """
 return document.getAnimations().some(
   each => each.playState === 'running' && each.effect.getComputedTiming().endTime !== Infinity)
 """
+_LAST_TEXT = "return [...document.querySelectorAll(arguments[0])].at(-1)?.innerText ?? ''"
 _KEEP_TOKEN = "localStorage.setItem('token', arguments[0])"
 _CATCH_COPIED = """
 navigator.clipboard.writeText = async text => { window.copied = text }
@@ -68,10 +60,10 @@ class Browser:
     def __init__(self, url: str, profile: Path) -> None:
         self.url = url
         options = webdriver.ChromeOptions()
-        for flag in (*_FLAGS, f"--user-data-dir={profile}"):
-            options.add_argument(flag)
-        options.binary_location = str(machine.find("chromium"))
-        service = webdriver.ChromeService(str(machine.find("chromedriver")))
+        for flag in (*_FLAGS, f"user-data-dir={profile}"):
+            options.add_argument(f"--{flag}")
+        options.binary_location = str(find_program("chromium"))
+        service = webdriver.ChromeService(str(find_program("chromedriver")))
         self.driver = webdriver.Chrome(options=options, service=service)
         self.driver.set_page_load_timeout(STEP_SECONDS)
         executor = self.driver.command_executor
@@ -100,7 +92,6 @@ class Browser:
         self.click(By.CSS_SELECTOR, f"[role=option][aria-label='Select {name} model']")
 
     def new_chat(self) -> None:
-        """Leave the present chat for an empty one."""
         self.driver.get(self.url)
         self.find(*_INPUT)
 
@@ -126,17 +117,6 @@ class Browser:
         self.driver.find_element(*_FILES).send_keys("\n".join(map(str, paths)))
         self.wait(is_done)
 
-    def edit(self, message_id: str, text: str) -> None:
-        """Change a question and send it again; returns when the answer has begun."""
-        self.scroll_to(message_id)
-        before = self.message_ids()
-        self._press(message_id, "Edit")
-        field = self.find(By.ID, f"message-edit-{message_id}")
-        field.send_keys(Keys.CONTROL, "a")
-        field.send_keys(text)
-        self.click(By.ID, "confirm-edit-message-button")
-        self._wait_for_another_answer(before)
-
     def regenerate(self) -> None:
         """Have the last question answered again; returns when the answer has begun."""
         before = self.message_ids()
@@ -152,24 +132,7 @@ class Browser:
         return str(self.driver.execute_script("return window.copied"))
 
     def press(self, label: str) -> None:
-        """Press a button below the last answer."""
         self._press(self.message_ids()[-1], label)
-
-    def previous_branch(self, message_id: str) -> None:
-        """Go to the branch that begins with the message's older sibling; returns when its end is shown."""
-        self.scroll_to(message_id)
-        before = self.message_ids()
-        self._press(message_id, "Previous message")
-        self._wait_for_another_answer(before)
-
-    def scroll_to(self, message_id: str) -> None:
-        """Scroll up until the message is there: the page shows older ones only then."""
-        for_more = "document.getElementById('messages-container').scrollTop = 0"
-        while message_id not in (shown := self.message_ids()):
-            self.driver.execute_script(for_more)
-            self.wait(partial(self._shows_others, shown))
-        into_view = "document.getElementById(arguments[0]).scrollIntoView({block: 'center'})"
-        self.driver.execute_script(into_view, f"message-{message_id}")
 
     def show_statuses(self) -> None:
         """Unfold the status line of the last answer."""
@@ -193,9 +156,7 @@ class Browser:
 
     def wait_for_pictures(self, count: int) -> None:
         """Wait until the answers on the page show so many pictures, each of them loaded."""
-        script = (
-            "return [...document.querySelectorAll(arguments[0])].filter(each => each.naturalWidth > 0).length"
-        )
+        script = "return [...document.querySelectorAll(arguments[0])].filter(e => e.naturalWidth > 0).length"
         self.wait(lambda: self.driver.execute_script(script, _PICTURES) == count)
 
     def stop(self) -> None:
@@ -205,13 +166,11 @@ class Browser:
 
     def last_answer(self) -> str:
         """The visible text of the last answer; empty while there is none."""
-        script = "return [...document.querySelectorAll(arguments[0])].at(-1)?.innerText ?? ''"
-        return str(self.driver.execute_script(script, _ANSWER[1])).strip()
+        return str(self.driver.execute_script(_LAST_TEXT, _ANSWER[1])).strip()
 
     def last_message(self) -> str:
         """The visible text of the last message, with its status lines and buttons."""
-        script = "return [...document.querySelectorAll(arguments[0])].at(-1)?.innerText ?? ''"
-        return str(self.driver.execute_script(script, _MESSAGES))
+        return str(self.driver.execute_script(_LAST_TEXT, _MESSAGES))
 
     def screenshot(self, name: str) -> Path:
         """Keep what is seen, once nothing fades in any more, as `.artifacts/screenshots/NAME.png`."""
@@ -222,7 +181,6 @@ class Browser:
         return path
 
     def find(self, by: str, value: str) -> WebElement:
-        """The element, once it is visible."""
         return self._waiting(STEP_SECONDS).until(expected.visibility_of_element_located((by, value)))
 
     def click(self, by: str, value: str) -> None:
@@ -238,9 +196,6 @@ class Browser:
         message = self.driver.find_element(By.ID, f"message-{message_id}")
         ActionChains(self.driver).move_to_element(message).perform()
         self.click(By.CSS_SELECTOR, f"[id='message-{message_id}'] button[aria-label='{label}']")
-
-    def _shows_others(self, before: Sequence[str]) -> bool:
-        return self.message_ids() != before
 
     def _wait_for_another_answer(self, before: Sequence[str]) -> None:
         def is_there() -> bool:

@@ -24,17 +24,14 @@ from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Su
 
 
 def user(text: str) -> InputMessage:
-    """What a user says."""
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
 
 def system(text: str) -> InputMessage:
-    """An instruction."""
     return {"type": "message", "role": "system", "content": [{"type": "input_text", "text": text}]}
 
 
 def answer(text: str, item_id: str = "msg_1") -> Item:
-    """What the model said."""
     return {
         "type": "message",
         "role": "assistant",
@@ -45,12 +42,10 @@ def answer(text: str, item_id: str = "msg_1") -> Item:
 
 
 def call(call_id: str, arguments: str = "{}", name: str = "search") -> Item:
-    """A call of a tool."""
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
 
 
 def output(call_id: str, text: str) -> Item:
-    """A tool's answer."""
     return {"type": "function_call_output", "call_id": call_id, "output": text}
 
 

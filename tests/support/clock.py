@@ -38,7 +38,6 @@ class SkippingLoop(asyncio.SelectorEventLoop):
         super().__init__(self._skipping)
 
     def time(self) -> float:
-        """Return the seconds that were skipped so far."""
         return 1.0 + self._skipping.skipped_seconds
 
     def run_in_executor(  # type: ignore[override]  # the types of the arguments are passed on

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from dataclasses import replace
 
 from open_webui_openrouter_pipe.context.report import (
+    PARTS,
     ContextReport,
     ReportedBreak,
     ReportedSummary,
     ReportedTurn,
     TurnState,
 )
-from open_webui_openrouter_pipe.ports import ChatSpending
+from open_webui_openrouter_pipe.money.audit import ChatSpending
 
 ASKED = (
     "Which of the ferries still runs in November?",
@@ -32,19 +34,11 @@ def turn(number: int, state: TurnState = "verbatim", *, cached: bool = True, tex
 
 def state_of(number: int, count: int) -> TurnState:
     """The oldest tenth is not sent; summaries, shortened turns and whole ones follow."""
-    share = number / count
-    return (
-        "dropped"
-        if share < 0.1
-        else "summarized"
-        if share < 0.6
-        else "shortened"
-        if share < 0.7
-        else "verbatim"
-    )
+    states: tuple[TurnState, ...] = ("dropped", "summarized", "shortened", "verbatim")
+    return states[bisect((0.1, 0.6, 0.7), number / count)]
 
 
-EMPTY = ContextReport("OpenAI: GPT-5.2", 400_000, "faithful", {}, (), (), (), None)
+EMPTY = ContextReport("OpenAI: GPT-5.2", 400_000, "faithful", dict.fromkeys(PARTS, 0), (), (), (), None)
 SUMMARY = (
     "The user plans a trip to the islands in November and wants to know which ferries run.\n\n"
     "- The *Halcyon* sails from the east pier at 07:40 and 16:10, except on Mondays; 12.50 a ticket.\n"

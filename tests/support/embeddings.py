@@ -10,7 +10,7 @@ from tests.support.answering import Reply, answering, json_reply
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scripts.harness.openwebui import OpenWebUI
+    from scripts.harness.openwebui import Account
 
 SETTINGS = "/api/v1/retrieval/embedding"
 
@@ -22,14 +22,14 @@ def embed(_path: str, asked: Any) -> Reply:
 
 
 @contextmanager
-def embeddings(host: OpenWebUI) -> Iterator[None]:
+def embeddings(admin: Account) -> Iterator[None]:
     """Let the host embed what it keeps; afterwards it cannot any more, and its administrator has no memories."""
-    before = host.admin.api.get(SETTINGS)
+    before = admin.api.get(SETTINGS)
     with answering(embed) as address:
         config = {"url": address, "key": "none"}
-        host.admin.api.post(f"{SETTINGS}/update", {**before, "openai_config": config})
+        admin.api.post(f"{SETTINGS}/update", {**before, "openai_config": config})
         try:
             yield
         finally:
-            host.admin.api.delete("/api/v1/memories/delete/user")
-            host.admin.api.post(f"{SETTINGS}/update", before)
+            admin.api.delete("/api/v1/memories/delete/user")
+            admin.api.post(f"{SETTINGS}/update", before)

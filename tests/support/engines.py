@@ -12,7 +12,7 @@ from tests.support.answering import Reply, answering, json_reply
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scripts.harness.openwebui import OpenWebUI
+    from scripts.harness.openwebui import Account
 
 IMAGES = "/api/v1/images/config"
 SEARCH = "/api/v1/retrieval/config"
@@ -26,21 +26,21 @@ def engine(path: str, _asked: Any) -> Reply:
 
 
 @contextmanager
-def drawing(host: OpenWebUI) -> Iterator[None]:
+def drawing(admin: Account) -> Iterator[None]:
     """Let the host draw pictures; afterwards it draws none."""
     wanted = {"ENABLE_IMAGE_GENERATION": True, "IMAGE_GENERATION_MODEL": "painter"}
-    before = host.admin.api.get(IMAGES)
+    before = admin.api.get(IMAGES)
     with answering(engine) as address:
         connection = {"IMAGES_OPENAI_API_BASE_URL": address, "IMAGES_OPENAI_API_KEY": "none"}
-        host.admin.api.post(f"{IMAGES}/update", {**before, **wanted, **connection})
+        admin.api.post(f"{IMAGES}/update", {**before, **wanted, **connection})
         try:
             yield
         finally:
-            host.admin.api.post(f"{IMAGES}/update", before)
+            admin.api.post(f"{IMAGES}/update", before)
 
 
 @contextmanager
-def searching(host: OpenWebUI) -> Iterator[None]:
+def searching(admin: Account) -> Iterator[None]:
     """Let the host search the web; afterwards it does not."""
     wanted = {
         "ENABLE_WEB_SEARCH": True,
@@ -48,11 +48,11 @@ def searching(host: OpenWebUI) -> Iterator[None]:
         "BYPASS_WEB_SEARCH_WEB_LOADER": True,
         "BYPASS_WEB_SEARCH_EMBEDDING_AND_RETRIEVAL": True,
     }
-    before = host.admin.api.get(SEARCH)["web"]
+    before = admin.api.get(SEARCH)["web"]
     with answering(engine) as address:
         connection = {"EXTERNAL_WEB_SEARCH_URL": address, "EXTERNAL_WEB_SEARCH_API_KEY": "none"}
-        host.admin.api.post(f"{SEARCH}/update", {"web": {**before, **wanted, **connection}})
+        admin.api.post(f"{SEARCH}/update", {"web": {**before, **wanted, **connection}})
         try:
             yield
         finally:
-            host.admin.api.post(f"{SEARCH}/update", {"web": before})
+            admin.api.post(f"{SEARCH}/update", {"web": before})

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 SERVED_SCHEMA = "open_webui"
 """Where the Open WebUI on PostgreSQL keeps its tables."""
-
-
 PLAIN_VALVES = {"COST_LINE": "off", "SYNC_MODEL_INFO": False}
 """Of the session's servers: answers without a line about their cost, and models without rows, so that a page lets
 users attach what a model cannot read."""
@@ -63,18 +61,20 @@ def postgres_server(postgres_session: PostgresServer) -> PostgresServer:
 @pytest.fixture
 def postgres_url(postgres_server: PostgresServer) -> str:
     """The address of a database that nobody else uses."""
-    name = f"test_{secrets.token_hex(6)}"
-    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
-    return postgres_server.url.removesuffix("postgres") + name
+    return postgres_server.url.removesuffix("postgres") + _created(postgres_server, "DATABASE")
 
 
 @pytest.fixture
 def postgres_schema(postgres_server: PostgresServer) -> str:
     """The name of a schema that nobody else uses."""
-    name = f"test_{secrets.token_hex(6)}"
-    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
-        connection.execute(f'CREATE SCHEMA "{name}"')
+    return _created(postgres_server, "SCHEMA")
+
+
+def _created(server: PostgresServer, kind: str, name: str = "") -> str:
+    """Create something under this name, or under a new one, which is returned."""
+    name = name or f"test_{secrets.token_hex(6)}"
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f'CREATE {kind} "{name}"')
     return name
 
 
@@ -138,17 +138,23 @@ def byte_standin(byte_standin_session: StandIn) -> StandIn:
     return byte_standin_session
 
 
+def _install(host: OpenWebUI, standin: StandIn, folder: Path) -> list[str]:
+    """Install our pipe, as a single file, on the stand-in: the ids of its models."""
+    from scripts import build
+    from scripts.launch import pipe
+
+    content = build.build(target=folder).read_text("utf-8")
+    return pipe.install(
+        host.admin.api, content, pipe.Upstream(pipe.STANDIN_KEY, standin.base_url), **PLAIN_VALVES
+    )
+
+
 @pytest.fixture(scope="session")
 def live_pipe(
     open_webui: OpenWebUI, standin_session: StandIn, tmp_path_factory: pytest.TempPathFactory
 ) -> list[str]:
-    """Our pipe in the session's Open WebUI, as a single file, on the stand-in: the ids of its models."""
-    from scripts import build
-    from scripts.launch import pipe
-
-    content = build.build(target=tmp_path_factory.mktemp("dist")).read_text("utf-8")
-    upstream = pipe.Upstream(pipe.STANDIN_KEY, standin_session.base_url)
-    return pipe.install(open_webui.admin.api, content, upstream, **PLAIN_VALVES)
+    """Our pipe in the session's Open WebUI: the ids of its models."""
+    return _install(open_webui, standin_session, tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="session")
@@ -162,14 +168,11 @@ def served_session(
 
     Its environment holds the package too, and it encrypts valves.
     """
-    from scripts import build
     from scripts.harness.openwebui import OpenWebUI
-    from scripts.launch import pipe
 
     postgres_session.start()
     redis_session.start()
-    with psycopg.connect(postgres_session.url, autocommit=True) as connection:
-        connection.execute(f'CREATE SCHEMA "{SERVED_SCHEMA}"')
+    _created(postgres_session, "SCHEMA", SERVED_SCHEMA)
     variables = {
         "DATABASE_URL": postgres_session.url.replace("postgresql:", "postgresql+psycopg:"),
         "DATABASE_SCHEMA": SERVED_SCHEMA,
@@ -178,11 +181,9 @@ def served_session(
         "REDIS_URL": redis_session.url,
         "REDIS_KEY_PREFIX": SERVED_SCHEMA,
     }
-    content = build.build(target=tmp_path_factory.mktemp("dist")).read_text("utf-8")
     server = OpenWebUI(tmp_path_factory.mktemp("served"), variables)
     try:
-        upstream = pipe.Upstream(pipe.STANDIN_KEY, standin_session.base_url)
-        pipe.install(server.admin.api, content, upstream, **PLAIN_VALVES)
+        _install(server, standin_session, tmp_path_factory.mktemp("dist"))
         yield server
     finally:
         server.close()

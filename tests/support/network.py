@@ -1,8 +1,8 @@
-"""A small internet on the loopback: a name server, public web servers, and a listener for all that is inside.
+"""A small internet on the loopback: names, public web servers, and a listener for all that is inside.
 
-Names are asked of a real name server over UDP, connections are real, and TLS is verified. Only the last step differs
-from the world: a connection to any address goes to one of the listeners here, to the public ones if the address is
-among `PUBLIC_IPS`, and otherwise to the one inside, which records it.
+Connections are real, and TLS is verified. Only the last step differs from the world: a connection to any address goes
+to one of the listeners here, to the public ones if the address is among `PUBLIC_IPS`, and otherwise to the one inside,
+which records it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, ip_address
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import httpx
 from cryptography import x509
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PUBLIC_IPS = frozenset({"93.184.216.34", "93.184.216.35", "2606:2800:220:1::34"})
-CERTIFIED = ("files.example.com", "cdn.example.com", "xn--bcher-kva.example.com")
+CERTIFIED = ("files.example.com", "cdn.example.com", "xn--bcher-kva.example.com", "localhost")
 """The names in the servers' certificate."""
 
 Answer = Callable[[], AsyncIterator[bytes]]
@@ -46,100 +46,43 @@ class Certificates:
 
 
 def new_certificates(directory: Path) -> Certificates:
-    """Make an authority, and a certificate of it for `CERTIFIED` and one public address."""
-    authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Test authority")])
+    """Make a certificate for `CERTIFIED` and one public address, which is its own authority."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Test authority")])
     begin = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
-    builder = x509.CertificateBuilder().issuer_name(authority).not_valid_before(begin)
-    builder = builder.not_valid_after(begin + dt.timedelta(days=36500))
-    root = (
-        builder.subject_name(authority)
-        .public_key(authority_key.public_key())
-        .serial_number(1)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(authority_key, hashes.SHA256())
-    )
-    names = [x509.DNSName(name) for name in CERTIFIED]
-    shown = (
-        builder.subject_name(x509.Name([]))
-        .public_key(key.public_key())
-        .serial_number(2)
-        .add_extension(
-            x509.SubjectAlternativeName([*names, x509.IPAddress(IPv4Address("93.184.216.34"))]), critical=True
-        )
-        .sign(authority_key, hashes.SHA256())
-    )
+    names = [*map(x509.DNSName, CERTIFIED), x509.IPAddress(IPv4Address("93.184.216.34"))]
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1)
+    builder = builder.not_valid_before(begin).not_valid_after(begin + dt.timedelta(days=36500))
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     pem = serialization.Encoding.PEM
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    shown = builder.sign(key, hashes.SHA256()).public_bytes(pem)
     chain = directory / "server.pem"
-    chain.write_bytes(private + shown.public_bytes(pem))
+    chain.write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()) + shown
+    )
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(chain)
-    client = ssl.create_default_context(cadata=root.public_bytes(pem).decode())
-    return Certificates(server, client)
+    return Certificates(server, ssl.create_default_context(cadata=shown.decode()))
 
 
-class NameServer(asyncio.DatagramProtocol):
-    """Answers A and AAAA over UDP: of a name's sets of addresses one for each resolution, the last one again."""
+class NameServer:
+    """Knows for each name the sets of addresses that its resolutions find, the last one again."""
 
     def __init__(self) -> None:
         self.records: dict[str, tuple[tuple[str, ...], ...]] = {}
         self.queries: list[tuple[str, int]] = []
-        self.port = 0
-        self._transport: asyncio.DatagramTransport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.DatagramTransport", transport)
-        self.port = transport.get_extra_info("sockname")[1]
-
-    def datagram_received(self, data: bytes, address: Any) -> None:
-        labels, offset = _read_labels(data, 12)
-        name, kind = ".".join(labels), int.from_bytes(data[offset : offset + 2], "big")
-        sets = self.records.get(name, ((),))
-        addresses = sets[min(self.queries.count((name, kind)), len(sets) - 1)]
-        self.queries.append((name, kind))
-        size = 4 if kind == _TYPE_A else 16
-        packed = [ip.packed for ip in map(ip_address, addresses) if len(ip.packed) == size]
-        records = b"".join(
-            b"\xc0\x0c" + kind.to_bytes(2, "big") + b"\0\1\0\0\0\0" + size.to_bytes(2, "big") + each
-            for each in packed
-        )
-        counts = b"\0\1" + len(packed).to_bytes(2, "big") + bytes(4)
-        assert self._transport is not None
-        self._transport.sendto(data[:2] + b"\x81\x80" + counts + data[12 : offset + 4] + records, address)
 
     async def resolve(self, host: str) -> list[str]:
-        """Resolve as the C library does: numbers in all their forms by themselves, names by asking the server."""
+        """Resolve as the C library does: numbers in all their forms by themselves, names by asking for A and AAAA."""
         with suppress(OSError):
             return [socket.inet_ntoa(socket.inet_aton(host))]
-        found = [
-            ip for kind in (_TYPE_A, _TYPE_AAAA) for ip in await asyncio.to_thread(self._ask, host, kind)
-        ]
-        if not found:
+        sets = self.records.get(host, ((),))
+        addresses = sets[min(self.queries.count((host, _TYPE_A)), len(sets) - 1)]
+        self.queries += [(host, _TYPE_A), (host, _TYPE_AAAA)]
+        if not addresses:
             raise socket.gaierror(socket.EAI_NONAME, f"no such host: {host}")
-        return found
-
-    def _ask(self, host: str, kind: int) -> list[str]:
-        question = b"".join(bytes([len(label)]) + label.encode() for label in host.split(".")) + b"\0"
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
-            client.settimeout(60)
-            client.connect(("127.0.0.1", self.port))
-            client.send(b"\1\2\1\0\0\1" + bytes(6) + question + kind.to_bytes(2, "big") + b"\0\1")
-            reply = client.recv(4096)
-        count, offset, found = int.from_bytes(reply[6:8], "big"), 12 + len(question) + 4, []
-        for _ in range(count):
-            size = int.from_bytes(reply[offset + 10 : offset + 12], "big")
-            found.append(str(ip_address(reply[offset + 12 : offset + 12 + size])))
-            offset += 12 + size
-        return found
-
-
-def _read_labels(data: bytes, offset: int) -> tuple[list[str], int]:
-    labels = []
-    while length := data[offset]:
-        labels.append(data[offset + 1 : offset + 1 + length].decode())
-        offset += 1 + length
-    return labels, offset + 1
+        return sorted(addresses, key=lambda address: ip_address(address).version)
 
 
 @dataclass(frozen=True)
@@ -169,16 +112,10 @@ class LocalInternet:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[LocalInternet]:
         """Listen, until the end of the block."""
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_datagram_endpoint(lambda: self.names, local_addr=("127.0.0.1", 0))
         async with AsyncExitStack() as stack:
-            stack.callback(transport.close)
-            tls = self.certificates.server
-            for kind, serve, context in (
-                ("http", self._serve, None),
-                ("https", self._serve, tls),
-                ("inside", self._serve_inside, None),
-            ):
+            for kind in ("http", "https", "inside"):
+                serve = self._serve_inside if kind == "inside" else self._serve
+                context = self.certificates.server if kind == "https" else None
                 server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
                 stack.callback(server.close)
                 self.ports[kind] = server.sockets[0].getsockname()[1]
@@ -196,10 +133,10 @@ class LocalInternet:
             ip = (await self.names.resolve(host))[0]
         if ip in self.unreachable:
             raise httpx.ConnectError("connection refused")
-        if ip in PUBLIC_IPS and port in {80, 443}:
+        kind = {80: "http", 443: "https"}.get(port, "inside") if ip in PUBLIC_IPS else "inside"
+        if kind != "inside":
             self._targets.append((ip, port))
-            return self.ports["http" if port == 80 else "https"]
-        return self.ports["inside"]
+        return self.ports[kind]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):

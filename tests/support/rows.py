@@ -43,3 +43,10 @@ def _filled(value: Any, names: Mapping[str, Any]) -> Any:
     if isinstance(value, list):
         return [_filled(member, names) for member in value]
     return names[value[1:]] if isinstance(value, str) and value.startswith("$") else value
+
+
+def whole(written: Any) -> str:
+    """A long text, written as a list: a number says how often the text before it stands there."""
+    pieces = [written] if isinstance(written, str) else written
+    counts = [*(each if isinstance(each, int) else 1 for each in pieces[1:]), 1]
+    return "".join(each * count for each, count in zip(pieces, counts, strict=True) if isinstance(each, str))

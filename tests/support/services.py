@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from unittest.mock import AsyncMock, Mock
 
 from open_webui_openrouter_pipe.context.report import ChatRecord
 from open_webui_openrouter_pipe.turn.bill import Payer, Spending, SpendingServices, SpendingSettings
@@ -12,12 +13,9 @@ from open_webui_openrouter_pipe.turn.fit import PlannerServices
 from open_webui_openrouter_pipe.turn.memory import Memory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from open_webui_openrouter_pipe.conversation.budget import Calibration
     from open_webui_openrouter_pipe.conversation.tokens import TokenCounts
     from open_webui_openrouter_pipe.money.audit import Bill
-    from open_webui_openrouter_pipe.money.limits import AccountLimit, AccountSums
     from open_webui_openrouter_pipe.planning.plan import Plan
     from open_webui_openrouter_pipe.ports import Encode, Notice, RequestOrigin
 
@@ -31,19 +29,15 @@ class FakeServices:
         self.known: Calibration | None = None
 
     def write(self, bill: Bill) -> None:
-        """Keep the row."""
         self.written.append(bill)
 
     async def find(self, _model_id: str) -> Calibration | None:
-        """The same for every model."""
         return self.known
 
     def learn(self, model_id: str, _counts: TokenCounts, billed_tokens: int) -> None:
-        """Keep the bill."""
         self.learned.append((model_id, billed_tokens))
 
     async def encode(self) -> Encode | None:
-        """None: tokens are estimated."""
         return None
 
     def planner(self, clock: Callable[[], float] = time.time) -> PlannerServices:
@@ -51,27 +45,10 @@ class FakeServices:
         return PlannerServices(self, self, self, lambda: f"id{len(self.written)}", Memory(clock))
 
 
-class NoLedger:
-    """A ledger in which nothing is written and nobody has spent anything."""
-
-    def write(self, bill: Bill) -> None:
-        """Forget it."""
-
-    def release(self, hold: str, accounts: Sequence[str]) -> None:
-        """Nothing was held."""
-
-    async def sums(self, accounts: Sequence[str]) -> Mapping[str, AccountSums]:
-        """Nothing."""
-        return {}
-
-    async def hold(self, hold: str, amount: float, under: Sequence[AccountLimit]) -> bool:
-        """There is always room."""
-        return True
-
-
 def spending_of(planner: PlannerServices, origin: RequestOrigin) -> Spending:
-    """What a call spends by these services, without limits and questions."""
-    services = SpendingServices(NoLedger(), planner, None, lambda: "id", time.time)
+    """What a call spends by these services, without limits and questions; nothing is written, there is always room."""
+    ledger = Mock(sums=AsyncMock(return_value={}), hold=AsyncMock(return_value=True))
+    services = SpendingServices(ledger, planner, None, lambda: "id", time.time)
     return Spending(services, SpendingSettings(), Payer(), origin, origin.chat_id, None)
 
 
@@ -92,5 +69,4 @@ class ShownNotices:
         self.lines: list[str] = []
 
     async def __call__(self, notice: Notice) -> None:
-        """Show a line."""
         self.lines.append(notice.text)

@@ -20,19 +20,12 @@ ALWAYS = (
 
 THOROUGH = (
     "tests/store/test_processes.py::",
-    "tests/live/test_automations.py::",
-    "tests/live/test_long_chats.py::test_old_tool_results_become_facts",
-    "tests/live/test_moving.py::",
+    "tests/live/test_install.py::",
     "tests/live/test_prefix.py::test_a_steady_prompt_breaks_nothing",
-    "tests/live/test_prefix.py::test_every_break_is_found_named_and_priced",
     "tests/live/test_privacy.py::test_a_session_sends_what_the_page_names",
-    "tests/live/test_release.py::",
-    "tests/live/test_single_file.py::",
-    "tests/live/test_start.py::",
-    "tests/live/test_store.py::",
-    "tests/live/test_two_workers.py::",
-    "tests/live/test_valves.py::",
-    "tests/live/test_ways_speech.py::",
+    "tests/live/test_servers.py::",
+    "tests/live/test_ways.py::test_an_automation_is_answered_and_may_go_on",
+    "tests/live/test_ways.py::test_speaking_and_typing_share_a_chats_beginning",
 )
 """Beginnings of the names of tests that only a thorough run has."""
 

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
-    from scripts.harness.openwebui import OpenWebUI
+    from scripts.harness.openwebui import Account
 
 SETTINGS = "/api/v1/configs/tool_servers"
 INSTRUCTIONS = "Ask the library before you answer about books."
 MCP_TOOLS, OPENAPI_TOOLS = "server:mcp:library", "server:counter"
+SERVERS = [MCP_TOOLS, OPENAPI_TOOLS]
 """What a chat names to have their tools."""
 MCP_TOOL, OPENAPI_TOOL = "library_find_book", "borrow_book"
 """Their tools, as models see them."""
@@ -60,9 +61,9 @@ def _connection(kind: str, url: str, name: str) -> dict[str, object]:
 
 
 @contextmanager
-def tool_servers(host: OpenWebUI) -> Iterator[None]:
+def tool_servers(admin: Account) -> Iterator[None]:
     """Let the host have them; afterwards it has those that it had before."""
-    before = host.admin.api.get(SETTINGS)
+    before = admin.api.get(SETTINGS)
     port = unused_port()
     server = uvicorn.Server(uvicorn.Config(_application(), host="127.0.0.1", port=port, log_level="error"))
     thread = Thread(target=server.run)
@@ -74,10 +75,10 @@ def tool_servers(host: OpenWebUI) -> Iterator[None]:
             _connection("mcp", f"{address}/mcp", "library"),
             _connection("openapi", f"{address}/counter", "counter"),
         ]
-        host.admin.api.post(SETTINGS, {"TOOL_SERVER_CONNECTIONS": connections})
+        admin.api.post(SETTINGS, {"TOOL_SERVER_CONNECTIONS": connections})
         yield
     finally:
-        host.admin.api.post(SETTINGS, before)
+        admin.api.post(SETTINGS, before)
         server.should_exit = True
         thread.join()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from open_webui_openrouter_pipe.conversation.conversation import build_conversation
 from open_webui_openrouter_pipe.errors import PipeError
 from open_webui_openrouter_pipe.planning.plan import CachedPrefix, CacheMarks
+from open_webui_openrouter_pipe.ports import Request
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
 from open_webui_openrouter_pipe.turn.summaries import SummaryModel, SummaryWriter
 from tests.support.chats import answer, history, system, user
@@ -69,9 +70,8 @@ class FakeProvider:
         finally:
             self.running -= 1
 
-    def stream(self, body: RequestBody) -> Any:
-        """Fail: summaries are not streamed."""
-        raise AssertionError
+    stream: Any = None
+    """Summaries are not streamed."""
 
     def explain(self, failure: Failure) -> PipeError:
         """Return the failure as an error."""
@@ -79,9 +79,9 @@ class FakeProvider:
 
 
 class FakeRequests:
-    """Builds bodies that say by whom they were built and from what."""
+    """Builds bodies that say by whom they were built and from what; one tool is sent under another name."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str = "") -> None:
         self._name = name
 
     def build(
@@ -90,9 +90,9 @@ class FakeRequests:
         marks: CacheMarks | None = None,
         *,
         omitted_tools: Collection[str] = (),
-    ) -> Any:
-        """Fail: nobody asks for an answer here."""
-        raise AssertionError
+    ) -> Request:
+        """Return the items alone."""
+        return Request({"input": list(items)}, {"a_b": "a.b"})
 
     def build_summary_request(
         self,

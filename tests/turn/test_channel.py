@@ -21,40 +21,36 @@ async def drain(channel: OutputChannel) -> list[Output]:
     return [output async for output in channel.drain()]
 
 
-async def test_the_first_delta_goes_out_at_once() -> None:
-    """Long before the interval is over; and a notice is not held back by it, nor the text before the notice."""
-    channel = OutputChannel(interval_seconds=60)
-    outputs = channel.drain()
-    await channel.put(text("a"))
-    assert await asyncio.wait_for(anext(outputs), 10) == text("a")
-    await channel.put(text("b"))
-    await channel.put(Notice("now"))
-    received = [await asyncio.wait_for(anext(outputs), 10) for _ in range(2)]
-    assert received == [text("b"), Notice("now")]
-
-
-async def test_deltas_within_one_interval_are_joined() -> None:
-    """Deltas that arrive within one interval come out as one."""
+async def test_a_first_delta_goes_out_at_once_and_later_ones_are_joined() -> None:
+    """Deltas that arrive within one interval come out as one; a notice is not held back, nor the text before it."""
     channel = OutputChannel(interval_seconds=0.05)
     outputs = channel.drain()
     await channel.put(text("a"))
-    first = await anext(outputs)
+    received = [await anext(outputs)]
     for delta in "bcd":
         await channel.put(text(delta))
-    second = await asyncio.wait_for(anext(outputs), 10)
-    assert (first, second) == (text("a"), text("bcd"))
+    received.append(await asyncio.wait_for(anext(outputs), 10))
+    assert received == [text("a"), text("bcd")]
+    channel = OutputChannel(interval_seconds=60)
+    outputs, received = channel.drain(), []
+    for given in (text("a"), text("b"), Notice("now")):
+        await channel.put(given)
+        if given == text("a"):
+            received.append(await asyncio.wait_for(anext(outputs), 10))
+    received += [await asyncio.wait_for(anext(outputs), 10) for _ in range(2)]
+    assert received == [text("a"), text("b"), Notice("now")]
 
 
 async def test_deltas_of_different_texts_are_not_joined() -> None:
-    """Only deltas that continue the same text are joined, and the order is kept."""
-    channel = OutputChannel(interval_seconds=0)
+    """Only deltas that continue the same text are joined, the order is kept, and closing loses nothing."""
+    channel = OutputChannel(interval_seconds=60)
     thought = ReasoningDelta(0, 0, "summary", "t")
     given: list[Output] = [thought, thought, text("a", 1), text("b", 1), text("c", 2)]
     for output in given:
         await channel.put(output)
     channel.close()
     joined = [ReasoningDelta(0, 0, "summary", "tt"), text("ab", 1), text("c", 2)]
-    assert await drain(channel) == joined
+    assert await asyncio.wait_for(drain(channel), 10) == joined
 
 
 async def test_a_full_channel_makes_the_writer_wait() -> None:
@@ -75,12 +71,3 @@ async def test_a_full_channel_makes_the_writer_wait() -> None:
     given_up.cancel()
     with pytest.raises(asyncio.CancelledError):
         await given_up
-
-
-async def test_what_waits_at_closing_is_still_drained() -> None:
-    """Closing loses nothing."""
-    channel = OutputChannel(interval_seconds=60)
-    await channel.put(text("a"))
-    await channel.put(text("b"))
-    channel.close()
-    assert await asyncio.wait_for(drain(channel), 10) == [text("ab")]

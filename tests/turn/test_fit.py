@@ -18,7 +18,7 @@ from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.planning.simulate import CachePrices
-from open_webui_openrouter_pipe.ports import Request, RequestOrigin
+from open_webui_openrouter_pipe.ports import RequestOrigin
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, Usage
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
 from open_webui_openrouter_pipe.turn.fit import Fitter, FitTerms, PlannerServices, about, is_large
@@ -31,8 +31,6 @@ from tests.support.waiting import LIMIT_SECONDS
 from tests.turn.summary_fakes import GOOD, FakeProvider, Reply, summary_writer, when_needed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from open_webui_openrouter_pipe.planning.plan import Plan
     from open_webui_openrouter_pipe.ports import Notice
     from open_webui_openrouter_pipe.responses.items import Item
@@ -75,39 +73,33 @@ def fitter_of(
     return Fitter(planner, FitTerms(settings, model, **terms), origin)
 
 
-CUT = re.compile(
-    r"(?P<count>\d+) of \d+ earlier turns were "
-    r"(?:(?P<shortened>shortened: about (?P<saved>[\d,]+) tokens less)|left out: about (?P<omitted>[\d,]+) tokens)\."
-)
-
-
-def cuts(lines: Sequence[str]) -> list[tuple[str, int, int]]:
-    """What each line says: whether turns were shortened or omitted, how many, and of about which size."""
-    found = [each for each in map(CUT.fullmatch, lines) if each]
-    sizes = [int((each["saved"] or each["omitted"]).replace(",", "")) for each in found]
-    return [
-        ("shortened" if each["shortened"] else "omitted", int(each["count"]), size)
-        for each, size in zip(found, sizes, strict=True)
-    ]
+CUT = re.compile(r"(\d+) of \d+ earlier turns were (shortened|left out): about ([\d,]+) tokens(?: less)?\.")
 
 
 async def test_the_user_is_shown_what_is_omitted_once_a_batch() -> None:
     """How many turns and tokens; not again with the turns that follow, until more is shortened or omitted."""
     # a turn has 562 tokens, an excerpt of it 138; lines round by 5 %
-    least_tokens = {"shortened": 400, "omitted": 530}
+    least_tokens = {"shortened": 400, "left out": 530}
     planner, lacking, totals = FakeServices().planner(), dict[str, int](), list[int]()
     for turns in range(1, 44):
         screen = ShownNotices()
         plan = await fit(fitter_of(planner), long_chat(turns), screen)
-        assert len(cuts(screen.lines)) == len(screen.lines)
-        for kind, count, size in cuts(screen.lines):
-            lacking[kind] = count
-            assert size > least_tokens[kind] * count
-            assert about(size) == size
+        for shown in screen.lines:
+            cut = CUT.fullmatch(shown)
+            assert cut
+            lacking[cut[2]], size = int(cut[1]), int(cut[3].replace(",", ""))
+            assert size == about(size) > least_tokens[cut[2]] * int(cut[1])
         totals += [sum(lacking.values())] if screen.lines else []
     assert set(lacking) == set(least_tokens)
     assert totals == sorted(set(totals))
     assert 1 < len(totals) == len(plan.prefix_breaks) < turns / 2  # each has room for one more turn at least
+    retrieved = replace(long_chat(30), volatile=(digest_item(system("word " * 8_000)),))
+    await fit(fitter_of(FakeServices().planner()), retrieved, screen := ShownNotices())
+    assert [bool(CUT.fullmatch(shown)) for shown in screen.lines] == [True, True, False]
+    assert re.fullmatch(
+        r"The retrieved text was cut to its beginning: about [\d,]+ of its 7,\d+ tokens were left out\.",
+        screen.lines[2],
+    )
 
 
 @pytest.mark.parametrize(("requests", "told"), rows(TABLES, "told"))
@@ -125,26 +117,11 @@ async def test_a_line_is_shown_where_nobody_has_read_it(
     assert shown == told
 
 
-async def test_each_kind_of_cut_has_its_line() -> None:
-    """The retrieved text with its size comes last, where the page shows it: the question is about it."""
-    screen, sources = ShownNotices(), digest_item(system("word " * 8_000))
-    chat = replace(long_chat(30), volatile=(sources,))
-    await fit(fitter_of(FakeServices().planner()), chat, screen)
-    *turns, retrieved = screen.lines
-    assert [kind for kind, *_ in cuts(turns)] == ["shortened", "omitted"]
-    assert re.fullmatch(
-        r"The retrieved text was cut to its beginning: about [\d,]+ of its 7,\d+ tokens were left out\.",
-        retrieved,
-    )
-
-
 async def test_what_cannot_fit_is_refused_and_recorded() -> None:
-    """The line for the user names the largest part and what to do about it."""
+    """The line for the user says what to do about it."""
     books = FakeServices()
-    with pytest.raises(ContextOverflow) as refused:
+    with pytest.raises(ContextOverflow, match="Shorten your message"):
         await fit(fitter_of(books.planner()), long_chat(0, words=20_000))
-    assert "The largest part that you can change is: latest message" in refused.value.user_message
-    assert "Shorten your message" in refused.value.user_message
     (record,) = books.written
     named = (record.id, record.user_id, record.chat_id, record.message_id, record.rejected)
     assert named == ("id0", "ada", "chat", "message", True)
@@ -197,20 +174,14 @@ async def test_a_provider_that_counts_more_gets_less(
 
 
 async def test_a_large_chat_is_planned_beside_the_event_loop() -> None:
-    """Small ones are not worth a thread."""
+    """One is large by its text, deep inside parts as well, or by its items; small ones are not worth a thread."""
     threads: list[set[int]] = []
     for turns, words, window in ((2, 600, 10_000), (40, 2000, 1_000_000)):
         books = Tokenizing()
         await fit(fitter_of(books.planner(), window=window), long_chat(turns, words))
         threads.append(books.threads)
     small, large = threads
-    assert small == {threading.get_ident()}
-    assert large
-    assert threading.get_ident() not in large
-
-
-def test_a_chat_is_large_by_its_text_or_its_items() -> None:
-    """Deep inside parts as well; and a size is said with two digits."""
+    assert (small, threading.get_ident() in large, len(large) > 0) == ({threading.get_ident()}, False, True)
     chats: list[list[Item]] = [[user("x")], [user("x" * 200_001)], [user("x")] * 201]
     assert [is_large(items) for items in chats] == [False, True, True]
     assert [about(tokens) for tokens in (0, 7, 94, 312, 3_149, 22_511)] == [0, 7, 94, 310, 3_100, 23_000]
@@ -239,16 +210,6 @@ class CountingPrices(CachePrices):
         return 0.0
 
 
-class Books(FakeServices):
-    """Counts how often the calibration is read."""
-
-    reads = 0
-
-    async def find(self, model_id: str) -> Calibration | None:
-        self.reads += 1
-        return await super().find(model_id)
-
-
 class Tokenizing(FakeServices):
     """Has a tokenizer, and notes in which threads it counts."""
 
@@ -269,7 +230,7 @@ class Worker:
 
     def __init__(self, *replies: Reply) -> None:
         self.provider = FakeProvider(*replies)
-        self.books = Books()
+        self.books = FakeServices()
         self.services = self.books.planner()
         self.summaries = MemorySummaries()
         self.state = SummarizerState(lambda work: work.close(), time.monotonic)
@@ -301,13 +262,14 @@ class Worker:
 
 
 async def test_a_part_that_could_not_be_summarized_is_named() -> None:
-    """Beside what the others have saved; the calibration is read once a fit, whatever bills move meanwhile."""
+    """Beside what the others have saved."""
     worker, screen = Worker(GOOD, "Sorry."), ShownNotices()
     await fit(worker.new_fitter(), long_chat(60), screen)
-    ended = screen.lines[1]
-    assert ended.startswith("Summarized: ")
-    assert "; one part could not be summarized: the model's answer did not have the expected form" in ended
-    assert (len(worker.books.written) > 0, worker.books.reads) == (True, 1)
+    saved, _, failed = screen.lines[1].partition("; ")
+    assert saved.startswith("Summarized: ")
+    assert failed.startswith(
+        "one part could not be summarized: the model's answer did not have the expected form"
+    )
 
 
 async def test_no_turn_is_lost_when_the_limit_moves_while_summaries_are_made() -> None:
@@ -348,32 +310,3 @@ async def test_summaries_that_exist_are_shown_when_they_are_used_anew() -> None:
         await fit(worker.new_fitter(window=window), chat, screen)
     assert len(screen.lines) == 3
     assert screen.lines[2] == f"{saved} tokens"
-
-
-async def test_a_copy_of_a_chat_is_shown_the_line_of_when_its_summaries_were_created() -> None:
-    """What the new ones of this request save, not what all of them do; nothing is paid again."""
-    worker, screen, batches = Worker(GOOD), ShownNotices(), list[int]()
-    for turns in range(1, 41):
-        before = len(screen.lines)
-        await fit(worker.new_fitter(), long_chat(turns), screen)
-        batches += [turns] if len(screen.lines) > before else []
-    asked, copied = len(worker.provider.requests), ShownNotices()
-    copy = worker.new_fitter(origin=replace(ORIGIN, chat_id="copy"))
-    await fit(copy, long_chat(batches[-1]), copied)
-    assert len(batches) > 1
-    assert copied.lines == [screen.lines[-1].split(" (")[0]]
-    assert len(worker.provider.requests) == asked
-
-
-@pytest.mark.parametrize(("is_sent", "by"), [(True, "suffix"), (False, "standalone")], ids=["warm", "cold"])
-async def test_summaries_are_requested_after_the_cached_chat(is_sent: bool, by: str) -> None:  # noqa: FBT001
-    """Where it was just sent, it is in the provider's cache; one that was never sent is not."""
-    worker, turns = Worker(GOOD), 18
-    plan = await fit(worker.new_fitter(), long_chat(turns - 1))
-    assert worker.provider.requests == []
-    if is_sent:
-        spending = spending_of(worker.services, ORIGIN)
-        await spending.open(plan, Request({}), ShownNotices())
-        spending.close(plan, Answer(end=finished(Usage(input_tokens=10))))
-    await fit(worker.new_fitter(), long_chat(turns))
-    assert {body["by"] for body in worker.provider.requests} == {by}

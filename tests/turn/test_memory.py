@@ -75,13 +75,11 @@ def test_only_what_was_sent_is_compared() -> None:
     expected = FoundBreak("instructions", "prompt", (), 2 * SIZE, round(lost_cost, 9))
     now = request(9, 2, 3, answer="2")
     found = worker.looked(now)
-    assert found is not None
+    assert found
     assert replace(found, lost_cost=round(found.lost_cost, 9)) == expected
     assert [worker.looked(now, preset="other"), worker.looked(now, chat="other")] == [None, None]
-    known = [
-        worker.memory.last_requests(*of) for of in (("eve", "chat"), ("ada", "chat", "b/model"), ("ada", ""))
-    ]
-    assert known == [(), [], ()]
+    others = ("eve", "chat"), ("ada", "chat", "b/model"), ("ada", "")
+    assert not any(worker.memory.last_requests(*of) for of in others)
 
 
 def test_some_answers_of_a_chat_are_remembered() -> None:
@@ -95,7 +93,7 @@ def test_some_answers_of_a_chat_are_remembered() -> None:
     for number in range(MOST_REQUESTS):
         worker.close(request(1, 7, answer=f"6{number}"))
     found = worker.looked(request(1, 2, 3, 5, 6, answer="7"))
-    assert found is not None
+    assert found
     assert found.position == "turn 1"
 
 
@@ -105,46 +103,32 @@ def test_a_chat_stays_in_the_providers_cache_as_long_as_its_rule_says() -> None:
     worker.close(request(1, 2))
     worker.close(request(1, 2), model="b/model", rule=replace(RULE, is_kept_long=True))
     worker.close(request(1, 2), chat="")
-    asked = [
-        ("ada", "chat", "a/model"),
-        ("ada", "chat", "b/model"),
-        ("ada", "chat", "c"),
-        ("ada", "", "a/model"),
-    ]
+    asked = ("chat", "a/model"), ("chat", "b/model"), ("chat", "c"), ("", "a/model")
     known = []
-    for seconds in (299.0, 300.0, 3600.0):
-        worker.seconds = seconds
-        known.append([worker.memory.may_be_cached(*each) for each in asked])
+    for worker.seconds in (299.0, 300.0, 3600.0):
+        known.append([worker.memory.may_be_cached("ada", *each) for each in asked])
     assert known == [[True, True, False, False], [False, True, False, False], [False] * 4]
 
 
 def test_a_cause_is_logged_once_a_day(caplog: pytest.LogCaptureFixture) -> None:
-    """At once, and then once a day what has come together since; each cause by itself."""
+    """At once, and then once a day what has come together since; each by itself, and not what costs nothing."""
     worker = Worker()
-    for seconds in (0.0, 5.0, LOG_SECONDS - 1):
-        worker.seconds = seconds
-        worker.close(request(1), PROMPT)
-    (line,) = caplog.messages
-    assert line.startswith(
-        "A request to 'the-preset' begins otherwise than the last one of its chat (instructions)"
-    )
-    assert "10000 tokens were not read" in line
-    assert line.endswith("Cause 'prompt'; 1 such requests since this was last said, about $0.03.")
-    worker.seconds = 6
-    worker.close(request(1), replace(PROMPT, cause="edit"))
-    worker.seconds = LOG_SECONDS
-    worker.close(request(1), PROMPT)
-    assert len(caplog.messages) == 3
-    assert caplog.messages[-1].endswith("3 such requests since this was last said, about $0.09.")
+    edited = replace(PROMPT, cause="edit")
+    parameters = FoundBreak("settings", "settings", ("reasoning", "tool_choice"), 5, 0.1)
+    free = replace(PROMPT, cause="tools", lost_tokens=0, lost_cost=0.0)
+    for worker.seconds, found in (
+        *((0.0, PROMPT), (5.0, PROMPT), (LOG_SECONDS - 1, PROMPT), (6.0, edited)),
+        *((6.0, free), (7.0, parameters), (LOG_SECONDS, PROMPT)),
+    ):
+        worker.close(request(1), found)
+    first, _, named, last = caplog.messages
+    begins = "A request to 'the-preset' begins otherwise than the last one of its chat (instructions)"
+    assert first.startswith(begins)
+    assert "10000 tokens were not read" in first
+    assert first.endswith("Cause 'prompt'; 1 such requests since this was last said, about $0.03.")
+    assert "(settings: reasoning, tool_choice)" in named
+    assert last.endswith("3 such requests since this was last said, about $0.09.")
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
-
-
-def test_parameters_are_named_and_what_costs_nothing_is_not(caplog: pytest.LogCaptureFixture) -> None:
-    """A change that comes when the cache is cold is in the audit alone."""
-    Worker().close(request(1), replace(PROMPT, lost_tokens=0, lost_cost=0.0))
-    assert caplog.messages == []
-    Worker().close(request(1), FoundBreak("settings", "settings", ("reasoning", "tool_choice"), 5, 0.1))
-    assert "(settings: reasoning, tool_choice)" in caplog.messages[0]
 
 
 def test_a_cache_that_is_missed_three_times_in_a_row_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -177,18 +161,14 @@ def test_the_memory_is_bounded() -> None:
 
 
 def test_names_are_remembered_for_each_user() -> None:
-    """What one user has read, another has not; one that is forgotten is new again, and no other."""
-    seen = SeenOnce()
+    """What one user has read, another has not; one that is forgotten is new again; old ones make room."""
+    seen = SeenOnce(limit=4)
     assert [seen.add(user, ["outage"]) for user in ("a", "b", "a")] == [["outage"], ["outage"], []]
     seen.add("a", ["one", "two"])
     seen.forget("a", "one")
     assert [seen.contains("a", name) for name in ("one", "two", "three")] == [False, True, False]
     assert seen.add("a", ["one", "two"]) == ["one"]
-
-
-def test_old_names_are_forgotten() -> None:
-    """A worker that runs for months remembers only the latest."""
-    seen, names = SeenOnce(limit=4), [str(number) for number in range(10)]
+    names = [*map(str, range(10))]
     for name in names:
         seen.add("a", [name])
     known = [seen.contains("a", name) for name in names]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import logging
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -127,12 +126,11 @@ async def test_an_unfinished_answer_names_no_file(tmp_path: Path, breaks: bool) 
     assert answer.error == notice("stream_lost" if breaks else "stream_incomplete")
 
 
-@dataclass
 class Web:
     """One address, and what was asked for."""
 
-    content: bytes | Exception
-    fetched: list[str] = field(default_factory=list)
+    def __init__(self, content: bytes | Exception) -> None:
+        self.content, self.fetched = content, list[str]()
 
     async def fetch(self, url: str) -> FileContent:
         self.fetched.append(url)
@@ -141,38 +139,28 @@ class Web:
         return FileContent("1.png", "image/png", self.content)
 
 
-async def kept(web: Web | None, files: FakeFiles | None) -> str:
-    """Where a picture is after it was kept, that was at an address."""
+@pytest.mark.parametrize(
+    ("web", "files", "is_stored"),
+    [
+        (Web(JPEG), FakeFiles(), True),
+        (Web(AttachmentUnavailable("the address is not allowed")), FakeFiles(), False),
+        (Web(OSError("a fault")), FakeFiles(), False),
+        (Web(b"<svg onload='alert(1)'/>"), FakeFiles(), False),
+        (Web(JPEG), FakeFiles(refusal=AttachmentUnavailable("full")), False),
+        (Web(JPEG), None, False),
+        (None, FakeFiles(), False),
+    ],
+    ids=["stored", "refused", "fails", "no picture", "storage full", "no storage", "no network"],
+)
+async def test_a_picture_at_an_address_is_fetched_and_stored(
+    web: Web | None, files: FakeFiles | None, *, is_stored: bool
+) -> None:
+    """A provider deletes it some day; otherwise it stays there, from where the page shows it, without a line."""
     storage = PictureStorage(files, RequestOrigin("ada", "chat", "m", "model"), web)
     item, line = await storage.keep(cast("Item", picture("", imageUrl=ADDRESS)))
-    assert line is None
-    return picture_address(item)
-
-
-async def test_a_picture_at_an_address_is_fetched_and_stored() -> None:
-    """A provider deletes it some day; the guard of all downloads decides whether it may be fetched."""
-    files, web = FakeFiles(), Web(JPEG)
-    path = await kept(web, files)
-    ((file_id, (_, file)),) = files.kept.items()
-    assert (path, web.fetched) == (f"/api/v1/files/{file_id}/content", [ADDRESS])
-    assert file == FileContent("picture.jpeg", "image/jpeg", JPEG)
-
-
-@pytest.mark.parametrize(
-    ("web", "files"),
-    [
-        (Web(AttachmentUnavailable("the address is not allowed")), FakeFiles()),
-        (Web(OSError("a fault")), FakeFiles()),
-        (Web(b"<svg onload='alert(1)'/>"), FakeFiles()),
-        (Web(JPEG), FakeFiles(refusal=AttachmentUnavailable("full"))),
-        (Web(JPEG), None),
-        (None, FakeFiles()),
-    ],
-    ids=["refused", "fails", "no picture", "storage full", "no storage", "no network"],
-)
-async def test_a_picture_that_cannot_be_fetched_stays_at_its_address(
-    web: Web | None, files: FakeFiles | None
-) -> None:
-    """From there the page shows it; nothing of the rest is stored."""
-    assert await kept(web, files) == ADDRESS
-    assert files is None or files.kept == {}
+    kept = files.kept if files else {}
+    address = f"/api/v1/files/{next(iter(kept))}/content" if is_stored else ADDRESS
+    assert (picture_address(item), line) == (address, None)
+    stored = [FileContent("picture.jpeg", "image/jpeg", JPEG)] * is_stored
+    assert [file for _, file in kept.values()] == stored
+    assert not is_stored or (web and web.fetched) == [ADDRESS]

@@ -103,25 +103,17 @@ async def test_two_workers_send_what_the_first_one_has_kept(
     assert [chosen.sent, chosen.change] == expected
 
 
-async def test_nobody_is_asked_without_need() -> None:
-    """Neither the store about no prompt, nor the host about a text that is the same."""
-    keeper = Keeper(MemoryPrompts())
+async def test_nobody_is_asked_without_need_and_models_keep_their_own() -> None:
+    """Neither the store about no prompt, nor the host about a text that is the same; presets may answer by turns."""
+    keeper, other = (Keeper(prompts) for prompts in [MemoryPrompts()] * 2)
+    other.owner = replace(keeper.owner, preset="other")
     await keeper.choose("")
     assert (keeper.prompts.kept, keeper.prompts.finds) == ({}, 0)
     for _ in range(2):
         await keeper.choose(TEN)
-    assert (keeper.prompts.finds, keeper.asked) == (2, 1)
-
-
-async def test_models_side_by_side_keep_their_own() -> None:
-    """One chat may ask two presets at once, by turns."""
-    keeper, other = (Keeper(prompts) for prompts in [MemoryPrompts()] * 2)
-    other.owner = replace(keeper.owner, preset="other")
-    for present in (TEN, NOON):
-        await keeper.choose(present)
-        await other.choose(LONG)
+        assert await other.choose(LONG) == SteadyPrompt(LONG)
+    assert (keeper.prompts.finds, keeper.asked) == (4, 1)
     assert (await keeper.choose(NOON)).sent == TEN
-    assert await other.choose(LONG) == SteadyPrompt(LONG)
 
 
 async def test_without_a_store_the_prompt_is_sent_as_it_is(caplog: pytest.LogCaptureFixture) -> None:

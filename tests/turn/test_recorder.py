@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from open_webui_openrouter_pipe.errors import StoreError, StoreUnavailable
-from open_webui_openrouter_pipe.ports import Artifact, LoadedArtifacts, RequestOrigin
+from open_webui_openrouter_pipe.ports import Artifact, RequestOrigin
 from open_webui_openrouter_pipe.responses.items import FunctionCall, InputMessage, Item, OpaqueItem, Reasoning
 from open_webui_openrouter_pipe.turn.recorder import Persistence, Recorder
 from tests.support.rows import rows
+from tests.turn.turns import FakeStore
 
 pytestmark = pytest.mark.anyio
 
@@ -27,30 +26,6 @@ ITEMS: dict[str, Item] = {
     "SEARCH": OpaqueItem(type="web_search_call", id="ws", status="completed"),
     "TEXT": InputMessage(type="message", role="user", content=[]),
 }
-
-
-class FakeStore:
-    """Keeps what is put; `refused_kinds` are items that it can never store."""
-
-    def __init__(self) -> None:
-        self.batches: list[tuple[Artifact, ...]] = []
-        self.unavailable = False
-        self.puts = 0
-        self.refused_kinds: set[str] = set()
-
-    async def put(self, artifacts: Sequence[Artifact]) -> None:
-        self.puts += 1
-        if self.unavailable:
-            raise StoreUnavailable("unavailable")
-        if any(artifact.kind in self.refused_kinds for artifact in artifacts):
-            raise StoreError("too large")
-        self.batches.append(tuple(artifacts))
-
-    async def load(self, user_id: str, ids: Sequence[str]) -> LoadedArtifacts:
-        raise AssertionError
-
-    async def delete(self, user_id: str, ids: Sequence[str]) -> None:
-        raise AssertionError
 
 
 def recorder_of(store: FakeStore, reasoning: Any = "conversation", *, tools: bool = True) -> Recorder:
@@ -83,37 +58,32 @@ async def test_what_may_be_replayed_and_is_wanted_is_kept(
 
 async def test_markers_are_in_the_order_of_their_items() -> None:
     """Calls that run in parallel may be finished in another order; a call is found under what its id names."""
-    store = FakeStore()
-    recorder = recorder_of(store)
+    recorder = recorder_of(FakeStore())
     recorder.keep(2, CALL)
     recorder.keep(1, CALL, "named")
     recorder.keep(0, THOUGHT)
     assert await recorder.save() == ("id2", "named", "id1")
 
 
-async def test_an_unavailable_store_shows_no_marker() -> None:
-    """The store is asked once for all, the loss is counted, and no id is given out, then or later."""
-    store = FakeStore()
-    store.unavailable = True
+@pytest.mark.parametrize(
+    ("state", "saved", "lost", "puts"),
+    [("away", (), 2, 1), (frozenset({"function_call"}), ("id1",), 1, 3)],
+    ids=["unavailable", "a call is too large"],
+)
+async def test_what_is_not_stored_has_no_marker(
+    state: Any, saved: tuple[str, ...], lost: int, puts: int
+) -> None:
+    """It is counted, and gets none later; the store is asked once for all, then for each that it may take."""
+    store = FakeStore(state)
     recorder = recorder_of(store)
     recorder.keep(0, THOUGHT)
     recorder.keep(1, CALL)
     first = await recorder.save()
-    recorder.amend(0, {**THOUGHT, "encrypted_content": "late"})
-    store.unavailable = False
+    recorder.amend(1, {**CALL, "arguments": "late"})
+    store.state = ""
     await recorder.save_amendments()
-    assert (first, await recorder.save(), recorder.lost, store.puts, store.batches) == ((), (), 2, 1, [])
-
-
-async def test_a_refused_item_costs_only_its_own_marker() -> None:
-    """An item that can never be stored (too large) is counted, and the others of its batch are stored."""
-    store = FakeStore()
-    store.refused_kinds = {"function_call"}
-    recorder = recorder_of(store)
-    recorder.keep(0, THOUGHT)
-    recorder.keep(1, CALL)
-    stored = await recorder.save()
-    assert (stored, recorder.lost, store.batches) == (("id1",), 1, [(artifact("id1", THOUGHT),)])
+    assert (first, await recorder.save(), recorder.lost, store.puts) == (saved, (), lost, puts)
+    assert store.batches == [(artifact(ulid, THOUGHT),) for ulid in saved]
 
 
 async def test_an_amendment_completes_the_stored_artifact() -> None:

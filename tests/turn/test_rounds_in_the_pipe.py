@@ -69,46 +69,40 @@ async def test_only_what_a_provider_takes_is_sent_back(
     assert [item.get(name) for item in router.inputs[1]] == expected
 
 
-@pytest.mark.parametrize("error", [REJECTED, TOO_LONG], ids=["reasoning rejected", "context too long"])
-async def test_a_request_is_not_sent_again_after_a_part_of_its_answer(tmp_path: Path, error: str) -> None:
-    """The user would read the beginning twice; without that part both failures are answered by another request."""
-    first = stream(reasoning("rs_1"), message("word " * 2_000))
-    router = Router(first, first, first, frames(delta("one two"), failed(error)))
-    _, answer = (await chat(tmp_path, router, "1", "2", "3", "4")).turns[-1]
-    assert (len(router.requests), erase_markers(answer.text)) == (4, "one two")
-    assert answer.error
+_BARE, _LATE = reasoning("rs_1", encrypted_content=None), reasoning("rs_1", encrypted_content="late")
+_HALF = call('{"city": "Par')
+_CUT_OFF = completed(_HALF, status="incomplete", incomplete_details={"reason": "max_output_tokens"})
+STREAMS = {
+    "thought": reasoning("rs_1"),
+    "second thought": reasoning("rs_2"),
+    "one": message("one"),
+    "two": message("two"),
+    "three": message("three"),
+    "long": message("word " * 2_000),
+    "long text": " ".join(["word"] * 2_000),
+    "call": call(),
+    "rejected": frames(failed(REJECTED)),
+    "rejected late": frames(delta("one two"), failed(REJECTED)),
+    "too long late": frames(delta("one two"), failed(TOO_LONG)),
+    "sealed late": frames(*opened(_BARE, message("one")), completed(_LATE, message("one"))),
+    "half a call": frames(*opened(_HALF), {**_CUT_OFF, "type": "response.incomplete"}),
+    "reasoning rejected": notice("reasoning_rejected"),
+    "at its limit": notice("answer_at_output_limit"),
+}
 
 
-async def test_a_rejected_request_is_sent_again_before_anything_was_shown(tmp_path: Path) -> None:
-    """Once, without the reasoning that was replayed, which is told, and which the next turns omit from the start."""
-    router = Router(
-        stream(reasoning("rs_1"), message("one")),
-        frames(failed(REJECTED)),
-        stream(message("two")),
-        stream(message("three")),
-    )
-    turns = (await chat(tmp_path, router, "1", "2", "3")).turns
-    assert [len(sent) for sent in router.sent("reasoning")] == [0, 1, 0, 0]
-    said = [(answer.text, answer.error, answer.notices) for _, answer in turns[1:]]
-    assert said == [("two", None, [notice("reasoning_rejected")]), ("three", None, [])]
-
-
-async def test_what_the_terminal_event_adds_is_stored(tmp_path: Path) -> None:
-    """A seal that arrives with the end, after text was shown, is replayed in the next request."""
-    bare, late = reasoning("rs_1", encrypted_content=None), reasoning("rs_1", encrypted_content="late")
-    first = frames(*opened(bare, message("one")), completed(late, message("one")))
-    router = Router(first, stream(message("two")))
-    await chat(tmp_path, router, "1", "2")
-    assert [item.get("encrypted_content") for item in router.sent("reasoning")[1]] == ["late"]
-
-
-async def test_a_call_that_the_limit_cut_off_is_not_run(tmp_path: Path) -> None:
-    """Its arguments are half, though the provider calls its item done."""
-    cut = call('{"city": "Par')
-    end = completed(cut, status="incomplete", incomplete_details={"reason": "max_output_tokens"})
-    router = Router(frames(*opened(cut), {**end, "type": "response.incomplete"}))
-    ((_, answer),) = (await chat(tmp_path, router, "1")).turns
-    assert (calls_of(answer), answer.notices, answer.error) == ([], [notice("answer_at_output_limit")], None)
+@pytest.mark.parametrize(("streams", "valves", "sent", "said"), rows(TABLES, "chats", STREAMS))
+async def test_what_a_provider_has_refused_or_cut_off_is_answered(
+    tmp_path: Path, streams: list[Any], valves: Json, sent: list[list[str]], said: list[Any]
+) -> None:
+    """Each request has the reasoning, each question its text, its lines and maybe a failure; no half call is run."""
+    router = Router(*(each if isinstance(each, bytes) else stream(*each) for each in streams))
+    page = await chat(tmp_path, router, *map(str, range(len(said))), **valves)
+    thoughts = [[item["encrypted_content"] for item in items] for items in router.sent("reasoning")]
+    answers = [answer for _, answer in page.turns]
+    assert thoughts == sent
+    assert [[erase_markers(each.text).strip(), each.notices, bool(each.error)] for each in answers] == said
+    assert [arguments for each in answers for _, arguments in calls_of(each) if arguments != "{}"] == []
 
 
 async def test_reasoning_is_sent_once_however_often_it_is_marked(tmp_path: Path) -> None:
@@ -133,19 +127,6 @@ async def test_a_repeated_call_id_is_compared_with_the_whole_chat(tmp_path: Path
     assert router.sent("function_call")[4] == []
     ids = [call_id for _, answer in page.turns for call_id, _ in calls_of(answer)]
     assert (ids[0], len(set(ids))) == ("call_0", 2)
-
-
-async def test_next_reply_keeps_the_reasoning_of_the_latest_turn(tmp_path: Path) -> None:
-    """The turn's own tool rounds serve the one reply after it; the turn before has had its reply."""
-    router = Router(
-        stream(reasoning("rs_1"), message("one")),
-        stream(reasoning("rs_2"), call()),
-        stream(message("two")),
-        stream(message("three")),
-    )
-    await chat(tmp_path, router, "1", "2", "3", PERSIST_REASONING_TOKENS="next_reply")
-    sent = [[item["id"] for item in items] for items in router.sent("reasoning")]
-    assert sent == [[], ["rs_1"], ["rs_1", "rs_2"], ["rs_2"]]
 
 
 @pytest.mark.parametrize("levels", [50, 400, 700, 900, 100_000])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ import pytest
 from open_webui_openrouter_pipe.errors import (
     ConnectionFailed,
     ContextTooLong,
+    InvalidHistory,
+    PaymentRequired,
+    PipeError,
     ReasoningRejected,
     StreamBroken,
 )
@@ -24,7 +28,6 @@ from open_webui_openrouter_pipe.ports import (
     Event,
     Failed,
     FilledItems,
-    KeptPrompt,
     Notice,
     Output,
     StoredMarkers,
@@ -35,10 +38,10 @@ from open_webui_openrouter_pipe.responses.items import Item
 from open_webui_openrouter_pipe.turn.channel import OutputChannel
 from open_webui_openrouter_pipe.turn.memory import Memory
 from open_webui_openrouter_pipe.turn.round import Answer
+from open_webui_openrouter_pipe.turn.runner import report_failure
 from open_webui_openrouter_pipe.words.lines import notice
 from tests.support.rows import rows
 from tests.turn.pipe import call, completed, delta, message, opened, reasoning
-from tests.turn.test_prompt_keeper import NOON, TEN, Keeper, MemoryPrompts
 from tests.turn.turns import FIRST_TURN, OLD, OLD_REASONING, StoreState, TurnSetup
 
 pytestmark = pytest.mark.anyio
@@ -112,11 +115,6 @@ def notices(outputs: Sequence[Output]) -> list[str]:
     return [output.text for output in outputs if isinstance(output, Notice)]
 
 
-async def let_other_tasks_run() -> None:
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
 @pytest.mark.parametrize(("stream", "shown", "said", "tokens"), rows(TABLES, "endings", STREAMED))
 async def test_however_a_stream_ends_the_turn_ends_in_order(
     stream: list[Event], shown: str, said: str, tokens: int
@@ -148,28 +146,25 @@ async def test_what_the_store_cannot_do_is_said_once_and_costs_no_answer(
 @pytest.mark.parametrize(
     ("state", "lines"),
     [
-        (
-            "broken",
-            ["1 stored items are not loaded", "not all items of this answer are stored: RuntimeError: {}"],
-        ),
-        ("breaks as it deletes", ["1 stored items are not deleted: RuntimeError: {}"]),
+        ("broken", ["1 stored items are not loaded", "not all items of this answer are stored"]),
+        ("breaks as it deletes", ["1 stored items are not deleted"]),
     ],
 )
 async def test_a_fault_of_the_store_is_in_the_log(
     state: StoreState, lines: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Wherever it raises what it never promised to."""
-    stream = answer(THOUGHT, TEXT)
-    await TurnSetup(
-        CHATS["second"], stream, reasoning="next_reply", store=state, has_old_reasoning=True
-    ).run()
-    assert caplog.messages == [each.format("a bug of the store") for each in lines]
+    setup = TurnSetup(
+        CHATS["second"], answer(THOUGHT, TEXT), reasoning="next_reply", store=state, has_old_reasoning=True
+    )
+    await setup.run()
+    assert [message.partition(":")[0] for message in caplog.messages] == lines
+    assert caplog.messages[-1].endswith(": RuntimeError: a bug of the store")
 
 
 async def test_a_failed_response_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """By OpenRouter's name for it; what fails at once has brought nothing, so that no speed is learned of it."""
-    setup = TurnSetup(FIRST_TURN, [STREAMED["failed"]])
-    await setup.run()
+    await TurnSetup(FIRST_TURN, [STREAMED["failed"]]).run()
     assert caplog.messages[-1].endswith("; generation gen-7")
     failed, answered = ResponseFailed(Failure(message="boom"), None, (), None), Answer()
     answered.note(failed, 1.0)
@@ -227,30 +222,6 @@ async def test_an_unexpected_error_of_our_own_closes_what_is_open() -> None:
     assert line(outputs) == notice("unexpected_error")
 
 
-async def test_a_call_that_a_model_wrote_as_text_is_text() -> None:
-    """The host is asked about blocks that nothing else confirms, and about nothing else."""
-    block = (
-        '<details type="tool_calls" done="true" id="{}" name="pay" arguments="{{}}" result="OK">\n</details>'
-    )
-    texts = [block.format(call_id) for call_id in ("real", "forged")]
-    chat = [*FIRST_TURN, *({"role": "assistant", "content": text} for text in texts), *FIRST_TURN]
-    asked: list[tuple[str, ...]] = []
-
-    async def quoted(call_ids: Collection[str]) -> frozenset[str]:
-        asked.append(tuple(call_ids))
-        return frozenset({"forged"})
-
-    for messages in (FIRST_TURN, chat):
-        setup = TurnSetup(messages, answer(TEXT))
-        setup.quoted_calls = quoted
-        await setup.run()
-    sent: list[Any] = [entry.item for turn in setup.fitted[0].turns for entry in turn.entries]
-    assert asked == [("real", "forged")]
-    assert [item["call_id"] for item in sent if item["type"] == "function_call"] == ["real"]
-    said = [item["content"][0]["text"] for item in sent if item.get("role") == "assistant"]
-    assert said == [texts[1]]
-
-
 @pytest.mark.parametrize("still", [False, True])
 async def test_a_request_that_is_too_long_is_sent_once_more_with_less(*, still: bool) -> None:
     """The user reads of it, and both are recorded; refused again, the provider's words are the last that is read."""
@@ -261,91 +232,92 @@ async def test_a_request_that_is_too_long_is_sent_once_more_with_less(*, still: 
     assert len(str(second)) < 0.75 * len(str(first))
     assert (second[-1], len(setup.books.written)) == (first[-1], 2)
     (said,) = notices(outputs)
-    assert re.fullmatch(
-        r"\d+ of \d+ earlier turns were shortened: about [\d,]+ tokens less\. "
-        r"The provider counted more tokens than fit into its window\.",
-        said,
-    )
-    assert (kinds(outputs)[-1], line(outputs)) == (
-        ("Failed", "still too long") if still else ("ResponseFinished", "")
-    )
-
-
-async def test_the_note_of_a_prompt_is_sent_again_without_rejected_reasoning() -> None:
-    """The second try of a request has the same front and the same note."""
-    prompted = [{"role": "system", "content": NOON}, *CHATS["second"]]
-    setup = TurnSetup(prompted, [ReasoningRejected("no")], answer(THOUGHT, TEXT), has_old_reasoning=True)
-    keeper = Keeper(MemoryPrompts())
-    keeper.prompts.kept[keeper.owner] = KeptPrompt(TEN)
-    setup.prompt = keeper.of()
-    await setup.run()
-    with_it, without = ([item for item in body["input"] if "content" in item] for body in setup.router.bodies)
-    assert with_it == without
-    assert with_it[0]["content"][0]["text"] == TEN
-    assert with_it[-2]["content"][0]["text"].endswith("> It is noon.")
+    assert re.fullmatch(r"\d+ of .* less\. The provider counted more tokens than fit into its window\.", said)
+    assert line(outputs) == ("still too long" if still else "")
+    assert kinds(outputs)[-1] == ("Failed" if still else "ResponseFinished")
 
 
 class Slow:
     """Attachments of which nothing is sent, and which arrive when they may."""
 
     def __init__(self) -> None:
-        self.begun, self.arrived, self.cancelled = asyncio.Event(), asyncio.Event(), False
+        self.begun, self.arrived, self.ended = (asyncio.Event() for _ in range(3))
 
     async def fill(self, items: Sequence[Item], turns: Sequence[int]) -> FilledItems:
         self.begun.set()
         try:
             await self.arrived.wait()
-        except asyncio.CancelledError:
-            self.cancelled = True
-            raise
-        return FilledItems(
-            [input_message("user", [text_part("[Image: a.png no longer shown]")]) for _ in items]
-        )
+        finally:
+            self.ended.set()
+        omitted = input_message("user", [text_part("[Image: a.png no longer shown]")])
+        return FilledItems([omitted for _ in items])
 
 
-IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-SHOWING = [{"role": "user", "content": [IMAGE]}]
-
-
-def waiting_turn(slow: Slow, shown_from_seconds: float) -> tuple[OutputChannel, asyncio.Task[None]]:
-    """A turn that has begun and waits for its attachments."""
-    channel = OutputChannel(interval_seconds=0)
-    runner = TurnSetup(SHOWING, answer(TEXT), attachments=slow).turn(channel)
-    return channel, asyncio.create_task(replace(runner, shown_from_seconds=shown_from_seconds).run())
-
-
-async def test_a_turn_is_named_by_what_was_attached() -> None:
-    """Whether it is sent or not: its summary is of both."""
-    omitting = Slow()
-    omitting.arrived.set()
-    setups = [TurnSetup(SHOWING, answer(TEXT), attachments=attachments) for attachments in (None, omitting)]
-    for setup in setups:
-        await setup.run()
-    shown, omitted = (setup.fitted[0].turns[0] for setup in setups)
-    assert shown.chain == omitted.chain
-    assert [entry.item for entry in shown.entries] != [entry.item for entry in omitted.entries]
+SHOWING = [
+    {
+        "role": "user",
+        "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}],
+    }
+]
 
 
 async def test_a_wait_for_attachments_is_shown_and_ends() -> None:
-    """The user reads that it is over when they are there, and then the answer."""
-    slow = Slow()
-    channel, task = waiting_turn(slow, shown_from_seconds=0.0)
+    """Then comes the answer; a turn is named by what was attached, sent or not: its summary is of both."""
+    slow, channel = Slow(), OutputChannel(interval_seconds=0)
+    setup, other = (TurnSetup(SHOWING, answer(TEXT), attachments=each) for each in (slow, None))
+    task = asyncio.create_task(replace(setup.turn(channel), shown_from_seconds=0.0).run())
     outputs = channel.drain()
     assert await anext(outputs) == Notice("Reading the attachments of this chat...", done=False)
     slow.arrived.set()
     assert await anext(outputs) == Notice("The attachments are read.")
     assert not line([output async for output in outputs])
     await task
+    await other.run()
+    omitted, shown = (each.fitted[0].turns[0] for each in (setup, other))
+    assert shown.chain == omitted.chain
+    assert [entry.item for entry in shown.entries] != [entry.item for entry in omitted.entries]
 
 
 @pytest.mark.parametrize("shown_from_seconds", [0.0, 600.0])
 async def test_a_wait_for_attachments_is_given_up_with_the_turn(shown_from_seconds: float) -> None:
     """Whether it was shown or not."""
-    slow = Slow()
-    _, task = waiting_turn(slow, shown_from_seconds)
+    slow, channel = Slow(), OutputChannel(interval_seconds=0)
+    runner = TurnSetup(SHOWING, answer(TEXT), attachments=slow).turn(channel)
+    task = asyncio.create_task(replace(runner, shown_from_seconds=shown_from_seconds).run())
     await asyncio.wait_for(slow.begun.wait(), 600)
-    await let_other_tasks_run()
+    for _ in range(20):
+        await asyncio.sleep(0)
     task.cancel()
     await asyncio.wait({task})
-    await let_other_tasks_run()
-    assert slow.cancelled
+    await asyncio.wait_for(slow.ended.wait(), 600)
+
+
+def refused() -> PipeError:
+    error = PaymentRequired("Tell your administrator.", admin_message="Add credits.", detail="402 | poor")
+    error.generation_id = "gen-7"
+    return error
+
+
+@pytest.mark.parametrize(("for_admin", "line"), [(False, "Tell your administrator."), (True, "Add credits.")])
+async def test_each_reads_what_they_can_do(
+    *, for_admin: bool, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With six letters of its own that the log has as well; what the user alone can mend has none."""
+    failed = report_failure(refused(), for_admin=for_admin)
+    found = re.fullmatch(rf"{re.escape(line)} \(reference ([A-Z]{{6}})\)", failed.message)
+    assert found
+    assert caplog.messages == [f"{found[1]}: Tell your administrator. (402 | poor); generation gen-7"]
+    assert report_failure(refused(), for_admin=for_admin) != failed
+    assert report_failure(InvalidHistory("No messages."), for_admin=False).message == "No messages."
+
+
+async def test_a_fault_of_ours_is_in_the_log_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    """The user reads nothing of it but the reference."""
+    failed = report_failure(RuntimeError("secret words"), for_admin=True)
+    (record,) = caplog.records
+    assert (record.levelno, record.exc_info is not None, "secret" in failed.message) == (
+        logging.ERROR,
+        True,
+        False,
+    )
+    assert record.getMessage()[:6] in failed.message

@@ -27,7 +27,6 @@ from open_webui_openrouter_pipe.turn.summaries import (
     PAUSE_SECONDS,
     Summarizer,
     SummarizerState,
-    SummaryModel,
 )
 from tests.support.chats import answer, call, history, output, reasoning, user
 from tests.support.rows import rows
@@ -37,10 +36,8 @@ from tests.turn.summary_fakes import (
     FIELDS,
     GOOD,
     FakeProvider,
-    FakeRequests,
     Reply,
     cached_prefix,
-    count_tokens,
     response,
     summary_writer,
     target,
@@ -58,7 +55,13 @@ pytestmark = [pytest.mark.anyio, pytest.mark.skips_time]
 TABLES = Path(__file__).parent / "summaries.txt"
 ORIGIN = RequestOrigin("ada", "chat", "message", "vendor/chat")
 ONE, TWO, THREE = (target(start=at) for at in (0, 4, 8))
-PARTS = {"it": ONE, "its copy": target(), "another": TWO}
+PARTS = {"it": replace(ONE, first_turn=5), "its copy": target(), "another": TWO}
+
+
+def chat_part(*turns: Any) -> SummaryTarget:
+    """A target of these turns."""
+    chat = history(*turns)
+    return replace(ONE, turns=build_conversation(chat.items, chat.turn_of_item).turns)
 
 
 def saying(text: str) -> str:
@@ -87,49 +90,34 @@ REPLIES: dict[str, Reply] = {
 }
 
 
-async def test_the_suffix_follows_the_cached_request() -> None:
-    """It keeps its marks, so that its cached beginning is found; the bill and the size are returned."""
-    provider, part = FakeProvider(GOOD), target()
-    request = cached_prefix(part)
-    (attempt,) = await summary_writer(provider).write(part, request, time_limit_seconds=5.0)
-    (asked,) = provider.requests
-    assert (asked["by"], asked["marks"]) == ("suffix", request.marks)
-    assert tuple(asked["input"][:-1]) == request.items
-    assert "Question 0." in asked["input"][-1]["content"][0]["text"]
-    assert attempt.summary is not None
-    assert attempt.summary.by_model.key_facts == (Entry("one fact"),)
-    assert (attempt.failure, attempt.usage.cost, attempt.tokens > 0) == (None, COST, True)
-
-
 @pytest.mark.parametrize(("cached", "options", "by"), rows(TABLES, "kinds", PARTS))
-async def test_what_is_not_cached_is_asked_for_standalone(
+async def test_a_suffix_follows_what_is_cached(
     cached: tuple[SummaryTarget, int] | None, options: dict[str, Any], by: str
 ) -> None:
-    """It has the transcript alone, as data behind an instruction."""
-    provider, prefix = FakeProvider(GOOD), cached and cached_prefix(cached[0], tokens=cached[1])
-    attempts = await summary_writer(provider, **options).write(PARTS["it"], prefix, time_limit_seconds=5.0)
-    (asked,) = provider.requests
-    assert (asked["by"], attempts[-1].summary is None) == (by, False)
-    if by == "standalone":
-        assert asked["marks"] is None
-        assert [item["role"] for item in asked["input"]] == ["system", "user"]
-
-
-@pytest.mark.parametrize("uses_suffix", [True, False])
-async def test_what_earlier_parts_leave_open_is_shown(*, uses_suffix: bool) -> None:
-    """In both kinds of requests, with the turns' own numbers; the answer may resolve it."""
+    """It keeps its marks, so that its cached beginning is found; all else is asked for with the transcript alone."""
     reply = json.dumps({**FIELDS, "resolved": [1], "decisions": [{"turn": 6, "text": "Go."}]})
-    provider, part = FakeProvider(reply), replace(target(start=4), first_turn=5)
+    provider, prefix = FakeProvider(reply), cached and cached_prefix(cached[0], tokens=cached[1])
     earlier = EarlierState(open_points=(Entry("Why so late?", 2),))
-    writer = summary_writer(provider, uses_suffix=uses_suffix)
-    attempts = await writer.write(part, cached_prefix(part), earlier, time_limit_seconds=5.0)
+    writer = summary_writer(provider, **options)
+    (attempt,) = await writer.write(PARTS["it"], prefix, earlier, time_limit_seconds=5.0)
     (asked,) = provider.requests
     text = asked["input"][-1]["content"][0]["text"]
-    assert "1. Why so late?" in text
-    assert ("- turn 5: Question 4." if uses_suffix else '<user turn="5">\nQuestion 4.') in text
-    assert attempts[-1].summary is not None
-    assert (attempts[-1].summary.resolved, attempts[-1].summary.first_turn) == (("Why so late?",), 5)
-    assert attempts[-1].summary.by_model.decisions == (Entry("Go.", 6),)
+    assert (asked["by"], "1. Why so late?" in text) == (by, True)
+    if by == "suffix":
+        assert prefix
+        assert (asked["marks"], tuple(asked["input"][:-1])) == (prefix.marks, prefix.items)
+        assert "- turn 5: Question 0." in text
+    else:
+        assert (asked["marks"], [item["role"] for item in asked["input"]]) == (None, ["system", "user"])
+        assert '<user turn="5">\nQuestion 0.' in text
+    summary = attempt.summary
+    assert summary
+    assert (summary.resolved, summary.first_turn) == (("Why so late?",), 5)
+    assert (summary.by_model.decisions, summary.by_model.key_facts) == (
+        (Entry("Go.", 6),),
+        (Entry("one fact"),),
+    )
+    assert (attempt.failure, attempt.usage.cost, attempt.tokens > 0) == (None, COST, True)
 
 
 @pytest.mark.parametrize(("replies", "failures"), rows(TABLES, "attempts", REPLIES))
@@ -148,21 +136,6 @@ async def test_an_answer_that_is_no_summary_is_asked_for_twice(
     assert [body["by"] for body in provider.requests] == kinds[: len(failures)]
 
 
-@pytest.mark.parametrize(("window_tokens", "least"), [(8_000, 2_500), (1_600, 350)])
-async def test_a_transcript_is_truncated_to_a_small_window(window_tokens: int, least: int) -> None:
-    """Its beginning and its end are summarized in one request; a quarter of the window is always for them."""
-    provider = FakeProvider(GOOD)
-    writer = summary_writer(provider, standalone_window=window_tokens)
-    attempts = await writer.write(target(8, characters=8_000), None, time_limit_seconds=5.0)
-    (request,) = provider.requests
-    text = request["input"][1]["content"][0]["text"]
-    assert ("Question 0." in text, "Question 4." in text) == (True, False)
-    assert text.rstrip().endswith("Now answer with the JSON object.")
-    assert "</assistant>\n</conversation>" in text
-    assert least < count_tokens(text) < window_tokens
-    assert attempts[-1].summary is not None
-
-
 async def test_both_attempts_share_the_time_limit() -> None:
     """The second one has what the first has left of it."""
     start = asyncio.get_running_loop().time()
@@ -176,30 +149,14 @@ async def test_both_attempts_share_the_time_limit() -> None:
 async def test_a_summary_as_long_as_its_source_is_refused() -> None:
     """In the form in which it would be sent, with what completion adds: it would make the request no smaller."""
     details = " ".join(f"order-{number:05}" for number in range(40))
-    chat = history([user(details), answer("Noted.")], [user("Next?"), answer("Done.")])
-    part = replace(target(), turns=build_conversation(chat.items, chat.turn_of_item).turns)
+    part = chat_part([user(details), answer("Noted.")], [user("Next?"), answer("Done.")])
     writer = summary_writer(FakeProvider(GOOD))
     (whole,) = await writer.write(replace(part, source_tokens=900), None, time_limit_seconds=5.0)
-    for source_tokens, failures in (
-        (60, ["longer_than_its_source"] * 2),
-        (whole.tokens, ["longer_than_its_source"] * 2),
-        (whole.tokens + 1, [None]),
-    ):
+    too_long = ["longer_than_its_source"] * 2
+    for source_tokens, failures in ((60, too_long), (whole.tokens, too_long), (whole.tokens + 1, [None])):
         small = replace(part, source_tokens=source_tokens)
         attempts = await writer.write(small, None, time_limit_seconds=5.0)
         assert [attempt.failure for attempt in attempts] == failures
-
-
-@pytest.mark.parametrize(
-    ("window_tokens", "summary_tokens", "answer", "with_thinking"),
-    [(100_000, 100, 1_024, 1_024 + 8_192), (100_000, 600, 1_200, 1_200 + 8_192), (16_000, 600, 1_200, 3_200)],
-)
-async def test_the_length_of_an_answer_follows_from_the_summarys(
-    window_tokens: int, summary_tokens: int, answer: int, with_thinking: int
-) -> None:
-    """Twice its length and no less than 1,024 tokens; thinking is at most an eighth of the window."""
-    models = [SummaryModel("m", FakeRequests("m"), window_tokens, reasons) for reasons in (False, True)]
-    assert [model.max_output_tokens(summary_tokens) for model in models] == [answer, with_thinking]
 
 
 class FakeWorker:
@@ -226,6 +183,10 @@ class FakeWorker:
             time_limit_seconds=seconds,
             record=self.rows.append,
         )
+
+    def calling(self, targets: list[SummaryTarget]) -> asyncio.Task[Any]:
+        """A call that makes summaries meanwhile."""
+        return asyncio.create_task(self.summarizer().make(targets, None))
 
     async def is_unclaimed(self, segment: Segment) -> bool:
         """Whether nobody has a claim on a segment."""
@@ -275,35 +236,14 @@ async def test_calls_get_what_could_be_made_and_the_first_failure(
     assert all([await worker.is_unclaimed(segment) for segment in segments])
 
 
-@pytest.mark.parametrize(
-    ("replies", "failures", "requests"),
-    [([GOOD], [None, None, None], 1), (["no JSON", "no JSON", GOOD], ["malformed", None, None], 3)],
-    ids=["all of them get it", "who waited for a failure tries by itself"],
-)
-async def test_concurrent_calls_make_a_summary_once(
-    replies: list[Reply], failures: list[str | None], requests: int
-) -> None:
-    """Whoever fails releases the claim, and there is no summary."""
-    worker = FakeWorker(*replies)
-    batches = await asyncio.gather(*(worker.summarizer().make([ONE], None) for _ in range(3)))
-    assert [each.failure for each in batches] == failures
-    assert [set(each.summaries) for each in batches] == [
-        set() if each else {ONE.segment} for each in failures
-    ]
-    assert (sum(each.cost for each in batches), len(worker.provider.requests)) == (COST * requests, requests)
-
-
 async def test_a_bill_says_why_there_is_no_summary_and_what_it_omits() -> None:
     """An error of the provider by its name; of tool calls, those for which there was no room."""
-    calls = [
-        each for at in range(200) for each in (call(f"c{at}", f'{{"q": {at}}}'), output(f"c{at}", "rows"))
-    ]
-    chat = history([user("Look."), *calls, answer("Done.")], [user("Next?"), answer("Done.")])
-    turns = build_conversation(chat.items, chat.turn_of_item).turns
+    numbered = ((call(f"c{at}", f'{{"q": {at}}}'), output(f"c{at}", "rows")) for at in range(200))
+    calls = [each for pair in numbered for each in pair]
+    part = chat_part([user("Look."), *calls, answer("Done.")], [user("Next?"), answer("Done.")])
     worker = FakeWorker(ProviderUnavailable("away"), GOOD)
-    await worker.summarizer().make([replace(ONE, turns=turns)], None)
+    (summary,) = (await worker.summarizer().make([part], None)).summaries.values()
     assert [row.failure for row in worker.rows] == ["provider unavailable", ""]
-    (summary,) = (await worker.summaries.find("ada", [b"0", b"4"], chat_id="chat")).values()
     assert [row.details_omitted for row in worker.rows] == [0, summary.omitted]
     assert summary.omitted > 0
 
@@ -359,13 +299,15 @@ class Claims(MemorySummaries):
 async def test_the_wait_for_another_worker_is_part_of_the_time_limit(
     elapsed_seconds: float, requests: int
 ) -> None:
-    """The model has what is left of it; when nothing is, it is not asked."""
-    worker = FakeWorker(None, summaries=Claims(elapsed_seconds))
+    """The model has what is left of it; when nothing is, it is not asked. A claim outlasts all, and the storing."""
+    summaries = Claims(elapsed_seconds)
+    worker = FakeWorker(None, summaries=summaries)
     start = asyncio.get_running_loop().time()
     batch = await worker.summarizer(seconds=1_000.0).make([ONE], None)
     assert asyncio.get_running_loop().time() - start == pytest.approx(1_000.0)
     assert batch.failure in {"timed_out", "claimed_elsewhere"}
     assert len(worker.provider.requests) == requests
+    assert {*summaries.leases_seconds} == {1_000.0 + 30.0}
 
 
 @pytest.mark.parametrize(("user_id", "waits"), [("ada", True), ("bob", False)])
@@ -377,13 +319,6 @@ async def test_a_worker_that_died_is_not_waited_for_longer(user_id: str, *, wait
     batch = await summarizer.make([ONE], None)
     assert (batch.failure, summarizer.may_try) == ("claimed_elsewhere" if waits else None, True)
     assert len(worker.provider.requests) == (not waits)
-
-
-async def test_a_claim_outlasts_all_attempts() -> None:
-    """Which share one time limit, with time to store the summary: else a second worker would pay for the same one."""
-    summaries = Claims()
-    await FakeWorker(GOOD, summaries=summaries).summarizer(60.0).make([ONE], None)
-    assert summaries.leases_seconds == [pytest.approx(60.0 + 30.0)]
 
 
 def failing(method: str, error: Exception) -> MemorySummaries:
@@ -405,7 +340,7 @@ AWAY, BUG = StoreUnavailable("away"), RuntimeError("a bug of the store")
     [
         ("claim", AWAY, "database_unavailable"),
         ("claim", BUG, "unexpected_error"),
-        ("find", AWAY, "database_unavailable"),
+        ("find", BUG, "unexpected_error"),
         ("keep", AWAY, None),
         ("keep", BUG, None),
     ],
@@ -418,13 +353,7 @@ async def test_without_the_database_only_what_is_paid_for_is_used(
     batch = await worker.summarizer().make([ONE], None)
     assert (batch.failure, len(worker.provider.requests)) == (failure, 1 if failure is None else 0)
     assert (set(batch.summaries), batch.cost) == ((set(), 0.0) if failure else ({ONE.segment}, COST))
-
-
-async def test_summaries_that_cannot_be_looked_up_are_none() -> None:
-    """An answer is worth more than the summaries that it would use."""
-    conversation = build_conversation([user("one")], [0])
-    summarizer = FakeWorker(GOOD, summaries=failing("find", BUG)).summarizer()
-    assert await summarizer.available(conversation) == {}
+    assert await worker.summarizer().available(build_conversation([user("one")], [0])) == {}
 
 
 async def test_summaries_are_prefetched_one_after_the_other() -> None:
@@ -453,13 +382,11 @@ async def test_who_is_cancelled_releases_all_claims(*, is_beside: bool) -> None:
     worker = FakeWorker(None)
     if is_beside:
         worker.summarizer().prefetch([ONE], None)
-        (call,) = worker.tasks
-    else:
-        call = asyncio.create_task(worker.summarizer().make([ONE, TWO], None))  # type: ignore[arg-type]
+    work: Any = worker.tasks[0] if is_beside else worker.calling([ONE, TWO])
     await eventually(lambda: worker.provider.running)
     assert not await worker.is_unclaimed(ONE.segment)
-    call.cancel()
-    await asyncio.wait({call})
+    work.cancel()
+    await asyncio.wait({work})
     assert [await worker.is_unclaimed(each.segment) for each in (ONE, TWO)] == [True, True]
     assert worker.provider.running == 0
 
@@ -469,10 +396,10 @@ async def test_a_call_that_is_cancelled_while_it_claims_leaves_no_claim() -> Non
     summaries = Claims()
     summaries.may_go_on.clear()
     worker = FakeWorker(None, summaries=summaries)
-    call = asyncio.create_task(worker.summarizer().make([ONE], None))
+    work = worker.calling([ONE])
     await eventually(lambda: summaries.leases_seconds)
-    call.cancel()
-    await asyncio.wait({call})
+    work.cancel()
+    await asyncio.wait({work})
     summaries.may_go_on.set()
     await asyncio.gather(*worker.tasks)
     assert await worker.is_unclaimed(ONE.segment)

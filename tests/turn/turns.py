@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
@@ -13,7 +13,7 @@ from open_webui_openrouter_pipe.conversation.budget import ContextSettings
 from open_webui_openrouter_pipe.conversation.conversation import Conversation
 from open_webui_openrouter_pipe.errors import PipeError, StoreError, StoreUnavailable
 from open_webui_openrouter_pipe.history.artifacts import MissingArtifact, MissingReason
-from open_webui_openrouter_pipe.planning.plan import CacheMarks, Plan
+from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
 from open_webui_openrouter_pipe.ports import (
     Artifact,
@@ -21,13 +21,12 @@ from open_webui_openrouter_pipe.ports import (
     Event,
     LoadedArtifacts,
     Output,
-    Request,
     RequestBody,
     RequestOrigin,
     Show,
 )
 from open_webui_openrouter_pipe.responses.failure import Failure
-from open_webui_openrouter_pipe.responses.items import Item, Reasoning
+from open_webui_openrouter_pipe.responses.items import Reasoning
 from open_webui_openrouter_pipe.turn.channel import OutputChannel
 from open_webui_openrouter_pipe.turn.commands import CommandRunner
 from open_webui_openrouter_pipe.turn.fit import Fitter, FitTerms
@@ -37,41 +36,48 @@ from open_webui_openrouter_pipe.turn.recorder import Persistence
 from open_webui_openrouter_pipe.turn.round import Ports
 from open_webui_openrouter_pipe.turn.runner import PromptKeeper, TurnRunner
 from tests.support.services import FakeServices, no_template, read_nothing, spending_of
+from tests.turn.summary_fakes import FakeRequests
 
 OLD = "0000000000000000000A"
 ORIGIN = RequestOrigin(user_id="u", chat_id="c", message_id="m", model="openai/gpt-5.2")
 OLD_REASONING = Reasoning(type="reasoning", id="rs_old", summary=[], encrypted_content="old")
 FIRST_TURN = [{"role": "user", "content": "one"}]
 
-StoreState: TypeAlias = Literal["", "away", "refuses", "broken", "breaks as it deletes", "missing"]
-"""Whether it is unavailable, stores no item, raises what it never promised to, or has lost what it held."""
+StoreState: TypeAlias = (
+    Literal["", "away", "refuses", "broken", "breaks as it deletes", "missing"] | frozenset[str]
+)
+"""Whether it is unavailable, stores no item or none of these types, raises what it never promised to, or is empty."""
 
 
 class FakeStore:
-    """Keeps artifacts in a dict and logs what happens to it."""
+    """Keeps artifacts in a dict, and in batches as they came; counts how often it was asked."""
 
-    def __init__(self, log: list[Any], state: StoreState) -> None:
-        self.log, self.state = log, state
+    def __init__(self, state: StoreState = "", log: list[Any] | None = None) -> None:
+        self.state, self.log = state, [] if log is None else log
         self.artifacts: dict[str, Artifact] = {}
-        self.loads = 0
+        self.batches: list[tuple[Artifact, ...]] = []
+        self.loads = self.puts = 0
         self.may_write, self.put_began = asyncio.Event(), asyncio.Event()
         self.may_write.set()
 
     async def put(self, artifacts: Sequence[Artifact]) -> None:
+        self.puts += 1
         self.put_began.set()
         await self.may_write.wait()
         self._raise()
-        if self.state == "refuses":
+        kinds = [artifact.kind for artifact in artifacts]
+        if self.state == "refuses" or (isinstance(self.state, frozenset) and self.state & {*kinds}):
             raise StoreError("too large")
         self.artifacts.update({artifact.id: artifact for artifact in artifacts})
-        self.log.append(("put", [artifact.kind for artifact in artifacts]))
+        self.batches.append(tuple(artifacts))
+        self.log.append(("put", kinds))
 
     async def load(self, user_id: str, ids: Sequence[str]) -> LoadedArtifacts:
         self.loads += 1
         if self.state != "away":
             self._raise()
         found = {ulid: self.artifacts[ulid] for ulid in ids if ulid in self.artifacts}
-        reasons: dict[str, MissingReason] = {"away": "unavailable", "missing": "missing"}
+        reasons: dict[Any, MissingReason] = {"away": "unavailable", "missing": "missing"}
         missing = MissingArtifact(reason=reasons.get(self.state, "unreadable"))
         return LoadedArtifacts(found, {ulid: missing for ulid in ids if ulid not in found})
 
@@ -108,27 +114,10 @@ class FakeOpenRouter:
                 raise event
             yield event
 
-    async def create(self, body: RequestBody) -> Mapping[str, Any]:
-        raise AssertionError
+    create: Any = None
 
     def explain(self, failure: Failure) -> PipeError:
         return PipeError(f"explained: {failure.message}")
-
-
-class FakeRequests:
-    """Sends the items alone, and one tool under another name."""
-
-    def build(
-        self,
-        items: Sequence[Item],
-        marks: CacheMarks | None = None,
-        *,
-        omitted_tools: Collection[str] = (),
-    ) -> Request:
-        return Request({"input": list(items)}, {"a_b": "a.b"})
-
-    def build_summary_request(self, *args: Any, **options: Any) -> RequestBody:
-        raise AssertionError
 
 
 class RecordingFitter(Fitter):
@@ -160,7 +149,7 @@ class TurnSetup:
     ) -> None:
         self.router = FakeOpenRouter(*streams)
         self.log: list[Any] = []
-        self.store = FakeStore(self.log, store)
+        self.store = FakeStore(store, self.log)
         if has_old_reasoning:
             self.store.artifacts[OLD] = Artifact(
                 OLD, "u", "c", "m0", "reasoning", ORIGIN.model, OLD_REASONING
@@ -171,8 +160,6 @@ class TurnSetup:
         self.prefetched: list[Plan] = []
         self.fitted: list[Conversation] = []
         self.books = FakeServices()
-        self.prompt = PromptKeeper(None, None, no_template)
-        self.quoted_calls: Callable[[Collection[str]], Awaitable[frozenset[str]]] | None = None
 
     def turn(self, channel: OutputChannel, new_id: Callable[[], str] = lambda: "id") -> TurnRunner:
         services = self.books.planner()
@@ -190,11 +177,10 @@ class TurnSetup:
             fitter=fitter,
             spending=spending_of(services, ORIGIN),
             commands=CommandRunner(fitter, channel, new_id, read_nothing, "A model", 1.0),
-            prompt=self.prompt,
+            prompt=PromptKeeper(None, None, no_template),
             recall=RecallTool(
                 partial(services.counter, ORIGIN.model), services.caches.passages, is_offered=False
             ),
-            quoted_calls=self.quoted_calls,
         )
 
     async def run(self, new_id: Callable[[], str] | None = None) -> list[Output]:

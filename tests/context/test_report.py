@@ -1,0 +1,48 @@
+"""The report of a planned request, and its text."""
+
+from __future__ import annotations
+
+from open_webui_openrouter_pipe.context.report import (
+    ChatRecord,
+    ContextReport,
+    context_text,
+    report_context,
+)
+from tests.planning.language import Case
+
+
+def report(line: str, record: ChatRecord | None = None, *, writes: bool = True) -> ContextReport:
+    """The report of a chat."""
+    case = Case.read(line)
+    sent = case.plan_written() if writes else case.plan()
+    found = report_context(sent, record or ChatRecord(), model="A model", aim="faithful")
+    assert sum(found.parts.values()) - found.parts["reserve"] == sent.tokens
+    return found
+
+
+def test_a_report_divides_what_the_plan_counts() -> None:
+    """Nothing is counted twice, and nothing is forgotten."""
+    record = ChatRecord(5, [("instructions", "prompt", 0.25)])
+    found = report("22 turns; 20 /compact; 21 /restore 2-3", record)
+    states = "svv" + "s" * 15 + "v" * 4
+    assert [(turn.number, turn.state[0], turn.cached, turn.original_tokens) for turn in found.turns] == [
+        (number, state, number in {1, 2, *range(4, 19)}, 1_000)
+        for number, state in enumerate(states, start=1)
+    ]
+    summaries = [(each.first_turn, each.last_turn, bool(each.text)) for each in found.summaries]
+    assert summaries == [(1, 9, True), (10, 18, True)]
+    breaks = [(each.turn, each.cause) for each in found.breaks]
+    assert breaks == [(22, "restore"), (21, "summary"), (0, "prompt")]
+    assert found.window_tokens == 110_000
+
+
+def test_a_summary_that_is_not_written_yet_is_named() -> None:
+    """The next request has it written."""
+    found = report("20 turns; 20 /compact", writes=False)
+    assert [(each.text, each.tokens) for each in found.summaries] == [("", 0)] * 2
+    text = context_text(found)
+    assert "The next message has turns 1 to 9 summarized." in text
+    assert "`/restore 3-8` sends turns" in text
+    before, hint = text.rsplit("\n\n", 1)
+    folded = f"{hint}\n\n<details>\n<summary>The same as text</summary>\n\n{before}\n\n</details>"
+    assert context_text(found, folded=True) == folded

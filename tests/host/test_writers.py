@@ -1,0 +1,157 @@
+"""What callers get of an answer: events for a page or a channel, chunks, completions; cases in `writers.txt`."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from open_webui_openrouter_pipe import errors, ports
+from open_webui_openrouter_pipe.host.chunks import ChunkWriter, CompletionWriter, error_response
+from open_webui_openrouter_pipe.host.native import ChannelWriter, NativeWriter
+from open_webui_openrouter_pipe.host.tagged_code import TaggedCodeWriter, find_code
+from open_webui_openrouter_pipe.ports import Failed
+from open_webui_openrouter_pipe.responses import effects
+from open_webui_openrouter_pipe.responses.failure import Failure
+from tests.support.host_source import host_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from open_webui_openrouter_pipe.ports import Output
+
+Events = list[dict[str, Any]]
+
+CLASSES = {**vars(errors), **vars(ports), **vars(effects), "Failure": Failure}
+HEAD = {"id": "chatcmpl-1", "object": "", "created": 7, "model": "openai/gpt-5"}
+CODE = '<code_interpreter type="code" lang="python">'
+
+
+def made(value: Any) -> Any:
+    """A value of a case: a dictionary of one class's name is an object of it."""
+    if isinstance(value, list):
+        return [made(member) for member in value]
+    if not isinstance(value, dict):
+        return value
+    name, given = next(iter(value.items()))
+    if len(value) > 1 or name not in CLASSES:
+        return value
+    return CLASSES[name](**given) if isinstance(given, dict) else CLASSES[name](*map(made, given))
+
+
+def cases() -> Iterator[Any]:
+    """Of each case the writer, its outputs and the events, by its name."""
+    names: dict[str, str] = {}
+
+    def read(line: str) -> Any:
+        return json.loads(re.sub(r'"\$(\w+)"', lambda found: names[found[1]], line))
+
+    for block in Path(__file__).with_name("writers.txt").read_text("utf-8").strip().split("\n\n")[1:]:
+        if "\n> " not in block:
+            for name, text in (line.split(" = ", 1) for line in block.split("\n")):
+                names[name] = json.dumps(read(text))
+            continue
+        head, *lines = block.split("\n")
+        writer, _, name = head.partition(": ")
+        given = [read(line[2:]) for line in lines if line.startswith("> ")]
+        outputs = [each for one in given for each in (one if isinstance(one, list) else [one])]
+        expected = [read(line) for line in lines if not line.startswith("> ")]
+        yield pytest.param(writer, outputs, expected, id=f"{writer}: {name}")
+
+
+def native(writer: type[NativeWriter] = NativeWriter, continued_text: str = "") -> NativeWriter:
+    """One whose ids are numbers, and whose clock moves by three seconds."""
+    ids, seconds = count(1), count(0, 3)
+    return writer(
+        new_id=lambda: f"N{next(ids)}", clock=lambda: float(next(seconds)), continued_text=continued_text
+    )
+
+
+def rendered(writer: Any, outputs: Sequence[Output]) -> Events:
+    return [copy.deepcopy(event) for output in outputs for event in writer.render(output)]
+
+
+def completed(outputs: Sequence[Output], *, with_output: bool) -> Events:
+    writer = CompletionWriter(native(), HEAD)
+    for output in outputs:
+        writer.take(output)
+    return [writer.result(with_output=with_output)]
+
+
+WRITERS: dict[str, Callable[[Sequence[Output]], Events]] = {
+    "page": lambda outputs: rendered(native(), outputs),
+    "continued": lambda outputs: rendered(native(continued_text="One\n two."), outputs),
+    "channel": lambda outputs: rendered(native(ChannelWriter), outputs),
+    "tagged": lambda outputs: rendered(TaggedCodeWriter(native(), new_id=lambda: "C"), outputs),
+    "chunks": lambda outputs: rendered(ChunkWriter(HEAD), outputs),
+    "chunks with usage": lambda outputs: rendered(ChunkWriter(HEAD, include_usage=True), outputs),
+    "completion": lambda outputs: completed(outputs, with_output=False),
+    "completion of a page": lambda outputs: completed(outputs, with_output=True),
+}
+
+
+CASES = [*cases()]
+
+
+@pytest.mark.parametrize(("writer", "outputs", "expected"), CASES)
+def test_what_a_caller_gets(writer: str, outputs: Events, expected: Events) -> None:
+    """Every event whole, in order."""
+    assert WRITERS[writer](made(outputs)) == expected
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("writer", "outputs"),
+    [
+        pytest.param(writer, outputs, id=case.id)
+        for case in CASES
+        for writer, outputs, _ in [case.values]
+        if writer in {"page", "tagged"} and "ResponseFinished" in outputs[-1]
+    ],
+)
+def test_the_host_has_the_same_items(writer: str, outputs: Events) -> None:
+    """By its own reducer; of code between tags it gets only what is new, behind the items that it has already."""
+    response = host_source("utils/response", "handle_responses_streaming_event", "deep_merge")
+    before: Events = [{"type": "open_webui:code_interpreter", "id": "run"}] if writer == "tagged" else []
+    reduced, last = before, dict[str, Any]()
+    for event in WRITERS[writer](made(outputs)):
+        if "type" in event:
+            reduced, _ = response.handle_responses_streaming_event(copy.deepcopy(event), reduced)
+        items = event.get("response", {}).get("output", [event.get("item")])
+        last |= {item["id"]: item for item in items if item}
+    assert reduced == [*before, *last.values()]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (f"See.\n\n{CODE}\nprint(6*7)\n</code_interpreter>\nIt is 41.", ("See.", "print(6*7)")),
+        ('<code_interpreter lang="python" type="code">1</code_interpreter>', ("", "1")),
+        (f"{CODE} </code_interpreter>", None),
+        (f"{CODE}print(1)", None),
+        ("<code_interpreter>print(1)</code_interpreter>", None),
+        ("None here.", None),
+    ],
+)
+def test_code_stands_between_tags_that_say_so(text: str, found: tuple[str, str] | None) -> None:
+    """The host runs nothing else either."""
+    assert find_code(text) == found
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("error", [errors.RateLimited("No."), None])
+async def test_an_error_is_a_response_with_its_status(error: errors.PipeError | None) -> None:
+    """The host hands on a streamed one as it is, and reads the body for its own log."""
+    response = error_response(Failed("No.", error))
+    sent = b"".join([part async for part in response.body_iterator])
+    assert (response.status_code, response.media_type, response.body) == (
+        error.status if error else 500,
+        "application/json",
+        sent,
+    )
+    assert [json.loads(sent)] == rendered(ChunkWriter(HEAD), [Failed("No.", error)])

@@ -1,0 +1,312 @@
+"""From nothing to a chat in a real Open WebUI: scripts/start, a release in the page, its valves, models and updates.
+
+The Open WebUI of these tests is their own, and asks who may use which model.
+"""
+
+from __future__ import annotations
+
+import http.server
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.by import By
+
+from open_webui_openrouter_pipe import __version__
+from scripts import build
+from scripts.bundle import builder, verifier
+from scripts.bundle.loader import PACKED
+from scripts.harness.openwebui import Account, OpenWebUI
+from scripts.harness.servers import unused_port
+from scripts.launch import pipe
+from scripts.launch.api import Api, ApiError
+from scripts.paths import PACKAGE, ROOT
+from scripts.standin import StandIn
+from tests.live.items import error_of
+from tests.live.models import CLAUDE, MODEL, SCRIPTED
+from tests.support.browser import Browser
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.live
+
+FUNCTIONS = "/api/v1/functions"
+STOP_SECONDS = 120.0
+TITLE = "Advanced · More Settings"
+MENU = (By.CSS_SELECTOR, "button[aria-label='Open create menu']")
+FIELDS = (
+    "[aria-label='Function ID']",
+    "[placeholder='Function Name']",
+    "[placeholder='Function Description']",
+)
+ICONS = "return [...document.querySelectorAll('[role=option] img')].every(each => each.naturalWidth > 0)"
+PASTE = """
+const [text] = arguments, field = document.querySelector('.cm-content');
+field.focus();
+document.execCommand('selectAll');
+const data = new DataTransfer();
+data.setData('text/plain', text);
+field.dispatchEvent(new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true}));
+"""
+
+
+def test_start_is_ready_to_chat_and_leaves_nothing_behind(tmp_path: Path, artifacts: Path) -> None:
+    """The login that scripts/start prints works and the pipe's models are there; after Ctrl-C no server is."""
+    variables = {name: value for name, value in os.environ.items() if name != "OPENROUTER_API_KEY"}
+    options = f"--port {unused_port()} --standin-port {unused_port()} --data {tmp_path / 'data'}".split()
+    command = [sys.executable, "-m", "scripts.start", *options]
+    log = artifacts / "start.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        wait_until(lambda: process.poll() is not None or "Ctrl-C stops it" in log.read_text("utf-8"))
+        said = log.read_text("utf-8")
+        found = re.search(r"(http://\S+)\s+email\s+(\S+)\s+password\s+(\S+)", said)
+        assert found is not None, said
+        with Api(found[1]) as anyone, anyone.sign_in(found[2], found[3]) as admin:
+            models = [model for model in admin.models() if model.startswith("openrouter.")]
+        assert models
+        assert f"ready, with {len(models)} models of the pipe" in said
+        shown = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True)
+        servers = shown.stdout.split()
+        assert len(servers) == 2
+        process.send_signal(signal.SIGINT)
+        assert process.wait(STOP_SECONDS) == 0
+        left = ["ps", "-o", "pid=", "-p", ",".join(servers)]
+        assert subprocess.run(left, capture_output=True, text=True, check=False).stdout == ""
+    finally:
+        process.terminate()
+        process.wait(STOP_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a release, all but its wheel."""
+    links = {"author_url": "https://example.org"}
+    return build.build(tmp_path_factory.mktemp("release"), links=links).parent
+
+
+@pytest.fixture(scope="module")
+def text(release: Path) -> str:
+    """The single file of the release."""
+    return (release / "openrouter.py").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenWebUI]:
+    """An Open WebUI without functions."""
+    server = OpenWebUI(tmp_path_factory.mktemp("fresh"), {"BYPASS_MODEL_ACCESS_CONTROL": "false"})
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def admin(host: OpenWebUI, text: str, standin: StandIn) -> Account:
+    """The administrator, who has installed the release and set the key, and nothing else."""
+    api = host.admin.api
+    pipe.install(api, text, pipe.Upstream(pipe.STANDIN_KEY, standin.base_url))
+    return host.admin
+
+
+@pytest.fixture
+def page(host: OpenWebUI, tmp_path: Path) -> Iterator[Browser]:
+    """A browser in which the administrator looks at the functions."""
+    with Browser(host.url, tmp_path / "profile") as browser:
+        browser.log_in(host.admin)
+        browser.driver.get(f"{host.url}/admin/functions")
+        browser.find(*MENU)
+        yield browser
+
+
+# --- a release in the page ---
+
+
+def press(page: Browser, *labels: str) -> None:
+    """Press buttons, one after the other."""
+    for label in labels:
+        page.click(By.XPATH, f"//button[normalize-space()='{label}']")
+
+
+def fields(page: Browser) -> list[str]:
+    """Id, name and description, as the editor shows them."""
+    return [str(page.find(By.CSS_SELECTOR, f"input{field}").get_attribute("value")) for field in FIELDS]
+
+
+def taken(page: Browser, host: OpenWebUI) -> dict[str, Any]:
+    """The one function that was installed; it is deleted again."""
+    page.find(By.XPATH, f"//a[normalize-space()='{builder.PIPE.title}']")
+    [listed] = host.admin.api.get(f"{FUNCTIONS}/")
+    function: dict[str, Any] = host.admin.api.get(f"{FUNCTIONS}/id/{listed['id']}")
+    host.admin.api.delete(f"{FUNCTIONS}/id/{listed['id']}/delete")
+    page.driver.get(f"{host.url}/admin/functions")
+    verdict = verifier.verify(function["content"], builder.read_package(PACKAGE))
+    assert (verdict.faults, verdict.differing) == ((), ())
+    return function
+
+
+@pytest.mark.browser
+def test_a_release_is_imported_from_its_json_and_pasted(
+    host: OpenWebUI, page: Browser, release: Path, text: str
+) -> None:
+    """Id, name and description come from the file, and its text verifies."""
+    page.driver.find_element(By.ID, "documents-import-input").send_keys(str(release / "openrouter.json"))
+    press(page, "Confirm")
+    function = taken(page, host)
+    found = (function["id"], function["name"], function["meta"]["description"], function["content"])
+    assert found == ("openrouter", builder.PIPE.title, builder.PIPE.description, text)
+
+    press(page, "Create")
+    page.find(By.CSS_SELECTOR, ".cm-content")
+    page.driver.execute_script(PASTE, text)
+    page.wait(lambda: fields(page)[0] != "")
+    page.screenshot("release-paste")
+    assert fields(page)[::2] == ["openrouter", builder.PIPE.description]
+    press(page, "Save & Create", "Confirm")
+    assert taken(page, host)["id"] == "openrouter"
+
+
+@pytest.mark.browser
+def test_a_release_is_imported_from_a_url(host: OpenWebUI, page: Browser, release: Path, text: str) -> None:
+    """Where the file requires a newer Open WebUI, the page says so and installs nothing."""
+    needy = text.replace(f"version: {builder.OLDEST_OPEN_WEBUI}", "version: 99.0.0")
+    (release / "needy.py").write_text(needy, "utf-8")
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(release))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for name in ("needy", "openrouter"):
+            page.click(*MENU)
+            press(page, "Import from URL")
+            url = f"http://127.0.0.1:{server.server_port}/{name}.py"
+            page.find(By.CSS_SELECTOR, "input[type=url]").send_keys(url)
+            page.click(By.XPATH, "//button[@type='submit' and normalize-space()='Import']")
+            assert fields(page) == [name, builder.PIPE.title, builder.PIPE.description]
+            press(page, "Save & Create", "Confirm")
+            if name == "needy":
+                page.find(By.XPATH, "//*[contains(text(), 'is lower than required version (v99.0.0)')]")
+                page.screenshot("release-too-new")
+                page.driver.get(f"{host.url}/admin/functions")
+        server.shutdown()
+    function = taken(page, host)
+    manifest = function["meta"]["manifest"]
+    assert (function["type"], function["is_active"]) == ("pipe", False)
+    assert (manifest["version"], manifest["author_url"]) == (__version__, "https://example.org")
+
+
+def test_it_needs_the_key_alone(host: OpenWebUI, admin: Account, standin: StandIn) -> None:
+    """Without one the line says what to do; with one the first chat is answered."""
+    stored = admin.api.valves("openrouter")
+    admin.api.set_valves("openrouter", {"API_KEY": ""})
+    _, refused = admin.ask(MODEL, "Hello")
+    assert "Enter one in the function's valve API_KEY" in error_of(refused)
+    assert standin.responses == []
+    admin.api.set_valves("openrouter", stored)
+    _, answer = admin.ask(MODEL, "Hello")
+    assert "You said: Hello" in answer["content"]
+    assert stored.keys() == {"API_KEY", "BASE_URL"}
+    assert {each.status for each in standin.responses} == {200}
+    assert pipe.STANDIN_KEY not in host.log.read_text("utf-8")
+
+
+def test_an_update_in_place_and_back(admin: Account, text: str, standin: StandIn) -> None:
+    """Valves and chats stay when its text is replaced by a later release, of the readable kind, and back again.
+
+    An answer in flight ends on its own code. A damaged copy is refused, and what was installed still answers.
+    """
+    api, package = admin.api, builder.read_package(PACKAGE)
+    line = '__version__ = "{}"'
+    newer = package.files["__init__.py"].replace(line.format(__version__), line.format("9.9.9"))
+    files = {**package.files, "__init__.py": newer}
+    other = builder.readable(builder.Package(package.name, "9.9.9", files))
+    sent, _ = admin.ask(MODEL, "one")
+    valves = api.valves("openrouter")
+    for version, content in (("9.9.9", other), (__version__, text)):
+        with admin.session() as tab:
+            in_flight = admin.send(SCRIPTED, "[[standin: slow=5]] count", session_id=tab.id)
+            tab.wait_for("response:completion")
+            api.install_function("openrouter", "OpenRouter", content)
+            assert api.get(f"{FUNCTIONS}/id/openrouter")["meta"]["manifest"]["version"] == version
+            assert api.valves("openrouter") == valves
+            sent, answer = admin.ask(MODEL, f"go on with {version}", after=sent)
+            assert [each.get("error") for each in (answer, admin.wait(in_flight))] == [None, None]
+    for copy in (text[:-300], text.replace(f"# {PACKED}\n", f"# {PACKED}\n# edited\n")):
+        with pytest.raises(ApiError, match="its packed lines were cut off or changed"):
+            api.install_function("openrouter", "OpenRouter", copy)
+    admin.ask(MODEL, "and now?", after=sent)
+    reasoning = [item for item in standin.responses[-1].body["input"] if item["type"] == "reasoning"]
+    assert len(reasoning) == 3
+
+
+# --- its valves ---
+
+
+@pytest.mark.browser
+def test_a_form_says_what_is_wrong(admin: Account, page: Browser) -> None:
+    """In the page's own message, and nothing is saved; once it is right, it is saved as it was typed."""
+    page.driver.refresh()
+    page.click(By.CSS_SELECTOR, "button[aria-label='Valves']")
+    dialog = page.find(By.CSS_SELECTOR, "[role=dialog]")
+    page.wait(lambda: TITLE in dialog.text)
+    page.screenshot("admin-valves")
+    page.click(By.XPATH, f"//*[@role='dialog']//div[normalize-space()='{TITLE}']/following-sibling::button")
+    field = dialog.find_elements(By.CSS_SELECTOR, "textarea")[-1]
+    field.send_keys('{"RETRY_SECOND": 5}')
+    page.click(By.CSS_SELECTOR, "[role=dialog] button[type=submit]")
+    line = "Not saved. ADVANCED: there is no RETRY_SECOND here, perhaps RETRY_SECONDS."
+    toasts = (By.CSS_SELECTOR, "[data-sonner-toast]")
+    page.wait(lambda: line in [each.text for each in page.driver.find_elements(*toasts)])
+    page.screenshot("admin-valves-refused")
+    assert "ADVANCED" not in admin.api.valves("openrouter")
+    field.clear()
+    field.send_keys('{"RETRY_SECONDS": 5}')
+    page.click(By.CSS_SELECTOR, "[role=dialog] button[type=submit]")
+    page.wait(lambda: "Valves updated successfully" in page.driver.find_element(By.TAG_NAME, "body").text)
+    assert admin.api.valves("openrouter")["ADVANCED"] == '{"RETRY_SECONDS": 5}'
+    with pytest.raises(ApiError, match=r"Not saved\. CLIP_LAST_MESSAGES takes a whole number, 0 to 50\."):
+        admin.api.set_user_valves("openrouter", {"CLIP_LAST_MESSAGES": 51})
+
+
+# --- its models ---
+
+
+def shown(account: Account) -> dict[str, Any]:
+    """The pipe's models as the page gets them for this account, by their id."""
+    models = account.api.get("/api/models?refresh=true")["data"]
+    return {model["id"]: model for model in models if model["id"].startswith("openrouter.")}
+
+
+@pytest.mark.browser
+def test_models_have_rows_and_are_opened_to_everybody(
+    host: OpenWebUI, admin: Account, tmp_path: Path
+) -> None:
+    """The administrator sees names, icons and tags at once; a user nothing, until one valve opens all models."""
+    eve = host.add_user("eve")
+    eve.api.post("/api/v1/users/user/settings/update", {"ui": {"showChangelog": False}})
+    models = wait_until(lambda: all("info" in each for each in shown(admin).values()) and shown(admin))
+    names = (CLAUDE, "openrouter.deepseek/deepseek-v3.2")
+    claude, deepseek = (models[name]["info"]["meta"] for name in names)
+    assert (claude["capabilities"]["vision"], deepseek["capabilities"]["vision"]) == (True, False)
+    assert "Price per million tokens" in claude["description"]
+    assert {"name": "Anthropic"} in models[CLAUDE]["tags"]
+    assert shown(eve) == {}
+    admin.api.set_valves("openrouter", {"NEW_MODEL_ACCESS": "public", "MODEL_ACCESS_APPLIES_TO": "all"})
+    shown(admin)  # the list is asked for, which sets off the pass
+    wait_until(lambda: shown(eve).keys() == models.keys())
+    for account, name in ((admin, "models-as-administrator"), (eve, "models-as-user")):
+        with Browser(host.url, tmp_path / name) as page:
+            page.log_in(account)
+            page.click(By.ID, "model-selector-model-button")
+            page.find(By.CSS_SELECTOR, "[role=option]")
+            page.wait(partial(page.driver.execute_script, ICONS))
+            page.screenshot(name)
+            assert "Anthropic" in page.find(By.CSS_SELECTOR, "[role=listbox]").text
+            page.driver.refresh()
+            page.pick_model(models[CLAUDE]["name"])
+            page.send("Good morning")
+            assert "You said: Good morning" in page.wait_for_answer()

@@ -1,0 +1,241 @@
+"""Bills in the ledger and in the audit: sums, holds, limits that workers keep together, and the page's query."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import asdict, replace
+
+import pytest
+import sqlalchemy as sa
+
+from open_webui_openrouter_pipe.money.audit import Bill, ChatSpending
+from open_webui_openrouter_pipe.money.limits import AccountLimit, AccountSums, Limit
+from open_webui_openrouter_pipe.planning.plan import Step
+from open_webui_openrouter_pipe.store.beside import AuditLog
+from open_webui_openrouter_pipe.store.database import Database
+from open_webui_openrouter_pipe.store.ledger import HOLD_SECONDS, SpendingLedger
+from open_webui_openrouter_pipe.store.schema import define_tables
+from open_webui_openrouter_pipe.store.sweep import DAY_SECONDS, KEPT_SPENDING_DAYS
+from scripts.paths import ROOT
+from tests.store.contract import NOW, watch
+from tests.store.test_sweep import AGED, FakeHost, sweep
+from tests.support.audited import audited
+
+pytestmark = pytest.mark.anyio
+
+BILL = Bill(
+    user_id="ada",
+    chat_id="chat-1",
+    accounts=("user:ada", "all"),
+    cost=0.5,
+    input_tokens=100,
+    cached_tokens=40,
+    output_tokens=10,
+    input_cost=0.25,
+    read_cost=0.125,
+    saved=0.75,
+)
+UNDER = (
+    AccountLimit(Limit("user", "", "day", 2), "user:ada"),
+    AccountLimit(Limit("all", "", "month", 5), "all"),
+)
+
+
+def ledger_at(database: Database, seconds: int = NOW) -> SpendingLedger:
+    """A ledger at a time."""
+    return SpendingLedger(database, clock=lambda: seconds)
+
+
+async def write(ledger: SpendingLedger, *bills: Bill) -> None:
+    """Write bills, and wait until they are written."""
+    for bill in bills:
+        ledger.write(bill)
+    await ledger.idle()
+
+
+async def test_bills_are_summed_by_chat_and_by_account(database: Database) -> None:
+    """In one batch or in several; an earlier day counts in its month alone, the month before not at all."""
+    ledger = ledger_at(database)
+    await write(
+        ledger, BILL, BILL, replace(BILL, chat_id="chat-2"), replace(BILL, user_id="eve", accounts=("all",))
+    )
+    await write(ledger, BILL)
+    expected = ChatSpending(3, 300, 120, 30, 1.5, 0.75, 0.375, 2.25)
+    assert await ledger.of_chat("ada", "chat-1") == expected
+    assert (await ledger.of_chat("eve", "chat-1")).requests == 1
+    assert await ledger.of_chat("ada", "none") == ChatSpending()
+    for days in (1, 40):
+        await write(ledger_at(database, NOW - days * DAY_SECONDS), BILL)
+    assert await ledger.sums(["user:ada", "all", "user:eve"]) == {
+        "user:ada": AccountSums(day=2.0, month=2.5),
+        "all": AccountSums(day=2.5, month=3.0),
+    }
+
+
+async def test_a_bill_takes_the_place_of_its_hold(database: Database) -> None:
+    """And so does a release, at no cost."""
+    ledger = ledger_at(database)
+    assert await ledger.hold("h1", 1.5, UNDER) is True
+    assert await ledger.sums(["user:ada"]) == {"user:ada": AccountSums(held=1.5)}
+    assert await ledger.hold("h2", 0.125, UNDER) is True
+    assert await ledger.hold("h3", 0.5, UNDER) is True
+    assert await ledger.hold("h4", 0.1, UNDER) is False
+    await write(ledger, replace(BILL, hold="h1"))
+    ledger.release("h3", BILL.accounts)
+    await ledger.idle()
+    assert await ledger.sums(["user:ada", "all"]) == {
+        "user:ada": AccountSums(0.5, 0.5, 0.125),
+        "all": AccountSums(0.5, 0.5, 0.125),
+    }
+    assert (await ledger.of_chat("ada", "chat-1")).requests == 1
+
+
+async def test_a_bill_that_is_not_written_is_in_the_log(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With its price, whose it was, and its chat."""
+    await database.change(sa.text(f"DROP TABLE {database.tables.ledger.fullname}"))
+    await write(ledger_at(database), BILL, replace(BILL, chat_id="", cost=0.25))
+    assert "bill not written: $0.500000 of user ada in chat chat-1" in caplog.messages
+    assert "bill not written: $0.250000 of user ada in chat none" in caplog.messages
+
+
+async def test_a_hold_of_a_worker_that_died_ends_by_itself(database: Database) -> None:
+    """After an hour nobody is held up any more, and the sweep deletes it."""
+    assert await ledger_at(database).hold("h1", 5, UNDER) is True
+    assert await ledger_at(database, NOW + HOLD_SECONDS - 1).hold("h2", 1, UNDER) is False
+    assert await ledger_at(database, NOW + HOLD_SECONDS).hold("h3", 1, UNDER) is True
+    await sweep(database, FakeHost(), now=NOW + HOLD_SECONDS)
+    table = database.tables.hold
+    assert {row.id for row in await database.fetch(table.select())} == {"h3"}
+
+
+async def test_bills_survive_what_is_deleted(database: Database) -> None:
+    """A chat's row goes with its chat or user; what limits go by stays for two months, whoever is deleted."""
+    await write(ledger_at(database, AGED), BILL, replace(BILL, user_id="eve", accounts=("user:eve",)))
+    host = FakeHost(users={"ada"}, chats=set())
+    await sweep(database, host)
+    assert await ledger_at(database).of_chat("ada", "chat-1") == ChatSpending()
+    assert await ledger_at(database).of_chat("eve", "chat-1") == ChatSpending()
+    assert len(await database.fetch(database.tables.spending.select())) == 3
+    await sweep(database, host, now=AGED + (KEPT_SPENDING_DAYS + 1) * DAY_SECONDS)
+    assert await database.fetch(database.tables.spending.select()) == []
+
+
+async def test_of_many_at_once_one_goes_beyond(database: Database) -> None:
+    """Forty requests that ask in the same instant, each as dear as the limit: one begins."""
+    ledgers = [ledger_at(database) for _ in range(2)]
+    begun = await asyncio.gather(*(ledgers[at % 2].hold(f"h{at}", 2, UNDER) for at in range(40)))
+    assert begun.count(True) == 1
+
+
+# --- the audit
+
+PRUNED = Bill(
+    model="vendor/model",
+    purpose="answer",
+    window_tokens=10_000_000_000,
+    budget_tokens=6976,
+    limit_tokens=6500,
+    tokens_before=9000,
+    tokens_sent=5000,
+    steps=(
+        Step("cap", 8000, triggered=True),
+        Step("summary", 7000, triggered=False),
+        Step("evict", 5000, triggered=True),
+    ),
+    input_tokens=5100,
+    cached_tokens=4000,
+    cost=0.0125,
+    break_position="instructions",
+    break_cause="prompt",
+    lost_tokens=10_000_000_000,
+    lost_cost=0.25,
+    expected_cached_tokens=4900,
+)
+NOT_BILLED = replace(PRUNED, input_tokens=0, cached_tokens=0, cost=0.0)
+WHOLE = replace(PRUNED, model="other", tokens_sent=9000, steps=(Step("evict", 9000, triggered=False),))
+REJECTED = replace(NOT_BILLED, rejected=True, tokens_sent=0, steps=())
+SUMMARY = Bill(model="vendor/model", purpose="summary", tokens_sent=900, details_omitted=3, cost=0.25)
+AHEAD = replace(SUMMARY, purpose="summary_ahead")
+FAILED = replace(SUMMARY, failure="longer_than_its_source")
+METRICS_OF_ROWS = {
+    "requests": 4,
+    "context_summary_count": 2,
+    "context_prune_count": 2,
+    "context_overflow_reject_count": 1,
+    "avg_prompt_tokens_per_turn": pytest.approx((5100 + 5000 + 5100) / 3),
+    "cached_share": pytest.approx(8000 / 10_200),
+    "cost": pytest.approx(0.025),
+    "summary_cost": pytest.approx(0.75),
+    "prefix_break_count": 4,
+    "prefix_break_cost": pytest.approx(1.0),
+}
+PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8").partition("## Metrics\n")[2].partition("\n## ")[0]
+
+
+def record(number: int, row: Bill = PRUNED, chat_id: str | None = "chat-1") -> Bill:
+    """A row; later numbers are newer."""
+    named = replace(row, id=f"{number:020}", user_id="ada", message_id=f"m{number}")
+    return replace(named, chat_id=chat_id)  # type: ignore[arg-type]
+
+
+async def metrics(database: Database) -> dict[str, float]:
+    """What the query that docs/operations.md shows to administrators returns, 0 for NULL."""
+    query = PAGE.partition("```sql\n")[2].partition("```")[0]
+    table = database.tables.audit
+    assert query.count(table.name) == 1
+    [row] = await database.fetch(sa.text(query.replace(table.name, table.fullname)))
+    return {name: float(value or 0) for name, value in row._mapping.items()}
+
+
+def test_the_table_and_the_page_have_a_column_for_each_field() -> None:
+    """A field that is added to the bill needs a column, unless it is for the ledger alone."""
+    columns = {column.name for column in define_tables(None).audit.c}
+    of_bill = asdict(PRUNED).keys() - {"requests", "accounts", "hold"}
+    assert columns == {"pruned", "created"} | of_bill
+    rows = re.findall(r"^\| (`.+?`) \| (.+)$", PAGE, re.MULTILINE)
+    listed = {name for names, text in rows for name in re.findall(r"`(\w+)`", f"{names} {text}")}
+    assert listed - {"answer"} == columns - {"id"}
+
+
+async def test_records_are_read_as_they_were_written(database: Database) -> None:
+    """Large windows, fractions of dollars and the steps included; in one transaction for those of a moment."""
+    log = AuditLog(database)
+    assert await metrics(database) == dict.fromkeys(METRICS_OF_ROWS, 0)
+    commits = watch(database, "commit")
+    kinds = (PRUNED, NOT_BILLED, WHOLE, REJECTED, SUMMARY, AHEAD, FAILED)
+    records = [record(number, row) for number, row in enumerate(kinds)]
+    for each in records:
+        log.write(each)
+    await log.idle()
+    assert len(commits) == 1
+    assert await audited(database) == records[::-1]
+    assert await audited(database, limit=1) == records[-1:]
+    assert await metrics(database) == METRICS_OF_ROWS
+
+
+async def test_the_breaks_of_a_chat_are_listed(database: Database) -> None:
+    """Those of this user's chat alone, the newest first; none for a chat without an id."""
+    log = AuditLog(database)
+    found = [replace(PRUNED, break_position=f"turn {turn}", break_cause="edit") for turn in (1, 2, 3)]
+    others = [replace(PRUNED, break_position="", break_cause=""), PRUNED]
+    for number, row in enumerate([*found, *others]):
+        log.write(record(number, row, "c" if number < 4 else ""))
+    await log.idle()
+    expected = [("turn 3", "edit", 0.25), ("turn 2", "edit", 0.25)]
+    assert await log.breaks("ada", "c", limit=2) == expected
+    assert await log.breaks("bob", "c", limit=2) == await log.breaks("ada", "", limit=2) == []
+
+
+async def test_a_refused_record_costs_the_others_nothing(
+    sqlite_database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those that were gathered with it are written by themselves."""
+    log = AuditLog(sqlite_database)
+    for each in (record(1), record(2, chat_id=None), record(3)):
+        log.write(each)
+    await log.idle()
+    assert await audited(sqlite_database) == [record(3), record(1)]
+    assert [each.partition(":")[0] for each in caplog.messages] == ["audit of contexts"]
