@@ -141,8 +141,8 @@ Pruning = Literal["batched", "every_turn", "off"]
 """When old tool outputs become facts: in batches, as the aim has it, or at once, or never."""
 
 
-_FIXED_SHARE = "built-in tools"
-"""Of Open WebUI: nobody can shorten them, so that no line is about them."""
+BUILT_IN_TOOLS = "built-in tools"
+"""Of Open WebUI: nobody can shorten them, so no line is about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class ContextOverflow(ContextBudgetExceeded):
         self.limit_tokens = limit_tokens
         self.shares = tuple(sorted(shares, key=lambda share: -share.tokens))
         self.needed_tokens = sum(share.tokens for share in self.shares)
-        changeable = [share for share in self.shares if share.name != _FIXED_SHARE]
+        changeable = [share for share in self.shares if share.name != BUILT_IN_TOOLS]
         can_help = self.needed_tokens - sum(share.tokens for share in changeable) <= limit_tokens
         listed = (
             f"{share.name} {share.tokens:,}{'' if share.droppable else ' (kept)'}" for share in self.shares

@@ -150,9 +150,8 @@ class MediaLibrary:
         references = {each.source for each in chosen.sent if each.is_reference}
         unknown = {source for source in references if self.encoded.size_bytes(self.user_id, source) is None}
         read = await self._read_all(unknown)
-        sizes_bytes = {
-            each.source: len(each.source) * 3 // 4 for each in chosen.sent
-        }  # to within the padding
+        # with its padding
+        sizes_bytes = {each.source: len(each.source) * 3 // 4 for each in chosen.sent}
         for source in references:
             sizes_bytes[source] = self.encoded.size_bytes(self.user_id, source) or 0
         chosen = limit_size(chosen, sizes_bytes, self.settings)

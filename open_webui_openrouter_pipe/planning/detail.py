@@ -311,8 +311,9 @@ class PartsByDetail:
 
     def _reference(self, entry: DigestedItem) -> str:
         """Return the name of the whole item that an entry is, or stands for; "" where none is shown."""
-        found = self._references.get(entry.digest) or reference_of(entry.digest)
-        return found if self.limits.has_references else ""
+        if not self.limits.has_references:
+            return ""
+        return self._references.get(entry.digest) or reference_of(entry.digest)
 
     def _with_excerpt(self, entry: DigestedItem) -> DigestedItem:
         """Return the entry with head and tail of its text; itself when it is no longer than that."""

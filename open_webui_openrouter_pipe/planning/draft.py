@@ -13,7 +13,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any, cast
 
-from ..conversation.budget import Budget, ContextShare, Strategy
+from ..conversation.budget import BUILT_IN_TOOLS, Budget, ContextShare, Strategy
 from ..conversation.conversation import Conversation, DigestedItem, Tool, digest_item
 from ..conversation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter, TokenCounts, truncate_to_tokens
 from ..recall.search import TextIndex
@@ -375,7 +375,7 @@ class Draft:
         built_in = [tool for tool in conversation.tools if tool.get("name") in conversation.optional_tools]
         chosen = [tool for tool in conversation.tools if tool not in built_in]
         yield ContextShare("tools", counter.tools(chosen).tokens, droppable=False)
-        yield ContextShare("built-in tools", counter.tools(built_in).tokens, droppable=False)
+        yield ContextShare(BUILT_IN_TOOLS, counter.tools(built_in).tokens, droppable=False)
         yield ContextShare("summaries", summaries, droppable=False)
         yield ContextShare("retrieved text", self._tokens(conversation.retrieved), droppable=True)
         yield ContextShare("note on omitted turns", note, droppable=False)

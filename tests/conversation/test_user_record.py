@@ -19,13 +19,8 @@ from open_webui_openrouter_pipe.conversation.record import (
     omission_note,
 )
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from tests.support.chats import answer, history, system, user
+from tests.support.chats import answer, history, split_words, system, user
 from tests.support.rows import rows, whole
-
-
-def split_words(text: str) -> list[int]:
-    """One token a word."""
-    return [0] * len(text.split())
 
 
 def record_of(*texts: str | Any) -> UserRecord:

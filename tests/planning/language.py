@@ -10,7 +10,6 @@ them. Without a `window`, the budget is 100,000 tokens; the instructions and a q
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -36,6 +35,7 @@ from tests.support.chats import (
     call,
     history,
     output,
+    split_words,
     summary_of,
     system,
     user,
@@ -44,11 +44,6 @@ from tests.support.chats import (
 MODEL = ModelTerms("vendor/model", 110_000, output_tokens=4_500, prices=CachePrices(0.1, 1.25))
 """5 % of the window are kept back, 4,500 tokens are for the output."""
 SETTINGS = {each.name for each in fields(ContextSettings)}
-
-
-def split_words(text: str) -> Sequence[int]:
-    """One token a word."""
-    return range(len(text.split()))
 
 
 def new_memory() -> Memory:

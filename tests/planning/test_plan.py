@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -18,7 +18,7 @@ from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.responses.items import is_function_call_output
 from open_webui_openrouter_pipe.summaries.segments import Segment
 from tests.planning.language import COUNTER, MODEL, Case, new_memory, planned, words
-from tests.support.chats import SYSTEM, History, summary_of, system, user
+from tests.support.chats import SYSTEM, CountingPrices, History, summary_of, system, user
 
 
 def test_a_chat_that_fits_is_sent_as_it_is() -> None:
@@ -238,18 +238,6 @@ def test_a_cheap_cache_is_shared_with_summary_requests() -> None:
         False,
         False,
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class CountingPrices(CachePrices):
-    """Counts the simulated requests: each is priced once."""
-
-    priced: list[int] = field(default_factory=list)
-
-    def waiting_cost(self, tokens: int) -> float:
-        """Count."""
-        self.priced.append(tokens)
-        return 0.0
 
 
 @pytest.mark.parametrize(

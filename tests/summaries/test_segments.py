@@ -29,7 +29,7 @@ from open_webui_openrouter_pipe.summaries.segments import (
     summaries_within,
 )
 from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary, max_summary_tokens
-from tests.support.chats import History, answer, histories, history, reasoning, user
+from tests.support.chats import History, answer, histories, history, reasoning, split_words, user
 from tests.support.rows import rows
 
 TABLES = Path(__file__).with_name("segments.txt")
@@ -107,7 +107,7 @@ def test_a_summary_in_a_small_window_replaces_several_turns(
     said = [user("w " * 176), answer("w " * 896), answer("w " * 986)]
     chat = history(*[said] * 10, [user("now?")])
     conversation = build_conversation(chat.items, chat.turn_of_item)
-    counter = TokenCounter(ContentCache(), lambda text: range(len(text.split())))
+    counter = TokenCounter(ContentCache(), split_words)
     index = SummaryIndex(conversation, counter, SegmentSizes.of(ContextSettings(), window), {})
     first = index.missing(1)[0]
     assert (first.segment.turns, first.source_tokens) == (turns, source_tokens)

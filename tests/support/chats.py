@@ -17,7 +17,7 @@ from open_webui_openrouter_pipe.conversation.conversation import ContentCache, b
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter, TokenCounts
 from open_webui_openrouter_pipe.planning.plan import Plan
 from open_webui_openrouter_pipe.planning.planner import AvailableSummaries, ModelTerms, PlanCaches, plan
-from open_webui_openrouter_pipe.planning.simulate import MissingSummaryMode
+from open_webui_openrouter_pipe.planning.simulate import CachePrices, MissingSummaryMode
 from open_webui_openrouter_pipe.responses.items import InputMessage, Item
 from open_webui_openrouter_pipe.summaries.segments import Segment, SummaryTarget
 from open_webui_openrouter_pipe.summaries.summary import Entry, ModelSummary, Summary
@@ -141,6 +141,23 @@ class Memory:
     summaries: dict[Segment, Summary] = field(default_factory=dict)
     encode: Callable[[str], Sequence[int]] | None = None
     """The tokenizer; None estimates."""
+
+
+def split_words(text: str) -> Sequence[int]:
+    """A tokenizer by which each word is a token."""
+    return range(len(text.split()))
+
+
+@dataclass(frozen=True, slots=True)
+class CountingPrices(CachePrices):
+    """Counts the simulated requests: each is priced once."""
+
+    priced: list[int] = field(default_factory=list)
+
+    def waiting_cost(self, prunable_tokens: int) -> float:
+        """Count."""
+        self.priced.append(prunable_tokens)
+        return 0.0
 
 
 SYSTEM = system("You are brief. Never guess.")

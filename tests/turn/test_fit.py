@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,13 @@ from open_webui_openrouter_pipe.conversation.conversation import Conversation, d
 from open_webui_openrouter_pipe.history.build import Options, build_input
 from open_webui_openrouter_pipe.history.reading import read_history
 from open_webui_openrouter_pipe.planning.planner import ModelTerms
-from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.ports import RequestOrigin
 from open_webui_openrouter_pipe.responses.effects import ResponseFinished, Usage
 from open_webui_openrouter_pipe.store.kept import MemorySummaries
 from open_webui_openrouter_pipe.turn.fit import Fitter, FitTerms, PlannerServices, about, is_large
 from open_webui_openrouter_pipe.turn.round import Answer
 from open_webui_openrouter_pipe.turn.summaries import Summarizer, SummarizerState
-from tests.support.chats import system, user
+from tests.support.chats import CountingPrices, system, user
 from tests.support.rows import rows
 from tests.support.services import FakeServices, ShownNotices, spending_of
 from tests.support.waiting import LIMIT_SECONDS
@@ -196,18 +195,6 @@ async def test_counts_are_cached_by_family() -> None:
     assert counters[0].counts is not counters[2].counts
     later = replace(services, tokenizer=Tokenizing())
     assert (await later.counter("openai/a")).counts is not counters[0].counts
-
-
-@dataclass(frozen=True, slots=True)
-class CountingPrices(CachePrices):
-    """Counts the simulated requests: each is priced once."""
-
-    priced: list[int] = field(default_factory=list)
-
-    def waiting_cost(self, prunable_tokens: int) -> float:
-        """Count."""
-        self.priced.append(prunable_tokens)
-        return 0.0
 
 
 class Tokenizing(FakeServices):
