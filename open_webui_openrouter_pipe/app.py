@@ -19,7 +19,7 @@ import httpx
 from .assembly import assemble
 from .errors import PipeError
 from .host.call import Call
-from .host.documents import UnsavedChats, attached_documents, files_without_text
+from .host.documents import REMEMBERED_CHATS, UnsavedChats, attached_documents, files_without_text
 from .host.files import HostFiles
 from .host.lookups import Records, chat_pauses, quoted_calls, template_digest
 from .host.model_rows import admin_parameters
@@ -39,9 +39,7 @@ from .turn.runner import report_failure
 from .words.lines import ENGLISH, find_language, in_language
 from .worker import Host, Worker
 
-_NO_ANSWER: Final = ResponseFinished(
-    status="completed", reason=None, response_id=None, model=None, items=(), usage=None
-)
+_NO_ANSWER: Final = ResponseFinished()
 """What a task gets from a model that only draws, and about a command, at no cost: the host then does without, or
 takes the user's words."""
 
@@ -159,7 +157,7 @@ def build_app() -> App:
             tokenizer_folder=tokenizer_folder(),
             model_parameters=admin_parameters,
             files=HostFiles(),
-            attached_documents=partial(attached_documents, unsaved=UnsavedChats()),
+            attached_documents=partial(attached_documents, unsaved=UnsavedChats(REMEMBERED_CHATS)),
             files_without_text=files_without_text,
             chat_pauses=chat_pauses,
             groups=groups_of,

@@ -108,8 +108,6 @@ class Call:
     """The user's time zone by its IANA name, as their browser gives it."""
     written_prompts: tuple[str, ...] = ()
     """The chat's own system prompts as the user wrote them, before the host filled variables or added anything."""
-    function_id: str = ""
-    """The function that is called; the ids of its models begin with it."""
     about_command: bool = False
     """Whether a task of the host is about a command of ours, which no model sees."""
     runs_tagged_code: bool = False
@@ -171,7 +169,6 @@ def read_call(
         raise InvalidHistory(notice("no_messages"))
     if not isinstance(model, str) or not model:
         raise InvalidHistory(notice("no_model"))
-    model_id = strip_function_prefix(model)
     chosen, asked, features, parameters, variables = (
         as_object(metadata.get(name)) for name in ("model", "user_message", "features", "params", "variables")
     )
@@ -180,7 +177,7 @@ def read_call(
     knowledge = as_object(as_object(chosen.get("info")).get("meta")).get("knowledge")
     base_user_prompt = metadata.get("base_user_prompt")
     return Call(
-        model_id=model_id,
+        model_id=strip_function_prefix(model),
         messages=[_without_markers(message) for message in messages] if task else messages,
         parameters={key: value for key, value in body.items() if key not in _NOT_PARAMETERS},
         model_row_id=row_id,
@@ -208,7 +205,6 @@ def read_call(
         ask=ask,
         time_zone=as_text(variables.get("{{CURRENT_TIMEZONE}}")),
         written_prompts=_written_prompts(as_object(metadata.get("chat_context"))),
-        function_id=model.removesuffix(model_id).removesuffix("."),
         # The last message of the chat, which `routers/tasks.py` names beside the prompt that quotes it.
         about_command=bool(task)
         and find_commands(as_list(as_object(metadata.get("task_body")).get("messages"))).asked is not None,

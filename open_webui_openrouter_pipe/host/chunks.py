@@ -16,9 +16,8 @@ from typing import Any
 
 from ..ports import Failed, Output, RoundEnded
 from ..responses.effects import (
+    TEXT_KINDS,
     ItemFinished,
-    ReasoningDelta,
-    RefusalDelta,
     ResponseFailed,
     ResponseFinished,
     TextDelta,
@@ -57,10 +56,8 @@ class ChunkWriter:
     def render(self, output: Output) -> list[HostEvent]:
         """Return the chunks for this output; the bare API knows neither statuses nor markers."""
         match output:
-            case TextDelta(index=index, delta=delta) | RefusalDelta(index=index, delta=delta):
-                return [self._text("content", delta, part=(index, 0))]
-            case ReasoningDelta(index=index, part=part, delta=delta):
-                return [self._text("reasoning_content", delta, part=(index, part))]
+            case TextDelta():
+                return self._text(output)
             case ItemFinished(item=item) if is_function_call(item) and item.get("status") == "completed":
                 call = {"index": self._calls, **_tool_call(item)}
                 self._calls += 1
@@ -82,12 +79,18 @@ class ChunkWriter:
             return [chunk, {**self._head, "choices": [], "usage": _usage(total)}]
         return [{**chunk, "usage": _usage(total)}]
 
-    def _text(self, key: str, delta: str, *, part: tuple[int, int]) -> HostEvent:
+    def _text(self, effect: TextDelta) -> list[HostEvent]:
         """A delta; one of another message or paragraph than the last begins on a new line."""
-        numbers = (self._round, *part)
+        match TEXT_KINDS[effect.kind].item_type:
+            case "message":
+                key, numbers = "content", (self._round, effect.index, 0)
+            case "reasoning":
+                key, numbers = "reasoning_content", (self._round, effect.index, effect.part)
+            case _:
+                return []
         last = self._last_parts.get(key, numbers)
         self._last_parts[key] = numbers
-        return self._chunk({key: delta if last == numbers else f"{_BREAKS[key]}{delta}"})
+        return [self._chunk({key: effect.delta if last == numbers else f"{_BREAKS[key]}{effect.delta}"})]
 
     def _chunk(self, delta: dict[str, Any], *, finish_reason: str | None = None) -> HostEvent:
         if not self._begun:

@@ -13,12 +13,12 @@ import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-from ..conversation.conversation import ContentCache
+from ..conversation.conversation import ContentCache, cache_key
 from ..history.additions import SUMMARY_HEADING
 from ..history.folded import TOOL_IMAGES_TEXT
 from ..responses.values import as_list, as_object, as_text
@@ -28,7 +28,8 @@ from .lookups import branch_messages
 _MOST_ADDED: Final = 4
 """How many messages in a row filters may have written in the user's name, for the user's own to be found before."""
 
-_REMEMBERED_CHATS: Final = 1_000
+REMEMBERED_CHATS: Final = 1_000
+"""The unsaved chats that were not used recently are forgotten."""
 _BLANKS: Final = " \t\n\r\f\v"
 _LONGEST_HEAD_CHARS: Final = 4096
 """Of the tag that begins an element: names, and the details of the source that the administrator lets it show."""
@@ -171,27 +172,11 @@ _Sent = tuple[str, Sequence[str]]
 """The words of a message as its user sent it, and the ids of what was attached to it."""
 
 
-class UnsavedChats:
-    """Which message of a chat that the host does not keep brought which document, as this worker has seen them arrive.
+UnsavedChats: TypeAlias = ContentCache[dict[str, int]]
+"""Of the chats that the host does not keep the number of the message that brought each document, by user and chat.
 
-    The host names the documents of the latest message alone. The chats that were not used recently are forgotten.
-    """
-
-    def __init__(self) -> None:
-        self._messages: ContentCache[dict[str, int]] = ContentCache(_REMEMBERED_CHATS)
-
-    def update(self, call: Call, latest: int) -> Mapping[str, int]:
-        """Return by document the number of its message, counted from 0, where the latest message has that number.
-
-        They are in the order in which they came.
-        """
-        if not call.chat_id:
-            return {}
-        known = self._messages.get_or_compute(f"{call.user_id}\n{call.chat_id}".encode(), dict)
-        for file_id in call.latest_document_ids:
-            known.pop(file_id, None)
-            known[file_id] = latest
-        return known
+As this worker has seen them arrive, in that order: the host names the documents of the latest message alone.
+"""
 
 
 async def attached_documents(
@@ -215,7 +200,7 @@ async def attached_documents(
             return {}
     left = {document.id: document for document in call.documents}
     found: dict[int, tuple[AttachedFile, ...]] = {}
-    for index, ids in _located(call, sent, unsaved or UnsavedChats()):
+    for index, ids in _located(call, sent, UnsavedChats(1) if unsaved is None else unsaved):
         if files := tuple(left.pop(file_id) for file_id in dict.fromkeys(ids) if file_id in left):
             found[index] = (*found.get(index, ()), *files)
     return found
@@ -285,7 +270,12 @@ def _located(call: Call, sent: Sequence[_Sent], unsaved: UnsavedChats) -> list[t
     matched.reverse()
     if sent or not matched:
         return matched
-    known = unsaved.update(call, users.index(matched[0][0]))
+    known: dict[str, int] = {}
+    if call.chat_id:
+        known = unsaved.get_or_compute(cache_key(call.user_id, call.chat_id), dict)
+    for file_id in call.latest_document_ids:
+        known.pop(file_id, None)
+        known[file_id] = users.index(matched[0][0])
     earlier = [file.id for file in call.documents if file.id not in call.latest_document_ids]
     earlier.sort(key=lambda file_id: [*known].index(file_id) if file_id in known else -1)
     last = len(users) - 1

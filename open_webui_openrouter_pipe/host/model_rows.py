@@ -26,7 +26,7 @@ from functools import cache
 from typing import Any, Final, Literal, Protocol
 
 from ..ports import Model
-from ..responses.values import as_object, as_text
+from ..responses.values import as_object, as_text, read_json
 from .call import Call
 
 AccessFor = Literal["new", "all"]
@@ -257,7 +257,9 @@ def merge_parameters(
         options = as_object(as_object(control).get("options"))
         choice = choices.get(key, as_object(control).get("default"))
         custom = _deep_update(custom, as_object(as_object(options.get(as_text(choice))).get("params")))
-    read = {key: _parsed(value) for key, value in custom.items()}
+    read = {
+        key: read_json(value, value) if isinstance(value, str) else value for key, value in custom.items()
+    }
     return _deep_update({**defaults, **row}, read)
 
 
@@ -267,15 +269,6 @@ def _deep_update(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
         for key, value in changes.items()
     }
     return {**base, **nested}
-
-
-def _parsed(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,15 @@ Source: `utils/response.py: handle_responses_streaming_event` and `utils/middlew
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from ..history.markers import Reference, leading_markers, standalone_markers, visible_chars, write_reference
 from ..ports import Embed, Failed, Notice, Output, RoundEnded, StoredMarkers, ToolAnswered
 from ..responses.effects import (
-    ArgumentsDelta,
-    CitationAdded,
+    TEXT_KINDS,
     ItemAmended,
     ItemFinished,
     ItemStarted,
-    ReasoningDelta,
-    RefusalDelta,
     ResponseFailed,
     ResponseFinished,
     TextDelta,
@@ -34,15 +31,6 @@ HostEvent = dict[str, Any]
 _CITATIONS: Final = frozenset({"url_citation", "file_citation", "file_path"})
 """The annotations that the host may keep: a parsed document is one too, whole, and would swell the chat's row."""
 _RANGES: Final = ("start_index", "end_index")
-_DELTAS: Final = {
-    TextDelta: "output_text",
-    RefusalDelta: "output_text",
-    ArgumentsDelta: "function_call_arguments",
-}
-_REASONING_DELTAS: Final = {
-    "summary": ("reasoning_summary_text", "summary_index"),
-    "text": ("reasoning_text", "content_index"),
-}
 
 
 def host_usage(usage: Usage, last: Usage | None = None) -> dict[str, Any]:
@@ -71,19 +59,18 @@ def host_usage(usage: Usage, last: Usage | None = None) -> dict[str, Any]:
 def _begin(item: Item, item_id: str) -> HostItem | None:
     """The first form of an item, or None for one that the host does not draw."""
     fields = cast("Mapping[str, Any]", item)
-    begun: HostItem = {"type": kind_of(fields["type"]).drawn_as, "id": "", "status": "in_progress"}
-    match begun["type"]:
+    if not (drawn_as := kind_of(fields["type"]).drawn_as):
+        return None
+    begun = {"type": drawn_as, "id": f"{kind_of(drawn_as).id_prefix}_{item_id}", "status": "in_progress"}
+    match drawn_as:
         case "message":
             return _message(item_id, "", status="in_progress")
         case "reasoning":
-            return {**begun, "id": f"rs_{item_id}", "summary": []}
+            return {**begun, "summary": []}
         case "function_call":
             named = {"call_id": fields.get("call_id") or item_id, "name": fields.get("name") or ""}
-            return {**begun, "id": f"fc_{item_id}", **named, "arguments": ""}
-        case "web_search_call":
-            return {**begun, "id": f"ws_{item_id}"}
-        case _:
-            return None
+            return {**begun, **named, "arguments": ""}
+    return begun
 
 
 def _message(item_id: str, text: str, *, status: str = "completed") -> HostItem:
@@ -152,7 +139,7 @@ class NativeWriter:
 
     def render(self, output: Output) -> list[HostEvent]:
         """Return the events for this output, in order; often one, sometimes none."""
-        return _RENDERERS[type(output)](self, output)
+        return self._renderers[type(output)](self, output)
 
     def _start(self, effect: ItemStarted) -> list[HostEvent]:
         if (item := _begin(effect.item, self._new_id())) is None:
@@ -169,21 +156,18 @@ class NativeWriter:
             events += self._delta(TextDelta(effect.index, 0, prefix))
         return events
 
-    def _delta(self, effect: TextDelta | RefusalDelta | ArgumentsDelta | ReasoningDelta) -> list[HostEvent]:
-        """The event of a delta; none for an item that the host does not draw."""
+    def _delta(self, effect: TextDelta) -> list[HostEvent]:
+        """The event of a delta; none for an item that the host does not draw, and a refusal is text like any other."""
         if (output_index := self._output_indexes.get(effect.index)) is None:
             return []
-        delta, part = effect.delta, dict[str, int]()
-        if isinstance(effect, ReasoningDelta):
-            kind, key = _REASONING_DELTAS[effect.source]
-            part = {key: effect.part}
+        kind, delta, part = TEXT_KINDS[effect.kind], effect.delta, dict[str, int]()
+        if kind.item_type == "reasoning":
+            part = {kind.part_key: effect.part}
             if self._last_part.get(effect.index, 0) < effect.part:
                 delta = f"\n\n{delta}"
             self._last_part[effect.index] = effect.part
-        else:
-            kind = _DELTAS[type(effect)]
         event = {
-            "type": f"response.{kind}.delta",
+            "type": f"response.{'output_text' if effect.kind == 'refusal' else kind.event}.delta",
             "item_id": self.items[output_index]["id"],
             "output_index": output_index,
             "content_index": 0,
@@ -337,6 +321,23 @@ class NativeWriter:
         self.items[output_index] = item
         return [_done(output_index, item)]
 
+    _renderers: ClassVar[Mapping[type, Callable[[NativeWriter, Any], list[HostEvent]]]] = {
+        TextDelta: _delta,
+        ItemStarted: _start,
+        ItemFinished: _finish,
+        ItemAmended: _amend,
+        ResponseFinished: _end,
+        ResponseFailed: _end,
+        StoredMarkers: _mark,
+        ToolAnswered: _answered,
+        RoundEnded: _next_round,
+        Notice: lambda _, line: [
+            {"event": {"type": "status", "data": {"description": line.text, "done": line.done}}}
+        ],
+        Embed: lambda _, page: [{"event": {"type": "embeds", "data": {"embeds": [page.html]}}}],
+        Failed: lambda self, failed: self._error(failed),  # a channel has its own
+    }
+
 
 def _done(output_index: int, item: HostItem) -> HostEvent:
     return {"type": "response.output_item.done", "output_index": output_index, "item": item}
@@ -348,25 +349,3 @@ class ChannelWriter(NativeWriter):
     def _error(self, failed: Failed) -> list[HostEvent]:
         self._remove_calls()
         return [self._add(_message(self._new_id(), f"> {failed.message}")), self._completed(None)]
-
-
-_RENDERERS: Final[Mapping[type, Callable[[NativeWriter, Any], list[HostEvent]]]] = {
-    ItemStarted: NativeWriter._start,  # noqa: SLF001 - its own table
-    TextDelta: NativeWriter._delta,  # noqa: SLF001 - its own table
-    RefusalDelta: NativeWriter._delta,  # noqa: SLF001 - its own table
-    ReasoningDelta: NativeWriter._delta,  # noqa: SLF001 - its own table
-    ArgumentsDelta: NativeWriter._delta,  # noqa: SLF001 - its own table
-    ItemFinished: NativeWriter._finish,  # noqa: SLF001 - its own table
-    ItemAmended: NativeWriter._amend,  # noqa: SLF001 - its own table
-    ResponseFinished: NativeWriter._end,  # noqa: SLF001 - its own table
-    ResponseFailed: NativeWriter._end,  # noqa: SLF001 - its own table
-    StoredMarkers: NativeWriter._mark,  # noqa: SLF001 - its own table
-    ToolAnswered: NativeWriter._answered,  # noqa: SLF001 - its own table
-    RoundEnded: NativeWriter._next_round,  # noqa: SLF001 - its own table
-    Notice: lambda _, line: [
-        {"event": {"type": "status", "data": {"description": line.text, "done": line.done}}}
-    ],
-    Embed: lambda _, page: [{"event": {"type": "embeds", "data": {"embeds": [page.html]}}}],
-    CitationAdded: lambda _, __: [],  # it reaches the host with its finished message
-    Failed: lambda writer, failed: writer._error(failed),  # noqa: SLF001 - a channel has its own
-}

@@ -8,7 +8,6 @@ The httpx client is shared and belongs to whoever created it; each response is c
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import string
 from asyncio import sleep
@@ -34,6 +33,7 @@ from ..errors import (
 from ..ports import Event, RequestBody
 from ..responses.effects import Decoder, parse_event, terminal_event
 from ..responses.failure import Failure, read_failure
+from ..responses.values import read_json
 from ..words.lines import admin_notice, notice
 from .connections import AddressBreaker
 from .errors import redact, retry_after, to_error
@@ -186,10 +186,7 @@ class OpenRouterClient:
         return self._read_whole(response.content)
 
     def _read_whole(self, content: bytes) -> dict[str, Any]:
-        try:
-            whole = json.loads(content)
-        except (ValueError, RecursionError):
-            whole = None
+        whole = read_json(content)
         if not isinstance(whole, dict):
             failure = read_failure(None, content[:_ERROR_BODY_BYTES].decode("utf-8", "replace"))
             said = redact(failure.message, api_key=self._settings.api_key)

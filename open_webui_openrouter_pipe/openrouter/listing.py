@@ -24,8 +24,7 @@ from ..errors import (
     RequestRejected,
 )
 from ..ports import Model, Output
-from ..responses.effects import ItemFinished, ItemStarted, ResponseFinished, TextDelta
-from ..responses.items import AssistantMessage
+from ..responses.reducer import reduce_response
 from ..words.lines import notice
 from .catalog import KEY_PATH, Fetch, FetchFailure, KeyFacts, LastGood, ModelCatalog, Start, read_key
 from .errors import redact
@@ -152,18 +151,14 @@ def _list_trouble(failure: FetchFailure | None) -> Status:
 
 def status_answer(text: str, item_id: str) -> list[Output]:
     """Return a whole answer of this text, as the engine would send it."""
-    item: AssistantMessage = {
+    item = {
         "type": "message",
         "id": item_id,
         "role": "assistant",
         "status": "completed",
         "content": [{"type": "output_text", "text": text, "annotations": []}],
     }
-    begun: AssistantMessage = {**item, "status": "in_progress", "content": []}
-    finished = ResponseFinished(
-        status="completed", reason=None, response_id=None, model=None, items=(item,), usage=None
-    )
-    return [ItemStarted(0, begun), TextDelta(0, 0, text), ItemFinished(0, item), finished]
+    return [*reduce_response({"object": "response", "output": [item]})]
 
 
 class ModelListing:

@@ -8,111 +8,59 @@ shared by several items, or be missing; `output_index` may have gaps or always b
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
-from .effects import (
-    ArgumentsDelta,
-    CitationAdded,
-    Effect,
-    ItemAmended,
-    ItemFinished,
-    ItemStarted,
-    ReasoningDelta,
-    RefusalDelta,
-    TextDelta,
+from .effects import TEXT_KINDS, Effect, ItemAmended, ItemFinished, ItemStarted, TextDelta, TextName
+from .items import PHASES, Item, kind_of
+from .values import (
+    REPLACEMENT,
+    as_count,
+    as_list,
+    as_text,
+    is_web_address,
+    mend,
+    mend_text,
+    read_json,
+    split_pending,
 )
-from .items import PHASES, Item
-from .values import REPLACEMENT, as_count, as_list, as_text, is_web_address, mend, mend_text, split_pending
 
 WireObject: TypeAlias = dict[str, Any]
 Ending = Literal["completed", "incomplete"]
 
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TextKind:
-    """A kind of text: the type of its item and of its part, the key of the text, and its delta.
-
-    `text_key` is the key of the whole text in its part and its events, `part_key` that of the part's index in events.
-    """
-
-    item_type: str
-    part_type: str
-    text_key: str
-    part_key: str
-    delta: Callable[[int, int, str], Effect]
-
-
-def _reasoning_delta(source: Literal["summary", "text"]) -> Callable[[int, int, str], Effect]:
-    return lambda index, part, delta: ReasoningDelta(index, part, source, delta)
-
-
-OUTPUT_TEXT: Final = TextKind("message", "output_text", "text", "content_index", TextDelta)
-REFUSAL: Final = TextKind("message", "refusal", "refusal", "content_index", RefusalDelta)
-SUMMARY: Final = TextKind("reasoning", "summary_text", "text", "summary_index", _reasoning_delta("summary"))
-REASONING: Final = TextKind("reasoning", "reasoning_text", "text", "content_index", _reasoning_delta("text"))
-ARGUMENTS: Final = TextKind(
-    "function_call", "", "arguments", "", lambda index, _part, delta: ArgumentsDelta(index, delta)
-)
-
-TEXT_KINDS: Final = {kind.part_type: kind for kind in (OUTPUT_TEXT, REFUSAL, SUMMARY, REASONING)}
-_MESSAGE_PARTS: Final = {"output_text": OUTPUT_TEXT, "text": OUTPUT_TEXT, "refusal": REFUSAL}
-_REASONING_PARTS: Final = {"summary": SUMMARY, "content": REASONING}
-
-_EMPTY_VALUES: Final[tuple[Any, ...]] = (None, "", [])
-"""Values that say nothing beside a value known before."""
+_MESSAGE_TEXTS: Final[Mapping[str, TextName]] = {
+    "output_text": "output_text",
+    "text": "output_text",
+    "refusal": "refusal",
+}
+"""The kinds of texts in a message, by what types their parts have."""
+_REASONING_TEXTS: Final[Mapping[str, TextName]] = {"summary": "summary_text", "content": "reasoning_text"}
+"""The kinds of texts in reasoning, by the field that holds their parts."""
 
 _CITATION: Final = "url_citation"
 _CITATION_KEYS: Final = ("url", "start_index", "end_index")
 """What two mentions of one citation share; its excerpt may follow later."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class StreamedText:
-    """A text as far as it was shown, and the half character that waits for its partner."""
+class ItemReference(NamedTuple):
+    """What an event says of its item: type, the provider's id and index, and its form, which an event of a text lacks.
 
-    _chunks: list[str] = field(default_factory=list)
-    _pending: str = ""
+    `opens` is true for an `added`.
+    """
+
+    type: str
+    id: str | None
+    output_index: int | None
+    item: WireObject
+    opens: bool = False
 
     @property
-    def shown(self) -> str:
-        """All that was shown."""
-        if len(self._chunks) > 1:
-            self._chunks = ["".join(self._chunks)]
-        return self._chunks[0] if self._chunks else ""
-
-    def add(self, delta: str) -> str:
-        """Take a delta and return what can be shown of it."""
-        if self._pending or not delta.isascii():
-            delta, self._pending = split_pending(self._pending + delta)
-        if delta:
-            self._chunks.append(delta)
-        return delta
-
-    def complete(self, whole: str) -> str:
-        """Take the whole text and return what was not shown of it, if it continues what was shown."""
-        shown = self.shown
-        if len(whole) <= len(shown) or not whole.startswith(shown):
-            return ""
-        self._pending = ""
-        missing = mend_text(whole[len(shown) :])
-        self._chunks.append(missing)
-        return missing
-
-    def end(self) -> str:
-        """Show a half character that found no partner as its replacement; nothing follows."""
-        if not self._pending:
-            return ""
-        self._pending = ""
-        self._chunks.append(REPLACEMENT)
-        return REPLACEMENT
-
-
-_Texts: TypeAlias = dict[tuple[TextKind, int], StreamedText]
+    def call_id(self) -> str | None:
+        """The id of the call that it is, or answers."""
+        return as_text(self.item.get("call_id")) or None
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -124,36 +72,29 @@ class ItemDraft:
     """
 
     index: int
-    item: WireObject
+    type: str
     output_index: int | None
+    item: WireObject = field(default_factory=dict)
     finished: WireObject | None = None
     is_guess: bool = False
     _confirmed: bool = False
-    _texts: _Texts = field(default_factory=lambda: defaultdict(StreamedText))
+    _texts: dict[tuple[TextName, int], list[str]] = field(default_factory=lambda: defaultdict(list))
+    """By kind and part what was shown."""
+    _halves: dict[tuple[TextName, int], str] = field(default_factory=dict)
+    """Of these texts the halves of characters that wait for their partners."""
     _annotations: dict[int, dict[Hashable, WireObject]] = field(default_factory=lambda: defaultdict(dict))
-
-    @property
-    def type(self) -> str:
-        """The item's type."""
-        return cast("str", self.item["type"])
 
     @property
     def lacks_arguments(self) -> bool:
         """Whether this is a function call whose arguments are not known yet, though its item is done."""
-        if self.type != "function_call":
-            return False
-        try:
-            json.loads(self._arguments())
-        except (ValueError, RecursionError):
-            return True
-        return False
+        return self.type == "function_call" and read_json(self._arguments(), ...) is ...
 
     def start(self) -> ItemStarted:
         """Return the effect that opens the item: its first form, whose texts follow as deltas."""
         first = dict(self.item)
         match self.type:
             case "message":
-                first = {**_without_unknown_phase(first), "content": []}
+                first["content"] = []
             case "reasoning":
                 for key in ("content", "encrypted_content", "signature"):
                     first.pop(key, None)
@@ -163,156 +104,139 @@ class ItemDraft:
         first["status"] = "in_progress"
         return ItemStarted(self.index, cast("Item", first))
 
-    def add_text(self, delta: str, *, kind: TextKind, part: int) -> list[Effect]:
-        """Take more text of a part."""
-        shown = self._texts[kind, part].add(delta)
-        return [kind.delta(self.index, part, shown)] if shown else []
-
-    def complete_text(self, whole: str, *, kind: TextKind, part: int) -> list[Effect]:
-        """Take the whole text of a part; what was not streamed of it becomes a delta."""
-        missing = self._texts[kind, part].complete(mend_text(whole))
-        return [kind.delta(self.index, part, missing)] if missing else []
-
-    def add_annotation(self, wire: Any, *, part: int) -> list[Effect]:
-        """Take an annotation of a part; one that is known may be more complete now, and has no effect."""
-        annotation = flat_annotation(mend(wire))
-        if annotation is None:
+    def add_text(self, delta: str, kind: TextName, part: int) -> list[Effect]:
+        """Take more text of a part, and show it; the first half of a character waits for the other."""
+        if self._halves or not delta.isascii():
+            delta, half = split_pending(self._halves.pop((kind, part), "") + delta)
+            if half:
+                self._halves[kind, part] = half
+        if not delta:
             return []
-        is_citation = annotation["type"] == _CITATION
-        key = tuple(map(annotation.get, _CITATION_KEYS)) if is_citation else repr(annotation)
-        is_known = key in self._annotations[part]
-        self._annotations[part][key] = annotation
-        return [] if is_known else [CitationAdded(self.index, part, annotation)]
+        self._texts[kind, part].append(delta)
+        return [TextDelta(self.index, part, delta, kind)]
+
+    def complete_text(self, whole: str, kind: TextName, part: int) -> list[Effect]:
+        """Take the whole text of a part; if it continues what was shown, the rest of it becomes a delta."""
+        whole, shown = mend_text(whole), self._shown(kind, part)
+        if len(whole) <= len(shown) or not whole.startswith(shown):
+            return []
+        self._halves.pop((kind, part), None)
+        return self.add_text(whole[len(shown) :], kind, part)
+
+    def add_annotation(self, wire: Any, part: int) -> None:
+        """Take an annotation of a part; one that is known may be more complete now."""
+        if annotation := flat_annotation(mend(wire)):
+            is_citation = annotation["type"] == _CITATION
+            key = tuple(map(annotation.get, _CITATION_KEYS)) if is_citation else repr(annotation)
+            self._annotations[part][key] = annotation
 
     def update(self, item: WireObject) -> None:
-        """Take more of the item's form (a late or repeated announcement), unless it is finished."""
-        if not self.finished:
-            self.item = _merge(self.item, mend(item))
-            self.is_guess = False
+        """Take more of the item's form, in whose order it is from then on."""
+        newer = mend(item)
+        if self.type == "message" and newer.get("phase") not in (None, *PHASES):
+            del newer["phase"]  # it could not be sent back
+        self.item = {**newer, **_said(self.item), **_said(newer)}
+        self.is_guess = False
 
     def complete(self, item: WireObject) -> list[Effect]:
-        """Take the provider's whole item; the texts and annotations that were not streamed have their effects."""
-        self.item = _merge(self.item, mend(item))
+        """Take the provider's whole item; the texts that were not streamed become deltas."""
+        self.update(item)
         self._confirmed = True
-        return self._stream_rest()
+        return self._rest()
+
+    def _rest(self) -> list[Effect]:
+        """The texts of the whole item that were not streamed; its annotations are noted."""
+        effects: list[Effect] = []
+        for kind, part, text in _texts_of(self.item):
+            effects += self.complete_text(text, kind, part)
+        if self.type == "message":
+            for number, content in enumerate(_parts(self.item.get("content"))):
+                for annotation in as_list(content.get("annotations")):
+                    self.add_annotation(annotation, number)
+        return effects
 
     def finish(self, ending: Ending) -> list[Effect]:
         """Close the item with what is known; `ending` is the status of what the provider did not close."""
-        effects = self._stream_rest()
-        for (kind, part), text in self._texts.items():
-            if rest := text.end():
-                effects.append(kind.delta(self.index, part, rest))
+        effects = self._rest()
+        for kind, part in self._halves:
+            self._texts[kind, part].append(REPLACEMENT)
+            effects.append(TextDelta(self.index, part, REPLACEMENT, kind))
         if ending == "completed" and self.type == "function_call" and not self._arguments().strip():
-            effects += self.add_text("{}", kind=ARGUMENTS, part=0)
+            effects += self.add_text("{}", "arguments", 0)
         self.finished = self._build(ending)
         return [*effects, ItemFinished(self.index, cast("Item", self.finished))]
 
     def amend(self, item: WireObject) -> list[Effect]:
         """Take the terminal event's form of a finished item; it has an effect only if it says more."""
-        self.complete({key: value for key, value in item.items() if value not in _EMPTY_VALUES})
+        self.complete(_said(item))
         whole = self._build("completed")
         if whole == self.finished:
             return []
         self.finished = whole
         return [ItemAmended(self.index, cast("Item", whole))]
 
-    def is_compatible(self, item: WireObject) -> bool:
+    def is_compatible(self, ref: ItemReference) -> bool:
         """Whether the provider's item of the same type, under another id, can be this one: nothing contradicts."""
-        if _differ(self.item.get("call_id"), item.get("call_id")):
+        if _differ(self.item.get("call_id"), ref.item.get("call_id")):
             return False
-        theirs = {(kind, part): whole for kind, part, whole in _texts_of(item) if whole}
-        return all(theirs.get(key, text.shown).startswith(text.shown) for key, text in self._texts.items())
+        whole = {(kind, part): text for kind, part, text in _texts_of(ref.item) if text}
+        return all(whole[key].startswith(self._shown(*key)) for key in self._texts if key in whole)
 
-    def is_another_call(self, item: WireObject, item_id: str | None, output_index: int | None) -> bool:
+    def is_another_call(self, ref: ItemReference) -> bool:
         """Whether the provider gave a call the id of this one, which is whole: all else that is known differs."""
-        if (
-            not self._confirmed
-            or self.output_index == output_index
-            or (item_id and self.item.get("id") == item_id)
-        ):
+        has_its_place = self.output_index == ref.output_index or (ref.id and self.item.get("id") == ref.id)
+        if not self._confirmed or has_its_place or self.type != "function_call" or self.lacks_arguments:
             return False
-        if self.type != "function_call" or self.lacks_arguments:
-            return False
-        arguments = as_text(item.get("arguments"))
-        return _differ(self.item.get("name"), item.get("name")) or (
-            bool(arguments.strip()) and not _is_same_json(arguments, self._arguments())
+        theirs = as_text(ref.item.get("arguments"))
+        return _differ(self.item.get("name"), ref.item.get("name")) or (
+            bool(theirs.strip()) and read_json(theirs, ...) != read_json(self._arguments())
         )
 
-    def _stream_rest(self) -> list[Effect]:
-        effects: list[Effect] = []
-        for kind, index, text in _texts_of(self.item):
-            effects += self.complete_text(text, kind=kind, part=index)
-        if self.type == "message":
-            for number, part in enumerate(_parts(self.item.get("content"))):
-                for annotation in as_list(part.get("annotations")):
-                    effects += self.add_annotation(annotation, part=number)
-        return effects
-
-    def _shown_texts(self, *kinds: TextKind) -> list[tuple[TextKind, int, str]]:
-        shown = [(kind, part, text.shown) for (kind, part), text in self._texts.items() if kind in kinds]
-        return sorted((entry for entry in shown if entry[2]), key=lambda entry: entry[1])
+    def _shown(self, kind: TextName, part: int) -> str:
+        return "".join(self._texts.get((kind, part), ()))
 
     def _arguments(self) -> str:
         whole = as_text(self.item.get("arguments"))
-        streamed = self._texts.get((ARGUMENTS, 0))
-        return whole if whole.strip() else streamed.shown if streamed else ""
+        return whole if whole.strip() else self._shown("arguments", 0)
 
     def _build(self, ending: Ending) -> WireObject:
-        build = self._builders.get(self.type)
-        item = build(self) if build else dict(self.item)
-        if build or "status" in item:
-            is_cut = ending == "incomplete" and (not self._confirmed or self.lacks_arguments)
-            if is_cut or as_text(item.get("status")) in {"", "in_progress"}:
-                item["status"] = ending
+        """The whole item; only one of an unknown type may have no status."""
+        item = dict(self.item)
+        match self.type:
+            case "message":
+                item |= {"role": "assistant", "content": self._content()}
+            case "reasoning":
+                item["summary"] = _parts(item.get("summary"))
+                for key, kind in _REASONING_TEXTS.items():
+                    numbers = sorted(part for name, part in self._texts if name == kind)
+                    if numbers and not _parts(item.get(key)):
+                        item[key] = [{"type": kind, "text": self._shown(kind, part)} for part in numbers]
+            case "function_call":
+                item |= {
+                    "arguments": self._arguments(),
+                    "call_id": item.get("call_id") or item.get("id") or "",
+                }
+                if not as_text(item.get("name")) or not as_text(item["call_id"]):
+                    item["status"] = "incomplete"
+            case _ if "status" not in item:
+                return item
+        is_cut = ending == "incomplete" and (not self._confirmed or self.lacks_arguments)
+        if is_cut or as_text(item.get("status")) in {"", "in_progress"}:
+            item["status"] = ending
         return item
 
-    def _build_message(self) -> WireObject:
+    def _content(self) -> list[WireObject]:
+        """The parts of a message, with the texts that were shown and the annotations that were met."""
         parts = [dict(part) for part in _parts(self.item.get("content"))]
-        for kind, index, text in self._shown_texts(OUTPUT_TEXT, REFUSAL):
-            while len(parts) <= index:
+        for kind, number in self._texts:
+            while len(parts) <= number:
                 parts.append({"type": "output_text", "text": "", "annotations": []})
-            parts[index] = {**parts[index], "type": kind.part_type, kind.text_key: text}
+            parts[number] |= {"type": kind, TEXT_KINDS[kind].text_key: self._shown(kind, number)}
         for number, part in enumerate(parts):
             known = self._annotations.get(number, {})
             if known or part.get("annotations"):
                 part["annotations"] = list(known.values())
-        return {**_without_unknown_phase(self.item), "role": "assistant", "content": parts}
-
-    def _build_reasoning(self) -> WireObject:
-        item = {**self.item, "summary": _parts(self.item.get("summary"))}
-        for key, kind in _REASONING_PARTS.items():
-            shown = self._shown_texts(kind)
-            if shown and not _parts(item.get(key)):
-                item[key] = [{"type": kind.part_type, "text": text} for _, _, text in shown]
-        return item
-
-    def _build_call(self) -> WireObject:
-        item = {**self.item, "arguments": self._arguments()}
-        if not item.get("call_id"):
-            item["call_id"] = item.get("id") or ""
-        if not as_text(item.get("name")) or not as_text(item["call_id"]):
-            item["status"] = "incomplete"
-        return item
-
-    _builders: ClassVar[dict[str, Callable[[ItemDraft], WireObject]]] = {
-        "message": _build_message,
-        "reasoning": _build_reasoning,
-        "function_call": _build_call,
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class ItemReference:
-    """What an event says of its item: type, the provider's id and index, call id; `opens` for an `added`."""
-
-    type: str
-    id: str | None
-    output_index: int | None
-    call_id: str | None = None
-    opens: bool = False
-
-
-_REFERENCE_FIELDS: Final = ("call_id", "id", "output_index")
+        return parts
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -320,72 +244,69 @@ class ItemDrafts:
     """All items of one response, in the order in which they first appeared."""
 
     all: list[ItemDraft] = field(default_factory=list)
-    _by_pair: dict[tuple[str, str | None, int | None], ItemDraft] = field(default_factory=dict)
-    _by_field: dict[tuple[str, str, Any], ItemDraft] = field(default_factory=dict)
+    by_place: dict[tuple[str, str | None, int | None], ItemDraft] = field(default_factory=dict)
+    _by_name: dict[tuple[str, str, Any], ItemDraft] = field(default_factory=dict)
 
-    def find_exact(self, ref: ItemReference) -> ItemDraft | None:
-        """Return the item with this id at this index: the quick way, right for all but odd streams."""
-        return self._by_pair.get((ref.type, ref.id, ref.output_index))
+    def find_or_open(self, ref: ItemReference) -> tuple[ItemDraft, list[Effect]]:
+        """Return the item that an event means; one that is new is opened, which is the effect."""
+        draft = self.by_place.get((ref.type, ref.id, ref.output_index))
+        if draft is None or (ref.opens and ref.id is None and draft.finished):
+            draft = self._find_elsewhere(ref)
+        if draft is None or draft.is_another_call(ref):
+            return self.open(ref)
+        self._remember(draft, ref)
+        return draft, []
 
-    def find(self, reference: ItemReference, item: WireObject) -> ItemDraft | None:
-        """Return the item that the event means, None when it is a new one."""
-        draft = self._find_similar(reference)
-        if draft is None or draft.is_another_call(item, reference.id, reference.output_index):
-            return None
-        self._remember(draft, reference)
-        return draft
-
-    def is_repeated_call(self, item: WireObject, output_index: int) -> bool:
-        """Whether the call is one of those that are known, under another id."""
-        draft = self._by_field.get((item["type"], "call_id", as_text(item.get("call_id"))))
-        return draft is not None and not draft.is_another_call(item, item.get("id"), output_index)
-
-    def open(self, reference: ItemReference, item: WireObject) -> ItemDraft:
+    def open(self, ref: ItemReference) -> tuple[ItemDraft, list[Effect]]:
         """Begin a new item."""
-        draft = ItemDraft(len(self.all), mend(item), reference.output_index)
+        draft = ItemDraft(len(self.all), ref.type, ref.output_index)
+        temporary_id = f"{kind_of(ref.type).id_prefix}_tmp_{draft.index}"
+        draft.update(ref.item or {"type": ref.type, "id": ref.id or temporary_id})
+        draft.is_guess = not ref.item
         self.all.append(draft)
-        self._remember(draft, reference)
-        return draft
+        self._remember(draft, ref)
+        return draft, [draft.start()]
 
-    def match(self, output: Sequence[WireObject]) -> dict[int, ItemDraft]:
+    def is_repeated_call(self, ref: ItemReference) -> bool:
+        """Whether the call is one of those that are known, under another id."""
+        draft = self._by_name.get((ref.type, "call_id", ref.call_id))
+        return draft is not None and not draft.is_another_call(ref)
+
+    def match(self, output: Sequence[ItemReference]) -> dict[int, ItemDraft]:
         """Return the draft of each item of the whole output, the surest match first; new items have none."""
         matched: dict[int, ItemDraft] = {}
         for shared, fits in _MATCHES:
             free: dict[Hashable, list[ItemDraft]] = defaultdict(list)
             taken = set(map(id, matched.values()))
             for known in self.all:
-                if id(known) not in taken and (key := _key(known.item, known.output_index, shared)):
+                if id(known) not in taken and (key := _key(known, shared)):
                     free[key].append(known)
-            for index, item in enumerate(output):
-                if index in matched or not (key := _key(item, index, shared)):
+            for number, ref in enumerate(output):
+                if number in matched or not (key := _key(ref, shared)):
                     continue
                 candidates = islice(free[key], _MAX_CANDIDATES)
-                draft = next((draft for draft in candidates if fits(draft, item, index)), None)
-                if draft is not None:
-                    matched[index] = draft
+                if draft := next((draft for draft in candidates if fits(draft, ref)), None):
+                    matched[number] = draft
                     free[key].remove(draft)
         return matched
 
-    def _find_similar(self, ref: ItemReference) -> ItemDraft | None:
-        draft = self.find_exact(ref)
-        if draft and (ref.id is not None or not draft.finished or not ref.opens):
-            return draft
-        same_call, same_id, same_index = (
-            self._by_field.get((ref.type, name, getattr(ref, name))) for name in _REFERENCE_FIELDS
-        )
-        if same_call is not None:
+    def _find_elsewhere(self, ref: ItemReference) -> ItemDraft | None:
+        """The item that has another id or index than the event says."""
+        if same_call := self._by_name.get((ref.type, "call_id", ref.call_id)):
             return same_call
+        same_id = self._by_name.get((ref.type, "id", ref.id))
         if same_id is not None and _has_moved(same_id, ref):
             return same_id
+        same_index = self._by_name.get((ref.type, "index", ref.output_index))
         return same_index if same_index is not None and _is_renamed(same_index, ref) else None
 
     def _remember(self, draft: ItemDraft, ref: ItemReference) -> None:
         if draft.output_index is None:
             draft.output_index = ref.output_index
-        self._by_pair[ref.type, ref.id, ref.output_index] = draft
-        for name in _REFERENCE_FIELDS:
-            if (value := getattr(ref, name)) is not None:
-                self._by_field[ref.type, name, value] = draft
+        self.by_place[ref.type, ref.id, ref.output_index] = draft
+        for name, value in (("call_id", ref.call_id), ("id", ref.id), ("index", ref.output_index)):
+            if value is not None:
+                self._by_name[ref.type, name, value] = draft
 
 
 def _has_moved(draft: ItemDraft, ref: ItemReference) -> bool:
@@ -408,27 +329,20 @@ _MAX_CANDIDATES: Final = 20
 """How many drafts are looked at for one item: with thousands that all contradict each other, each is a new one."""
 
 
-def _key(item: WireObject, output_index: int | None, shared: str) -> tuple[str, Hashable] | None:
+def _key(known: ItemDraft | ItemReference, shared: str) -> tuple[str, Hashable] | None:
     if shared in {"type", "index"}:
-        return item["type"], output_index if shared == "index" else None
-    name = as_text(item.get(shared))
-    return (item["type"], name) if name else None
+        return known.type, known.output_index if shared == "index" else None
+    name = as_text(known.item.get(shared))
+    return (known.type, name) if name else None
 
 
-_Fits: TypeAlias = Callable[[ItemDraft, WireObject, int], bool]
-
-
-def _fits(draft: ItemDraft, item: WireObject, _index: int) -> bool:
-    return draft.is_compatible(item)
-
-
-_MATCHES: Final[tuple[tuple[str, _Fits], ...]] = (
-    ("call_id", _fits),
-    ("call_id", lambda draft, item, index: not draft.is_another_call(item, item.get("id"), index)),
-    ("id", lambda draft, _item, index: draft.output_index == index),
-    ("id", lambda _draft, _item, _index: True),
-    ("index", _fits),
-    ("type", _fits),
+_MATCHES: Final[Sequence[tuple[str, Callable[[ItemDraft, ItemReference], bool]]]] = (
+    ("call_id", ItemDraft.is_compatible),
+    ("call_id", lambda draft, ref: not draft.is_another_call(ref)),
+    ("id", lambda draft, ref: draft.output_index == ref.output_index),
+    ("id", lambda _draft, _ref: True),
+    ("index", ItemDraft.is_compatible),
+    ("type", ItemDraft.is_compatible),
 )
 """What a draft and an item share beside their type, and what must hold besides; the surest first."""
 
@@ -457,29 +371,27 @@ def flat_annotation(wire: Any) -> WireObject | None:
     }
 
 
-def _merge(old: WireObject, new: WireObject) -> WireObject:
-    """Return the newer form in its own order, with what only the older one knew; an empty value says nothing."""
-    known = {key: value for key, value in old.items() if value not in _EMPTY_VALUES}
-    newer = {key: known.get(key, value) if value in _EMPTY_VALUES else value for key, value in new.items()}
-    return {**newer, **{key: value for key, value in known.items() if key not in newer}}
+def _said(item: WireObject) -> WireObject:
+    """What a form of an item says: an empty value says nothing beside one that was known before."""
+    return {key: value for key, value in item.items() if value not in (None, "", [])}
 
 
-def _texts_of(item: WireObject) -> Iterator[tuple[TextKind, int, str]]:
+def _texts_of(item: WireObject) -> Iterator[tuple[TextName, int, str]]:
     """Yield the texts within a whole item, by kind and part."""
     match item["type"]:
         case "message":
             for number, part in enumerate(_parts(item.get("content"))):
-                kind = _MESSAGE_PARTS.get(str(part.get("type")))
-                if kind and isinstance(text := part.get(kind.text_key), str):
+                kind = _MESSAGE_TEXTS.get(str(part.get("type")))
+                if kind and isinstance(text := part.get(TEXT_KINDS[kind].text_key), str):
                     yield kind, number, text
         case "reasoning":
-            for key, kind in _REASONING_PARTS.items():
+            for key, kind in _REASONING_TEXTS.items():
                 for number, part in enumerate(_parts(item.get(key))):
                     if isinstance(text := part.get("text"), str):
                         yield kind, number, text
         case "function_call":
             if isinstance(text := item.get("arguments"), str):
-                yield ARGUMENTS, 0, text
+                yield "arguments", 0, text
 
 
 def _parts(content: Any) -> list[WireObject]:
@@ -487,20 +399,6 @@ def _parts(content: Any) -> list[WireObject]:
     if isinstance(content, str):
         return [{"type": "output_text", "text": content, "annotations": []}] if content else []
     return [part for part in as_list(content) if isinstance(part, dict)]
-
-
-def _without_unknown_phase(message: WireObject) -> WireObject:
-    """Return the message with its phase only if it is one that may be sent back."""
-    if message.get("phase") is None or message["phase"] in PHASES:
-        return message
-    return {key: value for key, value in message.items() if key != "phase"}
-
-
-def _is_same_json(one: str, other: str) -> bool:
-    try:
-        return bool(one == other or json.loads(one) == json.loads(other))
-    except (ValueError, RecursionError):
-        return False
 
 
 def _differ(one: Any, other: Any) -> bool:

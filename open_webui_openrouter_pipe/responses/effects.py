@@ -6,15 +6,15 @@ provider's `output_index` had. An event is a JSON object whose `type` is a strin
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from ..errors import StreamBroken
 from ..words.lines import notice
 from .failure import Failure
 from .items import Item
-from .values import as_count, as_number, as_object
+from .values import as_count, as_number, as_object, read_json
 
 _DONE = b"[DONE]"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -44,40 +44,31 @@ class Decoder:
         for line in portion.splitlines(keepends=True):
             self._partial.append(line)
             if line.endswith((b"\n", b"\r")):
-                self._end_line(frames)
+                frames += self._end_line()
         return frames
 
     def flush(self) -> list[str]:
         """Return the last frame at the end of the stream, though no blank line closed it."""
-        frames: list[str] = []
-        if self._partial:
-            self._end_line(frames)
-        self._dispatch(frames)
-        return frames
+        return self.feed(b"\n\n")
 
-    def _end_line(self, frames: list[str]) -> None:
+    def _end_line(self) -> list[str]:
+        """Take a whole line, and return the frame that it ends."""
         line = b"".join(self._partial).rstrip(b"\r\n")
         self._partial.clear()
         if self._first_line:
             self._first_line = False
             line = line.removeprefix(_BYTE_ORDER_MARK)
         if not line:
-            self._dispatch(frames)
-            return
+            data = b"\n".join(self._data)
+            self._data.clear()
+            return [data.decode("utf-8", "replace")] if data and not self.done else []
         name, _, value = line.partition(b":")
-        if name != b"data":
-            return
         value = value.removeprefix(b" ")
-        if value == _DONE and not self._data:
+        if name == b"data" and value == _DONE and not self._data:
             self.done = True  # at once: some servers keep the connection open without closing the frame
-        else:
+        elif name == b"data":
             self._data.append(value)
-
-    def _dispatch(self, frames: list[str]) -> None:
-        data = b"\n".join(self._data)
-        self._data.clear()
-        if data and not self.done:
-            frames.append(data.decode("utf-8", "replace"))
+        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,48 +101,37 @@ class ItemStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class TextKind:
+    """Where a kind of text stands: in which type of item, under which key of a part there, and in which events.
+
+    `part_key` is the key of its part's index in events; arguments are a field of their own, without parts.
+    """
+
+    item_type: str
+    text_key: str
+    event: str
+    part_key: str = ""
+
+
+TextName = Literal["output_text", "refusal", "summary_text", "reasoning_text", "arguments"]
+TEXT_KINDS: Final[Mapping[TextName, TextKind]] = {
+    "output_text": TextKind("message", "text", "output_text", "content_index"),
+    "refusal": TextKind("message", "refusal", "refusal", "content_index"),
+    "summary_text": TextKind("reasoning", "text", "reasoning_summary_text", "summary_index"),
+    "reasoning_text": TextKind("reasoning", "text", "reasoning_text", "content_index"),
+    "arguments": TextKind("function_call", "arguments", "function_call_arguments"),
+}
+"""The kinds of text that come in deltas, by the types of their parts."""
+
+
+@dataclass(frozen=True, slots=True)
 class TextDelta:
-    """More text of part `part` of the message at `index`."""
+    """More text of part `part` of the item at `index`: of an answer, of thinking, or of a call's JSON arguments."""
 
     index: int
     part: int
     delta: str
-
-
-@dataclass(frozen=True, slots=True)
-class RefusalDelta:
-    """More of a refusal in part `part` of the message at `index`."""
-
-    index: int
-    part: int
-    delta: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReasoningDelta:
-    """More thinking: a paragraph `part` of the summary, or of the raw reasoning text."""
-
-    index: int
-    part: int
-    source: Literal["summary", "text"]
-    delta: str
-
-
-@dataclass(frozen=True, slots=True)
-class ArgumentsDelta:
-    """More of the JSON arguments of the function call at `index`."""
-
-    index: int
-    delta: str
-
-
-@dataclass(frozen=True, slots=True)
-class CitationAdded:
-    """An annotation of part `part` of the message at `index`, in its flat form."""
-
-    index: int
-    part: int
-    annotation: dict[str, Any]
+    kind: TextName = "output_text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,36 +157,23 @@ class ResponseFinished:
     `items` is the whole output in order, as finished or amended. Nothing follows it.
     """
 
-    status: Literal["completed", "incomplete"]
-    reason: str | None
-    response_id: str | None
-    model: str | None
-    items: tuple[Item, ...]
-    usage: Usage | None
+    status: Literal["completed", "incomplete"] = "completed"
+    reason: str | None = None
+    response_id: str | None = None
+    items: tuple[Item, ...] = ()
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseFailed:
-    """The round failed; `items` is what had arrived, each closed as incomplete. Nothing follows it."""
+    """The round failed; what had arrived was closed as incomplete. Nothing follows it."""
 
     failure: Failure
-    response_id: str | None
-    items: tuple[Item, ...]
-    usage: Usage | None
+    response_id: str | None = None
+    usage: Usage | None = None
 
 
-Effect: TypeAlias = (
-    ItemStarted
-    | TextDelta
-    | RefusalDelta
-    | ReasoningDelta
-    | ArgumentsDelta
-    | CitationAdded
-    | ItemFinished
-    | ItemAmended
-    | ResponseFinished
-    | ResponseFailed
-)
+Effect: TypeAlias = ItemStarted | TextDelta | ItemFinished | ItemAmended | ResponseFinished | ResponseFailed
 
 
 def parse_event(frame: str) -> dict[str, Any]:
@@ -215,10 +182,7 @@ def parse_event(frame: str) -> dict[str, Any]:
     Without a type it is an "error" when it holds one, the end of a response when it is one, and otherwise of the empty
     type, which the reducer ignores.
     """
-    try:
-        event = json.loads(frame)
-    except (ValueError, RecursionError):
-        event = None
+    event = read_json(frame)
     if not isinstance(event, dict):
         raise StreamBroken(notice("unreadable_event"), detail=f"unreadable event of {len(frame)} characters")
     if isinstance(event.get("type"), str):

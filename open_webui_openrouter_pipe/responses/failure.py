@@ -7,14 +7,13 @@ What a failure means for the user is decided in `openrouter.errors`.
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from .values import as_list, as_number, as_object, json_text, mend_text
+from .values import as_list, as_number, as_object, json_text, mend_text, read_json
 
 _T = TypeVar("_T")
 
@@ -119,12 +118,8 @@ def has_output(event: Mapping[str, Any]) -> bool:
 
 
 def _parse(body: Any) -> Any:
-    if isinstance(body, str) and body.lstrip()[:1] in {"{", "["}:
-        try:
-            return json.loads(body)
-        except (ValueError, RecursionError):
-            return body
-    return body
+    is_json = isinstance(body, str) and body.lstrip()[:1] in {"{", "["}
+    return read_json(body, body) if is_json else body
 
 
 def _layers(body: Any, depth: int = _MAX_DEPTH) -> Iterator[dict[str, Any]]:

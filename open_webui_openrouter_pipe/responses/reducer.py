@@ -1,37 +1,38 @@
 """The reducer: events of one response in, effects out.
 
 Pure and total: any sequence of events, whole or cut off, results in items that are each started and finished once, and
-exactly one terminal effect. The table at the end lists what each event type means; others are ignored. Which item an
-event means, and what an item becomes, is decided in `drafts`.
+exactly one terminal effect. Two tables list what each event type means; others are ignored. Which item an event means,
+and what an item becomes, is decided in `drafts`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias, TypeGuard, cast
 
-from .drafts import (
-    ARGUMENTS,
-    OUTPUT_TEXT,
-    REASONING,
-    REFUSAL,
-    SUMMARY,
+from .drafts import Ending, ItemDraft, ItemDrafts, ItemReference, WireObject
+from .effects import (
     TEXT_KINDS,
-    Ending,
-    ItemDraft,
-    ItemDrafts,
-    ItemReference,
-    TextKind,
-    WireObject,
+    Effect,
+    ResponseFailed,
+    ResponseFinished,
+    TextName,
+    read_usage,
+    terminal_event,
 )
-from .effects import Effect, ResponseFailed, ResponseFinished, read_usage, terminal_event
-from .failure import Failure, read_failure
-from .items import Item, kind_of
+from .failure import Failure, is_failure, read_failure
+from .items import Item
 from .values import as_count, as_list, as_object, as_text, mend_text
 
 Event: TypeAlias = Mapping[str, Any]
+
+_TEXT_EVENTS: Final[Mapping[Any, tuple[TextName, str]]] = {
+    f"response.{kind.event}.{end}": (name, key)
+    for name, kind in TEXT_KINDS.items()
+    for end, key in (("delta", "delta"), ("done", kind.text_key))
+}
+"""The events that bring more of a text, or the whole of it: of which kind, and under which key."""
 
 _PARTS_LIMIT: Final = 1000
 """A part index beyond this is nonsense; it would make us pad the message up to it."""
@@ -47,12 +48,16 @@ class Reducer:
     finished: bool = False
     _drafts: ItemDrafts = field(default_factory=ItemDrafts)
     _response_id: str | None = None
-    _model: str | None = None
 
     def feed(self, event: Event) -> list[Effect]:
         """Take the next event and return what it means, in order."""
-        handle = self._handlers.get(event.get("type"))
-        return [] if handle is None or self.finished else handle(self, event)
+        event_type = event.get("type")
+        if self.finished:
+            return []
+        if text := _TEXT_EVENTS.get(event_type):
+            return self._text(event, event, *text)
+        handle = self._handlers.get(event_type)
+        return handle(self, event) if handle else []
 
     def close(self, reason: str = "") -> list[Effect]:
         """End the stream: without a terminal event it is a failure, of which `reason` may say more."""
@@ -64,128 +69,104 @@ class Reducer:
     def _begin(self, event: Event) -> list[Effect]:
         response = as_object(event.get("response"))
         self._response_id = mend_text(as_text(response.get("id"))) or self._response_id
-        self._model = mend_text(as_text(response.get("model"))) or self._model
         return []
 
-    def _end(self, event: Event, *, ending: Ending) -> list[Effect]:
+    def _end(self, event: Event) -> list[Effect]:
+        """The end as the response tells it, whatever the event is called."""
         response = as_object(event.get("response"))
-        status = response.get("status")
-        if response.get("error") or status in ("failed", "cancelled"):
-            return self._end_failed(event)
-        if status == "incomplete":
-            ending = "incomplete"
+        if is_failure(event) or response.get("status") == "cancelled":
+            return self._fail(read_failure(None, response or event), event)
+        is_cut = "incomplete" in (response.get("status"), event["type"].removeprefix("response."))
+        ending: Ending = "incomplete" if is_cut else "completed"
         effects = self._finish(event, ending)
-        details = as_object(response.get("incomplete_details")) if ending == "incomplete" else {}
+        details = as_object(response.get("incomplete_details")) if is_cut else {}
         terminal = ResponseFinished(
             status=ending,
             reason=as_text(details.get("reason")) or None,
             response_id=self._response_id,
-            model=self._model,
-            items=self._items(),
+            items=tuple(cast("Item", draft.finished) for draft in self._drafts.all),
             usage=read_usage(response.get("usage")),
         )
         return [*effects, terminal]
 
-    def _end_failed(self, event: Event) -> list[Effect]:
-        response = as_object(event.get("response"))
-        return self._fail(read_failure(None, response or event), event)
-
     def _fail(self, failure: Failure, event: Event) -> list[Effect]:
         effects = self._finish(event, "incomplete")
         usage = read_usage(as_object(event.get("response")).get("usage"))
-        return [*effects, ResponseFailed(failure, self._response_id, self._items(), usage)]
+        return [*effects, ResponseFailed(failure, self._response_id, usage)]
 
     def _finish(self, event: Event, ending: Ending) -> list[Effect]:
         """Complete the items by the terminal event's output, the authority over what was streamed; finish all."""
         self.finished = True
         self._begin(event)
-        output = [item for item in as_list(as_object(event.get("response")).get("output")) if _is_item(item)]
+        items = filter(_is_item, as_list(as_object(event.get("response")).get("output")))
+        output = [_reference({"output_index": index}, item) for index, item in enumerate(items)]
         matched = self._drafts.match(output)
         effects: list[Effect] = []
-        for index, item in enumerate(output):
+        for index, ref in enumerate(output):
             draft = matched.get(index)
-            if draft is None and self._drafts.is_repeated_call(item, index):
+            if draft is None and self._drafts.is_repeated_call(ref):
                 continue
             if draft is None:
-                draft = self._drafts.open(_reference(item, item.get("id"), index), item)
-                effects.append(draft.start())
-            effects += draft.amend(item) if draft.finished else draft.complete(item)
+                draft, started = self._drafts.open(ref)
+                effects += started
+            effects += draft.amend(ref.item) if draft.finished else draft.complete(ref.item)
         for draft in self._drafts.all:
             effects += [] if draft.finished else draft.finish(ending)
         return effects
-
-    def _items(self) -> tuple[Item, ...]:
-        return tuple(cast("Item", draft.finished) for draft in self._drafts.all if draft.finished)
 
     def _item_added(self, event: Event) -> list[Effect]:
         item = event.get("item")
         if not _is_item(item):
             return []
-        reference = _reference(item, item.get("id"), event.get("output_index"), opens=True)
-        draft = self._drafts.find(reference, item)
-        if draft is None:
-            return [self._drafts.open(reference, item).start()]
-        draft.update(item)
-        return []
+        draft, effects = self._drafts.find_or_open(_reference(event, item, opens=True))
+        if not (effects or draft.finished):
+            draft.update(item)
+        return effects
 
     def _item_done(self, event: Event) -> list[Effect]:
         item = event.get("item")
         if not _is_item(item):
             return []
-        reference = _reference(item, item.get("id") or event.get("item_id"), event.get("output_index"))
-        draft = self._drafts.find(reference, item)
-        effects: list[Effect] = []
-        if draft is None:
-            draft = self._drafts.open(reference, item)
-            effects.append(draft.start())
+        draft, effects = self._drafts.find_or_open(_reference(event, item))
         if not draft.finished:
             effects += draft.complete(item)
             if not draft.lacks_arguments:
                 effects += draft.finish("completed")
         return effects
 
-    def _text_delta(self, event: Event, kind: TextKind) -> list[Effect]:
-        delta = as_text(event.get("delta"))
-        if not delta:
-            return []
-        draft, effects = self._draft_of(event, kind.item_type)
-        if not draft.finished:
-            effects += draft.add_text(delta, kind=kind, part=_part(event, kind.part_key))
-        return effects
-
-    def _text_done(self, event: Event, kind: TextKind, holder: Event | None = None) -> list[Effect]:
-        text = as_text((holder or event).get(kind.text_key))
+    def _text(self, event: Event, holder: Event, name: TextName, key: str) -> list[Effect]:
+        """More of a text, or the whole of it, which its holder has under the key: the event, or a part in it."""
+        text, kind = as_text(holder.get(key)), TEXT_KINDS[name]
         if not text:
             return []
         draft, effects = self._draft_of(event, kind.item_type)
-        if not draft.finished:
-            if name := as_text(event.get("name")):
-                draft.update({"name": name})
-            effects += draft.complete_text(text, kind=kind, part=_part(event, kind.part_key))
-        return effects
+        if draft.finished:
+            return effects
+        part = _part(event, kind.part_key)
+        if key == "delta":
+            return effects + draft.add_text(text, name, part)
+        if call_name := as_text(event.get("name")):
+            draft.update({"name": call_name})
+        return effects + draft.complete_text(text, name, part)
 
     def _part_done(self, event: Event) -> list[Effect]:
         part = as_object(event.get("part"))
-        kind = TEXT_KINDS.get(as_text(part.get("type")))
-        return self._text_done(event, kind, part) if kind else []
+        name = cast("TextName", as_text(part.get("type")))
+        kind = TEXT_KINDS.get(name)
+        return self._text(event, part, name, kind.text_key) if kind and kind.part_key else []
 
     def _annotation_added(self, event: Event) -> list[Effect]:
         draft, effects = self._draft_of(event, "message")
         if not draft.finished:
-            effects += draft.add_annotation(event.get("annotation"), part=_part(event, "content_index"))
+            draft.add_annotation(event.get("annotation"), _part(event, "content_index"))
         return effects
 
     def _draft_of(self, event: Event, item_type: str) -> tuple[ItemDraft, list[Effect]]:
-        """Return the item that the event adds to; one that was not announced is opened."""
-        item_id = as_text(event.get("item_id")) or None
-        reference = ItemReference(item_type, item_id, as_count(event.get("output_index")))
-        draft = self._drafts.find_exact(reference) or self._drafts.find(reference, {})
-        if draft is not None:
+        """Return the item whose text the event is about; one that was not announced is opened."""
+        place = item_type, as_text(event.get("item_id")) or None, as_count(event.get("output_index"))
+        if draft := self._drafts.by_place.get(place):  # quick, and right for all but odd streams
             return draft, []
-        temporary_id = f"{kind_of(item_type).id_prefix}_tmp_{len(self._drafts.all)}"
-        draft = self._drafts.open(reference, {"type": item_type, "id": item_id or temporary_id})
-        draft.is_guess = True
-        return draft, [draft.start()]
+        return self._drafts.find_or_open(ItemReference(*place, {}))
 
     _handlers: ClassVar[dict[Any, Callable[[Reducer, Event], list[Effect]]]] = {
         "response.created": _begin,
@@ -195,22 +176,8 @@ class Reducer:
         "response.content_part.done": _part_done,
         "response.reasoning_summary_part.done": _part_done,
         "response.output_text.annotation.added": _annotation_added,
-        "response.completed": partial(_end, ending="completed"),
-        "response.done": partial(_end, ending="completed"),
-        "response.incomplete": partial(_end, ending="incomplete"),
-        "response.failed": _end_failed,
-        "response.error": _end_failed,
-        "error": _end_failed,
-        "response.output_text.delta": partial(_text_delta, kind=OUTPUT_TEXT),
-        "response.output_text.done": partial(_text_done, kind=OUTPUT_TEXT),
-        "response.refusal.delta": partial(_text_delta, kind=REFUSAL),
-        "response.refusal.done": partial(_text_done, kind=REFUSAL),
-        "response.reasoning_summary_text.delta": partial(_text_delta, kind=SUMMARY),
-        "response.reasoning_summary_text.done": partial(_text_done, kind=SUMMARY),
-        "response.reasoning_text.delta": partial(_text_delta, kind=REASONING),
-        "response.reasoning_text.done": partial(_text_done, kind=REASONING),
-        "response.function_call_arguments.delta": partial(_text_delta, kind=ARGUMENTS),
-        "response.function_call_arguments.done": partial(_text_done, kind=ARGUMENTS),
+        **dict.fromkeys(("response.completed", "response.done", "response.incomplete"), _end),
+        **dict.fromkeys(("response.failed", "response.error", "error"), _end),
     }
 
 
@@ -220,9 +187,9 @@ def reduce_response(response: WireObject) -> list[Effect]:
     return [*reducer.feed(terminal_event(response)), *reducer.close()]
 
 
-def _reference(item: WireObject, item_id: Any, output_index: Any, *, opens: bool = False) -> ItemReference:
-    call_id = as_text(item.get("call_id")) or None
-    return ItemReference(item["type"], as_text(item_id) or None, as_count(output_index), call_id, opens)
+def _reference(event: Event, item: WireObject, *, opens: bool = False) -> ItemReference:
+    item_id = as_text(item.get("id") or event.get("item_id")) or None
+    return ItemReference(item["type"], item_id, as_count(event.get("output_index")), item, opens)
 
 
 def _part(event: Event, key: str) -> int:

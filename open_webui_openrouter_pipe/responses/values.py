@@ -58,6 +58,14 @@ def as_number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def read_json(text: str | bytes, default: Any = None) -> Any:
+    """Return the value of a JSON text, the default for what is none, or is nested too deeply."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return default
+
+
 def wire_name(name: str) -> str:
     """Return the name to send; a changed one ends in a digest, so that two names never become the same."""
     if _ACCEPTED.fullmatch(name):
@@ -72,7 +80,6 @@ REPLACEMENT: Final = "\ufffd"
 TOO_DEEP: Final = "[nested too deeply]"
 """What stands for a value that is nested too deeply to be written."""
 
-_WALKED: Final = (dict, list, str, float)
 _MAX_LEVELS: Final = 100
 """Levels of a provider's value: no real one nests so deeply, and Python's recursion ends at some hundreds."""
 
@@ -100,7 +107,7 @@ def split_pending(text: str) -> tuple[str, str]:
 
 def clean_text(text: str) -> str:
     """Mend the text and drop NUL."""
-    return text if _is_clean(text) else mend_text(text.replace("\0", ""))
+    return text if _are_clean((text,)) else mend_text(text.replace("\0", ""))
 
 
 def clean(value: Any) -> Any:
@@ -108,7 +115,7 @@ def clean(value: Any) -> Any:
 
     A value that is clean, as most are, is returned as the same object. Raises RecursionError.
     """
-    return value if _is_clean(value) else _map_values(value, clean_text)
+    return value if _are_clean((value,)) else _map_values(value, clean_text)
 
 
 def json_text(value: Any) -> str:
@@ -119,23 +126,19 @@ def json_text(value: Any) -> str:
         return TOO_DEEP
 
 
-def _is_clean(value: Any) -> bool:
-    if isinstance(value, str):
-        return "\0" not in value and (value.isascii() or _HALF.search(value) is None)
-    if isinstance(value, dict):
-        return _are_clean(value) and _are_clean(value.values())
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return not isinstance(value, list) or _are_clean(value)
-
-
 def _are_clean(members: Iterable[Any]) -> bool:
     """A plain loop: every artifact is walked when it is loaded, and calls for each text would cost most of the time."""
     for member in members:
-        if type(member) is str:
+        if isinstance(member, str):
             if "\0" in member or not (member.isascii() or _HALF.search(member) is None):
                 return False
-        elif isinstance(member, _WALKED) and not _is_clean(member):
+        elif isinstance(member, dict):
+            if not (_are_clean(member) and _are_clean(member.values())):
+                return False
+        elif isinstance(member, list):
+            if not _are_clean(member):
+                return False
+        elif isinstance(member, float) and not math.isfinite(member):
             return False
     return True
 

@@ -12,12 +12,10 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from ..ports import Output
-from ..responses.effects import ArgumentsDelta, ReasoningDelta, RefusalDelta, TextDelta
-
-Delta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta | RefusalDelta
+from ..responses.effects import TextDelta
 
 INTERVAL_SECONDS: Final = 0.04
 _MAX_QUEUED: Final = 64
@@ -37,7 +35,7 @@ class OutputChannel:
         self._chunks: list[str] = []
         """What continues the delta at the end of the queue."""
         self._joined_characters = 0
-        self._last_key: Delta | None = None
+        self._last_key: TextDelta | None = None
         self._not_empty = asyncio.Event()
         self._urgent = asyncio.Event()
         self._not_full = asyncio.Event()
@@ -46,8 +44,8 @@ class OutputChannel:
 
     async def put(self, output: Output) -> None:
         """Hand one value on; waits while too many are undrained."""
-        key: Delta | None = None
-        if isinstance(output, Delta):
+        key: TextDelta | None = None
+        if isinstance(output, TextDelta):
             key = replace(output, delta="")
             if key == self._last_key and self._joined_characters < _MAX_JOINED_CHARACTERS:
                 self._chunks.append(output.delta)
@@ -96,7 +94,7 @@ class OutputChannel:
         """Write the gathered chunks into the delta that they continue."""
         if self._chunks:
             last = self._queue[-1]
-            assert isinstance(last, Delta)
+            assert isinstance(last, TextDelta)
             self._queue[-1] = replace(last, delta=last.delta + "".join(self._chunks))
             self._chunks.clear()
         self._joined_characters = 0

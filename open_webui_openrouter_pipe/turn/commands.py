@@ -83,11 +83,7 @@ class CommandRunner:
             "content": [{"type": "output_text", "text": f"{ANSWER_MARK}{text}", "annotations": []}],
         }
         await self.channel.put(ItemFinished(0, item))
-        await self.channel.put(
-            ResponseFinished(
-                status="completed", reason=None, response_id=None, model=None, items=(item,), usage=None
-            )
-        )
+        await self.channel.put(ResponseFinished(items=(item,)))
 
     async def _text(self, command: Command, conversation: Conversation) -> str:
         match command:

@@ -24,13 +24,13 @@ from ..ports import (
     StoredMarkers,
 )
 from ..responses.effects import (
-    ArgumentsDelta,
     Effect,
     ItemAmended,
     ItemFinished,
     ItemStarted,
     ResponseFailed,
     ResponseFinished,
+    TextDelta,
     Usage,
 )
 from ..responses.items import (
@@ -46,7 +46,7 @@ from ..responses.items import (
 from ..responses.reducer import Reducer
 from ..responses.values import as_list, as_object, as_text
 from ..words.lines import notice
-from .channel import Delta, OutputChannel
+from .channel import OutputChannel
 from .memory import SeenOnce
 from .own_tools import OwnCalls
 from .recorder import PictureStorage, Recorder
@@ -202,7 +202,7 @@ class Answer:
         """Note when something came, and how much text."""
         if self.first_seconds is None and not isinstance(effect, ResponseFailed):
             self.first_seconds = now_seconds
-        if isinstance(effect, Delta):
+        if isinstance(effect, TextDelta):
             self.characters += len(effect.delta)
 
 
@@ -269,7 +269,7 @@ class Round:
         match effect:
             case ItemStarted() if self.own.hold(effect):
                 pass
-            case ArgumentsDelta(index) if self.own.is_held(index):
+            case TextDelta(index) if self.own.is_held(index):
                 pass
             case ItemFinished(index) | ItemAmended(index) if self.own.is_held(index):
                 await self._finish_held(effect)

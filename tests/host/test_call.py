@@ -33,7 +33,6 @@ OF_A_PROGRAM = Call(
     message_id="",
     base_system_prompt=None,
     base_user_prompt=None,
-    function_id="pipe",
 )
 TEXTS = {
     "MARKED": f"USER: hi\nASSISTANT: {serialize_marker('0' * 20)}\n\nHello",

@@ -207,7 +207,7 @@ def test_an_unsaved_chat_knows_its_latest_message_alone(
 
 def test_documents_of_an_unsaved_chat_stay_where_they_came() -> None:
     """As far as this worker has seen them arrive; in another chat, or of another user, they are unknown."""
-    unsaved = UnsavedChats()
+    unsaved = UnsavedChats(2)
     chat = [{"role": "user", "content": words} for words in ("1", "-", "2", "-", "3", "-", "4")]
     chat = [{**message, "role": "assistant"} if message["content"] == "-" else message for message in chat]
     attached = {1: ["f1"], 3: ["f2"], 5: ["f3", "f1"], 7: []}

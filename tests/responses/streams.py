@@ -20,6 +20,7 @@ _ITEM = re.compile(r"([mcr])(?:#(\w+|-))?(?:&(\w+))?(?:~(\w+))?(?::(.*))?")
 _STATUSES = {"m": "completed", "c": "completed", "r": None}
 _IDS = {"m": "msg_1", "c": "fc_tmp_1", "r": "rs_1"}
 _LETTERS = {"message": "m", "function_call": "c", "reasoning": "r"}
+_NAMES = {"output_text": "text", "summary_text": "reasoning summary", "reasoning_text": "reasoning text"}
 _BROKEN = Failure("the stream ended before the answer was complete", origin="stream")
 
 
@@ -100,17 +101,18 @@ def written(value: Any) -> str:
 
 def short(given: Any) -> str:
     """An effect in its short form."""
-    kind, items = type(given), " ".join(map(written, getattr(given, "items", ())))
+    kind = type(given)
     if kind is effects.ResponseFinished:
-        usual = effects.ResponseFinished("completed", None, "gen-1", "m", given.items, None)
-        facts: Any = (given.status, given.reason, given.response_id, given.model, given.usage)
+        items = " ".join(map(written, given.items))
+        usual = effects.ResponseFinished(response_id="gen-1", items=given.items)
+        facts: Any = (given.status, given.reason, given.response_id, given.usage)
         return f"ended{'' if given == usual else f' {facts}'} {items}".strip()
     if kind is effects.ResponseFailed:
         failed: Any = (given.failure.message, given.failure.status, given.failure.code)
         is_broken = given.failure == _BROKEN
         assert is_broken or given.failure == Failure(failed[0], status=failed[1], code=failed[2])
-        assert given == effects.ResponseFailed(given.failure, None, given.items, None)
-        return f"{'broken' if is_broken else f'failed {failed}'} {items}".strip()
+        assert given == effects.ResponseFailed(given.failure)
+        return "broken" if is_broken else f"failed {failed}"
     index = f"/{given.index}" if given.index else ""
     if kind is effects.ItemStarted:
         begun = dict(given.item)
@@ -120,9 +122,5 @@ def short(given: Any) -> str:
         return f"started {written(begun | ({'status': usual_status} if usual_status else {}))}{index}"
     if kind in {effects.ItemFinished, effects.ItemAmended}:
         return f"{'finished' if kind is effects.ItemFinished else 'amended'} {written(given.item)}{index}"
-    if kind is effects.CitationAdded:
-        return f"cited {json.dumps(given.annotation)}{index}"
-    name = kind.__name__.removesuffix("Delta").lower()
-    part = f".{given.part}" if getattr(given, "part", 0) else ""
-    of_kind = f" {given.source}" if kind is effects.ReasoningDelta else ""
-    return f"{name}{of_kind} {given.delta}{index}{part}"
+    part = f".{given.part}" if given.part else ""
+    return f"{_NAMES.get(given.kind, given.kind)} {given.delta}{index}{part}"

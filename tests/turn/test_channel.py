@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from open_webui_openrouter_pipe.ports import Notice, Output
-from open_webui_openrouter_pipe.responses.effects import ReasoningDelta, TextDelta
+from open_webui_openrouter_pipe.responses.effects import TextDelta
 from open_webui_openrouter_pipe.turn.channel import OutputChannel
 
 pytestmark = pytest.mark.anyio
@@ -44,12 +44,12 @@ async def test_a_first_delta_goes_out_at_once_and_later_ones_are_joined() -> Non
 async def test_deltas_of_different_texts_are_not_joined() -> None:
     """Only deltas that continue the same text are joined, the order is kept, and closing loses nothing."""
     channel = OutputChannel(interval_seconds=60)
-    thought = ReasoningDelta(0, 0, "summary", "t")
+    thought = TextDelta(0, 0, "t", "summary_text")
     given: list[Output] = [thought, thought, text("a", 1), text("b", 1), text("c", 2)]
     for output in given:
         await channel.put(output)
     channel.close()
-    joined = [ReasoningDelta(0, 0, "summary", "tt"), text("ab", 1), text("c", 2)]
+    joined = [TextDelta(0, 0, "tt", "summary_text"), text("ab", 1), text("c", 2)]
     assert await asyncio.wait_for(drain(channel), 10) == joined
 
 

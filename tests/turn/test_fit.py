@@ -144,7 +144,7 @@ async def test_a_bill_is_recorded_and_learned_from(
 
 
 def finished(usage: Usage, *items: Any) -> ResponseFinished:
-    return ResponseFinished("completed", None, "resp_1", "vendor/model", items, usage)
+    return ResponseFinished(items=items, usage=usage)
 
 
 @pytest.mark.parametrize(("turns", "terms", "is_sent_again", "learned"), rows(TABLES, "refused"))

@@ -166,7 +166,7 @@ async def test_a_failed_response_is_named_in_the_log(caplog: pytest.LogCaptureFi
     """By OpenRouter's name for it; what fails at once has brought nothing, so that no speed is learned of it."""
     await TurnSetup(FIRST_TURN, [STREAMED["failed"]]).run()
     assert caplog.messages[-1].endswith("; generation gen-7")
-    failed, answered = ResponseFailed(Failure(message="boom"), None, (), None), Answer()
+    failed, answered = ResponseFailed(Failure(message="boom")), Answer()
     answered.note(failed, 1.0)
     answered.note(TextDelta(0, 0, "Hi"), 2.0)
     answered.note(TextDelta(0, 0, "!"), 3.0)
