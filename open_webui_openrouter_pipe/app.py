@@ -64,7 +64,7 @@ class App:
         """
         listing = self.worker.listing(settings.client)
         entries = await listing.entries(settings.offer)
-        if function_id and (fetches := listing.catalog.rows.fetches):
+        if function_id and (fetches := listing.rows.fetches):
             offered = await listing.offered(settings.offer)
             self.worker.model_rows.offer(function_id, offered, settings.model_rows, listing=fetches)
         return entries
@@ -140,7 +140,7 @@ class App:
             return [_NO_ANSWER]
         listing = self.worker.listing(settings.client)
         report = await listing.report(settings.offer, is_admin=call.is_admin)
-        return status_answer(in_language(report, call.language or ENGLISH), f"msg_{generate_item_id()}")
+        return status_answer(in_language(report, call.language or ENGLISH), generate_item_id())
 
 
 def build_app() -> App:

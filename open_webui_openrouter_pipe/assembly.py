@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -16,6 +16,7 @@ from .context.report import MAX_BREAKS, ChatRecord
 from .conversation.budget import UNKNOWN_WINDOW_TOKENS
 from .conversation.conversation import Tool
 from .errors import AttachmentNotFound, StoreError
+from .history.artifacts import ANTHROPIC, model_family
 from .host.call import Call, is_saved
 from .host.documents import with_documents
 from .host.wording import with_voice_prompt_last
@@ -27,6 +28,7 @@ from .openrouter import controls
 from .openrouter.controls import CacheLifetime, cheapest_lifetime
 from .openrouter.request import Composer, identity_parameters
 from .openrouter.retries import RetryingResponses
+from .openrouter.search import with_search
 from .permission import NO_PERSISTENCE, Permitted
 from .planning.plan import Plan
 from .planning.recall import without_recall
@@ -61,7 +63,7 @@ class Assembly:
         worker, call, settings = self.worker, self.permitted.call, self.permitted.settings
         stores = await worker.stores(settings.store)
         composer = await self._composer()
-        find = worker.listing(settings.client).catalog.find
+        find = worker.listing(settings.client).find
         models = [find(model_id) for model_id in composer.model_ids]
         spending = self._spending(composer, models)
         fitter = self._fitter(composer, models, spending, stores)
@@ -178,13 +180,17 @@ class Assembly:
         else:
             parameters = controls.chat_parameters(
                 call.parameters,
-                model_id=call.model_id,
+                replace(settings.controls, cache_lifetime=await self._cache_lifetime()),
                 identity=self._identity(),
-                lifetime=await self._cache_lifetime(),
+                offered=self.permitted.offered,
+                model=model,
+                model_id=call.model_id,
             )
-            parameters = controls.drawing_parameters(
-                parameters, model=model, image_config=settings.image_config
-            )
+            if call.in_chat:
+                search = settings.controls.search
+                parameters = with_search(
+                    parameters, search, call.host_search, model=model, model_id=call.model_id
+                )
             if settings.recall_tool and settings.context.may_recall:
                 own_tools = (RECALL_TOOL,)
         return Composer(
@@ -201,13 +207,11 @@ class Assembly:
         level = self.permitted.settings.controls.identity
         return identity_parameters(level, call.origin, secret, task=call.task)
 
-    async def _cache_lifetime(self) -> CacheLifetime:
+    async def _cache_lifetime(self) -> Literal["auto"] | CacheLifetime:
         """How long the provider should keep the chat; the pauses are read only where that can be chosen."""
         call, setting = self.permitted.call, self.permitted.settings.controls.cache_lifetime
-        if setting != "auto":
+        if setting != "auto" or model_family(call.model_id) != ANTHROPIC:
             return setting
-        if not controls.has_cache_lifetimes(call.model_id):
-            return "5m"
         return cheapest_lifetime(await self.worker.host.chat_pauses(call), self.permitted.model)
 
     def _fitter(
@@ -285,7 +289,7 @@ class Assembly:
 
     def _listed(self, model_id: str) -> Model | None:
         """The catalogue's entry of a model."""
-        return self.worker.listing(self.permitted.settings.client).catalog.find(model_id)
+        return self.worker.listing(self.permitted.settings.client).find(model_id)
 
     def _unlisted_window(self, model_id: str) -> int | None:
         """The window of a model of which the catalogue names none: as a provider has named it, or as assumed."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from .errors import ConfigurationError, SpendingLimitReached
 from .host.call import Call
 from .openrouter import controls
 from .openrouter.client import require_usable
 from .openrouter.controls import keeps_nothing
-from .openrouter.search import may_search, with_search
+from .openrouter.search import may_search
 from .ports import Model
 from .responses.values import as_object
 from .settings import Settings
@@ -52,12 +52,11 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
     # A worker that was never asked for its models knows none, and would not ask for sealed reasoning.
     offered = await listing.offered(settings.offer)
     call, omitted = await _permitted(worker, call, settings, offered)
-    model = listing.catalog.find(call.model_id)
+    model = listing.find(call.model_id)
     call = replace(call, parameters=controls.routed(call.parameters, settings.controls))
     settings = _without_third_parties(call, settings, model)
     # Also of a task, the user's own key must be usable.
     require_usable(settings.controls.own_api_key)
-    call = replace(call, parameters=_controlled(call, settings, offered, model))
     if call.task and model and not model.writes:
         return None
     if call.task and worker.spending.was_declined(call.user_id, call.chat_id):
@@ -70,7 +69,7 @@ async def permit(worker: Worker, call: Call, settings: Settings) -> Permitted | 
         lines = (*lines, worker.spending.limit_line("limit_near", payer.state, call.time_zone))
         settings = replace(settings, context=replace(settings.context, context_aim="thrifty"))
         cheaper = controls.cheaper_parameters(
-            call.parameters, model_id=call.model_id, near_limit=spending.near_limit
+            call.parameters, settings.controls, model_id=call.model_id, near_limit=spending.near_limit
         )
         call = replace(call, parameters=cheaper)
     lines = (*lines, *omitted)
@@ -91,12 +90,9 @@ async def _permitted(
         call.parameters,
         of_admin,
         allowed=settings.user_parameters,
+        held=settings.held_parameters,
         offered={model.id for model in offered},
     )
-    permitted, of_pictures = controls.permitted_image_config(
-        permitted, of_admin, held=settings.held_image_config
-    )
-    omitted += of_pictures
     call, names = replace(call, parameters=permitted), ", ".join(omitted)
     if not omitted:
         return call, ()
@@ -122,19 +118,3 @@ def _without_third_parties(call: Call, settings: Settings, model: Model | None) 
         if is_wanted and not may_search(search, model)
         else settings.notices,
     )
-
-
-def _controlled(
-    call: Call, settings: Settings, offered: Sequence[Model], model: Model | None
-) -> Mapping[str, Any]:
-    """The call's parameters with what is switched for it; those of a task as they are."""
-    switched, parameters, model_id = settings.controls, call.parameters, call.model_id
-    if call.task is None:
-        parameters = controls.controlled(
-            parameters, switched, offered=offered, model=model, model_id=model_id
-        )
-    if call.in_chat:
-        parameters = with_search(
-            parameters, switched.search, call.host_search, model=model, model_id=model_id
-        )
-    return parameters

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -60,7 +60,7 @@ class StoreSettings:
 class Settings:
     """All settings of one request: slices for the parts that read them, and single valves under their own names.
 
-    `held_image_config` names what of pictures only administrators set. `notices` are lines for the user about settings
+    `held_parameters` are paths that only administrators set. `notices` are lines for the user about settings
     that are not followed, `refusal` says why nothing may be sent, "" where something may.
     """
 
@@ -75,8 +75,7 @@ class Settings:
     spending: SpendingSettings
     controls: ControlSettings
     user_parameters: frozenset[str]
-    image_config: Mapping[str, str]
-    held_image_config: frozenset[str] = frozenset()
+    held_parameters: frozenset[str] = frozenset()
     download_hosts: tuple[str, ...]
     notices: tuple[str, ...] = ()
     refusal: str = ""
@@ -113,7 +112,6 @@ def read_settings(
         notices = (notice("user_limits_not_followed", names=", ".join(ignored)), *notices)
     if own.PERSIST_REASONING_TOKENS not in {"inherit", chosen.PERSIST_REASONING_TOKENS}:
         notices = (notice("reasoning_disabled"), *notices)
-    pictures = {name: getattr(own, valve) for name, valve in _IMAGE_CONFIG.items()}
     return _by_name(
         Settings,
         chosen,
@@ -147,10 +145,11 @@ def read_settings(
             limits=read_limits(chosen.SPENDING_LIMITS),
             own_key=bool(own.API_KEY),
         ),
-        controls=_controls(chosen, _own_key(own.API_KEY, user_id)),
+        controls=_controls(chosen, own, _own_key(own.API_KEY, user_id)),
         user_parameters=frozenset(_words(chosen.USER_PARAMETERS)),
-        image_config={name: value for name, value in pictures.items() if value != "auto"},
-        held_image_config=frozenset(name for name, valve in _IMAGE_CONFIG.items() if valve in hidden),
+        held_parameters=frozenset(
+            f"image_config.{name}" for name, valve in _IMAGE_CONFIG.items() if valve in hidden
+        ),
         download_hosts=tuple(_words(chosen.DOWNLOAD_HOSTS)),
         notices=notices,
         refusal=refusal,
@@ -189,8 +188,9 @@ def has_proxy() -> bool:
     return not getproxies().keys().isdisjoint({"http", "https", "all"})
 
 
-def _controls(valves: AllValves, own_api_key: str | None) -> ControlSettings:
+def _controls(valves: AllValves, own: UserValves, own_api_key: str | None) -> ControlSettings:
     effort, summary = valves.REASONING_EFFORT, valves.REASONING_SUMMARY
+    pictures = {name: getattr(own, valve) for name, valve in _IMAGE_CONFIG.items()}
     return ControlSettings(
         reasoning={
             **({} if effort == "default" else {"effort": effort}),
@@ -208,6 +208,7 @@ def _controls(valves: AllValves, own_api_key: str | None) -> ControlSettings:
         fallback_models=tuple(_words(valves.FALLBACK_MODELS)),
         service_tier="" if valves.SERVICE_TIER == "default" else valves.SERVICE_TIER,
         cache_lifetime=valves.CACHE_TTL,
+        image_config={name: value for name, value in pictures.items() if value != "auto"},
         interleaves_thinking=valves.INTERLEAVED_THINKING,
         identity=valves.SEND_IDENTITY,
         own_api_key=own_api_key,

@@ -162,12 +162,13 @@ def test_hidden_controls_are_not_followed() -> None:
     }
     own = UserValves(**chosen)
     ignored = read_settings(Valves(USER_CONTROLS="none"), own)
-    assert (ignored.controls, ignored.image_config, ignored.notices) == (ControlSettings(), {}, ())
+    assert (ignored.controls, ignored.notices) == (ControlSettings(), ())
     held = [
-        read_settings(Valves(USER_CONTROLS=shown), own).held_image_config
+        read_settings(Valves(USER_CONTROLS=shown), own).held_parameters
         for shown in (Valves().USER_CONTROLS, "none", "IMAGE_ASPECT_RATIO")
     ]
-    assert held == [set(), {"aspect_ratio", "image_size"}, {"image_size"}]
+    ratio, size = "image_config.aspect_ratio", "image_config.image_size"
+    assert held == [set(), {ratio, size}, {size}]
 
 
 def test_valves_that_cannot_be_read_are_said() -> None:

@@ -160,15 +160,22 @@ def _attachments_of(item: Item) -> Iterator[tuple[int | None, Modality, str, str
 class Choice:
     """What is sent, what the model does not read, and what is omitted although it does."""
 
-    sent: tuple[Attachment, ...]
-    unread: tuple[Attachment, ...]
+    sent: Sequence[Attachment]
+    unread: Sequence[Attachment]
     omitted: Mapping[Attachment, Omission]
 
 
 def choose(
-    attachments: Sequence[Attachment], latest_turn: int, settings: MediaSettings, model: Model | None
+    attachments: Sequence[Attachment],
+    latest_turn: int,
+    settings: MediaSettings,
+    model: Model | None,
+    sizes_bytes: Mapping[str, int],
 ) -> Choice:
-    """Divide the attachments of a chat; a file may be a PDF or a text, which every model can be given."""
+    """Divide the attachments of a chat; a file may be a PDF or a text, which every model can be given.
+
+    `sizes_bytes` are by source, of those that can be had: what is too large together is omitted.
+    """
     readable = [each for each in attachments if each.kind == "file" or reads(model, each.kind)]
     images = [each for each in readable if each.kind == "image"]
     selected = _selected_images(images, latest_turn, settings.image_selection)
@@ -177,21 +184,12 @@ def choose(
         del omitted[each]
     if limit := settings.max_images:
         omitted |= _displaced(selected, lambda _: 1, limit, ("too_many", "too_many_at_once"))
-    return Choice(
-        tuple(each for each in readable if each not in omitted),
-        tuple(each for each in attachments if each.kind != "file" and not reads(model, each.kind)),
-        omitted,
-    )
-
-
-def limit_size(choice: Choice, sizes_bytes: Mapping[str, int], settings: MediaSettings) -> Choice:
-    """Return the choice without what is too large together; `sizes_bytes` are by source, of those that can be had."""
-    if not (limit := settings.max_total_bytes):
-        return choice
-    omissions: _Omissions = ("too_large", "too_large_at_once")
-    omitted = _displaced(choice.sent, lambda each: sizes_bytes.get(each.source, 0), limit, omissions)
-    sent = tuple(each for each in choice.sent if each not in omitted)
-    return Choice(sent, choice.unread, {**choice.omitted, **omitted})
+    sent = [each for each in readable if each not in omitted]
+    if limit := settings.max_total_bytes:
+        omissions: _Omissions = ("too_large", "too_large_at_once")
+        omitted |= _displaced(sent, lambda each: sizes_bytes.get(each.source, 0), limit, omissions)
+    unread = [each for each in attachments if each.kind != "file" and not reads(model, each.kind)]
+    return Choice([each for each in sent if each not in omitted], unread, omitted)
 
 
 def _displaced(

@@ -50,28 +50,16 @@ _NOT_PUBLIC: Final = tuple(
     map(
         ip_network,
         (
-            "0.0.0.0/8",  # this host
-            "10.0.0.0/8",
-            "100.64.0.0/10",  # carrier-grade NAT
-            "127.0.0.0/8",
             "168.63.129.16/32",  # Azure's services for its virtual machines
-            "169.254.0.0/16",  # link-local, metadata services
-            "172.16.0.0/12",
             "192.0.0.0/24",  # IETF protocols
-            "192.0.2.0/24",  # documentation
             "192.88.99.0/24",  # 6to4 relays
-            "192.168.0.0/16",
-            "198.18.0.0/15",  # benchmarks
-            "198.51.100.0/24",  # documentation
-            "203.0.113.0/24",  # documentation
             "224.0.0.0/4",  # multicast
-            "240.0.0.0/4",  # reserved, broadcast
             "2001::/23",  # IETF protocols: Teredo, benchmarks, ORCHID
-            "2001:db8::/32",  # documentation
             "3fff::/20",  # documentation
         ),
     )
 )
+"""Beside all that `ipaddress` takes for private or shared: what it calls global, or its versions judge differently."""
 _GLOBAL_IPV6: Final = IPv6Network("2000::/3")
 _EMBEDDED_IPV4: Final = (
     (IPv6Network("::ffff:0:0/96"), 0),  # IPv4-mapped
@@ -170,8 +158,8 @@ def is_public(address: IPAddress) -> bool:
     for network, bits_behind in _EMBEDDED_IPV4:
         if address in network:
             return is_public(IPv4Address(int(address) >> bits_behind & 0xFFFFFFFF))
-    is_global = isinstance(address, IPv4Address) or address in _GLOBAL_IPV6
-    return is_global and not any(address in network for network in _NOT_PUBLIC)
+    is_unicast = isinstance(address, IPv4Address) or address in _GLOBAL_IPV6
+    return is_unicast and address.is_global and not any(address in network for network in _NOT_PUBLIC)
 
 
 def address_refused(reason: str) -> AttachmentUnavailable:
@@ -237,27 +225,19 @@ async def resolve_host(host: str) -> list[str]:
     return list(dict.fromkeys(str(record[4][0]) for record in records))
 
 
+@dataclass(slots=True, eq=False)
 class GuardedDownloads:
     """The port `Downloads`. Without `tls`, the machine's or certifi's authorities are trusted."""
 
-    def __init__(
-        self,
-        settings: DownloadSettings,
-        *,
-        resolve: Resolve = resolve_host,
-        transport: NewTransport = httpx.AsyncHTTPTransport,
-        tls: ssl.SSLContext | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._settings = settings
-        self._resolve = resolve
-        self._transport = transport
-        self._tls = tls
-        self._sleep = sleep
+    settings: DownloadSettings
+    resolve: Resolve = resolve_host
+    transport: NewTransport = httpx.AsyncHTTPTransport
+    tls: ssl.SSLContext | None = None
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def fetch(self, url: str) -> FileContent:
         """Fetch the file, whose type is that of its content. Raises AttachmentUnavailable."""
-        limit_seconds = self._settings.max_seconds
+        limit_seconds = self.settings.max_seconds
         try:
             async with asyncio.timeout(limit_seconds):
                 for _ in range(_MAX_REDIRECTS + 1):  # each is judged anew
@@ -275,18 +255,18 @@ class GuardedDownloads:
                 return await self._request(url)
             except _NotNow as error:
                 _log.info("retrying in %.1f s: %s", wait_seconds, error)
-                await self._sleep(wait_seconds)
+                await self.sleep(wait_seconds)
         return await self._request(url)
 
     async def _request(self, url: str) -> FileContent | str:
         """Make one attempt: the file, or the URL to which it redirects."""
         address = read_address(
-            url, allow_http=self._settings.allow_http, allowed_hosts=self._settings.allowed_hosts
+            url, allow_http=self.settings.allow_http, allowed_hosts=self.settings.allowed_hosts
         )
         ips = await self._checked_ips(address)
-        if self._tls is None:
-            self._tls = await asyncio.to_thread(httpx.create_ssl_context)
-        async with self._transport(verify=self._tls) as transport:
+        if self.tls is None:
+            self.tls = await asyncio.to_thread(httpx.create_ssl_context)
+        async with self.transport(verify=self.tls) as transport:
             response = await _send(transport, address, ips)
             try:
                 if response.has_redirect_location:
@@ -306,7 +286,7 @@ class GuardedDownloads:
         if address.ip is not None:
             return [address.ip]
         try:
-            ips = [ip_address(each) for each in await self._resolve(address.host)]
+            ips = [ip_address(each) for each in await self.resolve(address.host)]
         except (OSError, UnicodeError) as error:
             reason = notice("download_unreachable")
             raise AttachmentUnavailable(reason, detail=f"{address.host}: {error!r}") from error
@@ -318,7 +298,7 @@ class GuardedDownloads:
 
     async def _read(self, response: httpx.Response) -> bytes:
         """Read the body, at most as many bytes as allowed, and never inflated."""
-        limit_bytes = self._settings.max_bytes
+        limit_bytes = self.settings.max_bytes
         too_large = AttachmentUnavailable(
             notice("attachment_too_large", megabytes=limit_bytes / _BYTES_IN_MEGABYTE)
         )

@@ -12,13 +12,15 @@ import logging
 import time
 from base64 import b64encode
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
 from typing import Final, TypeAlias
 
-from ..conversation.conversation import ContentCache
+from ..conversation.conversation import ContentCache, cache_key
 from ..errors import AttachmentUnavailable
 from ..ports import Downloads, FileContent, Files, FilledItems, Model
 from ..responses.items import NOT_IN_OUTPUTS, Item, is_message
@@ -37,7 +39,6 @@ from .choice import (
     find_attachments,
     form_of,
     is_text,
-    limit_size,
     note,
     plain_name,
     replace_parts,
@@ -82,39 +83,27 @@ class EncodedFiles:
     def __init__(
         self, max_characters: int = MAX_CACHED_CHARACTERS, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._max_characters, self._clock = max_characters, clock
-        self._kept: OrderedDict[tuple[str, str], tuple[float, Encoded | str]] = OrderedDict()
-        self._characters = 0
+        self._clock = clock
+        self._kept = ContentCache[tuple[int, float, Encoded | str]](max_characters, size_of=itemgetter(0))
+        """With the characters that each takes, and when it was read."""
         self._sizes: ContentCache[int] = ContentCache()
 
     def size_bytes(self, user_id: str, source: str) -> int | None:
         """Return how large the file was that was read there, None where none was; it need not be kept any more."""
-        return self._sizes.get(f"{user_id}\n{source}".encode())
+        return self._sizes.get(cache_key(user_id, source))
 
     def get(self, user_id: str, source: str) -> Encoded | str | None:
         """Return what was kept for the user, unless it must be read again."""
-        kept = self._kept.get((user_id, source))
-        if kept is None or self._clock() - kept[0] > CHECKED_SECONDS:
-            return None
-        self._kept.move_to_end((user_id, source))
-        return kept[1]
+        _, seconds, found = self._kept.get(cache_key(user_id, source)) or (0, 0.0, None)
+        return found if self._clock() - seconds <= CHECKED_SECONDS else None
 
     def put(self, user_id: str, source: str, found: Encoded | str) -> None:
         """Keep it, in the place of what was kept."""
-        if previous := self._kept.pop((user_id, source), None):
-            self._characters -= _size(source, previous[1])
-        self._kept[user_id, source] = (self._clock(), found)
+        key, characters = cache_key(user_id, source), ENTRY_CHARACTERS + len(source)
         if isinstance(found, Encoded):
-            self._sizes.put(f"{user_id}\n{source}".encode(), len(found.base64) * 3 // 4)
-        self._characters += _size(source, found)
-        while self._characters > self._max_characters:
-            (_, source), (_, forgotten) = self._kept.popitem(last=False)
-            self._characters -= _size(source, forgotten)
-
-
-def _size(source: str, found: Encoded | str) -> int:
-    content = len(found.base64) + len(found.text or "") if isinstance(found, Encoded) else 0
-    return ENTRY_CHARACTERS + len(source) + content
+            characters += len(found.base64) + len(found.text or "")
+            self._sizes.put(key, len(found.base64) * 3 // 4)
+        self._kept.put(key, (characters, self._clock(), found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +135,13 @@ class MediaLibrary:
         attachments = find_attachments(items, turns)
         if not attachments:
             return FilledItems(items)
-        chosen = choose(attachments, turns[-1], self.settings, self.model)
-        references = {each.source for each in chosen.sent if each.is_reference}
-        unknown = {source for source in references if self.encoded.size_bytes(self.user_id, source) is None}
+        choose_with = partial(choose, attachments, turns[-1], self.settings, self.model)
+        sources = {each.source for each in choose_with({}).sent if each.is_reference}
+        unknown = {source for source in sources if self.encoded.size_bytes(self.user_id, source) is None}
         read = await self._read_all(unknown)
-        # with its padding
-        sizes_bytes = {each.source: len(each.source) * 3 // 4 for each in chosen.sent}
-        for source in references:
-            sizes_bytes[source] = self.encoded.size_bytes(self.user_id, source) or 0
-        chosen = limit_size(chosen, sizes_bytes, self.settings)
+        sizes_bytes = {each.source: len(each.source) * 3 // 4 for each in attachments}  # with its padding
+        sizes_bytes |= {source: self.encoded.size_bytes(self.user_id, source) or 0 for source in sources}
+        chosen = choose_with(sizes_bytes)
         shown = {each.source for each in chosen.sent if each.is_reference}
         read = {**read, **await self._read_all(shown - unknown)}
         return await asyncio.to_thread(self._filled, items, chosen, read)

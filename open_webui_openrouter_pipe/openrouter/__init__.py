@@ -9,9 +9,9 @@
     search       web search by OpenRouter's server tools
     errors       failures as errors with a line for the user
     retries      asks again before the first output, and changes what was refused
-    catalog      the lists of models, the reading of their rows, and the last good answers
+    catalog      the last good answers, kept on disk, and the reading of models and keys
     offer        which models are offered: filters, variants, order, names
-    listing      all that Open WebUI lists for one base URL and key, and why it is empty
+    listing      the models of one base URL and key, what of them is offered, and why none are
 
 Knows neither Open WebUI nor a database.
 """

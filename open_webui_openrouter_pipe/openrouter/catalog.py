@@ -8,18 +8,16 @@ fetches through the function it is given, knows no HTTP, and does not choose whi
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from time import monotonic
-from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 from ..errors import NotOpenRouter, PipeError
@@ -34,7 +32,6 @@ ZDR_PATH: Final = "/endpoints/zdr"
 KEY_PATH: Final = "/key"
 _PERIODS: Final = {"daily": "period_day", "weekly": "period_week", "monthly": "period_month"}
 
-_NO_MODELS: Final[Mapping[str, Model]] = MappingProxyType({})
 _FRESH_SECONDS = 3600.0
 _SHORTEST_BACKOFF_SECONDS = 30.0
 _LONGEST_BACKOFF_SECONDS = 1800.0
@@ -113,14 +110,6 @@ def read_key(wire: Any) -> KeyFacts | None:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFile:
-    """Where an answer is kept, and what it belongs to; another owner's answer is not read."""
-
-    path: Path
-    owner: str
-
-
-@dataclass(frozen=True, slots=True)
 class FetchFailure:
     """Why the last attempt failed, and since when all have."""
 
@@ -140,12 +129,15 @@ class LastGood(Generic[_T]):
         read: Callable[[Any], _T | None],
         *,
         start: Start,
-        file: KeptFile | None = None,
+        path: Path | None = None,
         fresh_seconds: float = _FRESH_SECONDS,
     ) -> None:
-        """`fetch` returns the JSON of the answer, `read` what it says, None if that is nothing; `start` owns tasks."""
+        """`fetch` returns the JSON of the answer, `read` what it says, None if that is nothing; `start` owns tasks.
+
+        `path` is the file in which the answer is kept, None where it is not.
+        """
         self._fetch, self._read, self._start = fetch, read, start
-        self._file = file
+        self._path = path
         self._fresh_seconds = fresh_seconds
         self.value: _T | None = None
         self.failure: FetchFailure | None = None
@@ -171,9 +163,9 @@ class LastGood(Generic[_T]):
 
     async def load(self) -> None:
         """Read what is kept on disk, the first time."""
-        if self.value is not None or self._looked_on_disk or self._file is None:
+        if self.value is not None or self._looked_on_disk or self._path is None:
             return
-        kept = await asyncio.to_thread(self._read_kept, self._file)
+        kept = await asyncio.to_thread(self._read_kept, self._path)
         self._looked_on_disk = True
         if self.value is None:
             self.value = kept
@@ -200,52 +192,42 @@ class LastGood(Generic[_T]):
             if value is None:
                 raise NotOpenRouter(notice("not_openrouter"), detail="the answer is empty or unreadable")
         except PipeError as error:
-            self._back_off(error)
+            wait_seconds = min(_SHORTEST_BACKOFF_SECONDS * 2.0**self._failures, _LONGEST_BACKOFF_SECONDS)
+            self._failures += 1
+            self._next_attempt = monotonic() + wait_seconds
+            self.failure = FetchFailure(error, self.failure.since if self.failure else datetime.now(UTC))
+            _log.warning("OpenRouter was not read, next attempt in %.0f s: %s", wait_seconds, error)
             return
         self._failures, self.failure, self.value = 0, None, value
         self.fetches += 1
-        if self._file is not None:
-            await asyncio.to_thread(_write_file, self._file, wire)
+        if self._path is not None:
+            await asyncio.to_thread(_write_file, self._path, wire)
 
-    def _read_kept(self, file: KeptFile) -> _T | None:
-        wire = _read_file(file)
-        return None if wire is None else self._read(wire)
-
-    def _back_off(self, error: PipeError) -> None:
-        wait_seconds = min(_SHORTEST_BACKOFF_SECONDS * 2.0**self._failures, _LONGEST_BACKOFF_SECONDS)
-        self._failures += 1
-        self._next_attempt = monotonic() + wait_seconds
-        self.failure = FetchFailure(error, self.failure.since if self.failure else datetime.now(UTC))
-        _log.warning("OpenRouter was not read, next attempt in %.0f s: %s", wait_seconds, error)
-
-
-def _read_file(file: KeptFile) -> Any:
-    try:
-        kept = json.loads(file.path.read_bytes())
-    except FileNotFoundError:
+    def _read_kept(self, path: Path) -> _T | None:
+        try:
+            return self._read(json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, RecursionError) as error:
+            _log.warning("%s is unreadable: %s", path.name, error)
         return None
-    except (OSError, ValueError, RecursionError) as error:
-        _log.warning("%s is unreadable: %s", file.path.name, error)
-        return None
-    return kept.get("answer") if isinstance(kept, dict) and kept.get("owner") == file.owner else None
 
 
-def _write_file(file: KeptFile, wire: Any) -> None:
+def _write_file(path: Path, wire: Any) -> None:
     """Replace the file whole, so that a reader in another worker never sees half of it."""
-    folder = file.path.parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder, prefix=".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as temporary:
-                json.dump({"owner": file.owner, "answer": wire}, temporary)
-            Path(name).replace(file.path)
+                json.dump(wire, temporary)
+            Path(name).replace(path)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-        _remove_oldest(folder, file.path.name.partition("-")[0])
+        _remove_oldest(path.parent, path.name.partition("-")[0])
     except (OSError, ValueError) as error:
-        _log.warning("%s could not be written: %s", file.path.name, error)
+        _log.warning("%s could not be written: %s", path.name, error)
 
 
 def _remove_oldest(folder: Path, kind: str) -> None:
@@ -268,36 +250,6 @@ def read_zdr_ids(wire: Any) -> frozenset[str] | None:
     """Read the names of models in the response of GET /endpoints/zdr: ids, or canonical ids; None if there are none."""
     rows = map(as_object, as_list(as_object(wire).get("data")))
     return frozenset(name for row in rows if (name := as_text(row.get("model_id")))) or None
-
-
-class ModelCatalog:
-    """The lists of one base URL: the last good ones on disk serve every key, and are there after a restart.
-
-    `rows` are the models by their ids, another object after each successful fetch, and `zdr_ids` the names of those
-    that some endpoint serves without keeping data.
-    """
-
-    def __init__(self, fetch: Fetch, *, start: Start, base_url: str, folder: Path | None = None) -> None:
-        """`start` begins and owns a task, `folder` keeps the last good lists; None keeps nothing."""
-        digest = hashlib.sha256(base_url.encode("utf-8", "surrogatepass")).hexdigest()
-
-        def file(kind: str) -> KeptFile | None:
-            return KeptFile(folder / f"{kind}-{digest[:16]}.json", digest) if folder else None
-
-        self.rows = LastGood(lambda: fetch(MODELS_PATH), read_models, start=start, file=file("models"))
-        self.zdr_ids = LastGood(lambda: fetch(ZDR_PATH), read_zdr_ids, start=start, file=file("zdr"))
-
-    @property
-    def models(self) -> Mapping[str, Model]:
-        """The models by their ids, empty while none is known."""
-        return self.rows.value or _NO_MODELS
-
-    def find(self, model_id: str) -> Model | None:
-        """Return a model by its id; variants (`:free`, `@preset/x`) and `~` aliases fall back to a base."""
-        plain = model_id.partition("@")[0]
-        base = plain.partition(":")[0]
-        names = (model_id, plain, base, base.removeprefix("~"), f"~{base}")
-        return next((self.models[name] for name in names if name in self.models), None)
 
 
 # --- rows, in which anything but the id may be missing or of another type

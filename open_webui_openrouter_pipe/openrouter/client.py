@@ -26,7 +26,6 @@ from ..errors import (
     ConnectionFailed,
     NotOpenRouter,
     PipeError,
-    ProviderError,
     StreamBroken,
     TooBusy,
 )
@@ -94,9 +93,8 @@ class OpenRouterClient:
 
         Read to the end, so that the connection can serve the next request.
         """
-        request = await self._post({**body, "stream": True}, accept="text/event-stream")
-        limit_seconds = self._settings.timeout_seconds
-        response = await self._send(request, limit_seconds=limit_seconds)
+        request = await self._request("/responses", {**body, "stream": True})
+        response = await self._send(request, limit_seconds=self._settings.timeout_seconds)
         try:
             async with aclosing(self._events(response)) as events:
                 yield events
@@ -105,18 +103,24 @@ class OpenRouterClient:
 
     async def create(self, body: RequestBody) -> Mapping[str, Any]:
         """Return the response object of a request that is not streamed; a failed one is raised as an error."""
-        response = await self._json(await self._post({**body, "stream": False}, accept="application/json"))
+        response = await self._json(await self._request("/responses", {**body, "stream": False}))
         if not isinstance(response.get("output"), list) or response.get("error"):
             raise self.explain(read_failure(None, response))
         return response
 
-    def explain(self, failure: Failure) -> PipeError:
-        """Return the error that a failure inside a stream is."""
-        return self._error(failure, dict(failure.headers))
+    def explain(self, failure: Failure, headers: Mapping[str, str] | None = None) -> PipeError:
+        """Return the error that a failure is, inside a stream or as an answer with these headers."""
+        read = {**dict(failure.headers), **(headers or {})}
+        return to_error(
+            failure,
+            retry_after_seconds=retry_after(read, now=datetime.now(UTC)),
+            api_key=self._settings.api_key,
+            is_own_key=self._settings.is_own_key,
+        )
 
     async def get(self, path: str) -> dict[str, Any]:
         """Return the JSON object at a path below the base URL, such as "/models"; some of them need no key."""
-        request = self._request("GET", path, accept="application/json")
+        request = await self._request(path)
         for wait_seconds in _GET_WAITS_SECONDS:
             try:
                 return await self._json(request)
@@ -126,33 +130,20 @@ class OpenRouterClient:
                 await sleep(wait_seconds)
         return await self._json(request)
 
-    def _error(self, failure: Failure, headers: Mapping[str, str]) -> ProviderError | StreamBroken:
-        wait_seconds = retry_after(headers, now=datetime.now(UTC))
-        key, is_own_key = self._settings.api_key, self._settings.is_own_key
-        return to_error(failure, retry_after_seconds=wait_seconds, api_key=key, is_own_key=is_own_key)
+    # --- one attempt
 
-    # --- requests
-
-    async def _post(self, body: RequestBody, *, accept: str) -> httpx.Request:
-        if not self._settings.api_key.strip():
+    async def _request(self, path: str, body: RequestBody | None = None) -> httpx.Request:
+        """Return a request: a POST of the body, which needs a key, or a GET."""
+        if body and not self._settings.api_key.strip():
             raise ConfigurationError(notice("no_api_key"), admin_message=admin_notice("no_api_key"))
-        return self._request("POST", "/responses", accept=accept, content=await encode_body(body))
-
-    def _request(
-        self, method: str, path: str, *, accept: str, content: EncodedBody | None = None
-    ) -> httpx.Request:
+        content = await encode_body(body) if body else None
+        headers = _headers(self._settings, content, is_streamed=bool(body and body["stream"]))
         try:
-            return self._http.build_request(
-                method,
-                _url(self._settings.base_url.rstrip("/") + path),
-                content=content,
-                headers=_headers(self._settings, accept=accept, content=content),
-                timeout=_TIMEOUT,
-            )
+            url = _url(self._settings.base_url.rstrip("/") + path)
+            method = "POST" if body else "GET"
+            return self._http.build_request(method, url, content=content, headers=headers, timeout=_TIMEOUT)
         except (httpx.InvalidURL, UnicodeError) as error:
             raise _unusable_address(error) from error
-
-    # --- one attempt
 
     async def _send(self, request: httpx.Request, *, limit_seconds: float) -> httpx.Response:
         """Send and wait for the headers; an error status is raised as an error.
@@ -172,8 +163,7 @@ class OpenRouterClient:
             text = await _error_text(response)
         finally:
             await response.aclose()
-        failure = read_failure(response.status_code, text)
-        error = self._error(failure, {**dict(failure.headers), **response.headers})
+        error = self.explain(read_failure(response.status_code, text), response.headers)
         error.generation_id = _generation(response)
         raise error
 
@@ -296,7 +286,7 @@ async def _error_text(response: httpx.Response) -> str:
     return read[:_ERROR_BODY_BYTES].decode("utf-8", "replace")
 
 
-def _headers(settings: ClientSettings, *, accept: str, content: EncodedBody | None) -> dict[str, str]:
+def _headers(settings: ClientSettings, content: EncodedBody | None, *, is_streamed: bool) -> dict[str, str]:
     """The headers. The site's name and address are decoration: what no header can hold is percent-encoded."""
     key = settings.api_key.strip()
     if not (key.isascii() and key.isprintable()):
@@ -306,7 +296,7 @@ def _headers(settings: ClientSettings, *, accept: str, content: EncodedBody | No
         "HTTP-Referer": quote(settings.referer, safe=_HEADER_CHARACTERS, errors="replace"),
         "X-OpenRouter-Title": quote(settings.title, safe=_HEADER_CHARACTERS, errors="replace"),
         "x-anthropic-beta": ",".join(settings.betas),
-        "Accept": accept,
+        "Accept": "text/event-stream" if is_streamed else "application/json",
         "Content-Type": "application/json" if content else "",
         "Content-Length": str(content.length_bytes) if content else "",
     }

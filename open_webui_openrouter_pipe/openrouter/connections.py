@@ -1,6 +1,6 @@
 """Connections to OpenRouter, one for each running request, and the pauses of addresses that cannot be reached.
 
-A connection serves the next request when its own is over. This stands in place of httpx's own pool, which for each
+A connection serves the next request when its own is over. The pool stands in place of httpcore's own, which for each
 request and again at its end looks through all connections that there are, and beyond a number of them lets answers wait
 for the end of others. Only HTTP/1.1: over HTTP/2, httpcore (1.0) does not tell the server that nobody reads a stream
 any more, so that an answer that was stopped would be written to its end, and paid for; and requests beyond the server's
@@ -10,10 +10,10 @@ number of streams would wait again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final
 
 import httpcore
 import httpx
@@ -31,9 +31,6 @@ MAX_IDLE = 100
 """Connections to one server that are kept open for the next requests."""
 IDLE_SECONDS = 60.0
 """How long; a server that ends one sooner is noticed before it is used again."""
-
-_Idle: TypeAlias = list[httpcore.AsyncHTTPConnection]
-"""The connections to one server that are free, the last used one at the end."""
 
 
 class AddressBreaker:
@@ -58,9 +55,17 @@ class AddressBreaker:
         Raises:
             AddressPaused: The address is left alone at present.
         """
-        tries_out = self._pauses.failures(address) >= FAILURES_TO_OPEN
-        if tries_out:
-            self._require_pause_over(address)
+        failures = self._pauses.failures(address)
+        if tries_out := failures >= FAILURES_TO_OPEN:
+            tried_seconds = self._tried_until_seconds.get(address, 0.0) - self._clock()
+            seconds = max(self._pauses.remaining_seconds(address), tried_seconds)
+            if seconds > 0:
+                seconds = max(1.0, seconds)
+                raise AddressPaused(
+                    notice("address_paused", seconds=seconds),
+                    admin_message=admin_notice("address_paused", seconds=seconds, failures=failures),
+                    retry_after_seconds=seconds,
+                )
             # an answer may be long in coming; by then a connection is there, or is not
             self._tried_until_seconds[address] = self._clock() + PAUSE_SECONDS
         try:
@@ -76,57 +81,40 @@ class AddressBreaker:
             if tries_out:
                 self._tried_until_seconds.pop(address, None)
 
-    def _require_pause_over(self, address: str) -> None:
-        tried_seconds = self._tried_until_seconds.get(address, 0.0) - self._clock()
-        remaining_seconds = max(self._pauses.remaining_seconds(address), tried_seconds)
-        if remaining_seconds <= 0:
-            return
-        seconds, failures = max(1.0, remaining_seconds), self._pauses.failures(address)
-        raise AddressPaused(
-            notice("address_paused", seconds=seconds),
-            admin_message=admin_notice("address_paused", seconds=seconds, failures=failures),
-            retry_after_seconds=seconds,
-        )
 
-
-class Connections(httpx.AsyncBaseTransport):
-    """A transport for httpx without a limit of connections; whoever uses it limits how many requests run."""
+class Connections(httpx.AsyncHTTPTransport):
+    """httpx's transport without a limit of connections; whoever uses it limits how many requests run."""
 
     def __init__(self) -> None:
-        self._tls = httpx.create_ssl_context()  # reads a file of certificates, which takes its time
-        self._idle: defaultdict[tuple[bytes, bytes], _Idle] = defaultdict(list)
+        tls = httpx.create_ssl_context()  # reads a file of certificates, which takes its time
+        super().__init__(verify=tls)
+        self._pool = _Pool(ssl_context=tls, keepalive_expiry=IDLE_SECONDS)
+
+
+class _Pool(httpcore.AsyncConnectionPool):
+    """Gives each request the connection that was used last, or a new one."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._idle: defaultdict[str, list[httpcore.AsyncConnectionInterface]] = defaultdict(list)
+        """The connections to each server that are free, the last used one at the end."""
         self._is_closed = False
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request over the connection that was used last, or a new one; raises httpx's errors."""
-        url = httpcore.URL(
-            scheme=request.url.raw_scheme,
-            host=request.url.raw_host,
-            port=request.url.port,
-            target=request.url.raw_path,
-        )
-        if url.scheme not in (b"http", b"https"):
-            raise httpx.UnsupportedProtocol("Neither http:// nor https://.", request=request)
-        idle = self._idle[request.url.raw_scheme, request.url.netloc]
-        connection = await self._take(idle, url.origin)
+    async def handle_async_request(self, request: httpcore.Request) -> httpcore.Response:
+        """Send a request; its connection is free again when the response is closed."""
+        if request.url.scheme not in (b"http", b"https"):
+            raise httpcore.UnsupportedProtocol("Neither http:// nor https://.")
+        idle = self._idle[str(request.url.origin)]
+        while idle and idle[-1].has_expired():
+            await idle.pop().aclose()
+        connection = idle.pop() if idle else self.create_connection(request.url.origin)
         try:
-            with _as_httpx_errors():
-                response = await connection.handle_async_request(
-                    httpcore.Request(
-                        request.method,
-                        url,
-                        headers=request.headers.raw,
-                        content=cast("AsyncIterator[bytes]", request.stream),
-                        extensions=request.extensions,
-                    )
-                )
+            response = await connection.handle_async_request(request)
         except BaseException:
             await connection.aclose()
             raise
-        body = _ResponseBody(response, partial(self._keep, connection, idle))
-        return httpx.Response(
-            response.status, headers=response.headers, stream=body, extensions=response.extensions
-        )
+        response.stream = _ResponseBody(response.stream, partial(self._keep, connection, idle))
+        return response
 
     async def aclose(self) -> None:
         """Close what is kept; a running request closes its connection itself."""
@@ -135,15 +123,7 @@ class Connections(httpx.AsyncBaseTransport):
             while idle:
                 await idle.pop().aclose()
 
-    async def _take(self, idle: _Idle, origin: httpcore.Origin) -> httpcore.AsyncHTTPConnection:
-        while idle:
-            connection = idle.pop()
-            if not connection.has_expired():
-                return connection
-            await connection.aclose()
-        return httpcore.AsyncHTTPConnection(origin, ssl_context=self._tls, keepalive_expiry=IDLE_SECONDS)
-
-    async def _keep(self, connection: httpcore.AsyncHTTPConnection, idle: _Idle) -> None:
+    async def _keep(self, connection: Any, idle: list[Any]) -> None:
         """Keep a connection whose request is over; one that cannot serve another is closed."""
         if connection.is_idle():
             idle.append(connection)
@@ -153,31 +133,19 @@ class Connections(httpx.AsyncBaseTransport):
             await idle.pop(0).aclose()
 
 
-class _ResponseBody(httpx.AsyncByteStream):
+class _ResponseBody:
     """The bytes of a response, with whose end its connection is free."""
 
-    def __init__(self, response: httpcore.Response, keep_connection: Callable[[], Awaitable[None]]) -> None:
-        self._stream = cast("Any", response.stream)
+    def __init__(self, stream: Any, keep_connection: Callable[[], Awaitable[None]]) -> None:
+        self._stream = stream
         self._keep_connection = keep_connection
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _as_httpx_errors():
-            async for portion in self._stream:
-                yield portion
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return aiter(self._stream)
 
     async def aclose(self) -> None:
         """End the response; httpx calls it once, also in the middle."""
         try:
-            with _as_httpx_errors():
-                await self._stream.aclose()
+            await self._stream.aclose()
         finally:  # also when that is cancelled
             await self._keep_connection()
-
-
-@contextmanager
-def _as_httpx_errors() -> Iterator[None]:
-    """Raise httpcore's errors as those of httpx, which have the same names."""
-    try:
-        yield
-    except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError) as error:
-        raise getattr(httpx, type(error).__name__)(str(error)) from error

@@ -21,7 +21,7 @@ from ..ports import SEARCH_VARIANT, Model
 from ..responses.values import as_list, as_number, as_object, as_text
 from ..summaries.prompt import SUMMARY_SCHEMA
 from ..words.lines import notice
-from .fields import PARAMETERS, RESTRICTED
+from .fields import PARAMETERS, RESTRICTED, value_at, with_value
 from .request import IdentityLevel
 from .search import SearchSettings
 
@@ -70,6 +70,7 @@ class ControlSettings:
     fallback_models: tuple[str, ...] = ()
     service_tier: str = ""
     cache_lifetime: Literal["auto"] | CacheLifetime = "auto"
+    image_config: Mapping[str, str] = field(default_factory=dict)
     interleaves_thinking: bool = True
     identity: IdentityLevel = "session"
     own_api_key: str | None = field(default=None, repr=False)
@@ -105,15 +106,6 @@ def keeps_nothing(provider: Mapping[str, Any]) -> bool:
 def price_text(dollars: float) -> str:
     """Return a price as OpenRouter takes it: decimal text."""
     return f"{Decimal(str(dollars)).normalize():f}"
-
-
-def fallback_models(
-    wanted: Sequence[str], offered: Mapping[str, Model], *, model_id: str, model: Model | None
-) -> list[str]:
-    """Return which models may answer in place of the one that is asked: offered ones, which draw if it draws."""
-    draws = bool(model and model.draws)
-    able = [name for name in wanted if name in offered and (offered[name].draws or not draws)]
-    return [name for name in dict.fromkeys(able) if name != model_id][:MOST_FALLBACKS]
 
 
 def _means(given: Any, word: str) -> bool:
@@ -168,30 +160,43 @@ def routed(parameters: Mapping[str, Any], controls: ControlSettings) -> Mapping[
 # --- what a chat, a user, a task and a summary get
 
 
-def controlled(
+def chat_parameters(
     parameters: Mapping[str, Any],
     controls: ControlSettings,
     *,
+    identity: Mapping[str, Any],
     offered: Iterable[Model],
     model: Model | None,
     model_id: str,
 ) -> Mapping[str, Any]:
-    """Return the parameters of a chat with what is switched; what the call itself has set counts more."""
-    given = as_object(parameters.get("reasoning"))
-    chosen = dict(controls.reasoning)
-    sets_effort = any(given.get(name) is not None for name in ("effort", "max_tokens", "enabled"))
-    if parameters.get("reasoning_effort") or sets_effort:
+    """Return the parameters of a chat with what is switched, and with the names of chat and user.
+
+    What the call itself has set counts more, but nobody can speak in another user's name. In the place of the model
+    others may answer that are offered, and draw if it draws. One that draws is asked for pictures: without `modalities`
+    it writes text alone, and one that only draws is refused.
+    """
+    added, switched = {**identity}, dict[str, Any]()
+    given = {name: value for name, value in parameters.items() if value is not None}
+    if model_family(model_id) == ANTHROPIC:
+        lasting = {"ttl": "1h"} if controls.cache_lifetime == "1h" else {}
+        added["cache_control"] = {"type": "ephemeral", **lasting}
+    if draws := bool(model and model.draws):
+        added["modalities"] = ["image", "text"] if model and model.writes else ["image"]
+        if config := {**controls.image_config, **as_object(given.get("image_config"))}:
+            given["image_config"] = config
+    able = {one.id for one in offered if one.draws or not draws} - {model_id}
+    if fallbacks := [name for name in dict.fromkeys(controls.fallback_models) if name in able]:
+        switched["models"] = fallbacks[:MOST_FALLBACKS]
+    if controls.service_tier:
+        switched["service_tier"] = controls.service_tier
+    reasoning, chosen = as_object(given.get("reasoning")), dict(controls.reasoning)
+    set_by_call = {name for name, value in reasoning.items() if value is not None}
+    if given.get("reasoning_effort") or set_by_call & {"effort", "max_tokens", "enabled"}:
         chosen.pop("effort", None)
-    fallbacks = fallback_models(
-        controls.fallback_models, {one.id: one for one in offered}, model_id=model_id, model=model
-    )
-    defaults: dict[str, Any] = {
-        **({"models": fallbacks} if fallbacks else {}),
-        **({"service_tier": controls.service_tier} if controls.service_tier else {}),
-    }
-    set_by_call = {name: value for name, value in parameters.items() if value is not None}
-    reasoning = {"reasoning": {**chosen, **given}} if chosen else {}
-    return {**parameters, **defaults, **set_by_call, **reasoning}
+    if chosen:
+        given["reasoning"] = {**chosen, **reasoning}
+    fixed = {"user": identity["user"]} if "user" in identity else {}
+    return {**added, **parameters, **switched, **given, **fixed}
 
 
 def beta_features(controls: ControlSettings, model: Model | None, *, has_tools: bool) -> tuple[str, ...]:
@@ -203,29 +208,33 @@ def beta_features(controls: ControlSettings, model: Model | None, *, has_tools: 
 
 
 def permitted_parameters(
-    given: Mapping[str, Any], admin: Mapping[str, Any], *, allowed: Collection[str], offered: Collection[str]
+    given: Mapping[str, Any],
+    admin: Mapping[str, Any],
+    *,
+    allowed: Collection[str],
+    held: Collection[str] = (),
+    offered: Collection[str],
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return the parameters of a user's call that may be sent, and the names of what was omitted.
 
     Open WebUI puts an administrator's parameters of a model into the same body as the user's own, where a null hides
     them: `admin` has them, so that what equals one of them may pass, and one that a user replaced is put back.
-    `allowed` are the names of what users may add; the fallback `models` that they choose are among the ids `offered`.
+    `allowed` are the names of what users may add, `held` paths that are restricted as well; the fallback `models` that
+    they choose are among the ids `offered`.
     """
     kept, omitted = dict(given), list[str]()
-    for name in sorted(RESTRICTED):
-        wanted, held = given.get(name), admin.get(name)
-        value = wanted if name in allowed else None
-        if name == "models" and value is not None:  # a variant of an offered model is another model
+    for path in (*sorted(RESTRICTED), *sorted(held)):
+        wanted, of_admin = value_at(given, path), value_at(admin, path)
+        value = wanted if path in allowed else None
+        if path == "models" and value is not None:  # a variant of an offered model is another model
             value = [model for model in as_list(value) if isinstance(model, str) and model in offered] or None
-        if held is not None:
-            value = {**value, **held} if isinstance(value, dict) and isinstance(held, dict) else held
-        if value is None:  # a null would hide our own default
-            kept.pop(name, None)
-        else:
-            kept[name] = value
+        if of_admin is not None:
+            are_objects = isinstance(value, dict) and isinstance(of_admin, dict)
+            value = as_object(value) | of_admin if are_objects else of_admin
+        kept = with_value(kept, path, value)  # a null would hide our own default
         completed = isinstance(wanted, dict) and wanted.items() <= as_object(value).items()
         if wanted is not None and value != wanted and not completed:
-            omitted.append(name)
+            omitted.append(path)
     if SERVER_TOOLS not in allowed and isinstance(tools := given.get("tools"), list):
         approved = as_list(admin.get("tools"))
         kept["tools"] = [tool for tool in tools if not _is_server_tool(tool) or tool in approved]
@@ -236,55 +245,17 @@ def permitted_parameters(
     return kept, tuple(omitted)
 
 
-def permitted_image_config(
-    given: Mapping[str, Any], admin: Mapping[str, Any], *, held: Collection[str]
-) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return the parameters of a user's call with the pictures' `held` fields as in `admin`, and what was omitted."""
-    wanted = as_object(given.get("image_config"))
-    config = {name: value for name, value in wanted.items() if name not in held}
-    config |= {name: value for name, value in as_object(admin.get("image_config")).items() if name in held}
-    replaced = (name for name in wanted if name in held and wanted[name] != config.get(name))
-    omitted = tuple(f"image_config.{name}" for name in replaced)
-    return ({**given, "image_config": config or None} if config != wanted else given), omitted
-
-
 def _is_server_tool(tool: Any) -> bool:
     kind = as_object(tool).get("type")
     return isinstance(kind, str) and kind != "function"
 
 
-def chat_parameters(
-    parameters: Mapping[str, Any],
-    *,
-    model_id: str,
-    identity: Mapping[str, Any],
-    lifetime: CacheLifetime = "5m",
+def cheaper_parameters(
+    parameters: Mapping[str, Any], controls: ControlSettings, *, model_id: str, near_limit: str
 ) -> Mapping[str, Any]:
-    """Add what names the chat and its user, and has it cached; nobody can speak in another user's name."""
-    added = {**identity}
-    if has_cache_lifetimes(model_id):
-        added["cache_control"] = {"type": "ephemeral", **({"ttl": "1h"} if lifetime == "1h" else {})}
-    fixed = {"user": identity["user"]} if "user" in identity else {}
-    return {**added, **parameters, **fixed}
-
-
-def drawing_parameters(
-    parameters: Mapping[str, Any], *, model: Model | None, image_config: Mapping[str, str]
-) -> Mapping[str, Any]:
-    """Ask a model that draws for pictures, of the shape and size that the user has set; the parameters count more.
-
-    Without `modalities` such a model writes text alone, and one that only draws is refused.
-    """
-    if model is None or not model.draws:
-        return parameters
-    modalities = ["image", "text"] if model.writes else ["image"]
-    config = {**image_config, **as_object(parameters.get("image_config"))}
-    return {"modalities": modalities, **parameters, **({"image_config": config} if config else {})}
-
-
-def cheaper_parameters(parameters: Mapping[str, Any], *, model_id: str, near_limit: str) -> Mapping[str, Any]:
-    """Ask for the cheaper tier, or the cheapest provider, where the parameters do not choose one themselves."""
-    if near_limit == "flex" and model_id.lstrip("~").partition("/")[0] in _FLEX_VENDORS:
+    """Ask for the cheaper tier, or the cheapest provider, where none is chosen."""
+    has_flex = model_id.lstrip("~").partition("/")[0] in _FLEX_VENDORS and not controls.service_tier
+    if near_limit == "flex" and has_flex:
         return {"service_tier": "flex", **parameters}
     if near_limit == "floor":
         return {**parameters, "provider": {"sort": "price", **as_object(parameters.get("provider"))}}
@@ -338,11 +309,13 @@ def model_terms(model_id: str, models: Sequence[Model | None], *, output_tokens:
     """Return the terms of the model that is asked, the first one, with the smallest sizes of all that may answer."""
     asked = models[0]
     prices = (asked.price_input, asked.price_cache_read, asked.price_cache_write) if asked else (None,) * 3
-    window_tokens = smallest_known(model.context_tokens if model else None for model in models)
-    max_output_tokens = smallest_known(model.max_output_tokens if model else None for model in models)
-    cache_prices = CachePrices.of(*prices)
+    known = [model for model in models if model]
     return ModelTerms(
-        model_id, window_tokens, output_tokens, cache_prices, max_output_tokens=max_output_tokens
+        model_id,
+        smallest_known([model.context_tokens for model in known]),
+        output_tokens,
+        CachePrices.of(*prices),
+        max_output_tokens=smallest_known([model.max_output_tokens for model in known]),
     )
 
 
@@ -374,8 +347,3 @@ def cheapest_lifetime(pauses_seconds: Sequence[float], model: Model | None) -> C
         return total
 
     return "1h" if cost("1h") < cost("5m") else "5m"
-
-
-def has_cache_lifetimes(model_id: str) -> bool:
-    """Whether the model's provider lets a request choose how long it is cached; `~anthropic/...` names it too."""
-    return model_family(model_id) == ANTHROPIC

@@ -181,6 +181,22 @@ RESTRICTED: Final = frozenset(each.name for each in PARAMETERS if each.restricte
 OMISSIBLE: Final = frozenset(path for each in PARAMETERS for path in each.omissible)
 _FIELD_OF: Final[Mapping[str, str]] = {each.name: each.field for each in PARAMETERS}
 
+
+def value_at(body: Mapping[str, Any], path: str) -> Any:
+    """Return what a body holds at a path of one or two names; None where there is nothing."""
+    name, _, inner = path.partition(".")
+    return as_object(body.get(name)).get(inner) if inner else body.get(name)
+
+
+def with_value(body: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Return the body with another value at a path, in the same place; None omits it, and what it leaves empty."""
+    name, _, inner = path.partition(".")
+    if inner:
+        value = with_value(as_object(body.get(name)), inner, value) or None
+    changed = {**body, name: value}
+    return {key: member for key, member in changed.items() if key != name or member is not None}
+
+
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 _EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 

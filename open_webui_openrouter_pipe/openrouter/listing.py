@@ -7,11 +7,14 @@ the entry that says what is wrong: the lines about each kind of trouble are name
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from ..errors import (
@@ -23,10 +26,23 @@ from ..errors import (
     PipeError,
     RequestRejected,
 )
+from ..history.turn import assistant_message
 from ..ports import Model, Output
 from ..responses.reducer import reduce_response
 from ..words.lines import notice
-from .catalog import KEY_PATH, Fetch, FetchFailure, KeyFacts, LastGood, ModelCatalog, Start, read_key
+from .catalog import (
+    KEY_PATH,
+    MODELS_PATH,
+    ZDR_PATH,
+    Fetch,
+    FetchFailure,
+    KeyFacts,
+    LastGood,
+    Start,
+    read_key,
+    read_models,
+    read_zdr_ids,
+)
 from .errors import redact
 from .offer import ZDR, OfferSettings, is_offered, offered_models
 
@@ -62,6 +78,7 @@ _LIST_FAILURES: Final[tuple[tuple[type[PipeError] | tuple[type[PipeError], ...],
     ((NotOpenRouter, ModelNotFound, RequestRejected), "not_openrouter"),
     (PipeError, "failing"),
 )
+_NO_MODELS: Final[Mapping[str, Model]] = MappingProxyType({})
 _MAX_WORD_CHARACTERS: Final = 30
 _KEY_FRESH_SECONDS: Final = 300.0
 _KEY_WAIT_SECONDS: Final = 1.0
@@ -104,43 +121,6 @@ class Status:
         return notice(name, since=since, words=words)
 
 
-def find_status(
-    catalog: ModelCatalog, key: LastGood[KeyFacts] | None, offer: OfferSettings, *, offered: int
-) -> Status:
-    """Return how things stand, `offered` models being offered; without a `key` none is set.
-
-    Of several troubles it is the one that an administrator has to solve first.
-    """
-    return next(_troubles(catalog, key, offer, offered), Status())
-
-
-def _troubles(
-    catalog: ModelCatalog, key: LastGood[KeyFacts] | None, offer: OfferSettings, offered: int
-) -> Iterator[Status]:
-    of_list = None if catalog.models else _list_trouble(catalog.rows.failure)
-    if of_list and of_list.kind == "address":
-        yield of_list
-    refusal = key.failure.error if key and key.failure else None
-    if key is None:
-        yield Status("no_key")
-    if isinstance(refusal, AuthenticationFailed | ConfigurationError):
-        yield Status("key_refused" if isinstance(refusal, AuthenticationFailed) else "key_unusable")
-    if of_list:
-        yield of_list
-    if offer.filters.unknown:
-        yield Status("unknown_filter", words=offer.filters.unknown)
-    if ZDR in offer.filters.words and catalog.zdr_ids.value is None:
-        failure = catalog.zdr_ids.failure
-        yield Status("zdr_unknown", failure.since if failure else None)
-    if not offered:
-        is_matched = any(is_offered(name, offer.patterns) for name in catalog.models)
-        yield Status("filtered" if is_matched else "unmatched")
-    if key and key.value and key.value.is_used_up:
-        yield Status("key_used_up")
-    if offer.unknown_variants:
-        yield Status("unknown_variant", words=offer.unknown_variants)
-
-
 def _list_trouble(failure: FetchFailure | None) -> Status:
     """Why there is no list of models, not even an old one."""
     if failure is None:
@@ -149,20 +129,18 @@ def _list_trouble(failure: FetchFailure | None) -> Status:
     return Status(kind, failure.since)
 
 
-def status_answer(text: str, item_id: str) -> list[Output]:
-    """Return a whole answer of this text, as the engine would send it."""
-    item = {
-        "type": "message",
-        "id": item_id,
-        "role": "assistant",
-        "status": "completed",
-        "content": [{"type": "output_text", "text": text, "annotations": []}],
-    }
-    return [*reduce_response({"object": "response", "output": [item]})]
+def status_answer(text: str, key: str) -> list[Output]:
+    """Return a whole answer of this text, as the engine would send it; its id follows from text and key."""
+    return [*reduce_response({"object": "response", "output": [assistant_message(text, key=key)]})]
 
 
 class ModelListing:
-    """The models of one base URL and one key, as the administrator offers them."""
+    """What OpenRouter says to one base URL and one key, and what the administrator offers of it.
+
+    `rows` are the models by their ids, another object after each successful fetch, `zdr_ids` the names of those that
+    some endpoint serves without keeping data, and `key` is what the key may spend, None where there is no key. The last
+    good lists on disk serve every key, and are there after a restart.
+    """
 
     def __init__(
         self,
@@ -182,17 +160,33 @@ class ModelListing:
             except (AuthenticationFailed, ConfigurationError):  # OpenRouter's own lists need no key
                 return await fetch_without_key(path)
 
-        self.catalog = ModelCatalog(fetch_list, start=start, base_url=base_url, folder=folder)
-        key = LastGood(lambda: fetch(KEY_PATH), self._read_key, start=start, fresh_seconds=_KEY_FRESH_SECONDS)
-        self._key = key if has_key else None
+        address = hashlib.sha256(base_url.encode("utf-8", "surrogatepass")).hexdigest()
+        models, zdr = (folder / f"{kind}-{address}.json" if folder else None for kind in ("models", "zdr"))
+        self.rows = LastGood(partial(fetch_list, MODELS_PATH), read_models, start=start, path=models)
+        self.zdr_ids = LastGood(partial(fetch_list, ZDR_PATH), read_zdr_ids, start=start, path=zdr)
+        key = LastGood(
+            partial(fetch, KEY_PATH), self._read_key, start=start, fresh_seconds=_KEY_FRESH_SECONDS
+        )
+        self.key = key if has_key else None
         self._chosen: tuple[object, object, OfferSettings, tuple[Model, ...]] | None = None
+
+    @property
+    def models(self) -> Mapping[str, Model]:
+        """The models by their ids, empty while none is known."""
+        return self.rows.value or _NO_MODELS
+
+    def find(self, model_id: str) -> Model | None:
+        """Return a model by its id; variants (`:free`, `@preset/x`) and `~` aliases fall back to a base."""
+        plain = model_id.partition("@")[0]
+        base = plain.partition(":")[0]
+        names = (model_id, plain, base, base.removeprefix("~"), f"~{base}")
+        return next(filter(None, map(self.models.get, names)), None)
 
     async def offered(self, offer: OfferSettings) -> tuple[Model, ...]:
         """Return the offered models, in the order and with the names that are shown."""
-        await self.catalog.rows.current()
-        zdr_ids = await self.catalog.zdr_ids.current() if ZDR in offer.filters.words else None
-        models = self.catalog.models
-        last = self._chosen
+        await self.rows.current()
+        zdr_ids = await self.zdr_ids.current() if ZDR in offer.filters.words else None
+        models, last = self.models, self._chosen
         if last is None or last[0] is not models or last[1] is not zdr_ids or last[2] != offer:
             chosen = offered_models(models.values(), offer, zdr_ids=zdr_ids)
             self._chosen = last = (models, zdr_ids, offer, chosen)
@@ -200,35 +194,60 @@ class ModelListing:
 
     async def entries(self, offer: OfferSettings) -> list[dict[str, str]]:
         """Return what Open WebUI lists: `id` and `name` of each; first what is wrong, if anything is."""
-        test = self._key.refresh() if self._key else None
-        await self.catalog.rows.load()
-        is_first = not self.catalog.models
+        test = self.key.refresh() if self.key else None
+        await self.rows.load()
+        is_first = not self.models
         offered = await self.offered(offer)
         if test and is_first:
             await asyncio.wait({test}, timeout=_KEY_WAIT_SECONDS)
         entries = [{"id": model.id, "name": model.name} for model in offered]
-        status = find_status(self.catalog, self._key, offer, offered=len(offered))
+        status = self.status(offer, offered=len(offered))
         if status.kind == "ready" and not offer.shows_status:
             return entries
         return [{"id": STATUS_ID, "name": status.name}, *entries]
 
     async def report(self, offer: OfferSettings, *, is_admin: bool) -> str:
         """Return the answer of the entry in a chat, from what is known now."""
-        await self.catalog.rows.load()
-        tasks = (
-            self.catalog.rows.refresh(max_age_seconds=_REPORT_AGE_SECONDS),
-            self._key.refresh(max_age_seconds=_REPORT_AGE_SECONDS) if self._key else None,
-        )
-        if running := {task for task in tasks if task}:
+        await self.rows.load()
+        asked = (each.refresh(max_age_seconds=_REPORT_AGE_SECONDS) for each in (self.rows, self.key) if each)
+        if running := {task for task in asked if task}:
             await asyncio.wait(running, timeout=_REPORT_WAIT_SECONDS)
-        offered = await self.offered(offer)
-        status = find_status(self.catalog, self._key, offer, offered=len(offered))
-        key = self._key.value if self._key else None
-        return status.answer(key, model_count=len(offered), is_admin=is_admin)
+        count = len(await self.offered(offer))
+        key = self.key.value if self.key else None
+        return self.status(offer, offered=count).answer(key, model_count=count, is_admin=is_admin)
+
+    def status(self, offer: OfferSettings, *, offered: int) -> Status:
+        """Return how things stand, so many models being offered: of several troubles the one to solve first."""
+        return next(self._troubles(offer, offered), Status())
+
+    def _troubles(self, offer: OfferSettings, offered: int) -> Iterator[Status]:
+        """What is wrong, in the order in which an administrator has to solve it."""
+        of_list = None if self.models else _list_trouble(self.rows.failure)
+        if of_list and of_list.kind == "address":
+            yield of_list
+        refusal = self.key.failure.error if self.key and self.key.failure else None
+        if self.key is None:
+            yield Status("no_key")
+        if isinstance(refusal, AuthenticationFailed | ConfigurationError):
+            yield Status("key_refused" if isinstance(refusal, AuthenticationFailed) else "key_unusable")
+        if of_list:
+            yield of_list
+        if offer.filters.unknown:
+            yield Status("unknown_filter", words=offer.filters.unknown)
+        if ZDR in offer.filters.words and self.zdr_ids.value is None:
+            failure = self.zdr_ids.failure
+            yield Status("zdr_unknown", failure.since if failure else None)
+        if not offered:
+            is_matched = any(is_offered(name, offer.patterns) for name in self.models)
+            yield Status("filtered" if is_matched else "unmatched")
+        if self.key and self.key.value and self.key.value.is_used_up:
+            yield Status("key_used_up")
+        if offer.unknown_variants:
+            yield Status("unknown_variant", words=offer.unknown_variants)
 
     def _read_key(self, wire: Any) -> KeyFacts | None:
         """Read the key's facts, and log them when the key is first accepted, or again after it was refused."""
         key = read_key(wire)
-        if key and self._key and (self._key.value is None or self._key.failure):
+        if key and self.key and (self.key.value is None or self.key.failure):
             _log.info("the API key is accepted. %s", " ".join(key.lines()))
         return key

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hmac
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast, get_args
@@ -26,7 +25,7 @@ from ..ports import Model, Request, RequestBody, RequestOrigin
 from ..responses.items import Item, is_function_call, is_message
 from ..responses.values import as_list, as_object, wire_name
 from .fields import BEFORE_TOOLS, PARAMETERS, read_parameters, read_tools
-from .search import has_to_search, most_searches, searches
+from .search import has_to_search, most_searches
 
 NAME_CHARACTERS: Final = 48
 """Of what stands for a chat, a user or a message; OpenAI takes at most 64 as `prompt_cache_key`."""
@@ -144,71 +143,36 @@ class Composer:
         with, None where it chooses. `own_tools` are offered beside tools of the parameters, unless one has the same
         name, and to models that are known to take tools: others would be found nowhere.
         """
-        self._parameters = parameters
-        self._summary_parameters = summary_parameters
-        self._model = model
-        self._model_id = model_id
-        self._pdf_engine = pdf_engine
-        self._own_tools = tuple(own_tools)
-
-    @cached_property
-    def _of_host(self) -> Request:
-        """The parameters without our own tools; what only writes summaries never reads them."""
-        return read_parameters(self._parameters, model=self._model, model_id=self._model_id)
-
-    @cached_property
-    def _added_tools(self) -> list[dict[str, Any]]:
-        """Our own tools that are offered, as they are sent."""
-        if not self._own_tools:
-            return []
-        model, given = self._model, self._of_host.body.get("tools", ())
+        self._parameters, self._summary_parameters = parameters, summary_parameters
+        self._model, self._model_id, self._pdf_engine = model, model_id, pdf_engine
+        request = read_parameters(parameters, model=model, model_id=model_id)
+        given = request.body.get("tools", ())
         taken = {tool.get("name") for tool in given}
         takes_tools = bool(given) or (model is not None and "tools" in model.supported_parameters)
-        return read_tools([tool for tool in self._own_tools if takes_tools and tool["name"] not in taken])[0]
-
-    @cached_property
-    def _body(self) -> RequestBody:
-        """What each request has beside its input."""
-        return self._with_own_tools(self._of_host.body)
-
-    @property
-    def model_ids(self) -> tuple[str, ...]:
+        offered = [tool for tool in own_tools if takes_tools and tool["name"] not in taken]
+        self._own_tools, _ = read_tools(offered)
+        self._request = replace(request, body=self._with_own_tools(request.body))
+        body = self._request.body
+        self.model_ids: tuple[str, ...] = (model_id, *body.get("models", ()))
         """The models that may answer: the requested one, then its fallbacks."""
-        return (self._model_id, *self._body.get("models", ()))
-
-    @property
-    def tools(self) -> tuple[Mapping[str, Any], ...]:
+        self.tools: tuple[Tool, ...] = tuple(body.get("tools", ()))
         """The tools that each request carries, as they are sent."""
-        return tuple(self._body.get("tools", ()))
-
-    @property
-    def offers_own_tools(self) -> bool:
-        """Whether the model takes our own tools."""
-        return bool(self._added_tools)
-
-    @property
-    def max_output_tokens(self) -> int | None:
+        self.offers_own_tools = bool(offered)
+        self.max_output_tokens: int | None = body.get("max_output_tokens")
         """The limit of output that each request sets, None without one."""
-        return self._body.get("max_output_tokens")
-
-    @property
-    def has_added_input(self) -> bool:
-        """Whether OpenRouter adds to the input, and bills it with the rest: by plugins, or by searching the web."""
-        return "plugins" in self._body or searches(self._body, self._model_id)
-
-    @property
-    def most_searches(self) -> int:
+        self.most_searches = most_searches(body, model_id)
         """How often each request may search the web."""
-        return most_searches(self._body, self._model_id)
+        self.has_added_input = "plugins" in body or self.most_searches > 0
+        """Whether OpenRouter adds to the input, and bills it with the rest: by plugins, or by searching the web."""
 
     def build(
         self, items: Sequence[Item], marks: CacheMarks | None = None, *, omitted_tools: Collection[str] = ()
     ) -> Request:
         """Join the parameters with an input; what is omitted cannot be the choice."""
-        body = self._with_input(self._body, items, marks)
+        body = self._with_input(self._request.body, items, marks)
         if not has_to_search(body.get("tool_choice"), items):
             del body["tool_choice"]
-        return replace(self._of_host, body=_without_tools(body, omitted_tools))
+        return replace(self._request, body=_without_tools(body, omitted_tools))
 
     def build_summary_request(
         self,
@@ -234,10 +198,10 @@ class Composer:
 
     def _with_own_tools(self, body: RequestBody) -> RequestBody:
         """Add our own tools, which stand behind all others."""
-        if not self._added_tools:
+        if not self._own_tools:
             return body
         first = {name: value for name, value in body.items() if name in BEFORE_TOOLS}
-        tools = [*body.get("tools", ()), *self._added_tools]
+        tools = [*body.get("tools", ()), *self._own_tools]
         return {**first, "tools": tools, **body} | {"tools": tools}
 
     def _with_input(

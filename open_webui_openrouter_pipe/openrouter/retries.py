@@ -31,7 +31,7 @@ from ..ports import Event, Notice, RequestBody, Responses, Show
 from ..responses.failure import Failure, has_output, is_failure, read_failure
 from ..responses.values import as_number, as_object, as_text
 from ..words.lines import notice
-from .fields import nearest_effort
+from .fields import nearest_effort, value_at, with_value
 
 ATTEMPTS: Final = 3
 MAX_CHANGES: Final = 3
@@ -153,7 +153,7 @@ class _Attempts:
     def _change(self, error: EffortRejected | ParameterRejected) -> bool:
         """Change the body; False when it does not hold what the error names, or no longer."""
         path = error.parameter if isinstance(error, ParameterRejected) else "reasoning.effort"
-        asked = _value_at(self.body, path)
+        asked = value_at(self.body, path)
         if asked is None or path in self.changed:
             return False
         self.changed.add(path)
@@ -164,7 +164,7 @@ class _Attempts:
             self.line = notice(name, asked=asked, used=used)
         else:
             self.line = notice("parameter_omitted", name=path)
-        self.body = _with_value(self.body, path, used)
+        self.body = with_value(self.body, path, used)
         _log.info("asked again without what was refused, %s: %s", path, error)
         return True
 
@@ -192,18 +192,3 @@ async def _joined(beginning: list[Event], events: AsyncIterator[Event]) -> Async
         yield event
     async for event in events:
         yield event
-
-
-def _value_at(body: RequestBody, path: str) -> Any:
-    """What the body holds at a path of one or two names; None where there is nothing."""
-    name, _, inner = path.partition(".")
-    return as_object(body.get(name)).get(inner) if inner else body.get(name)
-
-
-def _with_value(body: RequestBody, path: str, value: Any) -> RequestBody:
-    """The body with another value at a path, in the same place; None omits it."""
-    name, _, inner = path.partition(".")
-    if inner:
-        value = _with_value(as_object(body.get(name)), inner, value)
-    changed = {**body, name: value}
-    return {key: member for key, member in changed.items() if key != name or member is not None}

@@ -70,7 +70,7 @@ def with_search(
     of a tool while they think, so that these are offered the search alone.
     """
     mode = search_mode(settings, host_search)
-    if mode == "off" or searches(parameters, model_id) or not may_search(settings, model):
+    if mode == "off" or most_searches(parameters, model_id) or not may_search(settings, model):
         return parameters
     given = [as_object(tool) for tool in as_list(parameters.get("tools"))]
     names = (as_text((as_object(tool.get("function")) or tool).get("name")) for tool in given)
@@ -94,25 +94,19 @@ def may_search(settings: SearchSettings, model: Model | None) -> bool:
     return not settings.keeps_nothing or bool(model and model.price_search)
 
 
-def searches(parameters: Mapping[str, Any], model_id: str) -> bool:
-    """Whether a request already searches the web: by its model's variant, a tool or a plugin."""
-    kinds = (as_text(as_object(tool).get("type")) for tool in as_list(parameters.get("tools")))
-    plugins = (as_object(plugin).get("id") for plugin in as_list(parameters.get("plugins")))
-    return (
-        model_id.endswith(SEARCH_VARIANT)
-        or any(kind.removeprefix("openrouter:").startswith("web_search") for kind in kinds)
-        or _PLUGIN in plugins
-    )
-
-
 def most_searches(parameters: Mapping[str, Any], model_id: str) -> int:
-    """Return how often a request may search the web: as often as it says, and once where it sets no limit."""
-    tools, plugins = (map(as_object, as_list(parameters.get(name))) for name in ("tools", "plugins"))
-    found = [as_object(tool.get("parameters")) for tool in tools if tool.get("type") == _SEARCH]
+    """Return how often a request may search the web, by its tools, its plugins, and its model's variant.
+
+    Each searches as often as it says, and once where it sets no limit; so 0 says that nothing searches.
+    """
+    found = [{}] if model_id.endswith(SEARCH_VARIANT) else list[dict[str, Any]]()
+    for tool in map(as_object, as_list(parameters.get("tools"))):
+        if as_text(tool.get("type")).removeprefix("openrouter:").startswith("web_search"):
+            found.append(as_object(tool.get("parameters")))
+    plugins = map(as_object, as_list(parameters.get("plugins")))
     found += [plugin for plugin in plugins if plugin.get("id") == _PLUGIN]
-    limits = [each.get("max_uses") for each in found]
-    limits += [None] if model_id.endswith(SEARCH_VARIANT) else []
-    return sum(as_count(limit) or 1 for limit in limits)
+    limits = [as_count(each.get("max_uses")) or 1 for each in found]
+    return sum(limits)
 
 
 def has_to_search(choice: Any, items: Sequence[Item]) -> bool:

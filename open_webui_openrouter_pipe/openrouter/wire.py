@@ -108,13 +108,9 @@ def _escaped(text: str) -> bytes:
 
 def _encoded(value: Any) -> bytes:
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"))
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return mend_text(text).encode()
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except ValueError:  # an infinite number, or half a character
+        return mend_text(json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"))).encode()
 
 
 def _finite(value: Any) -> Any:

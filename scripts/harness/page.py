@@ -94,7 +94,7 @@ class PipeInProcess:
         """Wait until the models are known: on a loaded machine that takes longer than the pipe lets users wait."""
         await self.pipe.pipes()
         for listing in self.app.worker.listings.values():
-            if fetch := listing.catalog.rows.refresh():
+            if fetch := listing.rows.refresh():
                 await asyncio.wait({fetch}, timeout=PATIENT_SECONDS)
         return self.pipe
 

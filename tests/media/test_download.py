@@ -226,7 +226,7 @@ async def test_the_certificate_must_be_of_the_name(internet: LocalInternet) -> N
     """A certificate of another name, or of an authority that nobody trusts, ends it before anything is sent."""
     internet.names.records["other.example.com"] = ((PUBLIC,),)
     distrusting = downloads(internet)
-    distrusting._tls = None
+    distrusting.tls = None
     assert await outcome(downloads(internet), "https://other.example.com/") == UNREACHABLE
     assert await outcome(distrusting, f"{SITE}/") == UNREACHABLE
     assert internet.visits == []
@@ -316,7 +316,7 @@ async def test_limits_and_failures(
 async def test_a_slow_name_server_is_left_at_the_limit(internet: LocalInternet) -> None:
     """The time begins with the name."""
     fetching = downloads(internet, max_seconds=0.05)
-    fetching._resolve = lambda _: asyncio.Event().wait()  # type: ignore[assignment,return-value]
+    fetching.resolve = lambda _: asyncio.Event().wait()  # type: ignore[assignment,return-value]
     assert await outcome(fetching, f"{SITE}/") == TOO_LATE
 
 
@@ -362,7 +362,7 @@ async def test_a_connection_serves_one_request_alone(internet: LocalInternet) ->
 
     internet.answers |= {"/a": redirect("/b"), "/b": answer(b"hello", "Set-Cookie: a=b")}
     fetching = downloads(internet)
-    fetching._transport = lambda *, verify: Counted(internet.transport(verify=verify))
+    fetching.transport = lambda *, verify: Counted(internet.transport(verify=verify))
     await fetching.fetch(f"{SITE}/a")
     assert (len(opened), closed) == (2, opened)
     assert not any("cookie" in visit.headers for visit in internet.visits)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from open_webui_openrouter_pipe.conversation.conversation import ContentCache, build_conversation, name_turns
 from open_webui_openrouter_pipe.conversation.tokens import TokenCounter
-from open_webui_openrouter_pipe.media.choice import Attachment, MediaSettings, choose, limit_size
+from open_webui_openrouter_pipe.media.choice import Attachment, MediaSettings, choose
 from open_webui_openrouter_pipe.summaries.segments import SegmentSizes, SummaryIndex
 from open_webui_openrouter_pipe.turn.memory import Memory
 from tests.media.test_library import CONTENTS, NAMES, PNG, chat, image, library, sent
@@ -91,7 +91,7 @@ def test_a_longer_chat_goes_on_with_the_choice_of_a_shorter_one(counts: list[int
     ]
     ends = list(accumulate(counts))
     settings = MediaSettings(max_images=limit)
-    chosen = [choose(images[:end], item, settings, None) for item, end in enumerate(ends)]
+    chosen = [choose(images[:end], item, settings, None, {}) for item, end in enumerate(ends)]
     for (earlier, later), added in zip(pairwise(chosen), counts[1:], strict=True):
         assert set(earlier.omitted) <= set(later.omitted)
         if set(later.omitted) - set(earlier.omitted):
@@ -100,7 +100,7 @@ def test_a_longer_chat_goes_on_with_the_choice_of_a_shorter_one(counts: list[int
             assert later.sent[: len(earlier.sent)] == earlier.sent
     assert all(len(each.sent) <= limit for each in chosen)
     for each, end in zip(chosen, ends, strict=True):
-        assert each.sent == tuple(images[end - len(each.sent) : end])
+        assert each.sent == images[end - len(each.sent) : end]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_all_attachments_have_a_size_together(
     settings = MediaSettings(max_total_bytes=limit_mb * MEGABYTE)
     files = [attachment(at, "file", f"f{at}") for at in range(len(sizes_mb))]
     sizes_bytes = {f"f{at}": size * MEGABYTE for at, size in enumerate(sizes_mb)}
-    chosen = limit_size(choose(files, len(files), settings, None), sizes_bytes, settings)
+    chosen = choose(files, len(files), settings, None, sizes_bytes)
     assert ([each.item for each in chosen.sent], set(chosen.omitted.values())) == (left, omissions)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -15,14 +14,13 @@ from open_webui_openrouter_pipe.errors import ConnectionFailed
 from open_webui_openrouter_pipe.openrouter import catalog
 from open_webui_openrouter_pipe.openrouter.catalog import (
     MODELS_PATH,
-    KeptFile,
     KeyFacts,
     LastGood,
-    ModelCatalog,
     read_key,
     read_models,
     read_zdr_ids,
 )
+from open_webui_openrouter_pipe.openrouter.listing import ModelListing
 from open_webui_openrouter_pipe.ports import Model
 from tests.openrouter.test_errors import TABLES
 from tests.support.rows import rows
@@ -70,13 +68,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     return found
 
 
-def last_good(source: FakeSource, file: KeptFile | None = None) -> LastGood[str]:
+def last_good(source: FakeSource, path: Path | None = None) -> LastGood[str]:
     """One that reads the answer's text."""
 
     def read(wire: Any) -> str | None:
         return wire.get("data") if isinstance(wire, dict) else None
 
-    return LastGood(source, read, start=asyncio.create_task, file=file)
+    return LastGood(source, read, start=asyncio.create_task, path=path)
 
 
 def names_in(folder: Path) -> list[str]:
@@ -139,33 +137,30 @@ async def test_an_answer_is_fetched_when_it_is_due(
 @pytest.mark.anyio
 async def test_the_answer_survives_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last good one is on disk, and is there at once even if OpenRouter is unavailable."""
-    file = KeptFile(tmp_path / "very" / "deep" / "models-a.json", "a")
-    await last_good(FakeSource(OLD), file=file).current()
+    path = tmp_path / "very" / "deep" / "models-a.json"
+    await last_good(FakeSource(OLD), path).current()
     source = FakeSource(DOWN)
     source.gate.clear()
     monkeypatch.setattr(catalog, "FIRST_WAIT_SECONDS", 1e6)
-    assert await asyncio.wait_for(last_good(source, file=file).current(), timeout=10) == "old"
+    assert await asyncio.wait_for(last_good(source, path).current(), timeout=10) == "old"
     source.gate.set()
-    assert names_in(file.path.parent) == ["models-a.json"]
+    assert names_in(path.parent) == ["models-a.json"]
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    "kept",
-    [b"", b"{", b"[]", b"\xff", json.dumps({"owner": "b", "answer": OLD}).encode(), b'{"owner":"a"}'],
-)
+@pytest.mark.parametrize("kept", [b"", b"{", b"[]", b"null", b"\xff"])
 async def test_an_unusable_file_is_ignored(tmp_path: Path, kept: bytes) -> None:
-    """A corrupt file, or another owner's, is as good as none."""
-    file = KeptFile(tmp_path / "models-a.json", "a")
-    file.path.write_bytes(kept)
-    assert await last_good(FakeSource(DOWN), file=file).current() is None
+    """A corrupt one is as good as none."""
+    path = tmp_path / "models-a.json"
+    path.write_bytes(kept)
+    assert await last_good(FakeSource(DOWN), path).current() is None
 
 
 @pytest.mark.anyio
 async def test_an_unwritable_disk_does_no_harm(tmp_path: Path) -> None:
     """An answer that cannot be kept is still used."""
     (tmp_path / "file").write_text("")
-    answers = last_good(FakeSource(OLD), file=KeptFile(tmp_path / "file" / "models-a.json", "a"))
+    answers = last_good(FakeSource(OLD), tmp_path / "file" / "models-a.json")
     assert await answers.current() == "old"
 
 
@@ -177,7 +172,7 @@ async def test_only_so_many_files_are_kept(tmp_path: Path) -> None:
         path = tmp_path / f"models-{name}.json"
         path.write_text("")
         os.utime(path, (number, number))
-    answers = last_good(FakeSource(OLD), file=KeptFile(tmp_path / "models-f.json", "f"))
+    answers = last_good(FakeSource(OLD), tmp_path / "models-f.json")
     await (answers.refresh() or pytest.fail("nothing is fetched"))
     assert names_in(tmp_path) == [*(f"models-{name}.json" for name in "cdef"), "zdr-x.json"]
 
@@ -185,9 +180,10 @@ async def test_only_so_many_files_are_kept(tmp_path: Path) -> None:
 # --- the catalogue
 
 
-def catalog_of(source: FakeSource, base_url: str = "https://a.example", **options: Any) -> ModelCatalog:
+def catalog_of(source: FakeSource, base_url: str = "https://a.example", **options: Any) -> ModelListing:
     """A catalogue that fetches from the source, in tasks of the running loop."""
-    return ModelCatalog(source, start=asyncio.create_task, base_url=base_url, **options)
+    start = asyncio.create_task
+    return ModelListing(source, source, start=start, base_url=base_url, has_key=False, **options)
 
 
 @pytest.mark.parametrize("wire", [None, [], {"data": None}, {"data": {}}, "x", {"data": {"a/m": 1}}])

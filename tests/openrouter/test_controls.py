@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -17,6 +18,8 @@ from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.ports import Model
 
 MODEL = Model("a/m", "M")
+SIZE = "image_config.image_size"
+permitted = partial(controls.permitted_parameters, allowed=(), offered=())
 CHEAP_READS = CachePrices(read=0.1, write=1.25)
 DOLLARS: Any = {"price_input": 3e-6, "price_cache_read": 3e-7, "price_cache_write": 3.75e-6}
 PRICED = replace(MODEL, id="anthropic/claude-sonnet-4.5", price_cache_write_1h=6e-6, **DOLLARS)
@@ -24,11 +27,10 @@ PRICED = replace(MODEL, id="anthropic/claude-sonnet-4.5", price_cache_write_1h=6
 
 def test_no_name_that_a_user_wrote_is_repeated() -> None:
     """NaN, which differs from itself, is no replaced value; and where nothing is given, nothing is added."""
-    permitted = controls.permitted_image_config
     parameters = {"image_config": {"a\x1b[2J\nb": float("nan"), "image_size": "4K"}}
-    assert permitted(parameters, {}, held={"image_size"})[1] == ("image_config.image_size",)
-    assert permitted(parameters, {}, held=()) == (parameters, ())
-    assert permitted({}, {"image_config": {}}, held={"image_size"}) == ({}, ())
+    assert permitted(parameters, {}, held={SIZE})[1] == (SIZE,)
+    assert permitted(parameters, {}) == (parameters, ())
+    assert permitted({}, {"image_config": {}}, held={SIZE}) == ({}, ())
 
 
 def test_every_call_is_routed() -> None:

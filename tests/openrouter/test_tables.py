@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable
 from dataclasses import asdict, astuple, replace
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -17,7 +16,7 @@ from open_webui_openrouter_pipe.openrouter import controls
 from open_webui_openrouter_pipe.openrouter.catalog import FetchFailure, read_key, read_models
 from open_webui_openrouter_pipe.openrouter.controls import ControlSettings
 from open_webui_openrouter_pipe.openrouter.errors import retry_after, to_error
-from open_webui_openrouter_pipe.openrouter.listing import Status, find_status
+from open_webui_openrouter_pipe.openrouter.listing import Status
 from open_webui_openrouter_pipe.openrouter.offer import family, is_offered, read_variants
 from open_webui_openrouter_pipe.openrouter.request import identity_parameters
 from open_webui_openrouter_pipe.openrouter.search import (
@@ -32,10 +31,10 @@ from open_webui_openrouter_pipe.planning.simulate import CachePrices
 from open_webui_openrouter_pipe.ports import Model
 from open_webui_openrouter_pipe.responses.failure import Failure, read_failure
 from tests.openrouter.test_catalog import DATA
-from tests.openrouter.test_controls import CHEAP_READS, PRICED
+from tests.openrouter.test_controls import CHEAP_READS, PRICED, SIZE, permitted
 from tests.openrouter.test_errors import TABLES
 from tests.openrouter.test_fields import BODIES, MODEL, MODELS, NAMES, read
-from tests.openrouter.test_listing import KEY, NOON
+from tests.openrouter.test_listing import KEY, NOON, listing_of
 from tests.openrouter.test_offer import FREE, PAID, ids, offer, row
 from tests.openrouter.test_request import ADA, MARK, SECRET, composer, names, text
 from tests.support.rows import rows
@@ -61,10 +60,16 @@ def parameters(host: Any, model: str) -> Any:
     return body
 
 
+def of_chat(given: Any, model: Any, model_id: str = "a/m", offered: Any = (), **switched: Any) -> Any:
+    """What the parameters of a chat become."""
+    facts: Any = {"identity": switched.pop("identity", {}), "offered": offered, "model_id": model_id}
+    return controls.chat_parameters(given, ControlSettings(**switched), model=model, **facts)
+
+
 def drawing(given: Any, outputs: Any, desired: Any) -> Any:
-    """What the parameters of a chat become with a model of these outputs."""
+    """With a model of these outputs."""
     model = None if outputs is None else replace(MODEL, output_modalities=frozenset(outputs))
-    return controls.drawing_parameters(given, model=model, image_config=desired)
+    return of_chat(given, model, image_config=desired)
 
 
 def users(given: Any, allowed: Any) -> Any:
@@ -76,9 +81,8 @@ def users(given: Any, allowed: Any) -> Any:
 
 def pictures(given: Any, admin: Any) -> Any:
     """A size that only administrators set is theirs, or none."""
-    config = {"image_config": admin}
-    kept, omitted = controls.permitted_image_config({"image_config": given}, config, held={"image_size"})
-    return kept["image_config"], omitted
+    kept, omitted = permitted({"image_config": given}, {"image_config": admin}, held={SIZE})
+    return kept.get("image_config"), omitted
 
 
 def summaries(provider: Any, model_id: str, writer_id: str, held: Any) -> Any:
@@ -118,7 +122,8 @@ def fallbacks(wanted: Any, asked: str) -> Any:
     """Each once, three at most, not the one that is asked, and one that draws where a picture is wanted."""
     offered = {f"a/{number}": Model(f"a/{number}", "M") for number in range(1, 6)}
     offered["a/draws"] = Model("a/draws", "D", output_modalities=frozenset({"image", "text"}))
-    return controls.fallback_models(wanted, offered, model_id=asked, model=offered[asked])
+    sent = of_chat({}, offered[asked], asked, fallback_models=tuple(wanted), offered=offered.values())
+    return sent.get("models", [])
 
 
 def own_key(status: int) -> Any:
@@ -189,13 +194,11 @@ def troubles(known: str, changes: Any, filters: str, variants: str) -> Any:
         "has_key": True,
     }
     facts = (all_known if known == "well" else {"offered": 0, "has_key": True}) | changes
-    rows_, zdr_ids, key = (
-        Answers(facts.get(name), facts.get(f"{name}_failure")) for name in ("rows", "zdr_ids", "key")
-    )
-    catalog: Any = SimpleNamespace(rows=rows_, models=rows_.value or {}, zdr_ids=zdr_ids)
+    listing: Any = listing_of({}, has_key=facts["has_key"])
+    for name in ("rows", "zdr_ids", "key")[: 3 if listing.key else 2]:
+        setattr(listing, name, Answers(facts.get(name), facts.get(f"{name}_failure")))
     settings = offer(facts.get("patterns", "*"), filters, variants)
-    given: Any = key if facts["has_key"] else None
-    status = find_status(catalog, given, settings, offered=facts["offered"])
+    status = listing.status(settings, offered=facts["offered"])
     return status.kind, status.words, status.since == NOON
 
 
@@ -233,8 +236,8 @@ def summary_budget(effort: Any) -> Any:
 
 OF_BODIES: Final[dict[str, Callable[..., Any]]] = {
     "parameters": parameters,
-    "chat": lambda given, model_id, identity, lifetime: controls.chat_parameters(
-        given, model_id=model_id, identity=identity, lifetime=lifetime
+    "chat": lambda given, model_id, identity, lifetime: of_chat(
+        given, None, model_id, identity=identity, cache_lifetime=lifetime
     ),
     "drawing": drawing,
     "users": users,
@@ -242,11 +245,9 @@ OF_BODIES: Final[dict[str, Callable[..., Any]]] = {
     "tasks": controls.task_parameters,
     "summaries": summaries,
     "near a limit": lambda given, model_id, near_limit: controls.cheaper_parameters(
-        given, model_id=model_id, near_limit=near_limit
+        given, ControlSettings(), model_id=model_id, near_limit=near_limit
     ),
-    "switched": lambda given, switched: controls.controlled(
-        given, ControlSettings(**switched), offered=OTHERS, model=OTHERS[0], model_id="a/m"
-    ),
+    "switched": lambda given, switched: of_chat(given, OTHERS[0], offered=OTHERS, **switched),
     "providers": providers,
     "fallbacks": fallbacks,
     "who searches": lambda mode, by, host: search_mode(SearchSettings(mode, host_switch_by=by), host),
